@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test asan valgrind coverage lint fmt bench golden docs clean
+SHELL := /bin/bash
+
+PYTHON := .venv/bin/python
+IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
+TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DLAMINA_CHECK=ON -DCMAKE_BUILD_TYPE=Debug
+C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c tests/c/*.h)
+PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally
+
+help: ## says what there is to make
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: ## installs what is missing, builds lamina, puts it into .venv
+	@tools/setup
+
+demo: ## sets up, builds, and prints real models' tables
+	@tools/setup demo
+	@tools/demo
+
+test: ## runs everything that is tested; the closing line counts the tests
+	@tools/setup test
+	@tools/test
+
+asan: ## the C tests alone, under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/setup test
+	@$(IN_VENV) cmake -G Ninja -S . -B build/asan $(TESTS) -DLAMINA_SANITIZE=ON
+	@$(IN_VENV) cmake --build build/asan
+	@$(IN_VENV) ctest --test-dir build/asan --output-on-failure -j $$(nproc)
+
+valgrind: ## the C tests under valgrind
+	@tools/setup test
+	@$(IN_VENV) cmake -G Ninja -S . -B build/valgrind $(TESTS)
+	@$(IN_VENV) cmake --build build/valgrind
+	@for test in build/valgrind/tests/c/test_*; do [ -x "$$test" ] && [ ! -d "$$test" ] || continue; \
+	    echo "valgrind $$(basename $$test)"; \
+	    valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" >/dev/null \
+	    || exit 1; done; echo "valgrind: clean"
+
+coverage: ## branch coverage of src/ by the tests; fails under 90 %
+	@tools/setup coverage
+	@tools/coverage
+
+lint: ## clang-format, clang-tidy, cppcheck, ruff, mypy --strict and the house rules
+	@tools/setup lint
+	@tools/lint $(C_FILES)
+
+fmt: ## formats C and Python in place
+	@tools/setup lint
+	@clang-format -i $(C_FILES)
+	@$(IN_VENV) ruff format -q $(PY_FILES)
+	@$(IN_VENV) ruff check -q --fix $(PY_FILES)
+
+bench: ## what a capture costs, beside other tools, with the bars to hold
+	@tools/setup bench
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim $(PYTHON) bench/bench.py
+
+golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
+	@tools/setup demo
+	@LAMINA_REWRITE=1 $(PYTHON) -m pytest -q tests/golden tests/docs
+
+docs: ## prints docs/rules.md from the tables of rules
+	@tools/setup demo
+	@$(PYTHON) tools/rules_page > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
+
+clean: ## removes what was built; .venv stays
+	@rm -rf build coverage dist

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * lamina: see every layer of a neural network.
+ *
+ * Ownership in one sentence: what a `_new` gives you, you free with its `_free`; everything else is borrowed and
+ * lives as long as what you asked.
+ *
+ * Errors: every fallible call returns a lam_status and takes a `lam_error *` last (NULL is allowed). The error is
+ * the caller's storage; the first cause stays. The library never prints, exits or aborts. A gap in knowledge is not
+ * an error: it is a count whose state is LAM_UNKNOWN or LAM_AT_LEAST, with a reason.
+ *
+ * Threads: an object may be used by one thread at a time; different objects are independent. There is no global
+ * mutable state.
+ *
+ * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
+ * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command
+ */
+#ifndef LAMINA_H
+#define LAMINA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define LAM_API __attribute__((visibility("default")))
+#define LAM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define LAM_API
+#define LAM_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LAM_VERSION "0.1.0"
+
+/* The version of this library, "MAJOR.MINOR.PATCH"; static storage. */
+LAM_API const char *lam_version(void);
+
+/* == 1. Errors and sinks ================================================================================= */
+
+typedef enum lam_status {
+    LAM_OK = 0,
+    LAM_NOMEM = -1,       /* memory ran out, or an arena's limit was reached */
+    LAM_IO = -2,          /* a sink refused bytes, a file could not be written */
+    LAM_SYNTAX = -3,      /* a text (formula, command line, file) is malformed; `at` is the byte offset */
+    LAM_UNSUPPORTED = -4, /* well formed, but this build or this source can't do it */
+    LAM_LIMIT = -5,       /* a limit that guards against hostile input was reached */
+    LAM_RANGE = -6,       /* an index or a number lies outside its range */
+    /* the caller asked for something that does not exist; the sentence says what does */
+    LAM_USAGE = -7,
+    LAM_FAILED = -8       /* the host (a live model's own code) failed; the sentence is the host's */
+} lam_status;
+
+typedef struct lam_error { /* NULL is allowed wherever one is taken */
+    lam_status status;     /* the first failure; later ones do not overwrite it */
+    int64_t at;            /* byte offset in the input; -1 where none applies */
+    char where[96];        /* what and where: "convention 'foo'", "layer1.0.conv1"; may be empty */
+    char text[256];        /* one sentence: what is wrong and what to do next; no newline */
+} lam_error;
+
+/* "USAGE", "NOMEM", ...; static storage, never NULL. */
+LAM_API const char *lam_status_name(lam_status status);
+
+/* Where text goes. `put` receives n bytes of UTF-8 and returns LAM_OK, or LAM_IO to stop the writer. */
+typedef struct lam_sink {
+    lam_status (*put)(void *to, const char *bytes, size_t n);
+    void *to;
+} lam_sink;
+
+/* == 2. Words ===============================================================================================
+ * How a source spells a layer, and which of its attributes and arguments mean what, are data
+ * (src/vocab/names_module.def). A word is one spelling of one kind. */
+
+/* Index of the torch.nn class called `name` ("Conv2d"), or -1 when lamina has no word for it. */
+LAM_API int32_t lam_word_module(const char *name);
+/* The spelling ("Conv2d") and the kind ("conv") of a word; NULL when out of range. */
+LAM_API const char *lam_word_name(int32_t word);
+LAM_API const char *lam_word_kind(int32_t word);
+/* The i-th attribute of the module that must be read for this word ("kernel_size"); NULL past the last one.
+ * Tensors among them (weight, bias) need not be read: parameters and buffers are pushed with lam_build_tensor. */
+LAM_API const char *lam_word_attr(int32_t word, int32_t i);
+/* True for kinds that only hold and call children and do no work of their own (Sequential, ModuleList, ...). */
+LAM_API bool lam_word_is_container(int32_t word);
+
+/* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are given. */
+LAM_API const char *lam_dtype_name(int32_t dtype); /* "float32"; "?" when unknown */
+LAM_API int32_t lam_dtype_bits(int32_t dtype);     /* bits an element; 0 when unknown */
+LAM_API int32_t lam_dtype_by_name(const char *name); /* -1 when unknown; with or without a leading "torch." */
+
+/* == 3. Building a model ====================================================================================
+ * A source pushes what it saw and decides nothing. Indices count from 0 in push order. */
+
+typedef struct lam_builder lam_builder;
+typedef struct lam_model lam_model;
+
+/* `memory_limit` in bytes bounds the model's arena; 0 means 1 GiB. */
+LAM_API lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *e);
+LAM_API void lam_builder_free(lam_builder *b); /* NULL is allowed; frees the unfinished model too */
+
+/* An attribute of a module, or a value of an argument. */
+typedef enum lam_value_type { LAM_NONE, LAM_BOOL, LAM_INT, LAM_INTS, LAM_FLOAT, LAM_TEXT } lam_value_type;
+typedef struct lam_value {
+    /* LAM_INT and LAM_INTS differ: torchscan counts kernel_size=3 and (3, 3) differently */
+    lam_value_type type;
+    int32_t n;            /* LAM_INTS: how many */
+    int64_t i;            /* LAM_BOOL, LAM_INT */
+    double f;             /* LAM_FLOAT */
+    const int64_t *ints;  /* LAM_INTS; copied by the builder */
+    const char *text;     /* LAM_TEXT, UTF-8; copied by the builder */
+} lam_value;
+
+/* One distinct module object. */
+typedef enum lam_module_flags {
+    LAM_MODULE_EXACT = 1,       /* its class is the word itself, not a subclass */
+    /* a subclass of the word that overrides forward: the word's rule may miss work */
+    LAM_MODULE_OWN_FORWARD = 2,
+    LAM_MODULE_TRAINING = 4,    /* train() mode when the capture closed */
+    LAM_MODULE_OPAQUE = 8,      /* scripted, traced or compiled: its inside could not be seen */
+    LAM_MODULE_LEAF = 16        /* has no registered children */
+} lam_module_flags;
+typedef struct lam_module_info {
+    const char *type;      /* class name, "BasicBlock" */
+    const char *type_path; /* "torchvision.models.resnet.BasicBlock" */
+    const char *extra;     /* extra_repr() or NULL */
+    int32_t word;          /* lam_word_module of the first class in its MRO that has a word; -1: none */
+    uint32_t flags;        /* lam_module_flags */
+} lam_module_info;
+LAM_API lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t *index, lam_error *e);
+LAM_API lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v, lam_error *e);
+
+/* One place in the tree: a name under a parent place. A module object reachable from two parents has two places.
+ * The root is pushed first with parent -1 (its name may be ""); parents before children, in registration order. */
+LAM_API lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int32_t module, int32_t *index,
+                                   lam_error *e);
+
+/* One distinct parameter or buffer object (tied weights are one tensor). */
+typedef struct lam_tensor_info {
+    int32_t dtype;        /* ScalarType number, -1 unknown */
+    int32_t ndim;         /* -1: no shape (uninitialised) */
+    const int64_t *sizes; /* ndim sizes; copied */
+    int64_t bytes;        /* numel * item size; -1: from dtype and sizes */
+    bool requires_grad;
+} lam_tensor_info;
+LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index, lam_error *e);
+/* `module` owns tensor `tensor` under `name` ("weight"). */
+LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
+                                  lam_error *e);
+
+/* One tensor that went into or came out of a call. */
+typedef struct lam_arg {
+    const char *name;     /* keyword, or NULL for a positional argument; copied */
+    /* index of the top-level argument among the positional ones (or of the output), else -1 */
+    int32_t position;
+    int32_t dtype;        /* ScalarType number, -1 unknown */
+    int32_t device;       /* c10 device type number (cpu 0, cuda 1, meta 14), -1 unknown */
+    int32_t ndim;         /* -1: shape unknown */
+    const int64_t *sizes; /* copied */
+    uint64_t storage;     /* identity of its data (address); 0 unknown. Only equality is meaningful. */
+} lam_arg;
+
+typedef enum lam_call_flags {
+    LAM_CALL_TRAINING = 1, /* the module was in train() mode at this call */
+    LAM_CALL_FAILED = 2,   /* it raised */
+    LAM_CALL_UNSEEN = 4    /* nothing is known of its outputs (None, a string, ...) */
+} lam_call_flags;
+typedef struct lam_call_info {
+    int32_t module; /* which module object was called */
+    int32_t parent; /* the call that was open around it, or -1; parents are pushed before children */
+    uint32_t flags; /* lam_call_flags */
+    int64_t t0_ns, t1_ns; /* enter and leave, monotonic nanoseconds; 0 when not measured */
+    int32_t n_in, n_out;
+    const lam_arg *in, *out;
+} lam_call_info;
+/* Calls are pushed in the order in which they were entered. The builder finds the call's place: the child place of
+ * the parent's place that holds this module, else the module's first place under the nearest common ancestor. */
+LAM_API lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *index, lam_error *e);
+
+/* A note that the report shows ("shim not available", ...); at most 64 are kept. */
+LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
+
+/* Freezes the model; `*out` is the caller's, and `b` is freed in every case. */
+LAM_API lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e);
+LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */
+
+/* == 4. Reading a model =====================================================================================
+ * All pointers are borrowed from the model. An index out of range gives NULL. */
+
+typedef struct lam_shape { int32_t ndim; const int64_t *sizes; } lam_shape; /* ndim -1: unknown */
+typedef struct lam_owned { const char *name; int32_t tensor; bool is_buffer; } lam_owned;
+typedef struct lam_attr { const char *name; lam_value value; } lam_attr;
+
+typedef struct lam_module {
+    const char *type, *type_path, *extra;
+    int32_t word;
+    uint32_t flags;
+    int32_t n_owned; const lam_owned *owned; /* parameters and buffers in registration order */
+    int32_t n_attrs; const lam_attr *attrs;
+    int32_t n_places; const int32_t *places; /* every place that holds it, in registration order */
+    int32_t n_calls;                         /* how often it was called */
+} lam_module;
+
+typedef struct lam_place {
+    const char *name; /* last component; the root's is "" */
+    const char *path; /* dotted, "" for the root */
+    int32_t parent, module, depth; /* the root has parent -1 and depth 0 */
+    int32_t n_children; const int32_t *children;
+    int32_t n_calls; /* calls that were made at this place */
+} lam_place;
+
+typedef struct lam_tensor {
+    int32_t dtype;
+    lam_shape shape;
+    int64_t numel, bytes; /* -1: unknown */
+    bool requires_grad;
+    int32_t owner; /* the first module that owns it, -1 none */
+    int32_t n_owners;
+} lam_tensor;
+
+typedef struct lam_event { /* one call of a module */
+    int32_t module, place, parent, ordinal; /* ordinal: the k-th call of this module, from 0 */
+    int32_t n_children_called; /* direct child calls */
+    uint32_t flags;            /* lam_call_flags */
+    int64_t t0_ns, t1_ns;
+    int32_t n_in, n_out;
+    const lam_arg *in, *out;
+} lam_event;
+
+LAM_API int32_t lam_model_n_modules(const lam_model *m);
+LAM_API int32_t lam_model_n_places(const lam_model *m);
+LAM_API int32_t lam_model_n_tensors(const lam_model *m);
+LAM_API int32_t lam_model_n_events(const lam_model *m);
+LAM_API int32_t lam_model_n_notes(const lam_model *m);
+LAM_API const lam_module *lam_model_module(const lam_model *m, int32_t i);
+LAM_API const lam_place *lam_model_place(const lam_model *m, int32_t i);
+LAM_API const lam_tensor *lam_model_tensor(const lam_model *m, int32_t i);
+LAM_API const lam_event *lam_model_event(const lam_model *m, int32_t i);
+LAM_API const char *lam_model_note(const lam_model *m, int32_t i);
+/* The place whose dotted path is `path` ("layer1.0.conv1"), or -1. */
+LAM_API int32_t lam_model_find(const lam_model *m, const char *path);
+/* The attribute called `name` of module i, or NULL. */
+LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *name);
+
+/* == 5. Conventions and rules ===============================================================================
+ * A convention is a table of rules (one text formula a metric and kind, over named facts) plus policies, all data:
+ * src/count/conventions.def and one .def a table. A rule may have a second, *released* form: what the tool of that
+ * name really printed where its author's intent was missed; only the drop-in functions use it. */
+
+typedef enum lam_metric { LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_N_METRICS } lam_metric;
+
+typedef enum lam_state { LAM_EXACT = 0, LAM_AT_LEAST = 1, LAM_UNKNOWN = 2 } lam_state;
+/* A number that knows whether it is whole. Its value is over * 2^63 + n. For LAM_UNKNOWN the value is what is known
+ * (0 where nothing is) and must not be shown as a number. */
+typedef struct lam_count { int64_t n; uint32_t over; lam_state state; } lam_count;
+
+LAM_API const char *lam_state_name(lam_state s);   /* "exact", "at least", "unknown" */
+LAM_API const char *lam_metric_name(lam_metric m); /* "macs", "flops", "dmas" */
+/* worst state wins; the sum is checked over 128 bits */
+LAM_API lam_count lam_count_add(lam_count a, lam_count b);
+
+LAM_API int32_t lam_n_conventions(void);
+LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
+/* what the table reproduces, with its version; one line */
+LAM_API const char *lam_convention_source(int32_t i);
+LAM_API const char *lam_convention_default(void);     /* what inspect uses when nothing is asked for */
+LAM_API int32_t lam_convention_find(const char *name); /* -1 */
+
+typedef struct lam_rule {
+    const char *kind;                     /* "conv" */
+    /* "out*red"; NULL: the convention has no opinion, the count is unknown */
+    const char *formula[LAM_N_METRICS];
+    const char *released[LAM_N_METRICS];  /* the released form where it differs, else NULL */
+    const char *note;                     /* why, or the source of the formula; NULL */
+} lam_rule;
+/* The i-th rule of a convention; LAM_RANGE past the last one. */
+LAM_API lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam_error *e);
+/* Every fact a formula may name, with its meaning; NULL past the last one. */
+LAM_API const char *lam_fact_name(int32_t i);
+LAM_API const char *lam_fact_meaning(int32_t i);
+
+/* Evaluates a formula. `names[i]` has value `values[i]`. Grammar: integers, names, + - * / (floor), unary -, ( ),
+ * comparisons < <= > >= == != (1 or 0), c ? a : b, min(a,b), max(a,b), and the word `unknown`.
+ * LAM_SYNTAX with the offset; an overflow of 64 bits, a division by 0 or an unknown name used gives state UNKNOWN. */
+LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values, int32_t n,
+                                    lam_count *out, lam_error *e);
+
+/* == 6. Costs ===============================================================================================
+ * Which calls become rows, under which place, and what each costs, under one convention. */
+
+typedef struct lam_cost_options {
+    const char *convention; /* NULL: the default */
+    bool released;          /* as the tool of that name printed it: its rows (k-th call under the k-th place, last
+                               call only, ...) and released formulas. false: every call is a row, rules as meant. */
+    /* A count of the caller's own for a call (custom_ops): return true and fill out[LAM_N_METRICS] to override,
+     * false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
+    bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);
+    void *custom_self;
+} lam_cost_options;
+
+typedef struct lam_cost_row {
+    int32_t event;   /* -1: a place that was never called, or a container's own parameters */
+    int32_t place, module, depth;
+    lam_count metric[LAM_N_METRICS];
+    /* as the convention's column */
+    lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
+    lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
+    lam_count total_params;           /* distinct parameters of the place and everything under it */
+    lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
+    bool shared;     /* some parameter or buffer had been counted by an earlier row */
+    bool leaf;       /* no children registered */
+    bool never_called;
+    /* false: the row is shown for the structure; its own metrics are 0 and belong to its children */
+    bool counted;
+    double rf, rf_stride, rf_padding; /* as the convention cumulates them; see section 7 */
+    lam_state rf_state;
+    const char *rule_kind; /* NULL: no rule */
+    const char *reason;    /* why it is not exact; NULL when it is */
+} lam_cost_row;
+
+typedef struct lam_costs lam_costs;
+/* Costs of model `m`, which must outlive the result. */
+LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o, lam_error *e);
+LAM_API void lam_costs_free(lam_costs *c);
+LAM_API const lam_model *lam_costs_model(const lam_costs *c);
+LAM_API int32_t lam_costs_convention(const lam_costs *c);
+LAM_API int32_t lam_costs_n_rows(const lam_costs *c);
+LAM_API const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i);
+LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
+
+/* Parameters of the whole model, each distinct tensor once (elements, bytes). */
+typedef struct lam_param_totals {
+    lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
+    lam_count in_rows; /* the sum of the rows' params column: what the convention's own total says */
+} lam_param_totals;
+LAM_API lam_param_totals lam_costs_params(const lam_costs *c);
+
+/* Layers without a rule, each type once, in order of first call: type name and how many calls. NULL past the end. */
+LAM_API const char *lam_costs_unruled(const lam_costs *c, int32_t i, int32_t *n_calls);
+/* The full name of that type ("torch.nn.modules.activation.GELU"); NULL past the end. */
+LAM_API const char *lam_costs_unruled_path(const lam_costs *c, int32_t i);
+/* Why a total is not exact: one sentence each; NULL past the end. */
+LAM_API const char *lam_costs_gap(const lam_costs *c, int32_t i);
+
+/* Aggregates to `max_depth` as torchscan 0.1.2 does: a container row at exactly that depth gets the sums of the rows
+ * below it and their last (released "0.1.1": first) receptive field; deeper rows are dropped. LAM_USAGE when no row
+ * has that depth; the sentence names the deepest. `c` is changed in place. */
+LAM_API lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e);
+
+/* One number with its formula and the values put in, for `lamina why`. */
+typedef struct lam_why {
+    lam_metric metric;
+    const char *formula;    /* NULL: no rule */
+    char substituted[512];  /* "1605632 * (2*147 - 1 + 0)" */
+    lam_count value;
+    const char *note;
+} lam_why;
+/* The i-th explanation of row `row`; LAM_RANGE past the last one. */
+LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
+/* The i-th known fact of row `row` (name, value); false past the last one. */
+LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);
+
+/* == 7. Receptive field =====================================================================================
+ * The receptive field, stride and padding of one call of a layer alone, along one axis (input positions). */
+typedef struct lam_rf { double size, stride, padding; lam_state state; } lam_rf;
+/* `event` of `m` under `convention`'s table; (1, 1, 0) with LAM_UNKNOWN where it has no rule.
+ * Source: torchscan 0.1.2's modules.module_rf for `torchscan`; Araujo et al., "Computing Receptive Fields of
+ * Convolutional Neural Networks", Distill 2019, for the others. */
+LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, lam_rf *out, lam_error *e);
+/* Replaces the rows' cumulative receptive fields by those of torchscan 0.1.1, which runs backwards from the last
+ * row: "relative to the last convolutional layer". */
+LAM_API lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e);
+
+/* == 8. Reports =============================================================================================
+ * A report is costs laid out as rows and columns, written to a sink. */
+
+typedef enum lam_wrap { LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE } lam_wrap;
+typedef enum lam_number_format { LAM_FMT_RAW, LAM_FMT_CLEVER, LAM_FMT_RATIO } lam_number_format;
+typedef struct lam_report_options {
+    const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
+    const char *format; /* "text" (default), "csv", "md", "json", "html" */
+    int32_t width;      /* columns of the terminal; 0: 100 */
+    int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
+    bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
+    bool receptive_field, effective_rf_stats;
+    lam_wrap wrap;              /* torchscan layouts */
+    lam_number_format numbers;  /* thoplw layout */
+    /* thoplw layout: running statistics in the parameter column, as its README shows */
+    bool old_params;
+    double overhead_mb;         /* torchscan layouts: framework and CUDA overhead of the forward, MiB */
+} lam_report_options;
+/* Fills `o` with the defaults above. */
+LAM_API void lam_report_defaults(lam_report_options *o);
+/* Writes costs under the options (NULL: the defaults). json and html are the same for every layout. Every line ends in
+ * a newline. LAM_USAGE names the layouts or formats there are; also where max_depth is given to a torchscan layout
+ * and lam_costs_aggregate has not been called. */
+LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e);
+
+/* One row of torchscan's table, for callers that hold the numbers themselves. Texts are borrowed. */
+typedef struct lam_scan_row {
+    const char *name, *type;  /* last component of the path; class name */
+    const char *output_shape; /* as Python prints it, "(-1, 64, 112, 112)"; "?" where it is unknown */
+    int32_t depth;
+    lam_count params; /* the "Param #" column: elements of parameters and buffers */
+    lam_count metric[LAM_N_METRICS];
+    double rf, rf_stride, rf_padding;
+    bool rf_is_float; /* the 0.1.1 layout prints a Python float, "-11.0", where a transposed convolution follows */
+    lam_state rf_state;
+} lam_scan_row;
+typedef struct lam_scan_info {
+    int32_t n_rows;
+    const lam_scan_row *rows;
+    lam_count grad_params, nograd_params, bytes; /* of the whole model; bytes: parameters and buffers */
+} lam_scan_info;
+/* Writes rows in one of the torchscan layouts: `o` gives layout, wrap, receptive_field, effective_rf_stats and
+ * overhead_mb. lam_report_write does the same with the rows of its costs. */
+LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to, lam_error *e);
+
+/* == 9. Numbers as text =====================================================================================
+ * Each writes at most `size` bytes with the final NUL, like snprintf, and returns the length it wanted. */
+LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */
+LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);   /* "1814073344", ">= 5", "?" */
+LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes); /* IEC: "97.7 MiB" */
+LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator); /* "1,64,112,112" */
+/* torchscan's unit_scale: >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
+LAM_API double lam_unit_scale(double value, const char **prefix);
+/* thoplw's clever_format: divide by 1000 while >= 1000, at most 5 times; units " ", K, M, G, T, P. */
+LAM_API double lam_clever_scale(double value, const char **unit);
+/* torchscan's wrap_string, over code points: a text longer than max_len is cut and marked with `wrap`, for LAM_WRAP_MID
+ * followed by "." and what stands after the last `delimiter`. -1 where the text is too long and the mode unknown or
+ * (LAM_WRAP_MID) the delimiter empty; also when memory ran out. */
+LAM_API int lam_wrap_string(char *buf, size_t size, const char *text, int64_t max_len, const char *delimiter,
+                            const char *wrap, lam_wrap mode);
+/* torchscan's format_name: the name behind its branch of the tree: "name", "├─name", "|    └─name". */
+LAM_API int lam_format_name(char *buf, size_t size, const char *name, int32_t depth);
+/* torchscan's format_s: padded on the right to min_width and cut to max_width code points; negative: not. */
+LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, int32_t max_width);
+/* Cell `column` (0 Layer .. 6 Effective padding) of a row as torchscan's format_line_str gives it, padded and cut to
+ * `width`; negative: as long as it is. -1 for an unknown wrap mode where the name is too long, or an unknown column. */
+LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
+                          lam_wrap wrap);
+
+/* == 10. The command ===================================================================================== */
+
+typedef struct lam_live { /* what a live source is asked for */
+    const char *target;              /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
+    int32_t n_inputs;
+    const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64", "mask=1x16:bool" */
+    const char *mode;                /* "eval", "train", or NULL: as the model is */
+    const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
+} lam_live;
+
+/* What the command runs in. Everything it prints goes through the two sinks. */
+typedef struct lam_host {
+    void *self;
+    lam_sink out, err;
+    bool out_is_terminal, out_is_utf8;
+    int32_t width; /* of the terminal; 0 unknown */
+    /* Captures a live model. On failure it may still give what was seen (*out non-NULL together with LAM_FAILED). */
+    lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
+    /* Text for `lamina doctor` about the live side; NULL: there is none. */
+    lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
+} lam_host;
+
+/* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the model
+ * failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
+LAM_API int lam_command(int argc, const char *const *argv, const lam_host *host);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Capture: the window in which the calls under one root are noted. */
+#include "ext.h"
+
+static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
+
+static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"root", NULL};
+    PyObject *root;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Capture", names, &root)) return NULL;
+    lmx_state *st = PyType_GetModuleState(type);
+    if (!st || !lmx_torch_ready(st)) return NULL;
+    if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
+        lmx_tree none = {0};
+        lmx_walk(st, &none, root); /* says what it is instead */
+        return NULL;
+    }
+    lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
+    if (!c) return NULL;
+    c->st = st;
+    c->open_call = -1;
+    Py_INCREF(root);
+    c->root = root;
+    return (PyObject *)c;
+}
+
+static PyObject *capture_start(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_capture *c = self_of(self);
+    if (c->phase != LMX_NEW)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "a capture can be started once; make a new one");
+    if (!lmx_torch_ready(c->st)) return NULL;
+    if (!lmx_walk(c->st, &c->tree, c->root) || !lmx_watch(c)) {
+        lmx_tree_free(&c->tree);
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_stop(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_unwatch(self_of(self));
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_is_open(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(self_of(self)->phase == LMX_OPEN);
+}
+
+static PyObject *capture_n_calls(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(self_of(self)->n_calls + self_of(self)->calls.n);
+}
+
+static PyObject *capture_n_modules(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(self_of(self)->n_modules + self_of(self)->tree.nodes.n);
+}
+
+/* The root, the tree and the records are not needed once the model is built. */
+static void drop_records(lmx_capture *c) {
+    c->n_calls = c->calls.n;
+    c->n_modules = c->tree.nodes.n;
+    Py_CLEAR(c->root);
+    lmx_tree_free(&c->tree);
+    for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
+    lmx_vec_free(&c->names);
+    lmx_vec_free(&c->calls);
+    lmx_vec_free(&c->words);
+}
+
+static PyObject *model_of(lmx_capture *c) {
+    lam_model *m = NULL;
+    if (!c->model && lmx_describe_model(c, &m)) {
+        c->model = lmx_model_wrap(c->st, m);
+        if (c->model) drop_records(c);
+    }
+    Py_XINCREF(c->model);
+    return c->model;
+}
+
+static PyObject *capture_model(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_capture *c = self_of(self);
+    if (c->phase == LMX_NEW) return lmx_fail(c->st, LAM_USAGE, NULL, "the capture was never started");
+    if (c->phase == LMX_OPEN)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "the capture is still open: stop it first");
+    return model_of(c);
+}
+
+static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
+    lmx_capture *c = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->root);
+    Py_VISIT(c->model);
+    return lmx_tree_visit(&c->tree, visit, arg);
+}
+
+static int capture_clear(PyObject *self) {
+    lmx_capture *c = self_of(self);
+    lmx_unwatch(c);
+    drop_records(c);
+    Py_CLEAR(c->model);
+    return 0;
+}
+
+static void capture_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    capture_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef capture_methods[] = {
+    {"start", capture_start, METH_NOARGS,
+     PyDoc_STR("start($self, /)\n--\n\nWalks the tree and opens the capture.")},
+    {"stop", capture_stop, METH_NOARGS,
+     PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
+    {"model", capture_model, METH_NOARGS,
+     PyDoc_STR("model($self, /)\n--\n\nWhat was seen. The modules are described when this is first called, "
+               "so that lazy "
+               "layers are concrete: call it before the model is put back as it was.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef capture_getset[] = {
+    {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
+    {"n_calls", capture_n_calls, NULL, "Calls noted so far.", NULL},
+    {"n_modules", capture_n_modules, NULL, "Distinct modules under the root, once started.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot capture_slots[] = {
+    {Py_tp_doc,
+     "Capture(root)\n--\n\nNotes every call of the modules under `root` in the thread that starts it."},
+    {Py_tp_new, capture_new},
+    {Py_tp_dealloc, capture_dealloc},
+    {Py_tp_traverse, capture_traverse},
+    {Py_tp_clear, capture_clear},
+    {Py_tp_methods, capture_methods},
+    {Py_tp_getset, capture_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_capture_spec = {
+    "lamina._lamina.Capture", sizeof(lmx_capture), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, capture_slots,
+};
+
+/* == one call without a capture ======================================================================== */
+
+static bool note_one(lmx_capture *c, PyObject *inputs, PyObject *result) {
+    Py_ssize_t n = PyTuple_Size(inputs);
+    PyObject **args = PyMem_Malloc((size_t)(n + 1) * sizeof *args);
+    if (!args) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) args[i] = PyTuple_GetItem(inputs, i);
+    bool ok = lmx_walk(c->st, &c->tree, c->root) && lmx_note(c, args, n, result);
+    PyMem_Free(args);
+    return ok;
+}
+
+PyObject *lmx_one_call(PyObject *module, PyObject *args) {
+    PyObject *root, *inputs, *result;
+    if (!PyArg_ParseTuple(args, "OO!O:one_call", &root, &PyTuple_Type, &inputs, &result)) return NULL;
+    lmx_state *st = lmx_state_of(module);
+    PyObject *capture = PyObject_CallFunctionObjArgs((PyObject *)st->capture_type, root, NULL);
+    PyObject *model = NULL;
+    if (capture && note_one(self_of(capture), inputs, result)) model = model_of(self_of(capture));
+    Py_XDECREF(capture);
+    return model;
+}

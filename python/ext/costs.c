@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Costs: a model counted under one convention, its rows as dicts and its tables as text. */
+#include "ext.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct lmx_costs {
+    PyObject_HEAD lmx_state *st;
+    lmx_model *model; /* strong: the costs read it */
+    lam_costs *costs;
+} lmx_costs;
+
+static lmx_costs *self_of(PyObject *self) { return (lmx_costs *)self; }
+
+/* == the user's own counts ============================================================================= */
+
+typedef struct custom {
+    lmx_state *st;
+    PyObject *function;
+    bool failed; /* its exception is pending; nothing more is asked */
+} custom;
+
+static bool counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        PyObject *key = PyUnicode_FromString(lam_metric_name((lam_metric)i));
+        PyObject *value = key ? PyDict_GetItemWithError(dict, key) : NULL;
+        Py_XDECREF(key);
+        out[i] = (lam_count){0, 0, LAM_UNKNOWN};
+        if (PyErr_Occurred() || (value && !lmx_count_from(st, value, &out[i]))) return false;
+    }
+    return true;
+}
+
+static bool counts_from_tuple(lmx_state *st, PyObject *tuple, lam_count out[LAM_N_METRICS]) {
+    Py_ssize_t n = PyTuple_Size(tuple);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        out[i] = (lam_count){0, 0, LAM_UNKNOWN};
+        if (i < n && !lmx_count_from(st, PyTuple_GetItem(tuple, i), &out[i])) return false;
+    }
+    return true;
+}
+
+/* True when `told` overrides the rule. */
+static bool take_counts(custom *c, PyObject *told, lam_count out[LAM_N_METRICS], bool *omit) {
+    if (told == Py_None) return false;
+    bool ok = true;
+    if (PyUnicode_Check(told) && strcmp(lmx_utf8(told), "omit") == 0)
+        *omit = true;
+    else if (PyDict_Check(told))
+        ok = counts_from_dict(c->st, told, out);
+    else if (PyTuple_Check(told))
+        ok = counts_from_tuple(c->st, told, out);
+    else {
+        lmx_fail(c->st, LAM_USAGE, NULL,
+                 "a custom count is None, 'omit', a dict, or a tuple (macs, flops, dmas)");
+        ok = false;
+    }
+    c->failed = !ok;
+    return ok;
+}
+
+static bool ask(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit) {
+    (void)m;
+    custom *c = self;
+    if (c->failed) return false;
+    PyObject *told = PyObject_CallFunction(c->function, "i", (int)event);
+    if (!told) {
+        c->failed = true;
+        return false;
+    }
+    bool overrides = take_counts(c, told, out, omit);
+    Py_DECREF(told);
+    return overrides;
+}
+
+/* == making one ======================================================================================== */
+
+static lam_costs *count(lmx_model *m, const char *convention, bool released, PyObject *function) {
+    custom c = {m->st, function, false};
+    lam_cost_options o = {.convention = convention, .released = released};
+    if (function != Py_None) {
+        o.custom = ask;
+        o.custom_self = &c;
+    }
+    lam_error e = {.at = -1};
+    lam_costs *costs = NULL;
+    m->borrowers++; /* the function is the user's: it must not hand the model away meanwhile */
+    lam_status s = lam_costs_new(&costs, m->model, &o, &e);
+    m->borrowers--;
+    if (s == LAM_OK && !c.failed) return costs;
+    if (s == LAM_OK) lam_costs_free(costs);
+    lmx_raise(m->st, &e);
+    return NULL;
+}
+
+PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"convention", "released", "custom", NULL};
+    const char *convention = NULL;
+    int released = 0;
+    PyObject *function = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zpO:costs", names, &convention, &released, &function))
+        return NULL;
+    if (function != Py_None && !PyCallable_Check(function))
+        return lmx_fail(m->st, LAM_USAGE, NULL, "custom is a function of the number of a call");
+    lam_costs *costs = count(m, convention, released, function);
+    if (!costs) return NULL;
+    lmx_costs *self = (lmx_costs *)PyType_GenericAlloc(m->st->costs_type, 0);
+    if (!self) {
+        lam_costs_free(costs);
+        return NULL;
+    }
+    Py_INCREF(m);
+    m->borrowers++;
+    self->st = m->st;
+    self->model = m;
+    self->costs = costs;
+    return (PyObject *)self;
+}
+
+static void costs_dealloc(PyObject *self) {
+    lmx_costs *c = self_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    lam_costs_free(c->costs);
+    if (c->model) c->model->borrowers--;
+    Py_XDECREF(c->model);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* == rows ============================================================================================== */
+
+static const struct field {
+    const char *name;
+    size_t at;
+    enum { COUNT, FLAG, INDEX, REAL, TEXT } type;
+} row_fields[] = {
+#define FIELD(member, type)                                                                                  \
+    { #member, offsetof(lam_cost_row, member), type }
+    FIELD(event, INDEX),
+    FIELD(place, INDEX),
+    FIELD(module, INDEX),
+    FIELD(depth, INDEX),
+    FIELD(params, COUNT),
+    FIELD(grad_params, COUNT),
+    FIELD(nograd_params, COUNT),
+    FIELD(param_bytes, COUNT),
+    FIELD(buffers, COUNT),
+    FIELD(buffer_bytes, COUNT),
+    FIELD(total_params, COUNT),
+    FIELD(running_stats, COUNT),
+    FIELD(shared, FLAG),
+    FIELD(leaf, FLAG),
+    FIELD(never_called, FLAG),
+    FIELD(counted, FLAG),
+    FIELD(rf, REAL),
+    FIELD(rf_stride, REAL),
+    FIELD(rf_padding, REAL),
+    FIELD(rule_kind, TEXT),
+    FIELD(reason, TEXT),
+#undef FIELD
+};
+
+static PyObject *field_value(const lam_cost_row *row, const struct field *f) {
+    const void *at = (const char *)row + f->at;
+    switch (f->type) {
+    case COUNT: return lmx_count(*(const lam_count *)at);
+    case FLAG: return PyBool_FromLong(*(const bool *)at);
+    case INDEX: return PyLong_FromLong(*(const int32_t *)at);
+    case REAL: return PyFloat_FromDouble(*(const double *)at);
+    default: return lmx_str(*(const char *const *)at);
+    }
+}
+
+static bool put_fields(PyObject *d, const lam_cost_row *row) {
+    for (size_t i = 0; i < sizeof row_fields / sizeof *row_fields; i++)
+        if (!lmx_put(d, row_fields[i].name, field_value(row, &row_fields[i]))) return false;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        char name[40];
+        const char *metric = lam_metric_name((lam_metric)i);
+        snprintf(name, sizeof name, "total_%s", metric);
+        if (!lmx_put(d, metric, lmx_count(row->metric[i])) || !lmx_put(d, name, lmx_count(row->total[i])))
+            return false;
+    }
+    return lmx_put(d, "rf_state", lmx_str(lam_state_name(row->rf_state)));
+}
+
+static bool put_place(PyObject *d, const lam_model *m, const lam_cost_row *row) {
+    const lam_place *p = lam_model_place(m, row->place);
+    const lam_module *mod = lam_model_module(m, row->module);
+    return p && mod && lmx_put(d, "path", lmx_str(p->path)) && lmx_put(d, "name", lmx_str(p->name)) &&
+           lmx_put(d, "type", lmx_str(mod->type)) && lmx_put(d, "type_path", lmx_str(mod->type_path));
+}
+
+static bool put_call(PyObject *d, const lam_model *m, const lam_cost_row *row) {
+    static const lam_event never = {.parent = -1, .ordinal = -1};
+    const lam_event *ev = row->event >= 0 ? lam_model_event(m, row->event) : NULL;
+    if (!ev) ev = &never;
+    return lmx_put(d, "ordinal", PyLong_FromLong(ev->ordinal)) &&
+           lmx_put(d, "in_shapes", lmx_arg_shapes(ev->in, ev->n_in)) &&
+           lmx_put(d, "out_shapes", lmx_arg_shapes(ev->out, ev->n_out)) &&
+           lmx_put(d, "in_dtypes", lmx_arg_dtypes(ev->in, ev->n_in)) &&
+           lmx_put(d, "out_dtypes", lmx_arg_dtypes(ev->out, ev->n_out)) &&
+           lmx_put(d, "failed", PyBool_FromLong(ev->flags & LAM_CALL_FAILED)) &&
+           lmx_put(d, "t0_ns", PyLong_FromLongLong(ev->t0_ns)) &&
+           lmx_put(d, "t1_ns", PyLong_FromLongLong(ev->t1_ns));
+}
+
+static PyObject *costs_rows(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = self_of(self)->costs;
+    const lam_model *m = lam_costs_model(c);
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *row = lam_costs_row(c, i);
+        PyObject *d = PyDict_New();
+        bool ok = d && put_place(d, m, row) && put_fields(d, row) && put_call(d, m, row) &&
+                  PyList_Append(list, d) == 0;
+        Py_XDECREF(d);
+        if (!ok) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* == totals ============================================================================================ */
+
+static PyObject *costs_totals(PyObject *self, PyObject *unused) {
+    (void)unused;
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < LAM_N_METRICS; i++)
+        if (!lmx_put(d, lam_metric_name((lam_metric)i),
+                     lmx_count(lam_costs_total(self_of(self)->costs, (lam_metric)i))))
+            Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *costs_params(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lam_param_totals p = lam_costs_params(self_of(self)->costs);
+    PyObject *d = PyDict_New();
+    bool ok =
+        d && lmx_put(d, "params", lmx_count(p.params)) &&
+        lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
+        lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
+        lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) && lmx_put(d, "buffers", lmx_count(p.buffers)) &&
+        lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) && lmx_put(d, "in_rows", lmx_count(p.in_rows));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *type;
+    int32_t n = 0;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && (type = lam_costs_unruled(self_of(self)->costs, i, &n)); i++) {
+        PyObject *item =
+            Py_BuildValue("(sis)", type, (int)n, lam_costs_unruled_path(self_of(self)->costs, i));
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_gaps(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *gap;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && (gap = lam_costs_gap(self_of(self)->costs, i)); i++) {
+        PyObject *item = lmx_str(gap);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_convention(PyObject *self, void *unused) {
+    (void)unused;
+    return lmx_str(lam_convention_name(lam_costs_convention(self_of(self)->costs)));
+}
+
+/* == changing and explaining =========================================================================== */
+
+static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
+    int depth;
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "i:aggregate", &depth)) return NULL;
+    if (lam_costs_aggregate(self_of(self)->costs, depth, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lam_error e = {.at = -1};
+    if (lam_costs_rf_backwards(self_of(self)->costs, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *why_as_dict(const lam_why *w) {
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "metric", lmx_str(lam_metric_name(w->metric))) &&
+              lmx_put(d, "formula", lmx_str(w->formula)) &&
+              lmx_put(d, "substituted", lmx_str(w->substituted)) &&
+              lmx_put(d, "value", lmx_count(w->value)) && lmx_put(d, "note", lmx_str(w->note));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+/* The row's number from the arguments, checked. */
+static bool parse_row(PyObject *self, PyObject *args, int *row) {
+    if (!PyArg_ParseTuple(args, "i", row)) return false;
+    int32_t n = lam_costs_n_rows(self_of(self)->costs);
+    if (*row >= 0 && *row < n) return true;
+    lmx_fail(self_of(self)->st, LAM_RANGE, NULL, "there is no row %d; there are %d", *row, (int)n);
+    return false;
+}
+
+static PyObject *costs_why(PyObject *self, PyObject *args) {
+    int row;
+    lam_why w;
+    if (!parse_row(self, args, &row)) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && lam_costs_why(self_of(self)->costs, row, i, &w, NULL) == LAM_OK; i++) {
+        PyObject *item = why_as_dict(&w);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_facts(PyObject *self, PyObject *args) {
+    int row;
+    const char *name;
+    int64_t value;
+    if (!parse_row(self, args, &row)) return NULL;
+    PyObject *d = PyDict_New();
+    for (int32_t i = 0; d && lam_costs_fact(self_of(self)->costs, row, i, &name, &value); i++)
+        if (!lmx_put(d, name, PyLong_FromLongLong(value))) Py_CLEAR(d);
+    return d;
+}
+
+/* == the layer that raised ============================================================================= */
+
+static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
+    while (below >= 0 && below != above) below = lam_model_event(m, below)->parent;
+    return below == above;
+}
+
+/* The innermost failed call under the last call of the root; -1 when that one did not fail. Of siblings
+ * the last one counts, because what an earlier one raised was caught. */
+static int32_t failed_call(const lam_model *m) {
+    int32_t at = -1;
+    for (int32_t i = 0; i < lam_model_n_events(m); i++) {
+        const lam_event *ev = lam_model_event(m, i);
+        bool failed = ev->flags & LAM_CALL_FAILED;
+        if (ev->parent < 0)
+            at = failed ? i : -1;
+        else if (failed && at >= 0 && is_at_or_above(m, ev->parent, at))
+            at = i;
+    }
+    return at;
+}
+
+static PyObject *shapes_text(const lam_event *ev) {
+    PyObject *shapes = lmx_arg_shapes(ev->in, ev->n_in), *dtypes = lmx_arg_dtypes(ev->in, ev->n_in);
+    PyObject *parts = shapes && dtypes ? PyList_New(0) : NULL, *comma = PyUnicode_FromString(", "),
+             *text = NULL;
+    for (int32_t i = 0; parts && i < ev->n_in; i++) {
+        PyObject *part =
+            PyUnicode_FromFormat("%S %S", PyTuple_GetItem(dtypes, i), PyTuple_GetItem(shapes, i));
+        if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
+        Py_XDECREF(part);
+    }
+    if (parts && comma) text = ev->n_in ? PyUnicode_Join(comma, parts) : PyUnicode_FromString("no tensors");
+    Py_XDECREF(shapes);
+    Py_XDECREF(dtypes);
+    Py_XDECREF(parts);
+    Py_XDECREF(comma);
+    return text;
+}
+
+static PyObject *costs_failure(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lam_costs_model(self_of(self)->costs);
+    int32_t i = failed_call(m);
+    if (i < 0) Py_RETURN_NONE;
+    const lam_event *ev = lam_model_event(m, i);
+    const lam_place *p = lam_model_place(m, ev->place);
+    const char *path = p->path[0] ? p->path : "the model itself";
+    PyObject *got = shapes_text(ev);
+    PyObject *text = got ? PyUnicode_FromFormat("raised in %s (%s), which was given %U", path,
+                                                lam_model_module(m, ev->module)->type, got)
+                         : NULL;
+    Py_XDECREF(got);
+    return text;
+}
+
+/* == tables ============================================================================================ */
+
+typedef struct choice {
+    const char *name;
+    int value;
+} choice;
+static const choice wraps[] = {{"mid", LAM_WRAP_MID},
+                               {"end", LAM_WRAP_END},
+                               {"none", LAM_WRAP_NONE},
+                               {NULL, 0}};
+static const choice numbers[] = {{"raw", LAM_FMT_RAW},
+                                 {"clever", LAM_FMT_CLEVER},
+                                 {"ratio", LAM_FMT_RATIO},
+                                 {NULL, 0}};
+
+static const struct option {
+    const char *name;
+    enum { NAME, NUMBER, SWITCH, DOUBLE, CHOICE } type;
+    size_t at;
+    const choice *choices;
+} options[] = {
+#define OPTION(member, type, choices)                                                                        \
+    { #member, type, offsetof(lam_report_options, member), choices }
+    OPTION(layout, NAME, NULL),
+    OPTION(format, NAME, NULL),
+    OPTION(width, NUMBER, NULL),
+    OPTION(max_depth, NUMBER, NULL),
+    OPTION(color, SWITCH, NULL),
+    OPTION(ascii, SWITCH, NULL),
+    OPTION(exact, SWITCH, NULL),
+    OPTION(expand, SWITCH, NULL),
+    OPTION(receptive_field, SWITCH, NULL),
+    OPTION(effective_rf_stats, SWITCH, NULL),
+    OPTION(wrap, CHOICE, wraps),
+    OPTION(numbers, CHOICE, numbers),
+    OPTION(old_params, SWITCH, NULL),
+    OPTION(overhead_mb, DOUBLE, NULL),
+#undef OPTION
+};
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static bool set_choice(lmx_state *st, const struct option *o, PyObject *value, void *at) {
+    const char *name = value == Py_None ? "none" : lmx_utf8(value);
+    for (const choice *c = o->choices; c->name; c++) {
+        if (strcmp(c->name, name) != 0) continue;
+        /* The two enums have int's size and representation. */
+        memcpy(at, &c->value, sizeof c->value);
+        return true;
+    }
+    lmx_fail(st, LAM_USAGE, NULL, "%s can't be '%.40s'; the first it can be is '%s'", o->name, name,
+             o->choices[0].name);
+    return false;
+}
+
+static bool set_option(lmx_state *st, const struct option *o, PyObject *value, lam_report_options *to) {
+    void *at = (char *)to + o->at;
+    switch (o->type) {
+    case NAME:
+        if (value != Py_None) *(const char **)at = PyUnicode_AsUTF8AndSize(value, NULL);
+        break;
+    case NUMBER: *(int32_t *)at = (int32_t)PyLong_AsLong(value); break;
+    case SWITCH: *(bool *)at = PyObject_IsTrue(value) > 0; break;
+    case DOUBLE: *(double *)at = PyFloat_AsDouble(value); break;
+    case CHOICE: return set_choice(st, o, value, at);
+    }
+    return !PyErr_Occurred();
+}
+
+static bool set_named(lmx_state *st, PyObject *key, PyObject *value, lam_report_options *to) {
+    const char *name = lmx_utf8(key);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0) return set_option(st, &options[i], value, to);
+    lmx_fail(st, LAM_USAGE, NULL, "a report has no option '%.40s'", name);
+    return false;
+}
+
+static PyObject *costs_write(PyObject *self, PyObject *args) {
+    PyObject *dict = NULL, *key, *value;
+    if (!PyArg_ParseTuple(args, "|O!:write", &PyDict_Type, &dict)) return NULL;
+    lmx_state *st = self_of(self)->st;
+    lam_report_options o;
+    lam_report_defaults(&o);
+    Py_ssize_t at = 0;
+    while (dict && PyDict_Next(dict, &at, &key, &value))
+        if (!set_named(st, key, value, &o)) return NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (lam_report_write(self_of(self)->costs, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmx_vec_free(&text.bytes);
+        return lmx_raise(st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
+/* == the type ========================================================================================== */
+
+static PyMethodDef costs_methods[] = {
+    {"rows", costs_rows, METH_NOARGS,
+     PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
+    {"totals", costs_totals, METH_NOARGS,
+     PyDoc_STR("totals($self, /)\n--\n\nmacs, flops and dmas of everything that ran.")},
+    {"params", costs_params, METH_NOARGS,
+     PyDoc_STR("params($self, /)\n--\n\nParameters and buffers of the whole model.")},
+    {"unruled", costs_unruled, METH_NOARGS,
+     PyDoc_STR("unruled($self, /)\n--\n\nTypes without a rule: name, number of calls, dotted path.")},
+    {"gaps", costs_gaps, METH_NOARGS,
+     PyDoc_STR("gaps($self, /)\n--\n\nWhy a total is not exact, a sentence each.")},
+    {"aggregate", costs_aggregate, METH_VARARGS,
+     PyDoc_STR(
+         "aggregate($self, max_depth, /)\n--\n\nSums rows up into their ancestor at this depth, in place.")},
+    {"rf_backwards", costs_rf_backwards, METH_NOARGS,
+     PyDoc_STR("rf_backwards($self, /)\n--\n\nReceptive fields as torchscan 0.1.1 has them, in place.")},
+    {"why", costs_why, METH_VARARGS,
+     PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
+    {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
+    {"failure", costs_failure, METH_NOARGS,
+     PyDoc_STR("failure($self, /)\n--\n\nThe layer that raised and what it was given, or None.")},
+    {"write", costs_write, METH_VARARGS, PyDoc_STR("write($self, options={}, /)\n--\n\nThe report as text.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef costs_getset[] = {
+    {"convention", costs_convention, NULL, "The convention's name.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot costs_slots[] = {
+    {Py_tp_doc, "A model counted under one convention."},
+    {Py_tp_dealloc, costs_dealloc},
+    {Py_tp_methods, costs_methods},
+    {Py_tp_getset, costs_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_costs_spec = {
+    "lamina._lamina.Costs",
+    sizeof(lmx_costs),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    costs_slots,
+};

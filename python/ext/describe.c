@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
+ * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
+ * parametrization or a property of torch's: attributes come from the instance's dict. */
+#include "ext.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_INTS = 64, MAX_ATTRS = 32 };
+
+/* What all modules of one class have in common. */
+typedef struct lmx_class {
+    PyTypeObject *type;    /* strong, as are the others */
+    PyObject *name, *path; /* str */
+    PyObject *word_type, *forward;
+    int32_t word, n_attrs;
+    uint32_t flags;
+    bool script;
+    PyObject *attrs[MAX_ATTRS]; /* str, interned */
+} lmx_class;
+
+typedef struct teller {
+    lmx_state *st;
+    lmx_capture *c;
+    lam_builder *b;
+    lam_error e;
+    lmx_vec classes;   /* lmx_class */
+    lmx_map by_type;   /* type -> class */
+    lmx_map by_tensor; /* tensor object -> tensor index */
+    PyObject *held;    /* list: tensors, so that no address is used twice */
+    int32_t module;    /* the one that is being described */
+    bool is_buffer;
+} teller;
+
+static bool check(teller *t, lam_status status) {
+    if (status == LAM_OK) return true;
+    lmx_raise(t->st, &t->e);
+    return false;
+}
+
+static bool nomem(void) {
+    PyErr_NoMemory();
+    return false;
+}
+
+/* == classes =========================================================================================== */
+
+static bool is_torch_nn(lmx_state *st, PyObject *type) {
+    PyObject *module = PyObject_GetAttr(type, st->n___module__);
+    const char *name = module ? lmx_utf8(module) : "";
+    bool yes = strncmp(name, "torch.nn", 8) == 0 && (name[8] == '.' || !name[8]);
+    Py_XDECREF(module);
+    return yes;
+}
+
+static int32_t word_of(lmx_state *st, PyObject *type) {
+    if (!is_torch_nn(st, type)) return -1;
+    PyObject *name = PyObject_GetAttr(type, st->n___name__);
+    int32_t word = name ? lam_word_module(lmx_utf8(name)) : -1;
+    Py_XDECREF(name);
+    return word;
+}
+
+/* The first class among the bases that lamina has a word for. */
+static void find_word(lmx_state *st, lmx_class *k) {
+    PyObject *mro = PyObject_GetAttr((PyObject *)k->type, st->n___mro__);
+    Py_ssize_t n = mro && PyTuple_Check(mro) ? PyTuple_Size(mro) : 0;
+    k->word = -1;
+    for (Py_ssize_t i = 0; i < n && k->word < 0; i++) {
+        PyObject *base = PyTuple_GetItem(mro, i);
+        k->word = word_of(st, base);
+        if (k->word < 0) continue;
+        Py_INCREF(base);
+        k->word_type = base;
+        if (i == 0) k->flags |= LAM_MODULE_EXACT;
+    }
+    Py_XDECREF(mro);
+    PyErr_Clear();
+}
+
+static void find_forward(lmx_state *st, lmx_class *k) {
+    k->forward = PyObject_GetAttr((PyObject *)k->type, st->n_forward);
+    PyObject *of_word = k->word_type ? PyObject_GetAttr(k->word_type, st->n_forward) : NULL;
+    if (of_word && k->forward != of_word) k->flags |= LAM_MODULE_OWN_FORWARD;
+    Py_XDECREF(of_word);
+    PyErr_Clear();
+}
+
+static void list_attrs(lmx_class *k) {
+    const char *name;
+    for (int32_t i = 0; i < MAX_ATTRS && (name = lam_word_attr(k->word, i)); i++) {
+        k->attrs[i] = PyUnicode_InternFromString(name);
+        if (!k->attrs[i]) return;
+        k->n_attrs = i + 1;
+    }
+}
+
+static void name_class(lmx_state *st, lmx_class *k) {
+    PyObject *type = (PyObject *)k->type;
+    PyObject *module = PyObject_GetAttr(type, st->n___module__);
+    PyObject *qualified = PyObject_GetAttr(type, st->n___qualname__);
+    k->name = PyObject_GetAttr(type, st->n___name__);
+    if (module && qualified) k->path = PyUnicode_FromFormat("%S.%U", module, qualified);
+    Py_XDECREF(module);
+    Py_XDECREF(qualified);
+    PyErr_Clear();
+}
+
+static int32_t class_of(teller *t, PyTypeObject *type) {
+    int32_t i = lmx_map_get(&t->by_type, type);
+    if (i >= 0) return i;
+    i = (int32_t)t->classes.n;
+    lmx_class *k = lmx_vec_push(&t->classes, sizeof *k, 1);
+    if (!k) return -1;
+    *k = (lmx_class){.type = type};
+    Py_INCREF(type);
+    PyTypeObject *script = t->st->torch.script;
+    k->script = script && PyType_IsSubtype(type, script);
+    name_class(t->st, k);
+    PyTypeObject *wrapper = t->st->torch.compiled;
+    if (wrapper && PyType_IsSubtype(type, wrapper)) {
+        k->word = lam_word_module("Container"); /* it only calls the module that it wraps */
+    } else {
+        find_word(t->st, k);
+        find_forward(t->st, k);
+    }
+    list_attrs(k);
+    return lmx_map_put(&t->by_type, type, i) ? i : -1;
+}
+
+static void free_classes(teller *t) {
+    lmx_class *k = t->classes.data;
+    for (size_t i = 0; i < t->classes.n; i++) {
+        Py_XDECREF(k[i].type);
+        Py_XDECREF(k[i].name);
+        Py_XDECREF(k[i].path);
+        Py_XDECREF(k[i].word_type);
+        Py_XDECREF(k[i].forward);
+        for (int32_t a = 0; a < k[i].n_attrs; a++) Py_DECREF(k[i].attrs[a]);
+    }
+    lmx_vec_free(&t->classes);
+}
+
+/* == values ============================================================================================ */
+
+static bool int_of(PyObject *o, int64_t *out) {
+    int overflow = 0;
+    PyObject *whole = PyLong_Check(o) ? (Py_INCREF(o), o) : PyNumber_Index(o);
+    if (whole) *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
+    bool ok = whole && !overflow && !PyErr_Occurred();
+    Py_XDECREF(whole);
+    PyErr_Clear();
+    return ok;
+}
+
+/* None among sizes (AdaptiveAvgPool2d((None, 7))) is -1: the size of the input. */
+static bool ints_of(PyObject *o, int64_t *ints, lam_value *v) {
+    Py_ssize_t n = PySequence_Size(o);
+    if (n < 0 || n > MAX_INTS) return false;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_GetItem(o, i);
+        bool ok = item && (item == Py_None || int_of(item, &ints[i]));
+        if (item == Py_None) ints[i] = -1;
+        Py_XDECREF(item);
+        if (!ok) return false;
+    }
+    *v = (lam_value){.type = LAM_INTS, .n = (int32_t)n, .ints = ints};
+    return true;
+}
+
+/* Functions and classes (activation=torch.relu) are told by their names. False: nothing that can be
+ * told. `*name` is what the text of the value lives in. */
+static bool text_of(lmx_state *st, PyObject *o, PyObject **name, lam_value *v) {
+    if (PyUnicode_Check(o)) Py_INCREF(o);
+    *name = PyUnicode_Check(o) ? o : PyCallable_Check(o) ? PyObject_GetAttr(o, st->n___name__) : NULL;
+    if (*name && !PyUnicode_Check(*name)) Py_CLEAR(*name);
+    *v = (lam_value){.type = LAM_TEXT, .text = lmx_utf8(*name)};
+    return *name != NULL;
+}
+
+static bool value_of(lmx_state *st, PyObject *o, int64_t *ints, PyObject **name, lam_value *v) {
+    *v = (lam_value){.type = LAM_NONE};
+    if (o == Py_None) return true;
+    if (PyBool_Check(o) || lmx_is_tensor(st, o)) {
+        *v = (lam_value){.type = LAM_BOOL, .i = o != Py_False};
+        return true;
+    }
+    if (PyFloat_Check(o)) {
+        *v = (lam_value){.type = LAM_FLOAT, .f = PyFloat_AsDouble(o)};
+        return true;
+    }
+    if (PyLong_Check(o)) {
+        v->type = LAM_INT;
+        return int_of(o, &v->i);
+    }
+    if (PyTuple_Check(o) || PyList_Check(o)) return ints_of(o, ints, v);
+    if (PyType_IsSubtype(Py_TYPE(o), st->torch.module)) o = (PyObject *)Py_TYPE(o);
+    if (text_of(st, o, name, v)) return true;
+    v->type = LAM_INT; /* numpy's integers and the like */
+    return int_of(o, &v->i);
+}
+
+static bool push_attr(teller *t, PyObject *name, PyObject *o) {
+    int64_t ints[MAX_INTS];
+    PyObject *text = NULL;
+    lam_value v;
+    bool told = value_of(t->st, o, ints, &text, &v);
+    bool ok = !lmx_must_raise();
+    if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
+    Py_XDECREF(text);
+    return ok;
+}
+
+/* == one module ======================================================================================== */
+
+static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
+    *index = lmx_map_get(&t->by_tensor, tensor);
+    if (*index >= 0) return true;
+    lmx_tensor d;
+    if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
+    PyObject *grad = PyObject_GetAttr(tensor, t->st->n_requires_grad);
+    if (!grad && lmx_must_raise()) return false;
+    lam_tensor_info info = {d.dtype, d.ndim, d.sizes, -1, grad == Py_True};
+    Py_XDECREF(grad);
+    if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
+    return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
+}
+
+static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
+    teller *t = self;
+    int32_t index;
+    if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
+    if (!tensor_index(t, tensor, &index)) return false;
+    return check(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
+}
+
+static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
+    t->is_buffer = is_buffer;
+    PyObject *owned = lmx_registered(t->st, module, dict, kind);
+    bool ok = lmx_each(t->st, owned, push_owned, t);
+    Py_XDECREF(owned);
+    return ok;
+}
+
+/* A tensor that is neither parameter nor buffer but serves as one: old weight_norm, pruning and
+ * parametrizations make it from others. The attribute True says that it is there. */
+static bool push_present(teller *t, PyObject *dict, PyObject *name) {
+    PyObject *value = lmx_get(dict, name);
+    return !value || !lmx_is_tensor(t->st, value) || push_attr(t, name, value);
+}
+
+static bool push_parametrized(void *self, PyObject *name, PyObject *unused) {
+    (void)unused;
+    return push_attr(self, name, Py_True);
+}
+
+typedef struct stems {
+    teller *t;
+    PyObject *dict;
+} stems;
+
+/* "weight_hh_l0_v" and "gain_orig" stand for "weight_hh_l0" and "gain". */
+static bool push_stem(void *self, PyObject *name, PyObject *unused) {
+    (void)unused;
+    static const char *const suffixes[] = {"_v", "_orig"};
+    const stems *at = self;
+    const char *text = lmx_utf8(name);
+    size_t n = strlen(text);
+    for (size_t i = 0; i < 2; i++) {
+        size_t tail = strlen(suffixes[i]);
+        if (n <= tail || strcmp(text + n - tail, suffixes[i]) != 0) continue;
+        PyObject *stem = PyUnicode_FromStringAndSize(text, (Py_ssize_t)(n - tail));
+        if (!stem) return false;
+        bool usual = PyUnicode_Compare(stem, at->t->st->n_weight) == 0 ||
+                     PyUnicode_Compare(stem, at->t->st->n_bias) == 0;
+        bool ok = usual || push_present(at->t, at->dict, stem);
+        Py_DECREF(stem);
+        return ok;
+    }
+    return true;
+}
+
+static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
+    if (node->parametrized) {
+        PyObject *made = lmx_get(lmx_get(dict, t->st->n__modules), t->st->n_parametrizations);
+        PyObject *inner = made ? lmx_dict_of(made) : NULL;
+        bool ok = lmx_each(t->st, lmx_get(inner, t->st->n__modules), push_parametrized, t);
+        Py_XDECREF(inner);
+        if (!ok) return false;
+    }
+    if (!push_present(t, dict, t->st->n_weight) || !push_present(t, dict, t->st->n_bias)) return false;
+    stems at = {t, dict};
+    PyObject *parameters = lmx_get(dict, t->st->n__parameters);
+    return !parameters || !PyDict_Check(parameters) || lmx_each(t->st, parameters, push_stem, &at);
+}
+
+/* Attributes of the class, and properties of a subclass, count too when the instance has none of that
+ * name. */
+static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, const lmx_class *k, PyObject *name) {
+    PyObject *value = lmx_get(dict, name);
+    if (value) return push_attr(t, name, value);
+    PyObject *of_class = PyObject_GetAttr((PyObject *)k->type, name);
+    if (!of_class) return !lmx_must_raise();
+    Py_DECREF(of_class);
+    value = PyObject_GetAttr(module, name);
+    bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
+    Py_XDECREF(value);
+    return ok;
+}
+
+static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_class *k,
+                       const lmx_node *node) {
+    if (k->word < 0) return true;
+    for (int32_t i = 0; i < k->n_attrs; i++)
+        if (!push_word_attr(t, module, dict, k, k->attrs[i])) return false;
+    return push_made_tensors(t, dict, node);
+}
+
+static bool is_training(lmx_state *st, PyObject *module, PyObject *dict) {
+    PyObject *training = lmx_get(dict, st->n_training);
+    if (training) return training == Py_True;
+    training = PyObject_GetAttr(module, st->n_training); /* a scripted module keeps it in C++ */
+    if (!training) PyErr_Clear();
+    Py_XDECREF(training);
+    return training == Py_True;
+}
+
+static uint32_t flags_of(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+    uint32_t flags = k->flags;
+    if (is_training(t->st, node->object, dict)) flags |= LAM_MODULE_TRAINING;
+    if (k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward)) flags |= LAM_MODULE_OWN_FORWARD;
+    /* Parametrizations make a layer's weights; they don't make it a container. */
+    if (node->n_children == (node->parametrized ? 1 : 0)) flags |= LAM_MODULE_LEAF;
+    if (k->script || node->opaque) flags |= LAM_MODULE_OPAQUE;
+    return flags;
+}
+
+static bool push_module(teller *t, const lmx_node *node) {
+    int32_t index, class = class_of(t, Py_TYPE(node->object));
+    if (class < 0) return nomem();
+    const lmx_class *k = (lmx_class *)t->classes.data + class;
+    PyObject *dict = lmx_dict_of(node->object);
+    PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
+    PyErr_Clear();
+    lam_module_info info = {
+        .type = lmx_utf8(scripted && PyUnicode_Check(scripted) ? scripted : k->name),
+        .type_path = lmx_utf8(k->path),
+        .word = k->word,
+        .flags = flags_of(t, node, k, dict),
+    };
+    bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
+    t->module = index;
+    ok = ok && push_tensors(t, node->object, dict, t->st->n__parameters, false) &&
+         push_tensors(t, node->object, dict, t->st->n__buffers, true) &&
+         push_attrs(t, node->object, dict, k, node);
+    Py_XDECREF(scripted);
+    Py_XDECREF(dict);
+    return ok;
+}
+
+static bool push_modules(teller *t) {
+    for (size_t i = 0; i < t->c->tree.nodes.n; i++)
+        if (!push_module(t, lmx_node_at(&t->c->tree, (int32_t)i))) return false;
+    return true;
+}
+
+static bool push_places(teller *t) {
+    const lmx_tree *tree = &t->c->tree;
+    for (size_t i = 0; i < tree->places.n; i++) {
+        const lmx_place *p = lmx_place_at(tree, (int32_t)i);
+        if (!check(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
+            return false;
+    }
+    return true;
+}
+
+/* == calls ============================================================================================= */
+
+/* Decodes `n` tensors from the record's words. */
+static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
+    const int64_t *words = (const int64_t *)c->words.data + at;
+    for (int32_t i = 0; i < n; i++) {
+        lmx_found f;
+        memcpy(&f, words, sizeof f);
+        words += sizeof f / sizeof *words;
+        const char *name = f.name >= 0 ? lmx_utf8(((PyObject **)c->names.data)[f.name]) : NULL;
+        out[i] = (lam_arg){name, f.position, f.dtype, f.device, f.ndim, words, f.storage};
+        if (f.ndim > 0) words += f.ndim;
+    }
+}
+
+static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
+    size_t n = (size_t)call->n_in + (size_t)call->n_out;
+    args->n = 0;
+    lam_arg *all = n ? lmx_vec_push(args, sizeof *all, n) : NULL;
+    if (n && !all) return nomem();
+    lam_arg *out = all ? all + call->n_in : NULL;
+    if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
+    if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
+    lam_call_info info = {call->module, call->parent, call->flags, call->t0_ns, call->t1_ns,
+                          call->n_in,   call->n_out,  all,         out};
+    return check(t, lam_build_call(t->b, &info, NULL, &t->e));
+}
+
+static bool push_calls(teller *t) {
+    lmx_vec args = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->c->calls.n; i++)
+        ok = push_call(t, (lmx_call *)t->c->calls.data + i, &args);
+    lmx_vec_free(&args);
+    return ok;
+}
+
+/* A compiled module's inside was not seen if nothing was called in it. What compiles a module in place
+ * is found in its dict; a wrapper's inner module stands for the wrapper. */
+static void mark_opaque(teller *t) {
+    const lmx_call *calls = t->c->calls.data;
+    lmx_tree *tree = &t->c->tree;
+    for (size_t i = 0; i < tree->nodes.n; i++) {
+        lmx_node *node = lmx_node_at(tree, (int32_t)i);
+        PyObject *dict = lmx_dict_of(node->object);
+        PyObject *compiled = lmx_get(dict, t->st->n__compiled_call_impl);
+        if (compiled && compiled != Py_None) node->opaque = true;
+        Py_XDECREF(dict);
+        if (node->inner >= 0) lmx_node_at(tree, node->inner)->opaque = true;
+    }
+    for (size_t i = 0; i < tree->nodes.n; i++)
+        if (!lmx_node_at(tree, (int32_t)i)->n_children) lmx_node_at(tree, (int32_t)i)->opaque = false;
+    for (size_t i = 0; i < t->c->calls.n; i++)
+        if (calls[i].parent >= 0) lmx_node_at(tree, calls[calls[i].parent].module)->opaque = false;
+}
+
+/* == notes ============================================================================================= */
+
+static bool push_note(teller *t, PyObject *text) {
+    bool ok = text && check(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
+    Py_XDECREF(text);
+    return ok;
+}
+
+static bool push_twin(teller *t, const lmx_twin *twin) {
+    const lmx_tree *tree = &t->c->tree;
+    PyObject *again = lmx_path(tree, twin->place, twin->name), *first = NULL;
+    for (size_t i = (size_t)twin->place + 1; !first && i < tree->places.n; i++) {
+        const lmx_place *p = lmx_place_at(tree, (int32_t)i);
+        if (p->parent == twin->place && p->node == twin->node) first = lmx_path(tree, p->parent, p->name);
+    }
+    PyObject *text =
+        first && again ? PyUnicode_FromFormat("%U is also registered as %U", first, again) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(again);
+    return push_note(t, text);
+}
+
+static bool push_notes(teller *t) {
+    for (size_t i = 0; i < t->c->tree.twins.n; i++)
+        if (!push_twin(t, (lmx_twin *)t->c->tree.twins.data + i)) return false;
+    if (t->c->replaced &&
+        !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by somebody else "
+                                           "during the capture; theirs was left in place")))
+        return false;
+    return !t->c->cut ||
+           push_note(t, PyUnicode_FromFormat("some arguments held more than %d values or %d levels; "
+                                             "tensors beyond that were not seen",
+                                             LMX_BUDGET, LMX_DEPTH));
+}
+
+static bool tell(teller *t, lam_model **out) {
+    t->held = PyList_New(0);
+    if (!t->held || !check(t, lam_builder_new(&t->b, 0, &t->e))) return false;
+    mark_opaque(t);
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_notes(t);
+    if (!ok) {
+        lam_builder_free(t->b);
+        return false;
+    }
+    return check(t, lam_builder_finish(t->b, out, &t->e));
+}
+
+bool lmx_describe_model(lmx_capture *c, lam_model **out) {
+    if (c->lost) {
+        lmx_fail(c->st, LAM_LIMIT, NULL,
+                 "the memory for noted calls ran out after %zu calls; capture fewer iterations", c->calls.n);
+        return false;
+    }
+    teller t = {.st = c->st, .c = c, .e = {.at = -1}};
+    bool ok = tell(&t, out);
+    free_classes(&t);
+    lmx_map_free(&t.by_type);
+    lmx_map_free(&t.by_tensor);
+    Py_XDECREF(t.held);
+    lmx_torch_forget_types(&c->st->torch);
+    return ok;
+}

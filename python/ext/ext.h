@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ext: CPython meets lamina.h. The extension pushes what it saw of a live model through lam_build_*,
+ * hands handles to Python and turns lam_error into exceptions. It counts nothing and formats nothing.
+ *
+ * Everything is limited API 3.10, so one build serves every CPython from 3.10 on. Every function needs
+ * the GIL; the free-threaded build is not supported yet, which is why the module does not declare
+ * Py_mod_gil. */
+#ifndef LMX_EXT_H
+#define LMX_EXT_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030A0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "lamina.h"
+
+#if Py_LIMITED_API + 0 < 0x030C0000
+/* Every CPython exports it since 3.9; the limited API names it only since 3.12. */
+extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+#endif
+
+/* Attribute names that are looked up often, interned once. */
+#define LMX_NAMES(X)                                                                                      \
+    X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
+    X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
+    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(copy_) X(items)         \
+    X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__) X(__qualname__) X(__class__)    \
+    X(__torch_dispatch__) X(__dataclass_fields__) X(original_name) X(lamina_model) X(write) X(live)       \
+    X(doctor) X(out) X(err)
+
+typedef struct lmx_state lmx_state;
+
+/* == small things (util.c) ============================================================================= */
+
+/* A growable array of elements of one size, which the caller names at each push. */
+typedef struct lmx_vec {
+    void *data;
+    size_t n, cap; /* elements */
+} lmx_vec;
+/* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set. */
+void *lmx_vec_push(lmx_vec *v, size_t size, size_t more);
+void lmx_vec_free(lmx_vec *v);
+
+/* From an object's address to an index. */
+typedef struct lmx_map {
+    const void **keys;
+    int32_t *values;
+    size_t n, mask;
+} lmx_map;
+int32_t lmx_map_get(const lmx_map *m, const void *key); /* -1: absent */
+bool lmx_map_put(lmx_map *m, const void *key, int32_t value);
+void lmx_map_free(lmx_map *m);
+
+/* A sink that keeps the bytes. */
+typedef struct lmx_text {
+    lmx_vec bytes;
+} lmx_text;
+lam_sink lmx_text_sink(lmx_text *t);
+PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
+
+/* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
+ * user. Any other is cleared. False too when nothing is pending. */
+bool lmx_must_raise(void);
+/* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
+const char *lmx_utf8(PyObject *text);
+int64_t lmx_now_ns(void);
+/* The instance's dict, a new reference; NULL without an exception where it has none. */
+PyObject *lmx_dict_of(PyObject *o);
+/* dict[key], borrowed; NULL without an exception where it is absent or `dict` is no dict. */
+PyObject *lmx_get(PyObject *dict, PyObject *key);
+/* What a module registers under `key` ("_parameters"), a new reference; NULL without an exception where
+ * it has none. A traced module hands such questions on to another object, so it is asked and not its
+ * dict. */
+PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObject *key);
+
+/* == torch, looked at once (torch.c) =================================================================== */
+
+/* The C functions of libtorch that describe a tensor: names, types and meaning as in its stable C shim. */
+typedef struct lmx_shim {
+    int32_t (*dim)(void *tensor, int64_t *out);
+    int32_t (*sizes)(void *tensor, int64_t **out);
+    int32_t (*dtype)(void *tensor, int32_t *out);
+    int32_t (*device)(void *tensor, int32_t *out);
+    int32_t (*data)(void *tensor, void **out);
+    int32_t (*release)(void *tensor);
+} lmx_shim;
+
+/* How a Python value is looked through for tensors. */
+typedef enum lmx_kind {
+    LMX_IGNORE, /* holds no tensor that counts */
+    LMX_PLAIN,  /* a tensor whose C object can be read */
+    LMX_ODD,    /* a tensor that answers by its attributes only: fake, wrapped, uninitialised */
+    LMX_TUPLE, LMX_LIST, LMX_DICT,
+    LMX_OBJECT, /* tensors in its __dict__ */
+    LMX_FIELDS, /* a dataclass with slots */
+    LMX_UNSEEN  /* a type met for the first time */
+} lmx_kind;
+
+enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
+
+typedef struct lmx_torch {
+    bool ready, probed;
+    PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
+    PyObject *dispatch, *shape, *dtype, *device; /* what Tensor itself answers for these names */
+    PyObject *dtypes[LMX_DTYPES];
+    int32_t dtype_numbers[LMX_DTYPES], n_dtypes;
+    PyTypeObject *types[LMX_TYPES]; /* a direct-mapped cache, emptied when the last capture closes */
+    uint8_t kinds[LMX_TYPES];
+    lmx_shim shim;
+    int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
+    char why[240];  /* which way is used and why */
+} lmx_torch;
+
+/* == module state (module.c) =========================================================================== */
+
+struct lmx_state {
+    PyObject *errors; /* the module lamina._errors, once it was needed */
+    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type;
+#define X(name) PyObject *n_##name;
+    LMX_NAMES(X)
+#undef X
+    lmx_torch torch;
+};
+
+lmx_state *lmx_state_of(PyObject *module);
+
+/* == errors and counts (convert.c) ===================================================================== */
+
+/* Raises the exception of lamina._errors that fits; always NULL. An exception that is already set stays. */
+PyObject *lmx_raise(lmx_state *st, const lam_error *e);
+PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const char *format, ...)
+    LAM_PRINTF(4, 5);
+/* The status that fits the pending exception, and its sentence into `e`. The exception is cleared. */
+lam_status lmx_error_from_exception(lmx_state *st, lam_error *e);
+
+PyObject *lmx_count(lam_count c); /* (int of any size, state) */
+bool lmx_count_from(lmx_state *st, PyObject *o, lam_count *out);
+PyObject *lmx_shape(lam_shape s); /* a tuple of ints, or None */
+PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is replaced */
+
+/* == tensors (torch.c, tensor.c) ======================================================================= */
+
+/* Finds torch among the modules that are already imported. False with an exception. */
+bool lmx_torch_ready(lmx_state *st);
+void lmx_torch_forget_types(lmx_torch *t);
+void lmx_torch_clear(lmx_torch *t);
+int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg);
+PyObject *lmx_describe_status(PyObject *module, PyObject *unused);
+
+typedef struct lmx_tensor {
+    int32_t dtype, device, ndim; /* -1: unknown */
+    uint64_t storage;
+    const int64_t *sizes; /* in `own` or in the tensor: valid while the tensor lives unchanged */
+    int64_t own[LMX_DIMS];
+} lmx_tensor;
+
+lmx_kind lmx_classify(lmx_state *st, PyObject *o);
+static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    if (type == st->torch.tensor || type == st->torch.parameter) return LMX_PLAIN;
+    size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
+    return st->torch.types[at] == type ? (lmx_kind)st->torch.kinds[at] : lmx_classify(st, o);
+}
+static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
+{
+    lmx_kind kind = lmx_kind_of(st, o);
+    return kind == LMX_PLAIN || kind == LMX_ODD;
+}
+/* Describes a tensor. What it will not tell stays unknown. False only for an exception that must reach
+ * the user. */
+bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
+
+/* == tensors inside values (find.c) ==================================================================== */
+
+/* One tensor that was found; `ndim` sizes follow it. */
+typedef struct lmx_found {
+    uint64_t storage;
+    int32_t dtype, device, ndim, position, name, unused;
+} lmx_found;
+
+enum { LMX_DEPTH = 12, LMX_BUDGET = 16384 };
+typedef struct lmx_finder {
+    lmx_state *st;
+    lmx_vec *words;         /* int64 words; lmx_found and sizes are appended */
+    int32_t position, name; /* of the value that is being looked through */
+    int32_t n;              /* tensors found */
+    int32_t budget;         /* values that may still be looked at */
+    /* a result: the entries of the outermost container are numbered, a lone tensor is 0 */
+    bool numbered;
+    bool cut;               /* depth or budget ended the search */
+    bool nomem;
+    PyObject *path[LMX_DEPTH]; /* the containers that are open, to cut cycles */
+} lmx_finder;
+/* False only for an exception that must reach the user. `depth` is 0 for whoever asks first. */
+bool lmx_find(lmx_finder *f, PyObject *value, int depth);
+
+/* == the tree (walk.c) ================================================================================= */
+
+typedef struct lmx_node { /* a distinct module object */
+    PyObject *object;
+    int32_t n_children;  /* registered; a duplicate counts once */
+    int32_t parent_seen; /* the place whose children were listed last with this module among them */
+    int32_t inner;       /* of a compiled wrapper: the node of the module it wraps, else -1 */
+    bool on_path, parametrized, compiled;
+    bool opaque; /* compiled, and its inside was not seen */
+} lmx_node;
+typedef struct lmx_place {
+    int32_t parent, node;
+    PyObject *name; /* str */
+} lmx_place;
+typedef struct lmx_twin { /* a name under which a sibling was registered again */
+    int32_t place;        /* of the parent */
+    int32_t node;
+    PyObject *name;
+} lmx_twin;
+typedef struct lmx_tree {
+    lmx_vec nodes, places, twins;
+    lmx_map index; /* module object -> node */
+} lmx_tree;
+/* Walks the tree under `root` in registration order. The tree holds what it names. False with an
+ * exception. */
+bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root);
+void lmx_tree_free(lmx_tree *tree);
+int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg);
+static inline lmx_node *lmx_node_at(const lmx_tree *t, int32_t i) { return (lmx_node *)t->nodes.data + i; }
+static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i)
+{
+    return (lmx_place *)t->places.data + i;
+}
+/* The dotted path of `name` under place `parent`, a new str. */
+PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
+/* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an
+ * exception, or when `each` gave false. NULL is an empty dict. */
+bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *self, PyObject *key, PyObject *value),
+              void *self);
+
+/* == captures (watch.c, capture.c, describe.c) ========================================================= */
+
+typedef struct lmx_call {
+    int32_t module, parent;
+    uint32_t flags;
+    int32_t n_in, n_out;
+    size_t in_at, out_at; /* words */
+    int64_t t0_ns, t1_ns;
+} lmx_call;
+
+typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
+
+typedef struct lmx_capture {
+    PyObject_HEAD
+    lmx_state *st;
+    PyObject *root, *model; /* model: built once, when asked for */
+    struct lmx_capture *next; /* among the open ones */
+    lmx_tree tree;
+    lmx_vec calls; /* lmx_call */
+    lmx_vec words; /* int64_t: the tensors of the calls */
+    lmx_vec names; /* PyObject *: keywords */
+    size_t n_calls, n_modules; /* what there was before the records were dropped */
+    unsigned long owner;       /* thread */
+    int32_t open_call;
+    lmx_phase phase;
+    bool busy;     /* tensors are being described: calls that this makes are not the model's */
+    bool lost;     /* memory for records ran out */
+    bool cut;      /* a value had more tensors or levels than are looked at */
+    bool replaced; /* somebody else's Module.__call__ was found at the end */
+} lmx_capture;
+
+/* Puts the C method in place of torch.nn.Module.__call__ and lists the capture. False with an exception. */
+bool lmx_watch(lmx_capture *c);
+/* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
+void lmx_unwatch(lmx_capture *c);
+/* Notes one call of the root that was made elsewhere, and closes the capture, which was never open. */
+bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
+PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
+/* The model that the capture saw. False with an exception. */
+bool lmx_describe_model(lmx_capture *c, lam_model **out);
+
+/* == handles (model.c, costs.c) ======================================================================== */
+
+typedef struct lmx_model {
+    PyObject_HEAD
+    lmx_state *st;
+    lam_model *model;
+    int32_t borrowers; /* costs that read it */
+} lmx_model;
+PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */
+/* The model of a Model object; NULL with an exception. */
+lam_model *lmx_model_get(lmx_state *st, PyObject *o);
+/* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
+lam_model *lmx_model_release(lmx_state *st, PyObject *o);
+PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
+/* Puts a value under a name, takes the value over. False with an exception, or when `value` is NULL. */
+bool lmx_put(PyObject *dict, const char *name, PyObject *value);
+PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);
+PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
+
+/* == tables for module.c =============================================================================== */
+
+extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec;
+extern PyMethodDef lmx_text_methods[]; /* text.c */
+PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
+PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */
+PyObject *lmx_scan_cell(PyObject *module, PyObject *args);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Model: a handle of what a capture saw, with readers for every part of it. */
+#include "ext.h"
+
+#include <string.h>
+
+static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
+
+PyObject *lmx_model_wrap(lmx_state *st, lam_model *m) {
+    lmx_model *self = (lmx_model *)PyType_GenericAlloc(st->model_type, 0);
+    if (!self) {
+        lam_model_free(m);
+        return NULL;
+    }
+    self->st = st;
+    self->model = m;
+    return (PyObject *)self;
+}
+
+static lmx_model *checked(lmx_state *st, PyObject *o) {
+    if (Py_TYPE(o) != st->model_type) {
+        lmx_fail(st, LAM_USAGE, NULL, "expected a lamina Model");
+        return NULL;
+    }
+    if (!self_of(o)->model) {
+        lmx_fail(st, LAM_USAGE, NULL, "this Model was handed to the command and is empty");
+        return NULL;
+    }
+    return self_of(o);
+}
+
+lam_model *lmx_model_get(lmx_state *st, PyObject *o) {
+    lmx_model *self = checked(st, o);
+    return self ? self->model : NULL;
+}
+
+lam_model *lmx_model_release(lmx_state *st, PyObject *o) {
+    lmx_model *self = checked(st, o);
+    if (!self) return NULL;
+    if (self->borrowers) {
+        lmx_fail(st, LAM_USAGE, NULL, "this Model is still read by its Costs, so it can't be handed over");
+        return NULL;
+    }
+    lam_model *m = self->model;
+    self->model = NULL;
+    return m;
+}
+
+bool lmx_put(PyObject *dict, const char *name, PyObject *value) {
+    bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
+    Py_XDECREF(value);
+    return ok;
+}
+
+/* == parts as data ===================================================================================== */
+
+static PyObject *arg_shape(const lam_arg *a) { return lmx_shape((lam_shape){a->ndim, a->sizes}); }
+
+static PyObject *tuple_of(const lam_arg *args, int32_t n, PyObject *(*of)(const lam_arg *)) {
+    PyObject *t = PyTuple_New(n);
+    for (int32_t i = 0; t && i < n; i++) {
+        PyObject *item = of(&args[i]);
+        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
+    }
+    return t;
+}
+
+static PyObject *arg_dtype(const lam_arg *a) { return lmx_str(lam_dtype_name(a->dtype)); }
+
+static PyObject *arg_whole(const lam_arg *a) {
+    PyObject *shape = arg_shape(a), *name = lmx_str(a->name), *dtype = arg_dtype(a);
+    if (!shape || !name || !dtype) {
+        Py_XDECREF(shape);
+        Py_XDECREF(name);
+        Py_XDECREF(dtype);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:i,s:N,s:i,s:N,s:K}", "name", name, "position", (int)a->position, "dtype",
+                         dtype, "device", (int)a->device, "shape", shape, "storage",
+                         (unsigned long long)a->storage);
+}
+
+PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n) { return tuple_of(args, n, arg_shape); }
+PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n) { return tuple_of(args, n, arg_dtype); }
+
+static PyObject *event_at(const lam_model *m, int32_t i) {
+    const lam_event *ev = lam_model_event(m, i);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "module", PyLong_FromLong(ev->module)) &&
+              lmx_put(d, "place", PyLong_FromLong(ev->place)) &&
+              lmx_put(d, "parent", PyLong_FromLong(ev->parent)) &&
+              lmx_put(d, "ordinal", PyLong_FromLong(ev->ordinal)) &&
+              lmx_put(d, "n_children_called", PyLong_FromLong(ev->n_children_called)) &&
+              lmx_put(d, "training", PyBool_FromLong(ev->flags & LAM_CALL_TRAINING)) &&
+              lmx_put(d, "failed", PyBool_FromLong(ev->flags & LAM_CALL_FAILED)) &&
+              lmx_put(d, "unseen", PyBool_FromLong(ev->flags & LAM_CALL_UNSEEN)) &&
+              lmx_put(d, "t0_ns", PyLong_FromLongLong(ev->t0_ns)) &&
+              lmx_put(d, "t1_ns", PyLong_FromLongLong(ev->t1_ns)) &&
+              lmx_put(d, "inputs", tuple_of(ev->in, ev->n_in, arg_whole)) &&
+              lmx_put(d, "outputs", tuple_of(ev->out, ev->n_out, arg_whole));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *value_as_python(const lam_value *v) {
+    switch (v->type) {
+    case LAM_BOOL: return PyBool_FromLong(v->i != 0);
+    case LAM_INT: return PyLong_FromLongLong(v->i);
+    case LAM_INTS: return lmx_shape((lam_shape){v->n, v->ints});
+    case LAM_FLOAT: return PyFloat_FromDouble(v->f);
+    case LAM_TEXT: return lmx_str(v->text);
+    default: return lmx_str(NULL);
+    }
+}
+
+static PyObject *attrs_of(const lam_module *m) {
+    PyObject *d = PyDict_New();
+    for (int32_t i = 0; d && i < m->n_attrs; i++)
+        if (!lmx_put(d, m->attrs[i].name, value_as_python(&m->attrs[i].value))) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *owned_of(const lam_module *m) {
+    PyObject *t = PyTuple_New(m->n_owned);
+    for (int32_t i = 0; t && i < m->n_owned; i++) {
+        const lam_owned *o = &m->owned[i];
+        PyObject *item = Py_BuildValue("(siN)", o->name, (int)o->tensor, PyBool_FromLong(o->is_buffer));
+        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
+    }
+    return t;
+}
+
+static PyObject *module_at(const lam_model *model, int32_t i) {
+    const lam_module *m = lam_model_module(model, i);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "type", lmx_str(m->type)) && lmx_put(d, "type_path", lmx_str(m->type_path)) &&
+              lmx_put(d, "word", lmx_str(lam_word_name(m->word))) &&
+              lmx_put(d, "exact", PyBool_FromLong(m->flags & LAM_MODULE_EXACT)) &&
+              lmx_put(d, "own_forward", PyBool_FromLong(m->flags & LAM_MODULE_OWN_FORWARD)) &&
+              lmx_put(d, "training", PyBool_FromLong(m->flags & LAM_MODULE_TRAINING)) &&
+              lmx_put(d, "opaque", PyBool_FromLong(m->flags & LAM_MODULE_OPAQUE)) &&
+              lmx_put(d, "leaf", PyBool_FromLong(m->flags & LAM_MODULE_LEAF)) &&
+              lmx_put(d, "n_calls", PyLong_FromLong(m->n_calls)) && lmx_put(d, "owned", owned_of(m)) &&
+              lmx_put(d, "attrs", attrs_of(m));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *place_at(const lam_model *model, int32_t i) {
+    const lam_place *p = lam_model_place(model, i);
+    return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:i}", "name", p->name, "path", p->path, "parent",
+                         (int)p->parent, "module", (int)p->module, "depth", (int)p->depth, "n_calls",
+                         (int)p->n_calls);
+}
+
+static PyObject *tensor_at(const lam_model *model, int32_t i) {
+    const lam_tensor *t = lam_model_tensor(model, i);
+    PyObject *shape = lmx_shape(t->shape);
+    if (!shape) return NULL;
+    return Py_BuildValue("{s:s,s:N,s:L,s:L,s:N,s:i,s:i}", "dtype", lam_dtype_name(t->dtype), "shape", shape,
+                         "numel", (long long)t->numel, "bytes", (long long)t->bytes, "requires_grad",
+                         PyBool_FromLong(t->requires_grad), "owner", (int)t->owner, "n_owners",
+                         (int)t->n_owners);
+}
+
+static PyObject *note_at(const lam_model *model, int32_t i) { return lmx_str(lam_model_note(model, i)); }
+
+static PyObject *list_of(PyObject *self, int32_t (*count)(const lam_model *),
+                         PyObject *(*at)(const lam_model *, int32_t)) {
+    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    PyObject *list = m ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && i < count(m); i++) {
+        PyObject *item = at(m, i);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+#define LIST(part, count, at)                                                                                \
+    static PyObject *model_##part(PyObject *self, PyObject *unused) {                                        \
+        (void)unused;                                                                                        \
+        return list_of(self, count, at);                                                                     \
+    }
+LIST(events, lam_model_n_events, event_at)
+LIST(modules, lam_model_n_modules, module_at)
+LIST(places, lam_model_n_places, place_at)
+LIST(tensors, lam_model_n_tensors, tensor_at)
+LIST(notes, lam_model_n_notes, note_at)
+
+/* == what is asked of it =============================================================================== */
+
+static PyObject *model_costs(PyObject *self, PyObject *args, PyObject *kwargs) {
+    if (!lmx_model_get(self_of(self)->st, self)) return NULL;
+    return lmx_costs_new(self_of(self), args, kwargs);
+}
+
+static PyObject *model_rf(PyObject *self, PyObject *args) {
+    int event;
+    const char *convention = NULL;
+    if (!PyArg_ParseTuple(args, "i|z:rf", &event, &convention)) return NULL;
+    lmx_state *st = self_of(self)->st;
+    const lam_model *m = lmx_model_get(st, self);
+    lam_error e = {.at = -1};
+    lam_rf rf;
+    if (!m) return NULL;
+    if (lam_rf_of(m, event, convention, &rf, &e) != LAM_OK) return lmx_raise(st, &e);
+    return Py_BuildValue("(ddds)", rf.size, rf.stride, rf.padding, lam_state_name(rf.state));
+}
+
+static PyObject *model_find(PyObject *self, PyObject *args) {
+    const char *path;
+    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    if (!m || !PyArg_ParseTuple(args, "s:find", &path)) return NULL;
+    return PyLong_FromLong(lam_model_find(m, path));
+}
+
+static bool has_rule(int32_t convention, const char *kind) {
+    lam_rule rule;
+    for (int32_t i = 0; kind && lam_convention_rule(convention, i, &rule, NULL) == LAM_OK; i++)
+        if (strcmp(rule.kind, kind) == 0) return true;
+    return false;
+}
+
+static PyObject *class_of(const lam_module *m, int32_t convention) {
+    bool exact = m->word >= 0 && (m->flags & LAM_MODULE_EXACT);
+    bool known = exact && (lam_word_is_container(m->word) || has_rule(convention, lam_word_kind(m->word)));
+    PyObject *path = lmx_str(m->type_path);
+    return path ? Py_BuildValue("(NN)", path, PyBool_FromLong(known)) : NULL;
+}
+
+static PyObject *model_classes(PyObject *self, PyObject *args) {
+    const char *name = NULL;
+    lmx_state *st = self_of(self)->st;
+    const lam_model *m = lmx_model_get(st, self);
+    if (!m || !PyArg_ParseTuple(args, "s:classes", &name)) return NULL;
+    int32_t convention = lam_convention_find(name);
+    if (convention < 0) return lmx_fail(st, LAM_USAGE, NULL, "there is no convention '%.60s'", name);
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 1; list && i < lam_model_n_modules(m); i++) { /* 0 is the root */
+        PyObject *item = class_of(lam_model_module(m, i), convention);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static void model_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    lam_model_free(self_of(self)->model);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef model_methods[] = {
+    {"costs", (PyCFunction)(void (*)(void))model_costs, METH_VARARGS | METH_KEYWORDS,
+     PyDoc_STR("costs($self, /, convention=None, released=False, custom=None)\n--\n\nWhat the calls cost.")},
+    {"rf", model_rf, METH_VARARGS,
+     PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReceptive field, stride, padding and state of "
+               "one call alone.")},
+    {"find", model_find, METH_VARARGS,
+     PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
+    {"classes", model_classes, METH_VARARGS,
+     PyDoc_STR("classes($self, convention, /)\n--\n\nThe class of each module but the root, and whether the "
+               "convention "
+               "knows exactly it.")},
+    {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
+    {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},
+    {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},
+    {"tensors", model_tensors, METH_NOARGS,
+     PyDoc_STR("tensors($self, /)\n--\n\nEvery distinct parameter and buffer.")},
+    {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot model_slots[] = {
+    {Py_tp_doc, "What a capture saw: modules, places, tensors and calls."},
+    {Py_tp_dealloc, model_dealloc},
+    {Py_tp_methods, model_methods},
+    {0, NULL},
+};
+
+PyType_Spec lmx_model_spec = {
+    "lamina._lamina.Model",
+    sizeof(lmx_model),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    model_slots,
+};

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * snapshot: what a forward may leave behind on a model, remembered so that it can be put back. */
+#ifndef LMX_SNAPSHOT_H
+#define LMX_SNAPSHOT_H
+
+#include "ext.h"
+
+typedef enum lmx_box_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_box_type;
+
+/* A dict, list or set as it was: `n` references from `at` on, two an entry for a dict. */
+typedef struct lmx_box {
+    PyObject *object;   /* strong */
+    uint32_t at, n;
+    int32_t node;       /* the module that holds it */
+    lmx_box_type type;
+} lmx_box;
+
+/* Most containers of a module are its empty dicts of hooks. They have no box: the reference to them is
+ * marked. */
+static inline bool lmx_is_empty_box(const PyObject *ref) { return (uintptr_t)ref & 1; }
+static inline PyObject *lmx_ref(PyObject *ref) { return (PyObject *)((uintptr_t)ref & ~(uintptr_t)1); }
+static inline PyObject *lmx_mark_empty(PyObject *ref) { return (PyObject *)((uintptr_t)ref | 1); }
+
+typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain attribute */
+    PyObject *tensor, *name;
+    PyObject *clone;    /* NULL: its values can't be put back */
+    PyObject *grad;     /* of a parameter; NULL otherwise */
+    PyObject *data;     /* of a tensor that has no shape yet: what it had instead */
+    PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
+    int64_t version, grad_version; /* how often it was written to; -1: not known */
+    uint64_t storage;
+    int32_t node, ndim;
+    int64_t sizes[8]; /* the first ones; a tensor of more axes is compared by those */
+    bool requires_grad;
+} lmx_kept;
+
+typedef struct lmx_snapshot {
+    PyObject_HEAD
+    lmx_state *st;
+    lmx_tree tree;
+    lmx_vec types;    /* PyTypeObject *, one a node: a lazy layer changes its own */
+    lmx_vec training; /* PyObject *, one a node: the flag of a scripted module, else NULL */
+    lmx_vec boxes;    /* lmx_box: every module's dict, and the containers in it */
+    lmx_vec refs;     /* PyObject *, some marked */
+    lmx_vec kept;     /* lmx_kept */
+    lmx_map seen;     /* tensor -> kept */
+    PyObject *problems; /* while restoring: a list of names */
+} lmx_snapshot;
+
+lmx_box_type lmx_box_type_of(PyObject *o);
+Py_ssize_t lmx_box_size(PyObject *o, lmx_box_type type);
+/* Remembers a dict, list or set and what is in it. */
+bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type type);
+/* Puts its content back where it differs. False with an exception. */
+bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
+
+typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
+bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
+                     bool clone);
+bool lmx_tensor_restore(lmx_snapshot *s, const lmx_kept *kept);
+void lmx_kept_free(lmx_kept *kept);
+
+/* Notes that `name` of module `node` could not be put back, and clears the exception that said so. False
+ * only for an exception that must reach the user. */
+bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what);
+
+#endif

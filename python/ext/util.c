@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A growable array, a map from addresses, a sink that keeps text, and lookups that never raise. */
+#include "ext.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
+    if (more > SIZE_MAX / 4 / size - v->n) return NULL;
+    size_t need = v->n + more;
+    if (need > v->cap || !v->data) {
+        size_t cap = v->cap ? v->cap * 2 : 16;
+        if (cap < need) cap = need;
+        void *data = realloc(v->data, cap * size);
+        if (!data) return NULL;
+        v->data = data;
+        v->cap = cap;
+    }
+    void *at = (char *)v->data + v->n * size;
+    v->n = need;
+    return at;
+}
+
+void lmx_vec_free(lmx_vec *v) {
+    free(v->data);
+    *v = (lmx_vec){0};
+}
+
+static size_t slot_of(const lmx_map *m, const void *key) {
+    size_t at = (size_t)(((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15ull >> 20) & m->mask;
+    while (m->keys[at] && m->keys[at] != key) at = (at + 1) & m->mask;
+    return at;
+}
+
+int32_t lmx_map_get(const lmx_map *m, const void *key) {
+    if (!m->keys) return -1;
+    size_t at = slot_of(m, key);
+    return m->keys[at] ? m->values[at] : -1;
+}
+
+static bool rehash(lmx_map *m, size_t cap) {
+    lmx_map wide = {calloc(cap, sizeof *wide.keys), malloc(cap * sizeof *wide.values), m->n, cap - 1};
+    if (!wide.keys || !wide.values) {
+        lmx_map_free(&wide);
+        return false;
+    }
+    for (size_t i = 0; m->keys && i <= m->mask; i++) {
+        if (!m->keys[i]) continue;
+        size_t at = slot_of(&wide, m->keys[i]);
+        wide.keys[at] = m->keys[i];
+        wide.values[at] = m->values[i];
+    }
+    lmx_map_free(m);
+    *m = wide;
+    return true;
+}
+
+bool lmx_map_put(lmx_map *m, const void *key, int32_t value) {
+    if ((!m->keys || m->n * 2 > m->mask) && !rehash(m, m->keys ? (m->mask + 1) * 2 : 64)) return false;
+    size_t at = slot_of(m, key);
+    if (!m->keys[at]) m->n++;
+    m->keys[at] = key;
+    m->values[at] = value;
+    return true;
+}
+
+void lmx_map_free(lmx_map *m) {
+    free((void *)m->keys);
+    free(m->values);
+    *m = (lmx_map){0};
+}
+
+static lam_status keep(void *to, const char *bytes, size_t n) {
+    lmx_text *t = to;
+    if (!n) return LAM_OK;
+    char *at = lmx_vec_push(&t->bytes, 1, n);
+    if (!at) return LAM_NOMEM;
+    memcpy(at, bytes, n);
+    return LAM_OK;
+}
+
+lam_sink lmx_text_sink(lmx_text *t) { return (lam_sink){keep, t}; }
+
+PyObject *lmx_text_take(lmx_text *t) {
+    const char *bytes = t->bytes.data ? t->bytes.data : "";
+    PyObject *s = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)t->bytes.n, "replace");
+    lmx_vec_free(&t->bytes);
+    return s;
+}
+
+bool lmx_must_raise(void) {
+    if (!PyErr_Occurred()) return false;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return true;
+    PyErr_Clear();
+    return false;
+}
+
+const char *lmx_utf8(PyObject *text) {
+    const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
+    if (!s) PyErr_Clear();
+    return s ? s : "?";
+}
+
+int64_t lmx_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+PyObject *lmx_dict_of(PyObject *o) {
+    PyObject *dict = PyObject_GenericGetDict(o, NULL);
+    if (!dict) PyErr_Clear();
+    return dict;
+}
+
+PyObject *lmx_get(PyObject *dict, PyObject *key) {
+    if (!dict || !PyDict_Check(dict)) return NULL;
+    PyObject *value = PyDict_GetItemWithError(dict, key);
+    if (!value) PyErr_Clear();
+    return value;
+}
+
+PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObject *key) {
+    PyObject *value = lmx_get(dict, key);
+    Py_XINCREF(value);
+    if (value || !st->torch.script || !PyType_IsSubtype(Py_TYPE(module), st->torch.script)) return value;
+    value = PyObject_GetAttr(module, key);
+    if (!value) PyErr_Clear();
+    return value;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Module calls. While a capture is open, torch.nn.Module.__call__ is a C method: any hook through
+ * torch's own machinery costs twenty times as much. It finds the module by address, notes the call, and
+ * calls what was there before.
+ *
+ * There is one torch.nn.Module in a process, so what is in its place is process-wide state: `watch`,
+ * guarded by the GIL. Somebody else may replace Module.__call__ while ours is installed and keep a way
+ * to ours, so ours must go on working after its capture closed, and must not call what calls it. Each
+ * installation therefore has a slot with the original that belongs to it; a slot is used again only for
+ * the same original or when nobody holds its method. */
+#include "ext.h"
+
+#include <string.h>
+
+enum { SLOTS = 8, NESTED = 8 };
+
+typedef struct slot {
+    PyObject *original, *method; /* strong; both stay after the capture closed */
+} slot;
+
+static struct {
+    slot slots[SLOTS];
+    slot *active;       /* the one that is installed, NULL when no capture is open */
+    lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
+} watch;
+
+/* One call that is being recorded in one capture. */
+typedef struct frame {
+    lmx_capture *capture; /* strong */
+    int32_t module, call, inner, parent;
+} frame;
+
+/* == recording ========================================================================================= */
+
+static lmx_call *call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
+
+static uint32_t training_flag(lmx_capture *c, PyObject *module) {
+    PyObject *dict = lmx_dict_of(module);
+    PyObject *training = lmx_get(dict, c->st->n_training);
+    bool yes = training == Py_True;
+    Py_XDECREF(dict);
+    if (!training && (training = PyObject_GetAttr(module, c->st->n_training))) {
+        yes = training == Py_True;
+        Py_DECREF(training);
+    }
+    if (!training) PyErr_Clear();
+    return yes ? LAM_CALL_TRAINING : 0;
+}
+
+enum { MAX_KEYWORDS = 1024 };
+
+/* The index of a keyword among those this capture met; -1 when there are too many. Equal texts share an
+ * index, so keywords made up at run time don't pile up. */
+static int32_t keyword(lmx_capture *c, PyObject *name) {
+    PyObject **known = c->names.data;
+    for (size_t i = 0; i < c->names.n; i++)
+        if (known[i] == name) return (int32_t)i;
+    for (size_t i = 0; i < c->names.n; i++)
+        if (PyUnicode_Compare(known[i], name) == 0) return (int32_t)i;
+    PyObject **at = c->names.n < MAX_KEYWORDS ? lmx_vec_push(&c->names, sizeof *at, 1) : NULL;
+    if (!at) return -1;
+    Py_INCREF(name);
+    *at = name;
+    return (int32_t)c->names.n - 1;
+}
+
+static void finish_find(lmx_capture *c, const lmx_finder *f) {
+    c->busy = false;
+    if (f->cut) c->cut = true;
+    if (f->nomem) c->lost = true;
+}
+
+/* False only for an exception that must reach the user. */
+static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
+                           int32_t *found) {
+    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1};
+    c->busy = true;
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        f.position = (int32_t)i;
+        ok = lmx_find(&f, args[i], 0);
+    }
+    Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
+    f.position = -1;
+    for (Py_ssize_t i = 0; ok && i < n_names; i++) {
+        f.name = keyword(c, PyTuple_GetItem(names, i));
+        ok = lmx_find(&f, args[n + i], 0);
+    }
+    finish_find(c, &f);
+    *found = f.n;
+    return ok;
+}
+
+enum { MAX_RECORDS = 1 << 30 }; /* bytes */
+
+static int32_t push_call(lmx_capture *c, const lmx_call *call) {
+    bool full = c->calls.n * sizeof *call + c->words.n * sizeof(int64_t) > MAX_RECORDS;
+    lmx_call *at = full ? NULL : lmx_vec_push(&c->calls, sizeof *at, 1);
+    if (!at) {
+        c->lost = true;
+        return -1;
+    }
+    *at = *call;
+    c->open_call = (int32_t)c->calls.n - 1;
+    return c->open_call;
+}
+
+/* True when the call that a compiled wrapper was seen to make, for the module inside it, is this very
+ * call. */
+static bool is_inner_again(const lmx_capture *c, int32_t module) {
+    const lmx_call *open = c->open_call >= 0 ? (const lmx_call *)c->calls.data + c->open_call : NULL;
+    return open && open->module == module && open->parent >= 0 && (size_t)c->open_call + 1 == c->calls.n &&
+           lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
+}
+
+/* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before
+ * ours was there, so the inner call, which has the same arguments and result, is noted with it. False
+ * only for an exception that must reach the user. */
+static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    lmx_capture *c = f->capture;
+    f->parent = c->open_call;
+    f->call = f->inner = -1;
+    if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
+    lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
+    call.flags = training_flag(c, self) | LAM_CALL_UNSEEN;
+    if (!find_arguments(c, args, n, names, &call.n_in)) {
+        c->words.n = call.in_at;
+        return false;
+    }
+    if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
+    f->call = push_call(c, &call);
+    int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
+    if (f->call >= 0 && inner >= 0) {
+        call.module = inner;
+        call.parent = f->call;
+        f->inner = push_call(c, &call);
+    }
+    int64_t now = lmx_now_ns(); /* last, so that our own work lies outside */
+    if (f->call >= 0) call_at(c, f->call)->t0_ns = now;
+    if (f->inner >= 0) call_at(c, f->inner)->t0_ns = now;
+    return true;
+}
+
+/* False only for an exception that must reach the user. */
+static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
+    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .numbered = true};
+    call->out_at = c->words.n;
+    c->busy = true;
+    bool ok = lmx_find(&f, result, 0);
+    finish_find(c, &f);
+    call->n_out = f.n;
+    if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
+    return ok;
+}
+
+static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t now) {
+    if (i < 0) return;
+    lmx_call *call = call_at(c, i);
+    call->flags = seen->flags;
+    call->n_out = seen->n_out;
+    call->out_at = seen->out_at;
+    call->t1_ns = now;
+}
+
+/* Notes the end of a call, whatever way it ended. False when an exception must replace the result. */
+static bool leave(frame *f, PyObject *result) {
+    lmx_capture *c = f->capture;
+    int64_t now = lmx_now_ns();
+    bool ok = true;
+    if (c->phase == LMX_OPEN && f->call >= 0) {
+        lmx_call seen = *call_at(c, f->call);
+        if (!result)
+            seen.flags |= LAM_CALL_FAILED;
+        else if (!c->busy)
+            ok = find_outputs(c, &seen, result);
+        close_call(c, f->call, &seen, now);
+        close_call(c, f->inner, &seen, now);
+        c->open_call = f->parent;
+    }
+    return ok;
+}
+
+/* == the method ======================================================================================== */
+
+/* The open captures of this thread that know the module. */
+static int find_captures(PyObject *self, frame *frames) {
+    unsigned long thread = PyThread_get_thread_ident();
+    int n = 0;
+    for (lmx_capture *c = watch.first; c && n < NESTED; c = c->next) {
+        if (c->owner != thread) continue;
+        int32_t module = lmx_map_get(&c->tree.index, self);
+        if (module < 0) continue;
+        Py_INCREF(c);
+        frames[n++] = (frame){c, module, -1, -1, -1};
+    }
+    return n;
+}
+
+static PyObject *call_original(PyObject *original, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                               PyObject *names) {
+    PyObject *few[16], **all = few;
+    size_t total = (size_t)n + (names ? (size_t)PyTuple_Size(names) : 0);
+    if (total + 1 > sizeof few / sizeof *few && !(all = PyMem_Malloc((total + 1) * sizeof *all)))
+        return PyErr_NoMemory();
+    all[0] = self;
+    for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
+    PyObject *result = PyObject_Vectorcall(original, all, (size_t)n + 1, names);
+    if (all != few) PyMem_Free(all);
+    return result;
+}
+
+/* Closes the frames in reverse order. The exception of a failed call is put aside meanwhile: any Python
+ * API call could lose it. */
+static PyObject *leave_all(frame *frames, int n, PyObject *result) {
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    bool failed = !result;
+    if (failed) PyErr_Fetch(&type, &value, &trace);
+    while (n-- > 0) {
+        if (!leave(&frames[n], result)) Py_CLEAR(result);
+        Py_DECREF(frames[n].capture);
+    }
+    if (failed) PyErr_Restore(type, value, trace);
+    return result;
+}
+
+static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    frame frames[NESTED];
+    int n_frames = s == watch.active ? find_captures(self, frames) : 0;
+    PyObject *original = s->original;
+    Py_INCREF(original);
+    PyObject *result;
+    int entered = 0;
+    bool ok = true;
+    while (ok && entered < n_frames) ok = enter(&frames[entered++], self, args, n, names);
+    result = ok ? call_original(original, self, args, n, names) : NULL;
+    Py_DECREF(original);
+    return n_frames ? leave_all(frames, n_frames, result) : result;
+}
+
+#define METHOD(i)                                                                                            \
+    static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
+        return through(&watch.slots[i], self, args, n, names);                                               \
+    }
+METHOD(0)
+METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
+
+#define ENTRY(i)                                                                                             \
+    {                                                                                                        \
+        "__call__", (PyCFunction)(void (*)(void))call_##i, METH_FASTCALL | METH_KEYWORDS,                    \
+            PyDoc_STR(                                                                                       \
+                "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina capture is open.")    \
+    }
+    static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
+                                         ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+
+/* == installing ======================================================================================== */
+
+/* What Module's own dict holds; not what attribute lookup would make of it. A new reference. */
+static PyObject *current_call(lmx_state *st) {
+    PyObject *dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
+    PyObject *call = dict ? PyObject_GetItem(dict, st->n___call__) : NULL;
+    Py_XDECREF(dict);
+    return call;
+}
+
+static bool set_call(lmx_state *st, PyObject *call) {
+    return PyObject_SetAttr((PyObject *)st->torch.module, st->n___call__, call) == 0;
+}
+
+/* The slot to install over `current`; NULL when every slot is still reachable for somebody. */
+static slot *slot_for(PyObject *current) {
+    for (slot *s = watch.slots; s < watch.slots + SLOTS; s++)
+        if (s->method && (s->method == current || s->original == current)) return s;
+    for (slot *s = watch.slots; s < watch.slots + SLOTS; s++)
+        if (!s->method || Py_REFCNT(s->method) == 1) return s;
+    return NULL;
+}
+
+static bool prepare(lmx_state *st, slot *s, PyObject *current) {
+    if (s->method && (s->method == current || s->original == current)) return true;
+    PyObject *method = PyDescr_NewMethod(st->torch.module, &methods[s - watch.slots]);
+    if (!method) return false;
+    PyObject *old_method = s->method, *old_original = s->original;
+    Py_INCREF(current);
+    s->method = method;
+    s->original = current;
+    Py_XDECREF(old_method);
+    Py_XDECREF(old_original);
+    return true;
+}
+
+static bool install(lmx_state *st) {
+    PyObject *current = current_call(st);
+    if (!current) return false;
+    slot *s = slot_for(current);
+    bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, s->method));
+    if (!s)
+        lmx_fail(st, LAM_LIMIT, "torch.nn.Module.__call__",
+                 "it was replaced by others during %d captures, and what replaced it still calls lamina; "
+                 "undo that first",
+                 SLOTS);
+    Py_DECREF(current);
+    if (ok) watch.active = s;
+    return ok;
+}
+
+/* Puts the original back, the very same object. If somebody replaced ours meanwhile, theirs stays. */
+static void uninstall(lmx_capture *c) {
+    PyObject *current = current_call(c->st);
+    if (current && current == watch.active->method)
+        set_call(c->st, watch.active->original);
+    else
+        c->replaced = true;
+    Py_XDECREF(current);
+    PyErr_Clear();
+    watch.active = NULL;
+    lmx_torch_forget_types(&c->st->torch);
+}
+
+static bool may_nest(lmx_capture *c) {
+    int same_thread = 0;
+    for (lmx_capture *o = watch.first; o; o = o->next) same_thread += o->owner == c->owner;
+    if (same_thread < NESTED) return true;
+    lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures are open in this thread already; close some first", NESTED);
+    return false;
+}
+
+bool lmx_watch(lmx_capture *c) {
+    c->owner = PyThread_get_thread_ident();
+    c->open_call = -1;
+    if (!may_nest(c) || (!watch.active && !install(c->st))) return false;
+    c->next = watch.first;
+    watch.first = c;
+    c->phase = LMX_OPEN;
+    return true;
+}
+
+void lmx_unwatch(lmx_capture *c) {
+    if (c->phase != LMX_OPEN) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    lmx_capture **at = &watch.first;
+    while (*at && *at != c) at = &(*at)->next;
+    if (*at) *at = c->next;
+    c->next = NULL;
+    c->phase = LMX_CLOSED;
+    if (!watch.first && watch.active) uninstall(c);
+    PyErr_Restore(type, value, trace);
+}
+
+bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
+    frame f = {c, 0, -1, -1, -1};
+    c->phase = LMX_OPEN;
+    bool ok = enter(&f, c->root, args, n, NULL) && leave(&f, result);
+    c->phase = LMX_CLOSED;
+    return ok;
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lamina: see every layer of a neural network.
+
+``lamina.inspect(model, args, kwargs)`` runs a PyTorch model once and returns a :class:`Report` of its layers: shapes,
+parameters, multiply-accumulates, operations and memory accesses. ``lamina.capture(model)`` does the same around code of
+your own. ``lamina.summary``, ``crawl_module``, ``profile`` and ``clever_format`` are drop-in replacements for torchscan
+and thoplw; ``lamina.torchscan`` and ``lamina.thoplw`` hold the rest of those packages' names.
+
+Importing lamina imports nothing but the standard library: every name below is loaded when it is first used, and torch
+only when a live model is looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import thoplw as thoplw
+    from . import torchscan as torchscan
+    from ._count import Count as Count
+    from ._errors import LaminaError as LaminaError
+    from ._inspect import Capture as Capture
+    from ._inspect import capture as capture
+    from ._inspect import inspect as inspect
+    from ._report import Report as Report
+    from ._report import Row as Row
+    from .thoplw import LayersInfo as LayersInfo
+    from .thoplw import clever_format as clever_format
+    from .thoplw import profile as profile
+    from .torchscan import crawl_module as crawl_module
+    from .torchscan import summary as summary
+
+    __version__: str
+
+# Where each public name lives. A name without a home of its own is a submodule.
+_HOMES = {
+    "Capture": "_inspect",
+    "Count": "_count",
+    "LaminaError": "_errors",
+    "LayersInfo": "thoplw",
+    "Report": "_report",
+    "Row": "_report",
+    "capture": "_inspect",
+    "clever_format": "thoplw",
+    "crawl_module": "torchscan",
+    "inspect": "_inspect",
+    "profile": "thoplw",
+    "summary": "torchscan",
+    "thoplw": "",
+    "torchscan": "",
+}
+
+__all__ = [  # noqa: PLE0604, RUF022
+    "Capture",
+    "Count",
+    "LaminaError",
+    "LayersInfo",
+    "Report",
+    "Row",
+    "__version__",
+    "capture",
+    "clever_format",
+    "crawl_module",
+    "inspect",
+    "profile",
+    "summary",
+    "thoplw",
+    "torchscan",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Loads a public name when it is first asked for (PEP 562)."""
+    from importlib import import_module
+
+    value: object
+    if name == "__version__":
+        value = import_module("._lamina", __name__).version()
+    elif name in _HOMES:
+        home = _HOMES[name]
+        module = import_module("." + (home or name), __name__)
+        value = getattr(module, name) if home else module
+    else:
+        raise AttributeError(f"module 'lamina' has no attribute {name!r}; it has {', '.join(__all__)}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

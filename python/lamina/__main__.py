@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m lamina``: the command."""
+
+from __future__ import annotations
+
+import sys
+
+from ._cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

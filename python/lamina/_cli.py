@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``lamina``. The core parses, runs and prints; this gives it streams, live models and a doctor's part."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from . import _lamina
+from ._report import takes_unicode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TextIO
+
+INTERNAL, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
+
+
+class Host:
+    """What the command runs in: two streams, the terminal's width, and live models."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self.out = out
+        self.err = err
+        self.is_terminal = out.isatty()
+        self.is_utf8 = takes_unicode(out)
+        self.width = self._width()
+
+    def _width(self) -> int:
+        """Columns of the terminal, 0 where there is none and COLUMNS does not say."""
+        import shutil
+
+        return shutil.get_terminal_size((0, 0)).columns
+
+    def live(self, target: str, inputs: list[str], mode: str | None, build: list[str]) -> _lamina.Model:
+        """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
+        from ._live import run_target
+
+        return run_target(target, inputs, mode, build)
+
+    def doctor(self) -> str:
+        """What this Python and this torch let lamina do."""
+        from ._doctor import describe
+
+        return describe()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2 usage,
+    3 the model failed, 4 an internal error, 130 interrupted."""
+    out, err = sys.stdout, sys.stderr
+    for stream in (out, err):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        code = _lamina.command(["lamina", *(sys.argv[1:] if argv is None else argv)], Host(out, err))
+        out.flush()
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone. Nothing is left to say, also not when Python flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        if os.environ.get("LAMINA_DEBUG"):
+            raise
+        print(
+            f"lamina: internal error: {type(error).__name__}: {error}; LAMINA_DEBUG=1 shows where. Please report it.",
+            file=err,
+        )
+        return INTERNAL

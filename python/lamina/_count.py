@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A number that knows whether it is whole."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsIndex, cast
+
+State = Literal["exact", "at least", "unknown"]
+
+# From best to worst: a sum is only as good as its worst part.
+_STATES: tuple[State, ...] = ("exact", "at least", "unknown")
+
+
+class Count(int):
+    """An ``int`` with a ``state``: ``"exact"``, ``"at least"`` or ``"unknown"``.
+
+    It compares, hashes and calculates like the plain int it is. ``str()`` gives ``"1814073344"`` when exact,
+    ``">= 5"`` for a lower bound and ``"?"`` when unknown; then the int holds what is known, 0 where nothing is.
+    Adding keeps the worse of the two states; every other operation gives a plain int.
+
+    Raises:
+        ValueError: for a state that does not exist.
+    """
+
+    state: State
+
+    def __new__(cls, value: SupportsIndex = 0, state: str = "exact") -> Count:
+        if state not in _STATES:
+            raise ValueError(f"a Count has no state {state!r}; it is 'exact', 'at least' or 'unknown'")
+        self = super().__new__(cls, value)
+        self.state = cast("State", state)
+        return self
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
+        return int(self), self.state
+
+    def __str__(self) -> str:
+        return self.__format__("")
+
+    def __repr__(self) -> str:
+        number = int.__repr__(self)
+        return f"Count({number})" if self.state == "exact" else f"Count({number}, {self.state!r})"
+
+    def __format__(self, spec: str) -> str:
+        """The number in any int format; a lower bound is led by ``>= ``, an unknown number is ``?``."""
+        if self.state == "unknown":
+            return "?"
+        number = format(int(self), spec)  # a plain int: int's own __format__ would come back here
+        return number if self.state == "exact" else f">= {number}"
+
+    def __add__(self, other: int) -> Count:
+        value = int.__add__(self, other)
+        if value is NotImplemented:
+            return cast("Any", NotImplemented)
+        return Count(value, worst(self, other))
+
+    __radd__ = __add__
+
+
+def worst(*values: int) -> State:
+    """The worst state among numbers; a plain int is exact."""
+    return max((getattr(v, "state", "exact") for v in values), key=_STATES.index, default="exact")
+
+
+def from_core(pair: tuple[int, str]) -> Count:
+    """A count as the core hands it over: its value and the name of its state."""
+    return Count(*pair)

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live side of ``lamina doctor``: what there is, and a capture of a model of three layers as proof."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from . import _lamina
+
+
+def describe() -> str:
+    """Lines of ``name: value``; each tells what is in use, and why where there was a choice."""
+    lines = [f"python: {sys.version.split()[0]} ({sys.executable})", f"lamina: {_lamina.version()}"]
+    try:
+        torch = import_module("torch")
+    except ImportError as error:
+        return "\n".join([*lines, f"torch: none ({error}); live models need it: pip install torch"]) + "\n"
+    lines.append(f"torch: {torch.__version__} ({(torch.__file__ or '').removesuffix('__init__.py')})")
+    lines.append(f"cuda: {'yes' if torch.cuda.is_available() else 'no'}")
+    lines.append(f"tensors: {_lamina.describe_status()}")
+    stance = hasattr(getattr(torch, "compiler", None), "set_stance")
+    compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
+    lines.append(f"compiled models: {compiled}")
+    lines.append(f"capture: {_proof()}")
+    return "\n".join(lines) + "\n"
+
+
+def _proof() -> str:
+    import torch
+
+    from ._inspect import inspect
+
+    net = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2))
+    expected = 40  # 8 * 4 and 4 * 2
+    try:
+        macs = inspect(net, torch.ones(1, 8)).macs
+    except Exception as error:
+        return f"fails: {type(error).__name__}: {error}"
+    return "works" if macs == expected else f"wrong: {macs} multiply-accumulates where there are {expected}"

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lamina's own two ways in: ``inspect`` runs the model, ``capture`` watches while your code does."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from . import _lamina
+from ._report import Report
+from ._run import Run, check_module, describe_object, run_once, state_of_generators, uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+MODES = ("eval", "train")
+
+
+def inspect(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    convention: str | None = None,
+    mode: str | None = None,
+    receptive_field: bool = False,
+    depth: int | None = None,
+) -> Report:
+    """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
+
+    Args:
+        model: any ``torch.nn.Module``. A model under ``torch.compile`` is seen layer by layer.
+        args: the positional arguments as a tuple, as ``torch.export`` takes them; a lone tensor is taken as one.
+        kwargs: the keyword arguments.
+        convention: how to count, one of ``lamina rules``; by default lamina's own, ``layers``.
+        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
+        receptive_field: shows the receptive field too.
+        depth: shows layers down to this depth; deeper ones are folded into their ancestor.
+
+    Returns:
+        The report. The model, its modes, buffers and hooks and the random number generators are as before.
+
+    Raises:
+        TypeError: the model is no module, or ``args`` no tuple.
+        ValueError: there is no such convention or mode.
+        Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the layers up
+            to the one that failed, and a note on it names that layer and the shapes that went in.
+    """
+    root = check_module(model)
+    positional = _positional(args)
+    check_convention(convention)
+    check_mode(mode)
+    run = run_once(root, positional, kwargs, mode=mode)
+    return report_of(run, convention, receptive_field=receptive_field, depth=depth)
+
+
+def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: object) -> Report:
+    """The report of a run; an exception that the forward raised goes on, with the table up to there on it."""
+    if run.model is None:
+        run.reraise()
+    report = Report(run.model, convention, released=released, left=run.left, **shown)
+    if run.error is not None:
+        explain(run.error, report)
+        run.reraise()
+    return report
+
+
+def explain(error: BaseException, report: Report) -> None:
+    """Hangs the partial table and the failing layer's name on an exception that a forward raised."""
+    error.lamina_report = report  # type: ignore[attr-defined]
+    failure = report.failure()
+    add_note = getattr(error, "add_note", None)  # Python 3.11 and later
+    if failure and add_note is not None:
+        add_note(f"lamina: {failure}\n{report}")
+
+
+class Capture:
+    """The open or closed capture that :func:`capture` gives.
+
+    Attributes:
+        error: the exception that ended the block, or None. It has gone on to the caller.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._root = check_module(model)
+        self._watch: _lamina.Capture | None = None
+        self._model: _lamina.Model | None = None
+        self._stance: Any = None
+        self.error: BaseException | None = None
+
+    def __enter__(self) -> Capture:
+        if self._watch is not None:
+            raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
+        self._watch = _lamina.Capture(self._root)
+        self._model = self.error = None
+        self._stance = uncompiled()
+        self._stance.__enter__()
+        try:
+            self._watch.start()
+        except BaseException:
+            self._stance.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._watch is not None
+        watch, self._watch = self._watch, None
+        try:
+            watch.stop()
+        finally:
+            self._stance.__exit__(kind, error, trace)
+        self.error = error
+        put_back = state_of_generators()  # describing a module may run a property of the user's own
+        try:
+            self._model = watch.model()
+        finally:
+            put_back()
+
+    def report(
+        self, convention: str | None = None, *, receptive_field: bool = False, depth: int | None = None
+    ) -> Report:
+        """The report of what ran in the block, also of one that an exception ended.
+
+        Raises:
+            RuntimeError: the block is still open, or was never entered.
+            ValueError: there is no such convention.
+        """
+        if self._watch is not None:
+            raise RuntimeError("the capture is still open; ask for its report after the with block")
+        if self._model is None:
+            raise RuntimeError("the capture was never opened; write: with lamina.capture(model) as cap: model(x)")
+        check_convention(convention)
+        return Report(self._model, convention, receptive_field=receptive_field, depth=depth)
+
+
+def capture(model: Any) -> Capture:
+    """Watches the calls of ``model`` and of everything in it, while code of your own runs.
+
+    ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads may each
+    capture a model of their own. lamina changes nothing here, and what your code does to the model stays done.
+
+    Raises:
+        TypeError: ``model`` is no ``torch.nn.Module``.
+    """
+    return Capture(model)
+
+
+def _positional(args: Any) -> tuple[object, ...]:
+    if isinstance(args, tuple):
+        return args
+    torch = sys.modules["torch"]
+    if isinstance(args, torch.Tensor):
+        return (args,)
+    if isinstance(args, dict):
+        raise TypeError("args is a dict; give keyword arguments as the third argument, lamina.inspect(model, (), {...})")
+    raise TypeError(
+        f"args is {describe_object(args)}; give the positional arguments as a tuple, lamina.inspect(model, (x, y)), "
+        "and one that is itself a list as ([...],)"
+    )
+
+
+def check_convention(convention: str | None) -> None:
+    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain."""
+    if convention is not None:
+        _lamina.rules(convention)
+
+
+def check_mode(mode: str | None) -> None:
+    """Raises ValueError for a mode that is neither None nor one of MODES."""
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"there is no mode {mode!r}; it is 'eval', 'train', or None to run the model as it is")
+

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that was run once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import _lamina
+from ._errors import UsageError
+from ._run import describe_object, run_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import ModuleType
+
+    from ._run import Run
+
+SEED = 0
+
+
+def run_target(target: str, inputs: Sequence[str], mode: str | None, build: Sequence[str]) -> _lamina.Model:
+    """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
+
+    Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so every run is
+    the same.
+
+    Raises:
+        UsageError: the target, an input or a build argument can't be understood, in a sentence.
+        Exception: what the forward raised, with ``lamina_model`` set to what was seen up to there.
+    """
+    torch = _torch()
+    torch.manual_seed(SEED)
+    root = _module(_load(target), target, dict(_keyword(text) for text in build))
+    args, kwargs = _inputs(root, inputs)
+    _check_signature(root, target, args, kwargs)
+    run = run_once(root, args, kwargs, mode=mode)
+    if run.error is not None:
+        _raise(run)
+    assert run.model is not None
+    return run.model
+
+
+class _Failed(Exception):
+    """A forward that raised, told in one sentence."""
+
+
+def _raise(run: Run) -> NoReturn:
+    """The forward's exception, with the layer that raised it, and with what was seen for the command to print."""
+    error: Any = run.error
+    failure = run.model.costs().failure() if run.model is not None else None
+    told: Any = error
+    if failure and isinstance(error, Exception):
+        told = _Failed(f"{type(error).__name__}: {error}; {failure}")
+    if run.model is not None:
+        told.lamina_model = run.model
+    if told is error:
+        raise error
+    raise told from error
+
+
+def _torch() -> ModuleType:
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise UsageError(f"PyTorch can't be imported ({error}); a live model needs it: pip install torch") from error
+
+
+# -- finding the model -------------------------------------------------------------------------------------------------
+
+
+def _load(target: str) -> Any:
+    where, colon, path = target.rpartition(":")
+    if not colon or not where or not path:
+        raise UsageError(f"{target!r} does not name a model; write package.module:name or path/to/file.py:name")
+    value: Any = _file(where) if where.endswith(".py") or os.sep in where else _package(where)
+    for name in path.split("."):
+        owner, value = value, getattr(value, name, None)
+        if value is None:
+            raise UsageError(f"{where} has no {path!r}{_near(name, dir(owner))}")
+    return value
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [n for n in names if not n.startswith("_")], n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _file(path: str) -> ModuleType:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    if not os.path.isfile(path):
+        folder = os.path.dirname(path) or "."
+        names = os.listdir(folder) if os.path.isdir(folder) else []
+        raise UsageError(f"there is no file {path}{_near(os.path.basename(path), names)}")
+    name = os.path.basename(path).removesuffix(".py")
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _package(name: str) -> ModuleType:
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    done = ""
+    for part in name.split("."):
+        try:
+            import_module(f"{done}.{part}" if done else part)
+        except ModuleNotFoundError as error:
+            if error.name != (f"{done}.{part}" if done else part):
+                raise UsageError(f"importing {name} failed: {error}") from error
+            inside = f" in {done}" if done else ""
+            raise UsageError(f"there is no module {part!r}{inside}{_near(part, _modules(done))}") from None
+        done = f"{done}.{part}" if done else part
+    return sys.modules[done]
+
+
+def _modules(package: str) -> list[str]:
+    import pkgutil
+
+    path = getattr(sys.modules[package], "__path__", ()) if package else None
+    return [module.name for module in pkgutil.iter_modules(path)]
+
+
+def _module(value: Any, target: str, build: dict[str, Any]) -> Any:
+    """The module itself, or what a class or function builds."""
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.nn.Module):
+        if build:
+            raise UsageError(f"{target} is a model already and takes no build arguments")
+        return value
+    if not callable(value):
+        raise UsageError(f"{target} is {describe_object(value)}; name a module, or a class or function that builds one")
+    built = value(**build)
+    if not isinstance(built, torch.nn.Module):
+        raise UsageError(f"{target} built {describe_object(built)} and not a torch.nn.Module")
+    return built
+
+
+def _keyword(text: str) -> tuple[str, Any]:
+    """``"weights=None"`` as a name and a value; what is no Python literal is a string."""
+    from ast import literal_eval
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"{text!r} is no build argument; write name=value")
+    try:
+        return name, literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
+
+
+# -- inputs ------------------------------------------------------------------------------------------------------------
+
+
+def _inputs(root: Any, texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for text in texts:
+        name, value = _input(root, text)
+        if name:
+            kwargs[name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _input(root: Any, text: str) -> tuple[str, Any]:
+    """``[name=]2x3x4[:dtype]`` as a keyword (or "") and a tensor."""
+    torch = sys.modules["torch"]
+    name, equals, rest = text.rpartition("=")
+    sizes, _, kind = rest.partition(":")
+    if (equals and not name.isidentifier()) or not all(size.isdigit() for size in sizes.split("x")):
+        raise UsageError(f"{text!r} is no input; write 1x3x224x224, 1x16:int64 or mask=1x16:bool")
+    like = next((p for p in root.parameters() if p.is_floating_point()), torch.empty(0))
+    dtype = getattr(torch, kind, None) if kind else like.dtype
+    if not isinstance(dtype, torch.dtype):
+        raise UsageError(f"{kind!r} is no dtype{_near(kind, _dtypes(torch))}")
+    shape = [int(size) for size in sizes.split("x")]
+    if dtype.is_floating_point:
+        return name, torch.rand(shape, device=like.device).to(dtype)
+    return name, torch.zeros(shape, device=like.device, dtype=dtype)
+
+
+def _dtypes(torch: ModuleType) -> list[str]:
+    return [name for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)]
+
+
+def _check_signature(root: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Says which inputs are missing, before the model does so in its own words."""
+    from inspect import signature
+
+    try:
+        takes = signature(root.forward)
+    except (TypeError, ValueError):
+        return  # a scripted forward may have no signature
+    try:
+        takes.bind(*args, **kwargs)
+    except TypeError as error:
+        raise UsageError(
+            f"{target} takes forward{takes}, and with {len(args) + len(kwargs)} inputs given: {error}; "
+            "give each with -i, such as -i 1x3x224x224"
+        ) from None

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one capture showed, under one convention: totals, rows, and the tables that the core writes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _lamina
+from ._count import Count, from_core
+
+if TYPE_CHECKING:
+    from typing import TextIO
+
+WIDTH = 100  # where there is no terminal
+
+# What show() and the writers take, and the core's name for it.
+OPTIONS = {
+    "layout": "layout",
+    "format": "format",
+    "width": "width",
+    "depth": "max_depth",
+    "max_depth": "max_depth",
+    "color": "color",
+    "ascii": "ascii",
+    "exact": "exact",
+    "expand": "expand",
+    "receptive_field": "receptive_field",
+    "effective_rf_stats": "effective_rf_stats",
+    "wrap": "wrap",
+    "numbers": "numbers",
+    "old_params": "old_params",
+    "overhead_mb": "overhead_mb",
+}
+
+
+class Row(Mapping[str, Any]):
+    """One line of a report: a read-only mapping whose keys are attributes too (``row.path``, ``row["macs"]``).
+
+    Counts are :class:`Count`; shapes are tuples, None where a shape is unknown.
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_fields", {k: _value(v) for k, v in fields.items()})
+
+    def __getitem__(self, key: str) -> Any:
+        return self._fields[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self._fields[name]
+        except KeyError:
+            raise AttributeError(f"a row has no {name!r}; it has {', '.join(self._fields)}") from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a row can't be changed; dict(row) is a copy that can")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return f"Row({self._fields!r})"
+
+    def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
+        return Row, (self._fields,)
+
+
+def _value(value: Any) -> Any:
+    """A field as the user sees it: the core's pairs of a number and a state's name become counts."""
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], int):
+        return from_core(value)
+    return value
+
+
+class Report:
+    """The layers of a model as one capture saw them, counted under one convention.
+
+    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree to open and close. ``macs``,
+    ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
+    """
+
+    def __init__(
+        self,
+        model: _lamina.Model,
+        convention: str | None = None,
+        *,
+        released: bool = False,
+        custom: Any = None,
+        backwards: bool = False,
+        left: list[str] | None = None,
+        **shown: Any,
+    ) -> None:
+        self._model = model
+        self._released = released
+        self._custom = custom
+        self._backwards = backwards
+        self._convention = convention
+        self._costs = self._count()
+        self._rows: list[Row] | None = None
+        self._left = list(left or ())
+        self._shown: dict[str, Any] = shown
+
+    def _count(self) -> _lamina.Costs:
+        costs = self._model.costs(self._convention, self._released, self._custom)
+        if self._backwards:
+            costs.rf_backwards()
+        return costs
+
+    # -- totals --------------------------------------------------------------------------------------------------
+
+    @property
+    def macs(self) -> Count:
+        """Multiply-accumulates of everything that ran."""
+        return from_core(self._costs.totals()["macs"])
+
+    @property
+    def flops(self) -> Count:
+        """Floating point operations of everything that ran; the convention says how they relate to MACs."""
+        return from_core(self._costs.totals()["flops"])
+
+    @property
+    def dmas(self) -> Count:
+        """Elements, not bytes, read and written."""
+        return from_core(self._costs.totals()["dmas"])
+
+    @property
+    def params(self) -> Count:
+        """Elements of all parameters of the model, shared ones once."""
+        return from_core(self._costs.params()["params"])
+
+    @property
+    def parameters(self) -> dict[str, Count]:
+        """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
+        return {name: from_core(pair) for name, pair in self._costs.params().items()}
+
+    # -- what is in it -------------------------------------------------------------------------------------------
+
+    @property
+    def convention(self) -> str:
+        """The convention's name."""
+        return self._costs.convention
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every row as data, in the convention's order."""
+        if self._rows is None:
+            self._rows = [Row(fields) for fields in self._costs.rows()]
+        return list(self._rows)
+
+    @property
+    def unruled(self) -> dict[str, int]:
+        """Types of layers that the convention has no rule for, each with the number of its calls."""
+        return {name: calls for name, calls, *_ in self._costs.unruled()}
+
+    @property
+    def gaps(self) -> list[str]:
+        """Why a total is not exact, a sentence each; empty when every total is."""
+        return list(self._costs.gaps())
+
+    @property
+    def notes(self) -> list[str]:
+        """What else there is to know about this capture, a sentence each."""
+        return [*self._model.notes(), *self._left]
+
+    def under(self, convention: str) -> Report:
+        """The same capture counted under another convention.
+
+        Raises:
+            ValueError: there is no such convention; the sentence lists those there are.
+        """
+        return Report(self._model, convention, left=self._left, **self._shown)
+
+    def why(self, path: str) -> list[dict[str, Any]]:
+        """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the values.
+
+        Raises:
+            KeyError: no row has that path.
+        """
+        for index, row in enumerate(self.rows):
+            if row["path"] == path:
+                return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
+        from difflib import get_close_matches
+
+        near = get_close_matches(path, [row["path"] for row in self.rows], n=3)
+        raise KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+
+    def failure(self) -> str | None:
+        """The layer that raised: its path, its type and the shapes that went in; None when none did."""
+        return self._costs.failure()
+
+    # -- tables --------------------------------------------------------------------------------------------------
+
+    def _write(self, **options: Any) -> str:
+        given = {**self._shown, **options}
+        unknown = [name for name in given if name not in OPTIONS]
+        if unknown:
+            raise TypeError(f"a report has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
+        wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
+        costs, depth = self._costs, wanted.get("max_depth")
+        if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
+            costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
+            costs.aggregate(depth)
+        return costs.write(wanted)
+
+    def _text(self, **options: Any) -> str:
+        return self._write(**{"width": terminal_width(), **options}).removesuffix("\n")
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __repr__(self) -> str:
+        return self._text()
+
+    def _repr_html_(self) -> str:
+        return self._write(format="html")
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+    def show(self, **options: Any) -> None:
+        """Prints the table.
+
+        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal siblings
+        apart), ``receptive_field``, ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the
+        terminal, ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
+
+        Raises:
+            TypeError: there is no such option.
+        """
+        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
+        print(self._text(**look))
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+        """The rows as CSV with plain integers; written to ``path`` when one is given. Returns the text.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        return self._save("csv", path, overwrite, options)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+        """The report as JSON with a schema number; see :meth:`to_csv`."""
+        return self._save("json", path, overwrite, options)
+
+    def to_markdown(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """The table in Markdown; see :meth:`to_csv`."""
+        return self._save("md", path, overwrite, options)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+        """The table as one HTML page that needs no network; see :meth:`to_csv`."""
+        return self._save("html", path, overwrite, options)
+
+    def _save(self, format: str, path: str | os.PathLike[str] | None, overwrite: bool, options: dict[str, Any]) -> str:
+        text = self._write(**{**options, "format": format})
+        if path is not None:
+            try:
+                with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
+                    file.write(text)
+            except FileExistsError:
+                name = os.fspath(path)
+                raise FileExistsError(f"{name} exists; pass overwrite=True to replace it, or another name") from None
+        return text
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Report holds its capture and can't be pickled; keep report.to_json() or report.rows")
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, 100 without one."""
+    import shutil
+
+    return shutil.get_terminal_size((WIDTH, 24)).columns
+
+
+def wants_color(stream: TextIO | None) -> bool:
+    """Colour on a terminal that can, unless NO_COLOR says no; FORCE_COLOR and CLICOLOR_FORCE ask for it anywhere."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def takes_unicode(stream: TextIO | None) -> bool:
+    """True where the tree's lines can be printed."""
+    return (getattr(stream, "encoding", None) or "").lower().replace("-", "") in ("utf8", "utf16", "utf32", "cp65001")

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a live model once and leaving it as it was.
+
+Everything that inspection may disturb has a guard here: the model itself (a snapshot taken in C), the random number
+generators, the train/eval mode, and compiled code, which is stepped around and not touched. torch is only taken from
+``sys.modules``: whoever hands over a model has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from . import _lamina
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+PROGRESS_AFTER = 0.5  # seconds
+
+
+def check_module(model: object) -> Any:
+    """The module to look at: ``model`` itself, or what ``torch.compile`` wrapped.
+
+    Raises:
+        TypeError: ``model`` is no ``torch.nn.Module``; the sentence says what was given.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise TypeError(f"lamina looks at a torch.nn.Module, and this is {describe_object(model)}{_module_hint(model)}")
+    # torch.compile wraps the root in a module of its own. Its inside is the user's model, with the user's names.
+    while type(model).__name__ == "OptimizedModule" and isinstance(getattr(model, "_orig_mod", None), torch.nn.Module):
+        model = model._orig_mod
+    return model
+
+
+def describe_object(value: object) -> str:
+    """``"a str"``, ``"the class ResNet"``: what something is, for an error's sentence."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _module_hint(model: object) -> str:
+    if isinstance(model, type):
+        return ": call it first, to build one"
+    if isinstance(model, dict):
+        return ": a state dict holds weights only; build the model and load them into it"
+    if callable(model):
+        return ": wrap the function in a module whose forward calls it"
+    return ""
+
+
+def state_of_generators() -> Callable[[], None]:
+    """Notes the state of every random number generator in use; the function returned puts it back."""
+    import random
+
+    torch = sys.modules["torch"]
+    puts: list[Callable[[], object]] = []
+    cpu, python = torch.get_rng_state(), random.getstate()
+    puts.append(lambda: torch.set_rng_state(cpu))
+    puts.append(lambda: random.setstate(python))
+    if torch.cuda.is_initialized():
+        cuda = torch.cuda.get_rng_state_all()
+        puts.append(lambda: torch.cuda.set_rng_state_all(cuda))
+    # Whoever draws from numpy has imported it; lamina never does.
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_state = numpy_random.get_state()
+        puts.append(lambda: numpy_random.set_state(numpy_state))
+
+    def put_back() -> None:
+        for put in puts:
+            put()
+
+    return put_back
+
+
+def uncompiled() -> AbstractContextManager[object]:
+    """While open, code under ``torch.compile`` runs layer by layer; what was compiled stays compiled.
+
+    A torch without ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where
+    nothing was compiled yet, there is nothing to step around, and torch's compiler is not imported for it.
+    """
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance = getattr(sys.modules["torch"].compiler, "set_stance", None)
+    return nullcontext() if stance is None else stance("force_eager")  # type: ignore[no-any-return]
+
+
+@contextmanager
+def progress(what: str) -> Iterator[None]:
+    """One line on stderr, on a terminal only and only once half a second has passed."""
+    stream = sys.stderr
+    if stream is None or not stream.isatty():
+        yield
+        return
+    import threading
+    import time
+
+    done, began = threading.Event(), time.monotonic()
+
+    def show() -> None:
+        while not done.wait(PROGRESS_AFTER):
+            stream.write(f"\rlamina: {what} ... {time.monotonic() - began:.0f} s\x1b[K")
+            stream.flush()
+        stream.write("\r\x1b[K")
+        stream.flush()
+
+    thread = threading.Thread(target=show, name="lamina progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+class Run:
+    """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put back."""
+
+    def __init__(self) -> None:
+        self.model: _lamina.Model | None = None
+        self.error: BaseException | None = None
+        self.left: list[str] = []
+
+    def reraise(self) -> NoReturn:
+        assert self.error is not None
+        raise self.error.with_traceback(_user_frames(self.error.__traceback__))
+
+
+def _user_frames(frames: TracebackType | None) -> TracebackType | None:
+    # The first frame is run_once itself, which is about to add itself again.
+    return frames.tb_next if frames is not None and frames.tb_next is not None else frames
+
+
+def run_once(
+    root: Any,
+    args: tuple[object, ...] | Callable[[], tuple[object, ...]],
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    mode: str | None = None,
+    around: AbstractContextManager[object] | None = None,
+) -> Run:
+    """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
+
+    ``args`` may be a function that makes them: what it draws from the generators is put back too. An exception that
+    the forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
+    """
+    torch = sys.modules["torch"]
+    run = Run()
+    put_back = state_of_generators()
+    snapshot = _lamina.Snapshot(root)
+    watch = _lamina.Capture(root)
+    try:
+        with ExitStack() as stack:
+            if mode is not None:
+                root.train(mode == "train")
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(uncompiled())
+            if around is not None:
+                stack.enter_context(around)
+            given = args() if callable(args) else args
+            stack.enter_context(progress("running the model"))
+            watch.start()
+            try:
+                root(*given, **(kwargs or {}))
+            except BaseException as error:
+                run.error = error
+            finally:
+                watch.stop()
+        run.model = watch.model()
+    finally:
+        run.left = snapshot.restore()
+        put_back()
+    return run

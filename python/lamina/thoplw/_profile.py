@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""thoplw's ``profile``: its numbers and its messages, from one capture."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from .._count import Count
+from .._inspect import report_of
+from .._run import check_module, run_once
+from ._info import LayersInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .._report import Report, Row
+
+    CustomOp = Callable[[Any, tuple[Any, ...], Any], "int | None"]
+
+CONVENTION = "thoplw"
+# How every call is seen, also of layers that thoplw leaves out.
+EVERY_CALL = "layers"
+
+
+def profile(
+    model: Any, tensor: Any, custom_ops: Mapping[type, CustomOp] | None = None, verbose: bool = True
+) -> tuple[Count, Count, LayersInfo]:
+    """Multiply-accumulates and parameters of a model, in total and layer by layer.
+
+    Args:
+        model: any ``torch.nn.Module``. It runs in eval mode, and is left as it was.
+        tensor: its input; a tuple for several.
+        custom_ops: ``{class: function}`` for layers to be counted your way. The function gets the layer, its inputs
+            as a tuple and its output, and returns the multiply-accumulates, or None to leave the layer out. It serves
+            exactly that class, not its subclasses.
+        verbose: prints which layers are not counted.
+
+    Returns:
+        Multiply-accumulates, parameters, and the layers.
+
+    Raises:
+        TypeError: ``model`` is no module.
+        Exception: what the forward or a custom function itself raises.
+    """
+    root = check_module(model)
+    args = tensor if isinstance(tensor, tuple) else (tensor,)
+    custom = _Custom(custom_ops or {})
+    run = run_once(root, args, mode="eval", around=custom.watching(root) if custom.ops else None)
+    seen = report_of(run, EVERY_CALL)
+    told = custom.by_call(root, seen)
+    report = report_of(run, CONVENTION, released=True, custom=told if custom.ops else None)
+    if verbose:
+        _print_ignored(report)
+    info = LayersInfo(type(root).__name__, getattr(args[0], "shape", None) if args else None)
+    info.report = report
+    for name, log in _logs(report, seen):
+        info.append(name, log)
+    macs, params = info.total()
+    return Count(0) + macs, Count(0) + params, info
+
+
+class _Custom:
+    """Counts by functions of the user's own. They need live tensors, so the layers concerned get a hook for this run."""
+
+    def __init__(self, ops: Mapping[type, CustomOp]) -> None:
+        self.ops = dict(ops)
+        self._results: dict[int, list[int | None]] = {}  # by identity of the layer, one a call
+
+    @contextmanager
+    def watching(self, root: Any) -> Iterator[None]:
+        handles = [m.register_forward_hook(self._hook) for m in root.modules() if type(m) in self.ops]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _hook(self, layer: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        self._results.setdefault(id(layer), []).append(self.ops[type(layer)](layer, inputs, output))
+
+    def by_call(self, root: Any, seen: Report) -> Callable[[int], Any]:
+        """What the functions said, as the core asks for it: by the number of a call."""
+        layers = dict(root.named_modules(remove_duplicate=False))
+        told: dict[int, Any] = {}
+        for row in seen.rows if self.ops else ():
+            results = self._results.get(id(layers.get(row.path)), ()) if row.event >= 0 else ()
+            if 0 <= row.ordinal < len(results):
+                macs = results[row.ordinal]
+                told[row.event] = "omit" if macs is None else (macs,)
+        return told.get
+
+
+def _print_ignored(report: Report) -> None:
+    ignored = sorted(path for _, _, path in report._costs.unruled())
+    if ignored:
+        print("The following layers will be unexpectedly ignored:")
+        for path in ignored:
+            print(f"  - <class '{path}'>")
+
+
+def _logs(report: Report, seen: Report) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A log for each layer that was called, by its first name and with its last call, in the tree's order."""
+    counted = dict(zip((row.module for row in report.rows), _descriptions(report), strict=True))
+    rows = {row.module: row for row in report.rows}
+    last = {row.module: row for row in seen.rows if row.event >= 0}
+    first: dict[int, Row] = {}
+    for row in seen.rows:
+        if row.event >= 0 and (row.module not in first or row.place < first[row.module].place):
+            first[row.module] = row
+    for module in sorted(last, key=lambda module: first[module].place):
+        known = module in rows
+        path = rows[module].path if known else first[module].path
+        yield path, _log(rows.get(module, last[module]), known, counted.get(module, last[module].type))
+
+
+def _descriptions(report: Report) -> list[str]:
+    """The last column of the core's table, a row each; between its header and its total."""
+    import csv
+
+    lines = list(csv.reader(report._write(layout="thoplw", format="csv").splitlines()))
+    return [line[-1] for line in lines[1:-1]]
+
+
+def _log(row: Row, counted: bool, description: str) -> dict[str, Any]:
+    shapes = list(row.in_shapes)
+    return {
+        "macs": row.macs if counted else None,
+        "params": row.params if counted else None,
+        "shapes_in": None if not shapes or None in shapes else shapes,
+        "shape_out": row.out_shapes[0] if len(row.out_shapes) == 1 else None,
+        "description": description,
+    }

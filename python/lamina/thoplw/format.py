@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as thoplw writes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, overload
+
+from .. import _lamina
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@overload
+def clever_format(x: float, fmt: str = ..., *, fmt_str: str | None = ...) -> str: ...
+@overload
+def clever_format(x: Sequence[float], fmt: str = ..., *, fmt_str: str | None = ...) -> list[str]: ...
+def clever_format(x: float | Sequence[float], fmt: str = "%6.2f", *, fmt_str: str | None = None) -> str | list[str]:
+    """A number with a unit: ``"  1.82 G"``. It is divided by 1000 while it is 1000 or more, at most five times, and
+    written with the %-format ``fmt``, a space, and one of " ", K, M, G, T, P. A list gives a list.
+
+    ``fmt_str`` is thoplw's name for ``fmt``.
+    """
+    pattern = fmt if fmt_str is None else fmt_str
+    if isinstance(x, (list, tuple)):
+        return [clever_format(value, pattern) for value in x]
+    value, unit = _lamina.clever_scale(x)  # type: ignore[arg-type]
+    return f"{pattern % value} {unit}"

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one call of one layer costs, from the layer and the tensors that went in and came out. Nothing is run."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .. import _lamina
+from .._count import Count, from_core
+from .._run import check_module
+
+__all__ = ["module_dmas", "module_flops", "module_macs", "module_rf"]
+
+CONVENTION = "torchscan"
+
+
+def _one_call(module: Any, inputs: Any, out: Any) -> _lamina.Model:
+    """A model that is this one layer with this one call."""
+    layer = check_module(module)
+    return _lamina.one_call(layer, inputs if isinstance(inputs, tuple) else (inputs,), out)
+
+
+def _metric(module: Any, inputs: Any, out: Any, metric: str) -> Count:
+    costs = _one_call(module, inputs, out).costs(CONVENTION, True, None)
+    row = costs.rows()[0]
+    # A module with children of its own is not a layer that torchscan has a formula for.
+    count = from_core(row[metric]) if row["leaf"] else Count(0, "unknown")
+    if count.state == "unknown":
+        warn_unsupported(type(module).__name__, metric.upper())
+    return count
+
+
+def warn_unsupported(name: str, what: str, stacklevel: int = 4) -> None:
+    """The warning for a layer that torchscan has no formula for."""
+    warnings.warn(
+        f"Module type not supported: {name}; its {what} are unknown and are not counted", stacklevel=stacklevel
+    )
+
+
+def module_flops(module: Any, inputs: tuple[Any, ...], out: Any) -> Count:
+    """Floating point operations of the call ``out = module(*inputs)``; state unknown, and a UserWarning, without a
+    formula.
+
+    Raises:
+        TypeError: ``module`` is no ``torch.nn.Module``.
+    """
+    return _metric(module, inputs, out, "flops")
+
+
+def module_macs(module: Any, inp: Any, out: Any) -> Count:
+    """Multiply-accumulates of the call ``out = module(inp)``; see :func:`module_flops`."""
+    return _metric(module, inp, out, "macs")
+
+
+def module_dmas(module: Any, inp: Any, out: Any) -> Count:
+    """Elements that the call ``out = module(inp)`` reads and writes; see :func:`module_flops`."""
+    return _metric(module, inp, out, "dmas")
+
+
+def module_rf(module: Any, inp: Any, out: Any) -> tuple[float, float, float]:
+    """Receptive field, stride and padding of this layer alone; (1, 1, 0), and a UserWarning, where it has none."""
+    size, stride, padding, state = _one_call(module, inp, out).rf(0, CONVENTION)
+    if state == "unknown":
+        warn_unsupported(type(module).__name__, "receptive field", 3)
+    return size, stride, padding

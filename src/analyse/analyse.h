@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * analyse: one question a file. cost.c: what the whole costs. price.c: what one call costs by itself.
+ * rows.c: which calls and places are shown. params.c: which row a tensor belongs to. gaps.c: what is not
+ * known, by name. rfield.c: how far a layer sees. aggregate.c: rows below a depth summed up. why.c: a
+ * number with its formula. */
+#ifndef LMI_ANALYSE_H
+#define LMI_ANALYSE_H
+
+#include "count/count.h"
+
+/* Why a row's numbers are not exact, one sentence each (gaps.c). */
+typedef enum lmi_cause {
+    LMI_CAUSE_NONE,
+    LMI_CAUSE_HIDDEN,      /* a container with a forward of the user's own */
+    LMI_CAUSE_OWN_FORWARD, /* a subclass whose forward may do more than the rule counts */
+    LMI_CAUSE_FAILED,      /* it raised */
+    LMI_CAUSE_FACT,        /* a fact that the formula needs is unknown, or the formula says `unknown` */
+    LMI_CAUSE_OPAQUE,      /* scripted, traced or compiled */
+    LMI_CAUSE_NO_RULE,
+    LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
+    LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
+    LMI_N_CAUSES
+} lmi_cause;
+
+/* What one call costs by itself, whether or not it becomes a row. */
+typedef struct lmi_price {
+    lam_count metric[LAM_N_METRICS];
+    const lmi_rule *rule; /* NULL: none */
+    uint8_t cause;        /* lmi_cause */
+    /* the call does work of its own; false for a container that only calls its children */
+    bool counted;
+    bool omit;            /* left out by the convention or by the caller's own function */
+    bool custom;          /* the caller's own function gave the numbers */
+} lmi_price;
+
+struct lam_costs {
+    lmi_arena arena;
+    const lam_model *model;
+    const lmi_convention *convention;
+    bool released;
+    bool rf_backwards; /* the receptive fields are those of torchscan 0.1.1 */
+    int32_t n_rows;
+    lam_cost_row *rows;
+    lmi_price *prices; /* one an event */
+    lam_count total[LAM_N_METRICS];
+    lam_param_totals params;
+    int32_t n_unruled;
+    const char **unruled, **unruled_paths;
+    int32_t *unruled_calls;
+    int32_t n_gaps;
+    const char **gaps;
+};
+
+/* A module that holds children and adds nothing of its own: Sequential and its like, their own forward
+ * untouched. */
+static inline bool lmi_plain_holder(const lam_module *mod) {
+    return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
+}
+
+/* A sum that something unknown went into is a lower bound once anything is known. */
+static inline lam_count lmi_settled(lam_count sum) {
+    if (sum.state == LAM_UNKNOWN && (sum.n > 0 || sum.over > 0)) sum.state = LAM_AT_LEAST;
+    return sum;
+}
+
+/* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy. */
+lam_status lmi_rfield_fill(lam_costs *c, lam_error *e);
+
+/* The same where only a chain of layers has a receptive field (rfchain.c). */
+lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
+
+/* Size, stride and padding of one call alone: torchscan's triple where the policy is LMI_RF_FORWARD, else
+ * the true one. A layer without a word, or without a rule where the policy asks for one, is (1, 1, 0) and
+ * LAM_UNKNOWN. */
+lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv);
+
+/* The formula that gives metric `metric` of an event under `rule`, with the facts at hand: the released
+ * text where it is asked for and gives a number, else the rule's; NULL when the rule has none. */
+const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts);
+
+#endif

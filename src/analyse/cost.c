@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Costs of a model under one convention: the steps in order, and what the caller reads of the result. */
+#include "analyse/work.h"
+
+#include <stdlib.h>
+
+/* Bounds what the costs of one model may take; a model of a million calls needs under half of it. */
+static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
+
+static lam_status run_steps(lmi_work *w, lam_error *e) {
+    LAM_TRY(lmi_tree_build(w, e));
+    LAM_TRY(lmi_price_events(w, e));
+    LAM_TRY(lmi_rows(w, e));
+    LAM_TRY(lmi_params(w, e));
+    LAM_TRY(lmi_gaps(w, e));
+    return lmi_rfield_fill(w->c, e);
+}
+
+static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e) {
+    lmi_work *w = calloc(1, sizeof *w);
+    if (!w) return lmi_nomem(e);
+    w->c = c;
+    w->m = c->model;
+    w->cv = c->convention;
+    w->o = o;
+    lmi_arena_init(&w->scratch, ARENA_LIMIT);
+    lmi_vec_init(&w->groups, sizeof(lmi_group));
+    for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_init(&w->by_type[i]);
+    lam_status s = run_steps(w, e);
+    for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_free(&w->by_type[i]);
+    lmi_vec_free(&w->groups);
+    lmi_arena_free(&w->scratch);
+    free(w);
+    return s;
+}
+
+lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o, lam_error *e) {
+    static const lam_cost_options defaults = {0};
+    if (!out) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is nowhere to put the result");
+    *out = NULL;
+    if (!m) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is no model to cost");
+    if (!o) o = &defaults;
+    const lmi_convention *cv = lmi_convention_named(o->convention, e);
+    if (!cv) return LAM_USAGE;
+    lam_costs *c = calloc(1, sizeof *c);
+    if (!c) return lmi_nomem(e);
+    lmi_arena_init(&c->arena, ARENA_LIMIT);
+    c->model = m;
+    c->convention = cv;
+    c->released = o->released;
+    lam_status s = compute(c, o, e);
+    if (s == LAM_OK)
+        *out = c;
+    else
+        lam_costs_free(c);
+    return s;
+}
+
+void lam_costs_free(lam_costs *c) {
+    if (!c) return;
+    lmi_arena_free(&c->arena);
+    free(c);
+}
+
+const lam_model *lam_costs_model(const lam_costs *c) { return c->model; }
+
+int32_t lam_costs_convention(const lam_costs *c) { return lam_convention_find(c->convention->name); }
+
+int32_t lam_costs_n_rows(const lam_costs *c) { return c->n_rows; }
+
+const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i) {
+    return i >= 0 && i < c->n_rows ? &c->rows[i] : NULL;
+}
+
+lam_count lam_costs_total(const lam_costs *c, lam_metric metric) {
+    return (unsigned)metric < LAM_N_METRICS ? c->total[metric] : lmi_unknown();
+}
+
+lam_param_totals lam_costs_params(const lam_costs *c) { return c->params; }
+
+const char *lam_costs_unruled(const lam_costs *c, int32_t i, int32_t *n_calls) {
+    if (i < 0 || i >= c->n_unruled) return NULL;
+    if (n_calls) *n_calls = c->unruled_calls[i];
+    return c->unruled[i];
+}
+
+const char *lam_costs_unruled_path(const lam_costs *c, int32_t i) {
+    return i >= 0 && i < c->n_unruled ? c->unruled_paths[i] : NULL;
+}
+
+const char *lam_costs_gap(const lam_costs *c, int32_t i) {
+    return i >= 0 && i < c->n_gaps ? c->gaps[i] : NULL;
+}

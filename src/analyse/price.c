@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one call costs by itself: the rule that serves it, the numbers, and why they are not exact. */
+#include "analyse/work.h"
+
+/* -- formulas, parsed once --------------------------------------------------------------------- */
+
+static lam_status parse_one(lmi_work *w, const char *text, const lmi_formula **out, lam_error *e) {
+    *out = NULL;
+    if (!text) return LAM_OK;
+    lmi_formula *f = lmi_alloc(&w->scratch, 1, sizeof *f);
+    if (!f) return lmi_nomem(e);
+    LAM_TRY(lmi_formula_parse(f, text, e));
+    *out = f;
+    return LAM_OK;
+}
+
+static lam_status parse_rule(lmi_work *w, const lmi_rule *r, lam_error *e) {
+    if (w->parsed[r->kind]) return LAM_OK;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        LAM_TRY(parse_one(w, r->formula[i], &w->code[r->kind][0][i], e));
+        if (w->c->released) LAM_TRY(parse_one(w, r->released[i], &w->code[r->kind][1][i], e));
+    }
+    w->parsed[r->kind] = true;
+    return LAM_OK;
+}
+
+const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts) {
+    const char *text = released ? rule->released[metric] : NULL;
+    lmi_formula f;
+    if (text && lmi_formula_parse(&f, text, NULL) == LAM_OK &&
+        lmi_formula_run(&f, facts).state != LAM_UNKNOWN)
+        return text;
+    return rule->formula[metric];
+}
+
+/* -- which calls count ------------------------------------------------------------------------- */
+
+/* A kind whose layers do work that no child of theirs does: all but containers and the composites, whose
+ * work is that of the layers inside. */
+static bool works_itself(const lmi_rule *r) {
+    lmi_family family = lmi_kind_family(r->kind);
+    return family != LMI_F_hold && family != LMI_F_attention;
+}
+
+/* torch.nn.utils.parametrize gives a layer children and swaps its class for a subclass that leaves forward
+ * alone: it is no longer a leaf, and still does its layer's work. */
+static bool parametrized(const lam_module *mod, const lmi_rule *r) {
+    return r && works_itself(r) && !(mod->flags & (LAM_MODULE_EXACT | LAM_MODULE_OWN_FORWARD));
+}
+
+static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
+    const lam_module *mod = &w->m->modules[ev->module];
+    bool alone = ev->n_children_called == 0;
+    if (lmi_plain_holder(mod)) return false;
+    if (w->cv->which == LMI_LEAF) {
+        if (mod->flags & LAM_MODULE_LEAF) return true;
+        if (w->c->released) return parametrized(mod, r);
+        return (r && works_itself(r)) || alone;
+    }
+    return (r && lmi_kind_family(r->kind) != LMI_F_hold) || alone;
+}
+
+/* -- numbers ----------------------------------------------------------------------------------- */
+
+static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        if (p->metric[i].state < state) p->metric[i].state = state;
+    p->cause = (uint8_t)cause;
+}
+
+/* Its own metrics are 0; what its own forward does besides calling its children can't be seen. */
+static void price_container(const lmi_work *w, const lam_event *ev, lmi_price *p) {
+    if (!lmi_plain_holder(&w->m->modules[ev->module]) && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
+        worsen(p, LAM_AT_LEAST, LMI_CAUSE_HIDDEN);
+    if (ev->flags & LAM_CALL_FAILED) worsen(p, LAM_AT_LEAST, LMI_CAUSE_FAILED);
+}
+
+static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    const lmi_rule *r = p->rule;
+    lmi_facts facts;
+    lmi_facts_of(w->m, event, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        const lmi_formula *rule = w->code[r->kind][0][i], *released = w->code[r->kind][1][i];
+        p->metric[i] = lmi_unknown();
+        if (released) p->metric[i] = lmi_formula_run(released, &facts);
+        if (rule && p->metric[i].state == LAM_UNKNOWN) p->metric[i] = lmi_formula_run(rule, &facts);
+        if ((rule || released) && p->metric[i].state == LAM_UNKNOWN)
+            p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
+    }
+    bool own = w->m->modules[ev->module].flags & LAM_MODULE_OWN_FORWARD;
+    if (own && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_OWN_FORWARD);
+}
+
+static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
+    lam_count out[LAM_N_METRICS] = {lmi_unknown(), lmi_unknown(), lmi_unknown()};
+    bool omit = false;
+    if (!w->o->custom || !w->o->custom(w->o->custom_self, w->m, event, out, &omit)) return false;
+    p->custom = true;
+    p->omit = omit;
+    p->counted = !omit;
+    for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = omit ? lmi_exact(0) : out[i];
+    return true;
+}
+
+static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
+    lmi_price *p = &w->c->prices[event];
+    const lam_event *ev = &w->m->events[event];
+    const lam_module *mod = &w->m->modules[ev->module];
+    if (price_custom(w, event, p)) return LAM_OK;
+    p->rule = lmi_rule_for(w->cv, mod);
+    p->counted = counts(w, ev, p->rule);
+    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule);
+    if (p->omit) return LAM_OK;
+    if (!p->counted) {
+        price_container(w, ev, p);
+    } else if (mod->flags & LAM_MODULE_OPAQUE) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_OPAQUE);
+    } else if (!p->rule) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_NO_RULE);
+    } else {
+        LAM_TRY(parse_rule(w, p->rule, e));
+        price_by_rule(w, event, p);
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_price_events(lmi_work *w, lam_error *e) {
+    lam_costs *c = w->c;
+    c->prices = lmi_alloc(&c->arena, (uint64_t)w->m->n_events, sizeof *c->prices);
+    if (!c->prices) return lmi_nomem(e);
+    for (int32_t i = 0; i < w->m->n_events; i++) LAM_TRY(price_event(w, i, e));
+    return LAM_OK;
+}

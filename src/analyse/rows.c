@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which calls become rows, under which place and in which order. */
+#include "analyse/work.h"
+
+#include <stdlib.h>
+
+/* -- as the tool of the convention's name chose them ------------------------------------------- */
+
+/* True for every place that is not the first of its module under its parent: one module under two names of
+ * one parent was registered once. */
+static lam_status repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
+    const lam_model *m = w->m;
+    bool *twin = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *twin);
+    int32_t *stamp = lmi_alloc(&w->scratch, (uint64_t)m->n_modules, sizeof *stamp);
+    if (!twin || !stamp) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_place *p = &m->places[i];
+        for (int32_t k = 0; k < p->n_children; k++) {
+            int32_t child = p->children[k], mod = m->places[child].module;
+            twin[child] = stamp[mod] == i + 1;
+            stamp[mod] = i + 1;
+        }
+    }
+    *out = twin;
+    return LAM_OK;
+}
+
+/* The place that the k-th call of a module is shown under, k counting up with every event of the module;
+ * -1 when it was called more often than it has places. */
+static int32_t next_place(const lam_module *mod, const bool *twin, int32_t *cursor) {
+    while (*cursor < mod->n_places && twin[mod->places[*cursor]]) (*cursor)++;
+    return *cursor < mod->n_places ? mod->places[(*cursor)++] : -1;
+}
+
+static int32_t released_place(const lmi_work *w, const lam_event *ev, const bool *twin, int32_t *cursor) {
+    const lam_module *mod = &w->m->modules[ev->module];
+    switch (w->cv->repeated) {
+    case LMI_KTH_PLACE: return next_place(mod, twin, &cursor[ev->module]);
+    case LMI_LAST: return ev->ordinal == mod->n_calls - 1 ? mod->places[0] : -1;
+    default: return ev->place;
+    }
+}
+
+static bool is_row(const lmi_work *w, int32_t event) {
+    const lmi_price *p = &w->c->prices[event];
+    if (p->omit) return false;
+    return w->cv->which != LMI_RULED || p->counted;
+}
+
+static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_error *e) {
+    bool *twin;
+    int32_t *cursor = lmi_alloc(&w->scratch, (uint64_t)w->m->n_modules, sizeof *cursor);
+    if (!cursor) return lmi_nomem(e);
+    LAM_TRY(repeated_siblings(w, &twin, e));
+    for (int32_t i = 0; i < w->m->n_events; i++) {
+        int32_t place = released_place(w, &w->m->events[i], twin, cursor);
+        if (place >= 0 && is_row(w, i)) items[(*n)++] = (lmi_item){i, place, w->tree.pre[place]};
+    }
+    return LAM_OK;
+}
+
+/* -- every call, and what was never called ----------------------------------------------------- */
+
+static void put_spares(const lmi_work *w, const lmi_spare *s, int32_t place, lmi_item *items, int32_t *n) {
+    for (; place >= 0; place = s->next[place]) items[(*n)++] = (lmi_item){-1, place, w->tree.pre[place]};
+}
+
+static void all_items(const lmi_work *w, const lmi_spare *s, lmi_item *items, int32_t *n) {
+    if (w->m->n_events == 0 && w->m->n_places > 0 && s->shown[0]) put_spares(w, s, 0, items, n);
+    for (int32_t i = 0; i < w->m->n_events; i++) {
+        int32_t place = w->m->events[i].place;
+        put_spares(w, s, s->before[i], items, n);
+        items[(*n)++] = (lmi_item){i, place, w->tree.pre[place]};
+        put_spares(w, s, s->after[i], items, n);
+    }
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b) {
+    const lmi_item *x = a, *y = b;
+    if (x->pre != y->pre) return x->pre < y->pre ? -1 : 1;
+    return x->event < y->event ? -1 : x->event > y->event;
+}
+
+static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
+    const lam_place *p = &w->m->places[it->place];
+    const lam_module *mod = &w->m->modules[p->module];
+    row->event = it->event;
+    row->place = it->place;
+    row->module = p->module;
+    row->depth = p->depth;
+    row->leaf = mod->flags & LAM_MODULE_LEAF;
+    row->rf = row->rf_stride = 1;
+    row->rf_state = LAM_UNKNOWN;
+    if (it->event < 0) {
+        row->never_called = !w->tree.live[it->place] && !(lmi_plain_holder(mod) && p->n_children == 0);
+        return;
+    }
+    const lmi_price *price = &w->c->prices[it->event];
+    row->counted = price->counted;
+    row->rule_kind = price->rule ? lmi_kind_name(price->rule->kind) : NULL;
+    for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = price->metric[i];
+}
+
+/* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
+ * parent. */
+static lam_status subtotals(lmi_work *w, lam_error *e) {
+    lam_costs *c = w->c;
+    lam_count(*sum)[LAM_N_METRICS] = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events, sizeof *sum);
+    if (!sum) return lmi_nomem(e);
+    for (int32_t r = 0; r < c->n_rows; r++)
+        if (c->rows[r].event >= 0) memcpy(sum[c->rows[r].event], c->rows[r].metric, sizeof *sum);
+    for (int32_t i = w->m->n_events - 1; i >= 0; i--) {
+        int32_t parent = w->m->events[i].parent;
+        for (int k = 0; parent >= 0 && k < LAM_N_METRICS; k++)
+            sum[parent][k] = lam_count_add(sum[parent][k], sum[i][k]);
+    }
+    for (int32_t r = 0; r < c->n_rows; r++) {
+        lam_cost_row *row = &c->rows[r];
+        for (int k = 0; k < LAM_N_METRICS; k++) {
+            if (row->event >= 0) row->total[k] = lmi_settled(sum[row->event][k]);
+            c->total[k] = lam_count_add(c->total[k], row->metric[k]);
+        }
+    }
+    for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
+    return LAM_OK;
+}
+
+lam_status lmi_rows(lmi_work *w, lam_error *e) {
+    lam_costs *c = w->c;
+    lmi_spare spare = {0};
+    int32_t n = 0;
+    if (!c->released) LAM_TRY(lmi_spare_find(w, &spare, e));
+    lmi_item *items = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n, sizeof *items);
+    if (!items) return lmi_nomem(e);
+    if (c->released)
+        LAM_TRY(released_items(w, items, &n, e));
+    else
+        all_items(w, &spare, items, &n);
+    if (w->cv->order == LMI_ORDER_TREE) qsort(items, (size_t)n, sizeof *items, by_place);
+    c->rows = lmi_alloc(&c->arena, (uint64_t)n, sizeof *c->rows);
+    if (!c->rows) return lmi_nomem(e);
+    c->n_rows = n;
+    for (int32_t i = 0; i < n; i++) fill_row(w, &items[i], &c->rows[i]);
+    return subtotals(w, e);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the steps of lam_costs_new share. Everything here lives in `scratch`, which is freed when they are
+ * done; what the caller keeps is in the costs' own arena. */
+#ifndef LMI_ANALYSE_WORK_H
+#define LMI_ANALYSE_WORK_H
+
+#include "analyse/analyse.h"
+
+/* The tree of places in depth-first order, found without recursion: a tree may be as deep as it has
+ * places. */
+typedef struct lmi_tree {
+    int32_t *pre;         /* position of a place in depth-first order: the order of named_modules */
+    int32_t *order;       /* the place at a position */
+    int32_t *size;        /* places in the subtree, itself included */
+    int32_t *first_event; /* first call made at this place, -1 none */
+    int32_t *jump;        /* an ancestor far up, for lmi_tree_common */
+    bool *live;           /* something at or below this place was called */
+} lmi_tree;
+
+typedef struct lmi_group { /* one cause for one class */
+    lmi_cause cause;
+    int32_t module;   /* the first one */
+    int32_t calls;    /* calls, or places for LMI_CAUSE_NEVER */
+    int32_t place;    /* the first one */
+    lam_count params; /* LMI_CAUSE_NEVER: what they hold */
+    const char *reason;
+} lmi_group;
+
+typedef struct lmi_work {
+    lam_costs *c;
+    const lam_model *m;
+    const lmi_convention *cv;
+    const lam_cost_options *o;
+    lmi_arena scratch;
+    lmi_tree tree;
+    /* A formula is parsed once a call of lam_costs_new: [kind][rule or released][metric]; `parsed` tells
+     * which are. */
+    const lmi_formula *code[LMI_N_KINDS][2][LAM_N_METRICS];
+    bool parsed[LMI_N_KINDS];
+    lmi_vec groups; /* lmi_group */
+    lmi_map by_type[LMI_N_CAUSES];
+    int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
+} lmi_work;
+
+lam_status lmi_tree_build(lmi_work *w, lam_error *e);
+/* The deepest place at or above both; -1 when they are in different trees. */
+int32_t lmi_tree_common(const lmi_work *w, int32_t a, int32_t b);
+
+/* Fills c->prices. */
+lam_status lmi_price_events(lmi_work *w, lam_error *e);
+
+/* Fills c->rows but for their parameters, receptive fields and reasons. */
+lam_status lmi_rows(lmi_work *w, lam_error *e);
+
+/* Fills the rows' parameter columns under the policy, their total_params, and c->params. */
+lam_status lmi_params(lmi_work *w, lam_error *e);
+
+/* Fills the rows' reasons, c->gaps and c->unruled. */
+lam_status lmi_gaps(lmi_work *w, lam_error *e);
+
+/* A row to be: a call at a place, or (event -1) a place alone. */
+typedef struct lmi_item { int32_t event, place, pre; } lmi_item;
+
+/* The places that get a row although no call was made there (places.c). */
+typedef struct lmi_spare {
+    bool *shown;        /* per place: never called, or a container that holds tensors */
+    int32_t *unit;      /* per place: nearest place at or above it that was called, -1 none */
+    int32_t *after;     /* per event: the first place to show after it, -1 none; */
+    int32_t *before;    /* per event: the first place to show before it, */
+    int32_t *next;      /* per place: the one to show next */
+    int32_t n;          /* how many there are */
+} lmi_spare;
+lam_status lmi_spare_find(lmi_work *w, lmi_spare *s, lam_error *e);
+
+/* True for a place whose call counts by its own rule without calling its children: what its children hold
+ * is part of that count, and they have no row of their own (the output projection of an attention layer). */
+bool lmi_covers(const lmi_work *w, int32_t place);
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that is freed all at once: a list of chunks, the newest first. The limit on what is handed out is
+ * the guard against inputs that ask for more than anyone has. */
+#include "base/base.h"
+
+#include <stdlib.h>
+
+enum { ALIGN = 16, FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20 };
+
+typedef struct lmi_chunk {
+    struct lmi_chunk *next;
+    uint64_t size, used; /* bytes after the header */
+    uint64_t unused_;    /* keeps the header a multiple of 16, so that what follows is aligned */
+} chunk;
+
+void lmi_arena_init(lmi_arena *a, uint64_t limit) { *a = (lmi_arena){NULL, 0, limit}; }
+
+void lmi_arena_free(lmi_arena *a) {
+    while (a->head) {
+        chunk *next = a->head->next;
+        free(a->head);
+        a->head = next;
+    }
+    a->used = 0;
+}
+
+/* Chunks double up to a megabyte, so small models stay small and large ones cost few calls. What is left
+ * in the old chunk is given up, unless the new one is for a single large piece: then the old one stays in
+ * front. */
+static char *from_new_chunk(lmi_arena *a, uint64_t bytes) {
+    uint64_t size = a->head ? a->head->size * 2 : FIRST_CHUNK;
+    if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
+    bool large = bytes > size / 2;
+    if (large) size = bytes;
+    if (size > SIZE_MAX - sizeof(chunk)) return NULL;
+    chunk *c = calloc(1, (size_t)size + sizeof *c);
+    if (!c) return NULL;
+    c->size = size;
+    c->used = bytes;
+    if (large && a->head) {
+        c->next = a->head->next;
+        a->head->next = c;
+    } else {
+        c->next = a->head;
+        a->head = c;
+    }
+    return (char *)(c + 1);
+}
+
+void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
+    static const _Alignas(ALIGN) char nothing[ALIGN];
+    uint64_t bytes, used;
+    if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
+    if (bytes == 0)
+        return (void *)(uintptr_t)nothing; /* a valid address of no bytes: nobody can write there */
+    bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
+    if (lmi_add_over(a->used, bytes, &used) || used > a->limit) return NULL;
+    char *p;
+    if (a->head && a->head->size - a->head->used >= bytes) {
+        p = (char *)(a->head + 1) + a->head->used;
+        a->head->used += bytes;
+    } else {
+        p = from_new_chunk(a, bytes);
+        if (!p) return NULL;
+    }
+    a->used = used;
+    return p;
+}
+
+void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) {
+    void *p = lmi_alloc(a, n, size);
+    if (p && n * size > 0) memcpy(p, from, (size_t)(n * size));
+    return p;
+}
+
+char *lmi_strndup(lmi_arena *a, const char *s, size_t n) {
+    if (!s || n == SIZE_MAX) return NULL;
+    char *p = lmi_alloc(a, (uint64_t)n + 1, 1);
+    if (p && n) memcpy(p, s, n);
+    return p;
+}
+
+char *lmi_strdup(lmi_arena *a, const char *s) { return s ? lmi_strndup(a, s, strlen(s)) : NULL; }

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A string builder. Running out of memory is remembered, so callers put freely and ask once. */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void lmi_buf_init(lmi_buf *b) { *b = (lmi_buf){NULL, 0, 0, false}; }
+
+void lmi_buf_free(lmi_buf *b) {
+    free(b->s);
+    lmi_buf_init(b);
+}
+
+/* Room for n more bytes and the NUL; NULL when there is none. */
+static char *room(lmi_buf *b, size_t n) {
+    size_t need;
+    if (b->bad) return NULL;
+    if (lmi_add_over(b->n, n, &need) || lmi_add_over(need, (size_t)1, &need)) {
+        b->bad = true;
+        return NULL;
+    }
+    if (need > b->cap) {
+        size_t cap = b->cap < SIZE_MAX / 2 ? b->cap * 2 : SIZE_MAX;
+        if (cap < need) cap = need < 64 ? 64 : need;
+        char *s = realloc(b->s, cap);
+        if (!s) {
+            b->bad = true;
+            return NULL;
+        }
+        b->s = s;
+        b->cap = cap;
+    }
+    return b->s + b->n;
+}
+
+void lmi_putn(lmi_buf *b, const char *s, size_t n) {
+    char *to = room(b, n);
+    if (!to) return;
+    if (n) memcpy(to, s, n);
+    b->n += n;
+    b->s[b->n] = '\0';
+}
+
+void lmi_put(lmi_buf *b, const char *s) {
+    if (s) lmi_putn(b, s, strlen(s));
+}
+
+void lmi_putc(lmi_buf *b, char c) { lmi_putn(b, &c, 1); }
+
+void lmi_pad(lmi_buf *b, char c, size_t n) {
+    char *to = room(b, n);
+    if (!to) return;
+    if (n) memset(to, c, n);
+    b->n += n;
+    b->s[b->n] = '\0';
+}
+
+void lmi_putf(lmi_buf *b, const char *fmt, ...) {
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *to = n < 0 ? NULL : room(b, (size_t)n);
+    if (to) {
+        vsnprintf(to, (size_t)n + 1, fmt, again);
+        b->n += (size_t)n;
+    } else {
+        b->bad = true;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+void lmi_put_clean(lmi_buf *b, const char *s) {
+    if (!s) return;
+    size_t from = b->n;
+    lmi_put(b, s);
+    if (!b->bad) b->n = from + lmi_clean(b->s + from);
+}
+
+lam_status lmi_buf_status(const lmi_buf *b, lam_error *e) { return b->bad ? lmi_nomem(e) : LAM_OK; }
+
+const char *lmi_buf_text(const lmi_buf *b) { return b->s ? b->s : ""; }
+
+static lam_status send(lam_sink to, const char *s, size_t n, lam_error *e) {
+    if (n == 0) return LAM_OK;
+    lam_status s_ = to.put(to.to, s, n);
+    if (s_ == LAM_OK) return LAM_OK;
+    return lmi_fail(e, s_, NULL, "the output could not be written; what was written so far is incomplete");
+}
+
+lam_status lmi_buf_flush(lmi_buf *b, lam_sink to, lam_error *e) {
+    LAM_TRY(lmi_buf_status(b, e));
+    lam_status s = send(to, b->s, b->n, e);
+    b->n = 0;
+    if (b->s) b->s[0] = '\0';
+    return s;
+}
+
+lam_status lmi_sink_text(lam_sink to, const char *s, lam_error *e) { return send(to, s, strlen(s), e); }

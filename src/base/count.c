@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Counts: numbers of up to 95 bits that know whether they are whole. */
+#include "base/base.h"
+
+static lam_count make(int64_t n, lam_state state) { return (lam_count){.n = n, .over = 0, .state = state}; }
+
+lam_count lmi_exact(int64_t n) { return make(n, LAM_EXACT); }
+lam_count lmi_unknown(void) { return make(0, LAM_UNKNOWN); }
+lam_count lmi_at_least(int64_t n) { return make(n, LAM_AT_LEAST); }
+
+const char *lam_state_name(lam_state s) {
+    static const char *const names[] = {"exact", "at least", "unknown"};
+    return (unsigned)s < 3 ? names[s] : "?";
+}
+
+const char *lam_metric_name(lam_metric m) {
+    static const char *const names[LAM_N_METRICS] = {"macs", "flops", "dmas"};
+    return (unsigned)m < LAM_N_METRICS ? names[m] : "?";
+}
+
+lmi_wide lmi_count_wide(lam_count c) { return (lmi_wide)c.over * ((lmi_wide)1 << 63) + c.n; }
+
+/* A sum beyond 95 bits stays at the largest value and says that it is a lower bound; nothing real comes
+ * near. */
+lam_count lam_count_add(lam_count a, lam_count b) {
+    const lmi_wide least = INT64_MIN, most = ((lmi_wide)UINT32_MAX << 63) + INT64_MAX;
+    lmi_wide sum = lmi_count_wide(a) + lmi_count_wide(b);
+    lam_state state = a.state > b.state ? a.state : b.state;
+    if (sum > most || sum < least) {
+        sum = sum > most ? most : least;
+        if (state == LAM_EXACT) state = LAM_AT_LEAST;
+    }
+    if (sum < 0) return make((int64_t)sum, state);
+    lam_count c = make((int64_t)(sum & INT64_MAX), state);
+    c.over = (uint32_t)(sum >> 63);
+    return c;
+}
+
+double lmi_count_double(lam_count c) { return (double)lmi_count_wide(c); }
+
+bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
+    int64_t product = 1;
+    bool fits = true, zero = false;
+    for (int32_t i = 0; i < n; i++) {
+        if (v[i] < 0) return false;
+        zero = zero || v[i] == 0;
+        fits = fits && !lmi_mul_over(product, v[i], &product);
+    }
+    /* An empty tensor has no elements, however large its other axes are. */
+    if (zero) product = 0;
+    if (zero || fits) *out = product;
+    return zero || fits;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * UTF-8 from strangers: one decoder, and what stands on it: cleaning and measuring. */
+#include "base/base.h"
+
+typedef struct range {
+    uint32_t first, last;
+} range;
+
+static const range wide[] = {
+#define WIDE(first, last) {first, last},
+#include "base/widths.def"
+#undef WIDE
+};
+static const range zero[] = {
+#define ZERO(first, last) {first, last},
+#include "base/widths.def"
+#undef ZERO
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static bool within(const range *r, size_t n, uint32_t code) {
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (code > r[mid].last) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low < n && code >= r[low].first;
+}
+
+/* The smallest code point that needs so many bytes: anything below is an overlong spelling, which is no
+ * UTF-8. */
+static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+
+size_t lmi_utf8(const char *s, uint32_t *code) {
+    const unsigned char *p = (const unsigned char *)s;
+    *code = p[0];
+    if (p[0] < 0x80) return p[0] != 0;
+    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
+    uint32_t c = p[0] & (0x7fu >> n);
+    *code = LMI_BAD_UTF8;
+    if (p[0] < 0xc2 || p[0] > 0xf4) return 1;
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80) return 1; /* the NUL at the end stops here too */
+        c = c << 6 | (p[i] & 0x3f);
+    }
+    if (c < smallest[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) return 1;
+    *code = c;
+    return n;
+}
+
+/* Controls (C0, DEL, C1), line separators and the marks that turn the direction of writing: all of them
+ * can make a terminal show something else than what is there. */
+static bool drives_terminal(uint32_t c) {
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
+           (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == LMI_BAD_UTF8;
+}
+
+size_t lmi_clean(char *s) {
+    char *to = s;
+    const char *from = s;
+    uint32_t code;
+    for (size_t n; (n = lmi_utf8(from, &code)) != 0; from += n) {
+        if (drives_terminal(code)) {
+            *to++ = '?';
+        } else {
+            memmove(to, from, n);
+            to += n;
+        }
+    }
+    *to = '\0';
+    return (size_t)(to - s);
+}
+
+static size_t columns_of(uint32_t code) {
+    if (code < 0x300 || code == LMI_BAD_UTF8) return 1;
+    if (within(zero, COUNT(zero), code)) return 0;
+    return within(wide, COUNT(wide), code) ? 2 : 1;
+}
+
+size_t lmi_width(const char *s) {
+    size_t columns = 0;
+    uint32_t code;
+    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) columns += columns_of(code);
+    return columns;
+}
+
+size_t lmi_fit(const char *s, size_t columns) {
+    const char *start = s;
+    size_t used = 0;
+    uint32_t code;
+    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
+        used += columns_of(code);
+        if (used > columns) break;
+    }
+    return (size_t)(s - start);
+}

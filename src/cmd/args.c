@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line: long options with = or a word of their own, short ones alone, together or with their
+ * value attached, `--` before operands that look like options. */
+#include "cmd/cmd.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum type { FLAG, TEXT, INT, CHOICE, LIST } type;
+
+typedef struct option {
+    const char *name;
+    char letter;
+    type type;
+    size_t at; /* of its field in lmi_args */
+    const char *value, *help;
+} option;
+
+static const option options[] = {
+#define OPTION(name, letter, type, field, value, help)                                                       \
+    {name, letter, type, offsetof(lmi_args, field), value, help},
+#include "cmd/options.def"
+#undef OPTION
+};
+enum { N_OPTIONS = sizeof options / sizeof *options, COLUMN = 24 };
+
+/* -- which options a verb takes ---------------------------------------------------------------- */
+
+static bool listed(const char *list, const char *name) {
+    size_t n = strlen(name);
+    for (const char *s = strstr(list, name); s; s = strstr(s + 1, name))
+        if ((s == list || s[-1] == ' ') && (s[n] == ' ' || s[n] == '\0')) return true;
+    return false;
+}
+
+static bool takes(const lmi_verb *v, const option *o) {
+    return strcmp(o->name, "help") == 0 || listed(v->options, o->name);
+}
+
+/* -- the nearest word -------------------------------------------------------------------------- */
+
+enum { LONGEST = 32 };
+
+/* Insertions, deletions, changes and exchanges of neighbours between two short words (optimal string
+ * alignment). */
+static int32_t distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b);
+    int32_t d[LONGEST + 1][LONGEST + 1];
+    if (n > LONGEST || m > LONGEST) return INT_MAX;
+    for (size_t i = 0; i <= n; i++) d[i][0] = (int32_t)i;
+    for (size_t k = 0; k <= m; k++) d[0][k] = (int32_t)k;
+    for (size_t i = 1; i <= n; i++) {
+        for (size_t k = 1; k <= m; k++) {
+            int32_t best = d[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+            if (d[i - 1][k] + 1 < best) best = d[i - 1][k] + 1;
+            if (d[i][k - 1] + 1 < best) best = d[i][k - 1] + 1;
+            bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+            if (swapped && d[i - 2][k - 2] + 1 < best) best = d[i - 2][k - 2] + 1;
+            d[i][k] = best;
+        }
+    }
+    return d[n][m];
+}
+
+lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MAX}; }
+
+void lmi_near_put(lmi_near *n, const char *candidate) {
+    int32_t d = distance(n->word, candidate), length = (int32_t)strlen(n->word);
+    if (d >= n->distance || d > (length < 6 ? 2 : length / 3)) return;
+    n->distance = d;
+    n->best = candidate;
+}
+
+/* -- parsing ----------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    lmi_cli *c;
+    int argc;
+    const char *const *argv;
+    int at;
+} reader;
+
+static const option *by_name(const char *name, size_t n) {
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strlen(options[i].name) == n && strncmp(options[i].name, name, n) == 0) return &options[i];
+    return NULL;
+}
+
+static const option *by_letter(char letter) {
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (options[i].letter == letter) return &options[i];
+    return NULL;
+}
+
+static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
+    lmi_near near = lmi_near_start(name);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (takes(c->verb, &options[i])) lmi_near_put(&near, options[i].name);
+    char hint[96];
+    if (near.best)
+        snprintf(hint, sizeof hint, "did you mean --%s?", near.best);
+    else
+        snprintf(hint, sizeof hint, "`lamina help %s` lists its options", c->verb->name);
+    lmi_complain(c, hint, "%s: `lamina %s` has no such option", given, c->verb->name);
+    return false;
+}
+
+static bool set_int(lmi_cli *c, const option *o, const char *text) {
+    char *end;
+    long v = strtol(text, &end, 10);
+    if (*text == '\0' || *end || v < 0 || v > INT32_MAX) {
+        lmi_complain(c, NULL, "--%s %s: it takes a whole number from 0", o->name, text);
+        return false;
+    }
+    *(int32_t *)((char *)&c->args + o->at) = (int32_t)v;
+    return true;
+}
+
+static bool set_choice(lmi_cli *c, const option *o, const char *text) {
+    size_t n = strlen(text);
+    for (const char *s = strstr(o->value, text); n && s; s = strstr(s + 1, text)) {
+        if ((s != o->value && s[-1] != '|') || (s[n] && s[n] != '|')) continue;
+        *(const char **)((char *)&c->args + o->at) = text;
+        return true;
+    }
+    lmi_complain(c, NULL, "--%s %s: it is one of %s", o->name, text, o->value);
+    return false;
+}
+
+static bool add_to_list(lmi_cli *c, const option *o, const char *text) {
+    const char **list = (const char **)((char *)&c->args + o->at);
+    int32_t n = 0;
+    while (list[n]) n++;
+    if (n == LMI_MAX_INPUTS) {
+        lmi_complain(c, NULL, "--%s: it may be given %d times at most", o->name, LMI_MAX_INPUTS);
+        return false;
+    }
+    list[n] = text;
+    return true;
+}
+
+static bool set(lmi_cli *c, const option *o, const char *text) {
+    switch (o->type) {
+    case FLAG: *(bool *)((char *)&c->args + o->at) = true; return true;
+    case INT: return set_int(c, o, text);
+    case CHOICE: return set_choice(c, o, text);
+    case LIST: return add_to_list(c, o, text);
+    default: *(const char **)((char *)&c->args + o->at) = text; return true;
+    }
+}
+
+/* The word after an option that needs one; NULL after a complaint. */
+static const char *next_word(reader *r, const option *o) {
+    if (r->at + 1 < r->argc) return r->argv[++r->at];
+    lmi_complain(r->c, NULL, "--%s: it needs a value, %s", o->name, o->value);
+    return NULL;
+}
+
+static bool read_long(reader *r) {
+    const char *word = r->argv[r->at], *name = word + 2, *equals = strchr(name, '=');
+    size_t n = equals ? (size_t)(equals - name) : strlen(name);
+    const option *o = by_name(name, n);
+    if (!o || !takes(r->c->verb, o)) {
+        char plain[LONGEST + 1];
+        snprintf(plain, sizeof plain, "%.*s", (int)(n > LONGEST ? LONGEST : n), name);
+        return unknown_option(r->c, word, plain);
+    }
+    if (o->type == FLAG && equals) {
+        lmi_complain(r->c, NULL, "%s: --%s takes no value", word, o->name);
+        return false;
+    }
+    const char *text = o->type == FLAG ? "" : equals ? equals + 1 : next_word(r, o);
+    return text && set(r->c, o, text);
+}
+
+static bool read_short(reader *r) {
+    for (const char *s = r->argv[r->at] + 1; *s; s++) {
+        const option *o = by_letter(*s);
+        if (!o || !takes(r->c->verb, o)) return unknown_option(r->c, r->argv[r->at], "");
+        if (o->type == FLAG) {
+            set(r->c, o, "");
+            continue;
+        }
+        const char *text = s[1] == '\0' ? next_word(r, o) : s[1] == '=' ? s + 2 : s + 1;
+        return text && set(r->c, o, text);
+    }
+    return true;
+}
+
+static bool add_operand(lmi_cli *c, const char *word) {
+    lmi_args *a = &c->args;
+    if (a->n_operands == c->verb->most) {
+        lmi_complain(c, NULL, "%s: one operand too many; the usage is: lamina %s %s", word, c->verb->name,
+                     c->verb->operands);
+        return false;
+    }
+    a->operands[a->n_operands++] = word;
+    return true;
+}
+
+bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
+    reader r = {c, argc, argv, from};
+    bool only_operands = false, ok = true;
+    for (; ok && r.at < argc; r.at++) {
+        const char *word = argv[r.at];
+        if (only_operands || word[0] != '-' || word[1] == '\0')
+            ok = add_operand(c, word);
+        else if (strcmp(word, "--") == 0)
+            only_operands = true;
+        else
+            ok = word[1] == '-' ? read_long(&r) : read_short(&r);
+    }
+    if (!ok || c->args.help || c->args.n_operands >= c->verb->least) return ok;
+    lmi_complain(c, c->verb->more, "the usage is: lamina %s %s [options]", c->verb->name, c->verb->operands);
+    return false;
+}
+
+/* -- help -------------------------------------------------------------------------------------- */
+
+static void help_option(lmi_cli *c, const option *o) {
+    char left[64], letter[8] = "    ";
+    if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
+             o->value ? o->value : "");
+    bool fits = strlen(left) < COLUMN + 4;
+    lmi_say(c, "%-*s%s%s\n", COLUMN + 4, left, fits ? "" : " ", o->help);
+}
+
+void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
+    bool any = *v->options != '\0';
+    lmi_say(c, "usage: lamina %s%s%s%s\n%s\n", v->name, *v->operands ? " " : "", v->operands,
+            any ? " [options]" : "", v->summary);
+    if (v->more) lmi_say(c, "%s\n", v->more);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (takes(v, &options[i])) help_option(c, &options[i]);
+}

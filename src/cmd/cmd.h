@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cmd: the command `lamina`, a client of lamina.h like any other. Subcommands (verbs.def), options
+ * (options.def) and the published tables (published_*.def) are data; nothing here prints or exits but
+ * through the host's sinks. */
+#ifndef LMI_CMD_H
+#define LMI_CMD_H
+
+#include "lamina.h"
+
+enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
+enum { LMI_MAX_INPUTS = 64, LMI_MAX_OPERANDS = 64 };
+
+/* What options.def fills. */
+typedef struct lmi_args {
+    const char *operands[LMI_MAX_OPERANDS + 1];
+    int32_t n_operands;
+    const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
+    const char *build[LMI_MAX_INPUTS + 1];
+    const char *mode, *convention, *format, *layout, *output, *color;
+    int32_t depth, width; /* -1: not given */
+    bool released, rf, force, wide, ascii, exact, expand, help;
+} lmi_args;
+
+typedef struct lmi_cli lmi_cli;
+
+typedef struct lmi_verb {
+    const char *name;
+    int (*run)(lmi_cli *c);
+    int32_t least, most;       /* operands */
+    const char *operands;      /* "TARGET LAYER" */
+    const char *options;       /* long names, separated by spaces */
+    const char *summary, *more; /* one line; an example or a remark */
+} lmi_verb;
+
+struct lmi_cli {
+    const lam_host *host;
+    const lmi_verb *verb;
+    lmi_args args;
+    lam_sink out; /* standard output or the file of -o */
+    int fd;       /* of that file, -1: not open */
+    int out_errno;
+    lam_status out_status; /* the first failure to write */
+};
+
+/* -- verbs.c ----------------------------------------------------------------------------------- */
+const lmi_verb *lmi_verb_at(int32_t i); /* NULL past the last one */
+const lmi_verb *lmi_verb_find(const char *name);
+
+/* -- args.c ------------------------------------------------------------------------------------ */
+
+/* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
+bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
+/* The usage, options and remarks of a verb, at most 24 lines. */
+void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
+/* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
+typedef struct lmi_near { const char *word, *best; int32_t distance; } lmi_near;
+lmi_near lmi_near_start(const char *word);
+void lmi_near_put(lmi_near *n, const char *candidate);
+
+/* -- out.c ------------------------------------------------------------------------------------- */
+
+/* Formatted text to the output; control characters but the newline become '?'. */
+void lmi_say(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
+/* "lamina: error: ..." and, unless NULL, "  hint: ..." on the error stream. */
+void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF(3, 4);
+/* The same of an error; returns the exit code that goes with it. */
+int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
+int lmi_exit_code(lam_status s);
+/* Refuses before any work is done where -o names a file that exists and -f is not given. */
+bool lmi_output_allowed(lmi_cli *c);
+/* Sends the output to the file of -o, which is made when the first byte arrives. */
+void lmi_output_start(lmi_cli *c);
+/* Closes it and tells of a failure to write; the exit code is `code` where there was none. */
+int lmi_output_end(lmi_cli *c, int code);
+bool lmi_wants_color(const lmi_cli *c);
+
+/* -- live.c ------------------------------------------------------------------------------------ */
+
+/* Asks the host for a model. `*m` may be there although an error is returned: what was seen before it. */
+lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
+/* What the arguments ask the host for. */
+lam_live lmi_live_request(const lmi_cli *c);
+/* NULL where there is none of that name, after a complaint that names the nearest. */
+const char *lmi_convention_wanted(lmi_cli *c, const char *name);
+
+/* -- the verbs --------------------------------------------------------------------------------- */
+int lmi_run_show(lmi_cli *c);
+int lmi_run_why(lmi_cli *c);
+int lmi_run_rules(lmi_cli *c);
+int lmi_run_conventions(lmi_cli *c);
+int lmi_run_table(lmi_cli *c);
+int lmi_run_doctor(lmi_cli *c);
+int lmi_run_version(lmi_cli *c);
+int lmi_run_help(lmi_cli *c);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One command line from its first word to its exit code. */
+#include "cmd/cmd.h"
+
+#include <string.h>
+
+/* -- small verbs ------------------------------------------------------------------------------- */
+
+int lmi_run_version(lmi_cli *c) {
+    lmi_say(c, "lamina %s\n", lam_version());
+    return LMI_EXIT_OK;
+}
+
+static void general_help(lmi_cli *c) {
+    lmi_say(c, "lamina %s: see every layer of a neural network.\n\nusage: lamina SUBCOMMAND [options]\n",
+            lam_version());
+    lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
+    const lmi_verb *v;
+    for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_say(c, "  %-12s %s\n", v->name, v->summary);
+    lmi_say(c,
+            "\nTARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.\n"
+            "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n"
+            "exit codes: 0 fine, 1 a finding, 2 usage, 3 the model or a file failed, 4 an internal error\n");
+}
+
+static int no_such_verb(lmi_cli *c, const char *word) {
+    lmi_near near = lmi_near_start(word);
+    const lmi_verb *v;
+    for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_near_put(&near, v->name);
+    const char *targets =
+        "a model is given as MODULE:NAME or FILE.py:NAME; `lamina help` lists the subcommands";
+    if (near.best)
+        lmi_complain(c, targets, "%s: there is no such subcommand; did you mean %s?", word, near.best);
+    else
+        lmi_complain(c, targets, "%s: there is no such subcommand", word);
+    return LMI_EXIT_USAGE;
+}
+
+int lmi_run_help(lmi_cli *c) {
+    if (c->args.n_operands == 0) {
+        general_help(c);
+        return LMI_EXIT_OK;
+    }
+    const lmi_verb *v = lmi_verb_find(c->args.operands[0]);
+    if (!v) return no_such_verb(c, c->args.operands[0]);
+    lmi_help_verb(c, v);
+    return LMI_EXIT_OK;
+}
+
+/* The live side first: the native command becomes Python there, which then tells of both. */
+int lmi_run_doctor(lmi_cli *c) {
+    lam_error e = {0};
+    lam_status s = LAM_OK;
+    if (c->host->doctor)
+        s = c->host->doctor(c->host->self, c->out, &e);
+    else
+        lmi_say(c, "live models: this host can't run any\n");
+    lmi_say(c, "lamina: %s\nconventions:", lam_version());
+    for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
+    lmi_say(c, "\noutput: %s, %s, %d columns\n", c->host->out_is_terminal ? "a terminal" : "not a terminal",
+            c->host->out_is_utf8 ? "UTF-8" : "ASCII", (int)c->host->width);
+    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+/* -- the first word ---------------------------------------------------------------------------- */
+
+/* A subcommand, an option that stands for one, or a target. A target names an attribute or a file, and
+ * what has neither a colon nor a path in it was meant as a subcommand. */
+static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
+    const char *word = argc > 1 ? argv[1] : "help";
+    *from = 2;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) return lmi_verb_find("help");
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) return lmi_verb_find("version");
+    const lmi_verb *v = lmi_verb_find(word);
+    if (v) return v;
+    *from = 1;
+    if (word[0] == '-' || strpbrk(word, ":/\\") || strstr(word, ".py")) return lmi_verb_find("show");
+    no_such_verb(c, word);
+    return NULL;
+}
+
+static int run(lmi_cli *c, int argc, const char *const *argv) {
+    int from;
+    c->verb = verb_of(c, argc, argv, &from);
+    if (!c->verb || !lmi_parse(c, argc, argv, from)) return LMI_EXIT_USAGE;
+    if (c->args.help) {
+        c->args.output = NULL;
+        lmi_help_verb(c, c->verb);
+        return LMI_EXIT_OK;
+    }
+    return lmi_output_allowed(c) ? c->verb->run(c) : LMI_EXIT_USAGE;
+}
+
+int lam_command(int argc, const char *const *argv, const lam_host *host) {
+    lmi_cli c = {.host = host, .args = {.depth = -1, .width = -1}};
+    if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
+    lmi_output_start(&c);
+    int code = run(&c, argc, argv);
+    return lmi_output_end(&c, code);
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Asking the host for a live model. */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+lam_live lmi_live_request(const lmi_cli *c) {
+    int32_t n = 0;
+    while (c->args.inputs[n]) n++;
+    return (lam_live){.target = c->args.operands[0],
+                      .n_inputs = n,
+                      .inputs = c->args.inputs,
+                      .mode = c->args.mode,
+                      .build_kwargs = c->args.build};
+}
+
+lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {
+    *m = NULL;
+    if (c->host->live) {
+        lam_status s = c->host->live(c->host->self, what, m, e);
+        if (s != LAM_OK || *m) return s;
+    }
+    if (e->status != LAM_OK) return e->status;
+    e->status = c->host->live ? LAM_FAILED : LAM_UNSUPPORTED;
+    e->at = -1;
+    snprintf(e->where, sizeof e->where, "%s", what->target);
+    snprintf(e->text, sizeof e->text, "%s",
+             c->host->live
+                 ? "the host gave no model and no reason; `lamina doctor` may tell more"
+                 : "there is nothing here that can run a live model; use the Python package's `lamina`");
+    return e->status;
+}
+
+const char *lmi_convention_wanted(lmi_cli *c, const char *name) {
+    if (!name) name = lam_convention_default();
+    if (lam_convention_find(name) >= 0) return name;
+    lmi_near near = lmi_near_start(name);
+    char hint[96] = "`lamina conventions` lists them";
+    for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_near_put(&near, lam_convention_name(i));
+    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
+    lmi_complain(c, hint, "convention '%s': there is none of that name", name);
+    return NULL;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The native command: lam_command with the process's own streams. Everything that needs no model is done
+ * here; a live model needs Python, so the whole command line is handed on to `python3 -m lamina`. */
+#include "lamina.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* Run by Python in place of `-m lamina`, so that a missing package is one sentence and not a traceback. */
+static const char START[] =
+    "import sys\n"
+    "from importlib.util import find_spec\n"
+    "if find_spec('lamina') is None:\n"
+    "    sys.stderr.write('lamina: error: a live model needs the Python package lamina, which '\n"
+    "                     + sys.executable + ' does not have\\n'\n"
+    "                     '  hint: pip install lamina, or set LAMINA_PYTHON to a Python that has it\\n')\n"
+    "    sys.exit(3)\n"
+    "import runpy\n"
+    "runpy.run_module('lamina', run_name='__main__', alter_sys=True)\n";
+
+typedef struct process {
+    int argc;
+    char **argv;
+} process;
+
+static lam_status put(void *to, const char *bytes, size_t n) {
+    int fd = *(const int *)to;
+    while (n > 0) {
+        ssize_t done = write(fd, bytes, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return LAM_IO;
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return LAM_OK;
+}
+
+static const char *python(void) {
+    const char *p = getenv("LAMINA_PYTHON");
+    return p && *p ? p : "python3";
+}
+
+static lam_status no_python(lam_error *e) {
+    int why = errno;
+    if (e->status != LAM_OK) return e->status;
+    e->status = LAM_UNSUPPORTED;
+    e->at = -1;
+    snprintf(e->where, sizeof e->where, "%s", python());
+    snprintf(e->text, sizeof e->text,
+             "a live model needs Python with the package lamina (pip install lamina), and it could not be "
+             "started: %s; "
+             "LAMINA_PYTHON may name another one",
+             strerror(why));
+    return e->status;
+}
+
+/* Becomes Python; returns only where that fails. */
+static lam_status become_python(const process *p, lam_error *e) {
+    const char **argv = calloc((size_t)p->argc + 3, sizeof *argv);
+    if (argv) {
+        argv[0] = python();
+        argv[1] = "-c";
+        argv[2] = START;
+        for (int i = 1; i < p->argc; i++) argv[i + 2] = p->argv[i];
+        execvp(argv[0], (char *const *)(void *)argv);
+    }
+    lam_status s = no_python(e);
+    free(argv);
+    return s;
+}
+
+static lam_status live(void *self, const lam_live *what, lam_model **out, lam_error *e) {
+    (void)what, (void)out;
+    return become_python(self, e);
+}
+
+static lam_status doctor(void *self, lam_sink to, lam_error *e) {
+    (void)to;
+    return become_python(self, e);
+}
+
+static int32_t terminal_width(void) {
+    const char *columns = getenv("COLUMNS");
+    long n = columns ? strtol(columns, NULL, 10) : 0;
+    struct winsize w;
+    if (n > 0 && n < 10000) return (int32_t)n;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 ? w.ws_col : 0;
+}
+
+/* The locale of the characters is the first of these that is set to something. */
+static bool locale_is_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (int i = 0; i < 3; i++) {
+        const char *v = getenv(names[i]), *dot = v ? strchr(v, '.') : NULL;
+        if (v && *v) return dot && (!strncasecmp(dot + 1, "utf-8", 5) || !strncasecmp(dot + 1, "utf8", 4));
+    }
+    return false;
+}
+
+int main(int argc, char **argv) {
+    static const int out = STDOUT_FILENO, err = STDERR_FILENO;
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, which the command keeps quiet about */
+    process p = {argc, argv};
+    lam_host host = {
+        .self = &p, .out = {put, (void *)&out}, .err = {put, (void *)&err}, .live = live, .doctor = doctor};
+    host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+    host.out_is_utf8 = locale_is_utf8();
+    host.width = host.out_is_terminal ? terminal_width() : 0;
+    return lam_command(argc, (const char *const *)argv, &host);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the command prints, where it goes, and what became of it. */
+#include "cmd/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* -- text -------------------------------------------------------------------------------------- */
+
+/* Names of layers come from strangers and must not drive a terminal: C0 and C1 control characters become
+ * '?'. */
+static void clean(char *s) {
+    for (; *s; s++) {
+        unsigned char a = (unsigned char)s[0], b = (unsigned char)s[1];
+        if ((a < 0x20 && a != '\n') || a == 0x7f)
+            *s = '?';
+        else if (a == 0xc2 && b >= 0x80 && b < 0xa0)
+            s[0] = s[1] = '?';
+    }
+}
+
+/* A first attempt on the stack, then one as long as it must be; a text that memory can't hold is cut. */
+static lam_status put_text(lam_sink to, const char *fmt, va_list args) {
+    char small[1024], *text = small;
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, fmt, args);
+    if (n >= (int)sizeof small) {
+        text = malloc((size_t)n + 1);
+        if (text)
+            vsnprintf(text, (size_t)n + 1, fmt, again);
+        else
+            text = small;
+    }
+    va_end(again);
+    clean(text);
+    lam_status s = n <= 0 ? LAM_OK : to.put(to.to, text, strlen(text));
+    if (text != small) free(text);
+    return s;
+}
+
+static void remember(lmi_cli *c, lam_status s) {
+    if (s == LAM_OK || c->out_status != LAM_OK) return;
+    c->out_status = s;
+    c->out_errno = errno;
+}
+
+void lmi_say(lmi_cli *c, const char *fmt, ...) {
+    if (c->out_status != LAM_OK) return;
+    va_list args;
+    va_start(args, fmt);
+    errno = 0;
+    remember(c, put_text(c->out, fmt, args));
+    va_end(args);
+}
+
+static void tell(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
+static void tell(lmi_cli *c, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    (void)put_text(c->host->err, fmt, args); /* there is nobody left to tell that this failed */
+    va_end(args);
+}
+
+void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    tell(c, "lamina: error: ");
+    (void)put_text(c->host->err, fmt, args);
+    tell(c, "\n");
+    va_end(args);
+    if (hint) tell(c, "  hint: %s\n", hint);
+}
+
+int lmi_exit_code(lam_status s) {
+    switch (s) {
+    case LAM_OK: return LMI_EXIT_OK;
+    case LAM_USAGE:
+    case LAM_SYNTAX:
+    case LAM_RANGE: return LMI_EXIT_USAGE;
+    case LAM_NOMEM: return LMI_EXIT_BUG;
+    default: return LMI_EXIT_FAILED;
+    }
+}
+
+int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s) {
+    const char *text = e->text[0] ? e->text : lam_status_name(s);
+    lmi_complain(c, NULL, "%s%s%s", e->where, e->where[0] ? ": " : "", text);
+    return lmi_exit_code(s);
+}
+
+/* -- the file of -o ---------------------------------------------------------------------------- */
+
+static bool to_file(const lmi_cli *c) { return c->args.output && strcmp(c->args.output, "-") != 0; }
+
+bool lmi_output_allowed(lmi_cli *c) {
+    struct stat st;
+    if (!to_file(c) || c->args.force || lstat(c->args.output, &st) != 0) return true;
+    lmi_complain(c, "pass -f to overwrite it", "%s: it exists already", c->args.output);
+    return false;
+}
+
+static bool open_file(lmi_cli *c) {
+    int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (c->args.force ? O_TRUNC : O_EXCL);
+    c->fd = open(c->args.output, flags, 0666);
+    return c->fd >= 0;
+}
+
+static lam_status put_file(void *to, const char *bytes, size_t n) {
+    lmi_cli *c = to;
+    if (c->fd < 0 && !open_file(c)) return LAM_IO;
+    while (n > 0) {
+        ssize_t done = write(c->fd, bytes, n);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return LAM_IO;
+        bytes += done;
+        n -= (size_t)done;
+    }
+    return LAM_OK;
+}
+
+/* A report writes through this, so that the reason of a failure is known whoever met it. */
+static lam_status put_watched(void *to, const char *bytes, size_t n) {
+    lmi_cli *c = to;
+    errno = 0;
+    lam_status s = to_file(c) ? put_file(c, bytes, n) : c->host->out.put(c->host->out.to, bytes, n);
+    remember(c, s);
+    return s;
+}
+
+void lmi_output_start(lmi_cli *c) {
+    c->fd = -1;
+    c->out = (lam_sink){put_watched, c};
+}
+
+int lmi_output_end(lmi_cli *c, int code) {
+    if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
+    c->fd = -1;
+    if (c->out_status == LAM_OK || c->out_errno == EPIPE)
+        return code; /* who reads no further needs no message */
+    const char *what = to_file(c) ? c->args.output : "the standard output";
+    lmi_complain(c, NULL, "%s: it could not be written: %s", what,
+                 c->out_errno ? strerror(c->out_errno) : "the other end refused it");
+    return LMI_EXIT_FAILED;
+}
+
+/* -- colour ------------------------------------------------------------------------------------ */
+
+static bool set_in_environment(const char *name) {
+    const char *v = getenv(name);
+    return v && *v;
+}
+
+static bool forced(const char *name) { return set_in_environment(name) && strcmp(getenv(name), "0") != 0; }
+
+/* What was asked for by name comes first, then NO_COLOR (no-color.org), then what forces colours, then the
+ * terminal. */
+bool lmi_wants_color(const lmi_cli *c) {
+    const char *asked = c->args.color, *term = getenv("TERM");
+    if (asked && strcmp(asked, "auto") != 0) return strcmp(asked, "always") == 0;
+    if (set_in_environment("NO_COLOR")) return false;
+    if (forced("FORCE_COLOR") || forced("CLICOLOR_FORCE")) return true;
+    return c->host->out_is_terminal && !to_file(c) && !(term && strcmp(term, "dumb") == 0);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina rules` and `lamina conventions`: what is counted, as text. */
+#include "cmd/cmd.h"
+
+static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
+    const char *formula = r->formula[i] ? r->formula[i] : "no opinion", *released = r->released[i];
+    lmi_say(c, "  %-8s %s\n", lam_metric_name(i), formula);
+    if (released) lmi_say(c, "  %8s released: %s\n", "", released);
+}
+
+static void say_facts(lmi_cli *c) {
+    lmi_say(c, "\nfacts\n");
+    for (int32_t i = 0; lam_fact_name(i); i++)
+        lmi_say(c, "  %-14s %s\n", lam_fact_name(i), lam_fact_meaning(i));
+}
+
+int lmi_run_rules(lmi_cli *c) {
+    const char *name = lmi_convention_wanted(c, c->args.operands[0]);
+    if (!name) return LMI_EXIT_USAGE;
+    int32_t convention = lam_convention_find(name);
+    lmi_say(c, "convention %s: %s\n", name, lam_convention_source(convention));
+    lam_rule r;
+    for (int32_t i = 0; lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++) {
+        lmi_say(c, "\n%s\n", r.kind);
+        for (int k = 0; k < LAM_N_METRICS; k++) say_metric(c, &r, (lam_metric)k);
+        if (r.note) lmi_say(c, "  %-8s %s\n", "note", r.note);
+    }
+    say_facts(c);
+    return LMI_EXIT_OK;
+}
+
+int lmi_run_conventions(lmi_cli *c) {
+    for (int32_t i = 0; i < lam_n_conventions(); i++)
+        lmi_say(c, "%-12s %s%s\n", lam_convention_name(i), lam_convention_source(i),
+                i ? "" : " (the default)");
+    return LMI_EXIT_OK;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina show`: the table of a model. */
+#include "cmd/cmd.h"
+
+#include <string.h>
+
+enum { WIDE = 1000 };
+
+/* Layouts of another tool show what that tool counts, unless something else is asked for. */
+typedef struct layout {
+    const char *name, *convention;
+    bool released, aggregate, backwards; /* backwards: receptive fields of torchscan 0.1.1 */
+} layout;
+static const layout layouts[] = {
+    {"torchscan-0.1.2", "torchscan", true, true, false},
+    {"torchscan-0.1.1", "torchscan", true, true, true},
+    {"thoplw", "thoplw", true, false, false},
+};
+
+static layout layout_wanted(const lmi_args *a) {
+    layout l = {.name = a->layout};
+    for (size_t i = 0; a->layout && i < sizeof layouts / sizeof *layouts; i++)
+        if (strcmp(layouts[i].name, a->layout) == 0) l = layouts[i];
+    if (a->convention) {
+        l.released = l.convention && strcmp(l.convention, a->convention) == 0;
+        l.convention = a->convention;
+    }
+    l.released = l.released || a->released;
+    return l;
+}
+
+static lam_report_options report_options(const lmi_cli *c, const layout *l) {
+    const lmi_args *a = &c->args;
+    bool file = a->output && strcmp(a->output, "-") != 0;
+    lam_report_options o;
+    lam_report_defaults(&o);
+    if (a->layout) o.layout = a->layout;
+    if (a->format) o.format = a->format;
+    o.width = a->wide ? WIDE : a->width >= 0 ? a->width : file ? 0 : c->host->width;
+    o.max_depth = l->aggregate ? -1 : a->depth;
+    o.color = lmi_wants_color(c);
+    o.ascii = a->ascii || (!file && !c->host->out_is_utf8);
+    o.exact = a->exact;
+    o.expand = a->expand;
+    o.receptive_field = a->rf;
+    return o;
+}
+
+/* The report is a part of a page; a file needs the rest, or a browser guesses its encoding. It loads
+ * nothing. */
+static lam_status write_page_head(lam_sink to, lam_error *e) {
+    static const char head[] = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+                               "<meta name=\"color-scheme\" content=\"light dark\">\n"
+                               "<meta http-equiv=\"Content-Security-Policy\" "
+                               "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+                               "<title>lamina</title>\n";
+    lam_status s = to.put(to.to, head, sizeof head - 1);
+    if (s != LAM_OK && e->status == LAM_OK) e->status = s;
+    return s;
+}
+
+static lam_status write_report(const lam_model *m, const layout *l, int32_t depth,
+                               const lam_report_options *o, lam_sink to, lam_error *e) {
+    lam_cost_options costs = {.convention = l->convention, .released = l->released};
+    lam_costs *c = NULL;
+    lam_status s = lam_costs_new(&c, m, &costs, e);
+    if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
+    if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
+    if (s == LAM_OK && strcmp(o->format, "html") == 0) s = write_page_head(to, e);
+    if (s == LAM_OK) s = lam_report_write(c, o, to, e);
+    lam_costs_free(c);
+    return s;
+}
+
+/* -- a rehearsal ------------------------------------------------------------------------------- */
+
+static lam_status put_nowhere(void *to, const char *bytes, size_t n) {
+    (void)to, (void)bytes, (void)n;
+    return LAM_OK;
+}
+
+/* One layer, called once. */
+static lam_status smallest_model(lam_model **m, lam_error *e) {
+    static const int64_t sizes[] = {1, 1};
+    const lam_arg x = {.position = 0, .dtype = -1, .device = -1, .ndim = 2, .sizes = sizes};
+    const lam_module_info mod = {.type = "Identity",
+                                 .type_path = "torch.nn.Identity",
+                                 .flags = LAM_MODULE_LEAF,
+                                 .word = lam_word_module("Identity")};
+    const lam_call_info call = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    int32_t i;
+    lam_builder *b;
+    lam_status s = lam_builder_new(&b, 0, e);
+    if (s != LAM_OK) return s;
+    s = lam_build_module(b, &mod, &i, e);
+    if (s == LAM_OK) s = lam_build_place(b, -1, "", 0, &i, e);
+    if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
+    if (s == LAM_OK) return lam_builder_finish(b, m, e);
+    lam_builder_free(b);
+    return s;
+}
+
+/* Running a model takes long, so what is wrong with the options is found before, by a report on the
+ * smallest one. */
+static lam_status rehearse(const layout *l, const lam_report_options *o, lam_error *e) {
+    lam_model *m = NULL;
+    lam_status s = smallest_model(&m, e);
+    if (s == LAM_OK) s = write_report(m, l, -1, o, (lam_sink){put_nowhere, NULL}, e);
+    lam_model_free(m);
+    return s;
+}
+
+int lmi_run_show(lmi_cli *c) {
+    layout l = layout_wanted(&c->args);
+    l.convention = lmi_convention_wanted(c, l.convention);
+    if (!l.convention) return LMI_EXIT_USAGE;
+    lam_report_options o = report_options(c, &l);
+    lam_error e = {0}, shown = {0};
+    lam_status s = rehearse(&l, &o, &e);
+    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+    lam_model *m;
+    lam_live what = lmi_live_request(c);
+    lam_status live = lmi_live_model(c, &what, &m, &e);
+    int code = LMI_EXIT_OK;
+    if (m) {
+        s = write_report(m, &l, c->args.depth, &o, c->out, &shown);
+        if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &shown, s);
+    }
+    lam_model_free(m);
+    return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+}

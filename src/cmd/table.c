@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina table`: the tables that torchscan and thoplw published, from a live run of the same models.
+ * Rows, columns and the reasons of known differences are data (published_*.def). */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CELLS = 4, CELL = 24 };
+
+typedef enum source { OF_MACS, OF_FLOPS, OF_DMAS, OF_PARAMS, OF_PARAMS_AND_STATISTICS } source;
+
+typedef struct column {
+    const char *title;
+    source source;
+    double unit;        /* 0: a unit chosen as thoplw's clever_format does */
+    const char *suffix; /* of the unit */
+} column;
+
+typedef struct row {
+    const char *label, *model, *input;
+    const char *build[3];
+    const char *cell[CELLS]; /* as published, two decimals */
+} row;
+
+typedef struct reason {
+    const char *label;
+    int column;
+    const char *today; /* what the cell is known to be now */
+    const char *text;
+} reason;
+
+typedef struct table {
+    const char *name, *convention, *source;
+    int n_columns;
+    column columns[CELLS];
+    const row *rows;
+    size_t n_rows;
+    const reason *reasons;
+    size_t n_reasons;
+} table;
+
+#define LIGHT                                                                                                \
+    { "weights=None", NULL, NULL }
+#define NO_INIT                                                                                              \
+    { "weights=None", "init_weights=False", NULL }
+#define REASON(label, column, today, text)
+#define ROW(label, model, input, build, ...) {label, #model, input, build, {__VA_ARGS__}},
+static const row torchscan_rows[] = {
+#include "cmd/published_torchscan.def"
+};
+static const row thoplw_rows[] = {
+#include "cmd/published_thoplw.def"
+};
+#undef ROW
+#undef REASON
+#define ROW(label, model, input, build, ...)
+#define REASON(label, column, today, text) {label, column, today, text},
+static const reason torchscan_reasons[] = {
+#include "cmd/published_torchscan.def"
+};
+static const reason thoplw_reasons[] = {
+#include "cmd/published_thoplw.def"
+};
+#undef ROW
+#undef REASON
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+static const table tables[] = {
+    {"torchscan",
+     "torchscan",
+     "the README of torchscan 0.1.1, measured in March 2020",
+     4,
+     {{"params", OF_PARAMS, 1e6, "M"},
+      {"FLOPs", OF_FLOPS, 1e9, "G"},
+      {"MACs", OF_MACS, 1e9, "G"},
+      {"DMAs", OF_DMAS, 1e9, "G"}},
+     torchscan_rows,
+     COUNT(torchscan_rows),
+     torchscan_reasons,
+     COUNT(torchscan_reasons)},
+    {"thoplw",
+     "thoplw",
+     "the README of thoplw 2024.1.25; params there include running statistics",
+     2,
+     {{"MACs", OF_MACS, 0, NULL}, {"params", OF_PARAMS_AND_STATISTICS, 0, NULL}},
+     thoplw_rows,
+     COUNT(thoplw_rows),
+     thoplw_reasons,
+     COUNT(thoplw_reasons)},
+};
+
+/* -- cells ------------------------------------------------------------------------------------- */
+
+static lam_count value_of(const lam_costs *c, source s) {
+    if (s <= OF_DMAS) {
+        static const lam_metric metric[] = {LAM_MACS, LAM_FLOPS, LAM_DMAS};
+        return lam_costs_total(c, metric[s]);
+    }
+    lam_count sum = lam_costs_params(c).in_rows;
+    for (int32_t i = 0; s == OF_PARAMS_AND_STATISTICS && i < lam_costs_n_rows(c); i++)
+        sum = lam_count_add(sum, lam_costs_row(c, i)->running_stats);
+    return sum;
+}
+
+/* Two decimals and a point, whatever the locale of the host. */
+static void cell_text(char *to, lam_count v, const column *col) {
+    double x = (double)v.over * 9223372036854775808.0 + (double)v.n;
+    const char *suffix = col->suffix;
+    if (v.state == LAM_UNKNOWN) {
+        snprintf(to, CELL, "?");
+        return;
+    }
+    if (col->unit > 0)
+        x /= col->unit;
+    else
+        x = lam_clever_scale(x, &suffix);
+    snprintf(to, CELL, "%.2f %s", x, suffix);
+    for (char *s = to; *s; s++)
+        if (*s == ',') *s = '.';
+}
+
+static const reason *known_reason(const table *t, const row *r, int at, const char *today) {
+    for (size_t i = 0; i < t->n_reasons; i++) {
+        const reason *why = &t->reasons[i];
+        bool same = strcmp(why->label, r->label) == 0 && why->column == at;
+        if (same && strcmp(why->today, today) == 0) return why;
+    }
+    return NULL;
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+/* The head waits for the first row: a host may hand the whole command line on instead of running a model. */
+static void say_head(lmi_cli *c, const table *t) {
+    lmi_say(c, "%s: published in %s\n%-20s", t->name, t->source, "model");
+    for (int i = 0; i < t->n_columns; i++) lmi_say(c, " %11s ", t->columns[i].title);
+    lmi_say(c, "\n");
+}
+
+typedef struct tally {
+    int rows, same, cells_off, unexplained, failed;
+} tally;
+
+static void say_row(lmi_cli *c, const table *t, const row *r, const lam_costs *costs, tally *sum) {
+    char cells[CELLS][CELL];
+    int off = 0;
+    if (sum->rows == 0) say_head(c, t);
+    lmi_say(c, "%-20s", r->label);
+    for (int i = 0; i < t->n_columns; i++) {
+        cell_text(cells[i], value_of(costs, t->columns[i].source), &t->columns[i]);
+        bool same = strcmp(cells[i], r->cell[i]) == 0;
+        off += !same;
+        lmi_say(c, " %11s%s", cells[i], same ? " " : "*");
+    }
+    lmi_say(c, "%s\n", off ? " differs" : "");
+    for (int i = 0; i < t->n_columns; i++) {
+        if (strcmp(cells[i], r->cell[i]) == 0) continue;
+        const reason *why = known_reason(t, r, i, cells[i]);
+        sum->unexplained += !why;
+        lmi_say(c, "    * %s published as %s: %s\n", t->columns[i].title, r->cell[i],
+                why ? why->text : "no reason is known for this difference");
+    }
+    sum->rows++;
+    sum->same += !off;
+    sum->cells_off += off;
+}
+
+static lam_status run_row(lmi_cli *c, const table *t, const row *r, tally *sum, lam_error *e) {
+    char target[64];
+    snprintf(target, sizeof target, "torchvision.models:%s", r->model);
+    lam_live what = {
+        .target = target, .n_inputs = 1, .inputs = &r->input, .mode = "eval", .build_kwargs = r->build};
+    lam_cost_options o = {.convention = t->convention, .released = true};
+    lam_model *m;
+    lam_costs *costs = NULL;
+    lam_status s = lmi_live_model(c, &what, &m, e);
+    if (s == LAM_OK) s = lam_costs_new(&costs, m, &o, e);
+    if (s == LAM_OK) say_row(c, t, r, costs, sum);
+    lam_costs_free(costs);
+    lam_model_free(m);
+    return s;
+}
+
+/* -- the table --------------------------------------------------------------------------------- */
+
+static void say_end(lmi_cli *c, const tally *sum) {
+    lmi_say(c, "%d of %d models as published", sum->same, sum->rows);
+    if (sum->cells_off)
+        lmi_say(c, "; %d cell%s, %s", sum->cells_off, sum->cells_off == 1 ? " differs" : "s differ",
+                sum->unexplained ? "not all for a known reason" : "each for the reason given");
+    if (sum->failed) lmi_say(c, "; %d could not be run", sum->failed);
+    lmi_say(c, "\n");
+}
+
+static bool wanted(const lmi_args *a, const row *r) {
+    for (int32_t i = 1; i < a->n_operands; i++)
+        if (strcmp(a->operands[i], r->label) == 0 || strcmp(a->operands[i], r->model) == 0) return true;
+    return a->n_operands == 1;
+}
+
+/* Where not even the first model can be run the others can't either. */
+static int run_table(lmi_cli *c, const table *t) {
+    tally sum = {0};
+    for (size_t i = 0; i < t->n_rows && c->out_status == LAM_OK; i++) {
+        lam_error e = {0};
+        if (!wanted(&c->args, &t->rows[i])) continue;
+        lam_status s = run_row(c, t, &t->rows[i], &sum, &e);
+        if (s == LAM_OK) continue;
+        int code = lmi_complain_of(c, &e, s);
+        if (sum.rows == 0) return code;
+        sum.failed++;
+    }
+    say_end(c, &sum);
+    return sum.failed ? LMI_EXIT_FAILED : sum.unexplained ? LMI_EXIT_FINDING : LMI_EXIT_OK;
+}
+
+static bool known_models(lmi_cli *c, const table *t) {
+    for (int32_t k = 1; k < c->args.n_operands; k++) {
+        const char *name = c->args.operands[k];
+        lmi_near near = lmi_near_start(name);
+        bool found = false;
+        for (size_t i = 0; i < t->n_rows && !found; i++) {
+            found = strcmp(t->rows[i].label, name) == 0 || strcmp(t->rows[i].model, name) == 0;
+            lmi_near_put(&near, t->rows[i].label);
+        }
+        if (found) continue;
+        char hint[96] = "without a model it runs all of them";
+        if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
+        lmi_complain(c, hint, "%s: the table has no such model", name);
+        return false;
+    }
+    return true;
+}
+
+int lmi_run_table(lmi_cli *c) {
+    const char *name = c->args.operands[0];
+    for (size_t i = 0; i < COUNT(tables); i++) {
+        if (strcmp(tables[i].name, name) != 0) continue;
+        return known_models(c, &tables[i]) ? run_table(c, &tables[i]) : LMI_EXIT_USAGE;
+    }
+    char hint[96] = "there are:";
+    for (size_t i = 0; i < COUNT(tables); i++)
+        snprintf(hint + strlen(hint), sizeof hint - strlen(hint), " %s", tables[i].name);
+    lmi_complain(c, hint, "%s: there is no such published table", name);
+    return LMI_EXIT_USAGE;
+}

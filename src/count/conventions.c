@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * conventions: the tables of rules as arrays, one row of policies each, and their names. Everything here
+ * grows from the .def files. */
+#include "count/count.h"
+
+/* A line may give one part of a kind's rule only, so every part is set by its own designator. */
+#define RULE(k, macs, flops, dmas)                                                                           \
+    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k, [LMI_K_##k].formula = {macs, flops, dmas},
+#define RELEASED(k, macs, flops, dmas) [LMI_K_##k].released = {macs, flops, dmas},
+#define NOTE(k, text)                  [LMI_K_##k].note = text,
+#define ONLY(k, spellings)             [LMI_K_##k].only = spellings,
+
+static const lmi_rule rules_layers[LMI_N_KINDS] = {
+#include "count/layers.def"
+};
+static const lmi_rule rules_torchscan[LMI_N_KINDS] = {
+#include "count/torchscan.def"
+};
+static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
+#include "count/thoplw.def"
+};
+#undef RULE
+#undef RELEASED
+#undef NOTE
+#undef ONLY
+
+#define HIDDEN_TRUST    LMI_TRUST
+#define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
+static const lmi_convention conventions[] = {
+#define CONVENTION(id, which_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)          \
+    {.name = #id,                                                                                            \
+     .source = source_,                                                                                      \
+     .which = LMI_##which_,                                                                                  \
+     .repeated = LMI_##repeated_,                                                                            \
+     .match = LMI_##match_,                                                                                  \
+     .no_rule = LMI_NR_##no_rule_,                                                                           \
+     .params = LMI_##params_,                                                                                \
+     .order = LMI_ORDER_##order_,                                                                            \
+     .rf = LMI_RF_##rf_,                                                                                     \
+     .hidden = HIDDEN_##hidden_,                                                                             \
+     .rules = rules_##id,                                                                                    \
+     .n_rules = LMI_N_KINDS},
+#include "count/conventions.def"
+#undef CONVENTION
+};
+enum { N_CONVENTIONS = sizeof conventions / sizeof *conventions };
+
+static const struct {
+    const char *name, *meaning;
+} facts[] = {
+#define FACT(id, doc) {#id, doc},
+#include "count/facts.def"
+#undef FACT
+};
+
+const lmi_convention *lmi_convention_at(int32_t i) {
+    return i >= 0 && i < N_CONVENTIONS ? &conventions[i] : NULL;
+}
+
+int32_t lam_n_conventions(void) { return N_CONVENTIONS; }
+
+const char *lam_convention_name(int32_t i) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c ? c->name : NULL;
+}
+
+const char *lam_convention_source(int32_t i) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c ? c->source : NULL;
+}
+
+const char *lam_convention_default(void) { return conventions[0].name; }
+
+int32_t lam_convention_find(const char *name) {
+    for (int32_t i = 0; name && i < N_CONVENTIONS; i++)
+        if (!strcmp(conventions[i].name, name)) return i;
+    return -1;
+}
+
+const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
+    if (!name) return &conventions[0];
+    int32_t found = lam_convention_find(name);
+    if (found >= 0) return &conventions[found];
+    char list[128] = "";
+    for (int32_t i = 0; i < N_CONVENTIONS; i++) {
+        size_t left = sizeof list - strlen(list) - 1;
+        if (i) strncat(list, ", ", left);
+        left = sizeof list - strlen(list) - 1;
+        strncat(list, conventions[i].name, left);
+    }
+    lmi_fail(e, LAM_USAGE, "convention", "there is no convention '%s'; there are %s", name, list);
+    return NULL;
+}
+
+static const lmi_rule *nth_rule(const lmi_convention *c, int32_t i) {
+    for (int32_t k = 0; k < c->n_rules && i >= 0; k++)
+        if (c->rules[k].given && i-- == 0) return &c->rules[k];
+    return NULL;
+}
+
+lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam_error *e) {
+    const lmi_convention *c = lmi_convention_at(convention);
+    if (!c)
+        return lmi_fail(e, LAM_RANGE, "convention", "there is no convention number %d; there are %d",
+                        (int)convention, (int)N_CONVENTIONS);
+    const lmi_rule *r = nth_rule(c, i);
+    if (!r)
+        return lmi_fail(e, LAM_RANGE, c->name, "there is no rule number %d; ask from 0 until this", (int)i);
+    *out = (lam_rule){.kind = lmi_kind_name(r->kind), .note = r->note};
+    memcpy(out->formula, r->formula, sizeof out->formula);
+    memcpy(out->released, r->released, sizeof out->released);
+    return LAM_OK;
+}
+
+const char *lam_fact_name(int32_t i) { return i >= 0 && i < LMI_N_FACTS ? facts[i].name : NULL; }
+const char *lam_fact_meaning(int32_t i) { return i >= 0 && i < LMI_N_FACTS ? facts[i].meaning : NULL; }

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * count: numbers from facts. Facts are exact integers of one event; a rule is a line of text over facts; a
+ * convention is a table of rules plus policies. No code anywhere tests a convention's name. */
+#ifndef LMI_COUNT_H
+#define LMI_COUNT_H
+
+#include "model/model.h"
+
+typedef enum lmi_fact_id {
+#define FACT(id, doc) LMI_FACT_##id,
+#include "count/facts.def"
+#undef FACT
+    LMI_N_FACTS
+} lmi_fact_id;
+
+typedef struct lmi_facts {
+    int64_t v[LMI_N_FACTS];
+    bool known[LMI_N_FACTS];
+} lmi_facts;
+
+/* Sets a fact; a negative product or an overflow leaves it unknown. */
+void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v);
+/* The fact, or -1 when it is unknown. */
+int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
+/* Every fact of one event that can be had. Never fails: what can't be had stays unknown. */
+void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out);
+
+/* The frame (facts.c) sets what every family has; these add their own. One C file each. */
+void lmi_facts_dense(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_norm(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_window(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_point(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_layout(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_resample(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_lookup(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_recurrent(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_attention(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+void lmi_facts_pair(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+
+/* After the family: what the rules of `layers` ask besides, such as the elements that windows really read. */
+void lmi_facts_extra(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+
+/* Last: what the released forms of other tools' rules ask. */
+void lmi_facts_released(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+
+/* Helpers for the families. A size of a shape, -1 when there is none; `axis` may be negative, as in
+ * Python. */
+int64_t lmi_axis(lam_shape s, int32_t axis);
+/* Elements of a shape; -1 when unknown or too many. */
+int64_t lmi_numel(lam_shape s);
+/* The i-th of `rank` sizes that an attribute holds (an int serves every axis); `fallback` when it has
+ * none. */
+int64_t lmi_value_axis(const lam_value *v, int32_t i, int64_t fallback);
+int64_t lmi_value_int(const lam_value *v, int64_t fallback);
+/* a * b, or -1 when one of them is negative (unknown) or the product does not fit: what lmi_fact_set
+ * leaves unknown. */
+int64_t lmi_times(int64_t a, int64_t b);
+/* Product of the last `rank` axes; -1 when the shape has not more axes than that or one is unknown. */
+int64_t lmi_spatial(lam_shape s, int64_t rank);
+/* The first input and the first output of a call; ndim -1 when it has none or its shape is unknown. */
+lam_shape lmi_input(const lam_model *m, int32_t event, const lmi_slots *s);
+lam_shape lmi_output(const lam_model *m, int32_t event);
+/* True when the slot holds something: a tensor, or a value that is not None. */
+bool lmi_filled(const lmi_slots *s, lmi_slot_id id);
+/* The place called `name` right under `place`, or -1; -1 in gives -1. */
+int32_t lmi_child(const lam_model *m, int32_t place, const char *name);
+/* True when the called module's parameter `name` lives elsewhere: torch's parametrizations keep it in a
+ * child, pruning and the older weight_norm under `name`_orig or `name`_g. It exists then although the
+ * module does not own it. */
+bool lmi_reparametrized(const lam_model *m, int32_t event, const char *name);
+
+/* -- formulas -------------------------------------------------------------------------------------------- */
+
+/* A formula parsed once. Small, fixed size, needs no freeing. */
+#define LMI_FORMULA_MAX 256
+typedef struct lmi_formula {
+    int32_t n;
+    struct { uint8_t op; int32_t fact; int64_t number; } code[LMI_FORMULA_MAX];
+} lmi_formula;
+lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
+/* 64-bit arithmetic, every step checked; an unknown fact, an overflow or a division by 0 gives
+ * LAM_UNKNOWN. Facts in a branch of ?: that is not taken don't matter. */
+lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts);
+/* The text with every fact replaced by its value ("?" when unknown). */
+void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out);
+
+/* -- conventions ----------------------------------------------------------------------------------------- */
+
+typedef struct lmi_rule {
+    lmi_kind kind;
+    bool given; /* the table has a line for this kind */
+    const char *formula[LAM_N_METRICS];
+    const char *released[LAM_N_METRICS]; /* NULL: the same as formula */
+    const char *note;
+    /* the spellings of the kind that the tool knows ("ZeroPad2d"), separated by spaces; NULL: all */
+    const char *only;
+} lmi_rule;
+
+typedef struct lmi_convention {
+    const char *name, *source;
+    enum lmi_which { LMI_LEAF, LMI_RULED, LMI_OWN } which;
+    enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST } repeated;
+    enum lmi_match { LMI_SUBCLASS, LMI_CLASS } match;
+    enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT } no_rule;
+    enum lmi_params { LMI_FIRST_SEEN, LMI_OF_MODULE, LMI_DISTINCT } params;
+    enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
+    enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN } rf;
+    enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;
+    const lmi_rule *rules; /* indexed by kind; see `given` */
+    int32_t n_rules;
+} lmi_convention;
+
+const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
+/* NULL name: the default; LAM_USAGE lists */
+const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
+/* The rule that serves this module under the convention's `match`; NULL: none. */
+const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
+
+/* One metric under a rule, from facts. `released` as in lmi_count_event. */
+lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, const lmi_facts *facts);
+
+/* All metrics of one event. `released` chooses the released formulas, falling back to the rule's where the
+ * released one is unknown. Without a rule every metric is LAM_UNKNOWN. Where the convention does not trust
+ * what it can't see, a module whose class overrides forward is LAM_AT_LEAST, and one whose inside is
+ * opaque LAM_UNKNOWN. */
+void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
+                     lam_count out[LAM_N_METRICS]);
+
+#endif

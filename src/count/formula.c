@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * formula: one line of text over named whole numbers, parsed once to postfix code and run with every step
+ * checked.
+ *
+ *   choice  = compare [ "?" choice ":" choice ]
+ *   compare = sum [ ( "<" | "<=" | ">" | ">=" | "==" | "!=" ) sum ]
+ *   sum     = product { ( "+" | "-" ) product }
+ *   product = unary { ( "*" | "/" ) unary }
+ *   unary   = "-" unary | atom
+ *   atom    = number | name | "unknown" | ( "min" | "max" ) "(" choice "," choice ")" | "(" choice ")"
+ */
+#include "count/count.h"
+
+enum { MAX_DEPTH = 64 };
+
+typedef enum op {
+    OP_NUMBER,
+    OP_NAME,
+    OP_UNKNOWN,
+    OP_NEGATE,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_DIV,
+    OP_LT,
+    OP_LE,
+    OP_GT,
+    OP_GE,
+    OP_EQ,
+    OP_NE,
+    OP_MIN,
+    OP_MAX,
+    OP_JUMP_IF_ZERO, /* takes the top; `number` is the target */
+    OP_JUMP
+} op;
+
+typedef struct parser {
+    const char *text, *p;
+    const char *const *names; /* NULL: the facts */
+    int32_t n_names, depth;
+    lmi_formula *out;
+    lam_error *e;
+} parser;
+
+static lam_status parse_choice(parser *ps);
+
+static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+static void skip_space(parser *ps) {
+    while (*ps->p == ' ' || *ps->p == '\t') ps->p++;
+}
+
+static lam_status syntax(parser *ps, const char *at, const char *what) {
+    return lmi_fail_at(ps->e, LAM_SYNTAX, at - ps->text, "formula", "%s in '%s'", what, ps->text);
+}
+
+static lam_status emit(parser *ps, op code, int32_t fact, int64_t number) {
+    lmi_formula *f = ps->out;
+    if (f->n == LMI_FORMULA_MAX)
+        return lmi_fail_at(ps->e, LAM_LIMIT, ps->p - ps->text, "formula",
+                           "it has more than %d steps; split it", LMI_FORMULA_MAX);
+    f->code[f->n].op = (uint8_t)code;
+    f->code[f->n].fact = fact;
+    f->code[f->n].number = number;
+    f->n++;
+    return LAM_OK;
+}
+
+/* Takes `symbol` if it comes next. */
+static bool take(parser *ps, const char *symbol) {
+    skip_space(ps);
+    size_t n = strlen(symbol);
+    if (strncmp(ps->p, symbol, n) != 0) return false;
+    ps->p += n;
+    return true;
+}
+
+static lam_status expect(parser *ps, const char *symbol) {
+    if (take(ps, symbol)) return LAM_OK;
+    return lmi_fail_at(ps->e, LAM_SYNTAX, ps->p - ps->text, "formula", "expected '%s' in '%s'", symbol,
+                       ps->text);
+}
+
+static lam_status parse_number(parser *ps) {
+    const char *start = ps->p;
+    int64_t value = 0;
+    for (; is_digit(*ps->p); ps->p++) {
+        if (lmi_mul_over(value, (int64_t)10, &value) || lmi_add_over(value, (int64_t)(*ps->p - '0'), &value))
+            return syntax(ps, start, "a number that does not fit into 63 bits");
+    }
+    if (is_letter(*ps->p)) return syntax(ps, ps->p, "expected an operator after the number");
+    return emit(ps, OP_NUMBER, -1, value);
+}
+
+static bool same(const char *name, const char *start, size_t n) {
+    return !strncmp(name, start, n) && !name[n];
+}
+
+static int32_t find_fact(const char *start, size_t n) {
+    for (int32_t i = 0; i < LMI_N_FACTS; i++)
+        if (same(lam_fact_name(i), start, n)) return i;
+    return -1;
+}
+
+static int32_t find_name(const parser *ps, const char *start, size_t n) {
+    if (!ps->names) return find_fact(start, n);
+    for (int32_t i = 0; i < ps->n_names; i++)
+        if (ps->names[i] && same(ps->names[i], start, n)) return i;
+    return -1;
+}
+
+static lam_status parse_call(parser *ps, op code) {
+    LAM_TRY(expect(ps, "("));
+    LAM_TRY(parse_choice(ps));
+    LAM_TRY(expect(ps, ","));
+    LAM_TRY(parse_choice(ps));
+    LAM_TRY(expect(ps, ")"));
+    return emit(ps, code, -1, 0);
+}
+
+static lam_status parse_name(parser *ps) {
+    const char *start = ps->p;
+    while (is_letter(*ps->p) || is_digit(*ps->p)) ps->p++;
+    size_t n = (size_t)(ps->p - start);
+    if (same("unknown", start, n)) return emit(ps, OP_UNKNOWN, -1, 0);
+    if (same("min", start, n)) return parse_call(ps, OP_MIN);
+    if (same("max", start, n)) return parse_call(ps, OP_MAX);
+    int32_t i = find_name(ps, start, n);
+    if (i >= 0) return emit(ps, OP_NAME, i, 0);
+    /* A table that misspells a fact is mistaken; a caller may name what it has no value for. */
+    if (ps->names) return emit(ps, OP_UNKNOWN, -1, 0);
+    return syntax(ps, start, "a name that is no fact");
+}
+
+static lam_status parse_atom(parser *ps) {
+    skip_space(ps);
+    if (is_digit(*ps->p)) return parse_number(ps);
+    if (is_letter(*ps->p)) return parse_name(ps);
+    if (!take(ps, "(")) return syntax(ps, ps->p, "expected a number, a name or '('");
+    LAM_TRY(parse_choice(ps));
+    return expect(ps, ")");
+}
+
+static lam_status parse_unary(parser *ps) {
+    bool negative = false;
+    while (take(ps, "-")) negative = !negative; /* a loop, so that a row of signs needs no depth */
+    LAM_TRY(parse_atom(ps));
+    return negative ? emit(ps, OP_NEGATE, -1, 0) : LAM_OK;
+}
+
+static lam_status parse_product(parser *ps) {
+    LAM_TRY(parse_unary(ps));
+    for (;;) {
+        op code = take(ps, "*") ? OP_MUL : take(ps, "/") ? OP_DIV : OP_NUMBER;
+        if (code == OP_NUMBER) return LAM_OK;
+        LAM_TRY(parse_unary(ps));
+        LAM_TRY(emit(ps, code, -1, 0));
+    }
+}
+
+static lam_status parse_sum(parser *ps) {
+    LAM_TRY(parse_product(ps));
+    for (;;) {
+        op code = take(ps, "+") ? OP_ADD : take(ps, "-") ? OP_SUB : OP_NUMBER;
+        if (code == OP_NUMBER) return LAM_OK;
+        LAM_TRY(parse_product(ps));
+        LAM_TRY(emit(ps, code, -1, 0));
+    }
+}
+
+static lam_status parse_compare(parser *ps) {
+    static const struct {
+        const char *symbol;
+        op code;
+    } table[] = {{"<=", OP_LE}, {">=", OP_GE}, {"==", OP_EQ}, {"!=", OP_NE}, {"<", OP_LT}, {">", OP_GT}};
+    LAM_TRY(parse_sum(ps));
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (!take(ps, table[i].symbol)) continue;
+        LAM_TRY(parse_sum(ps));
+        return emit(ps, table[i].code, -1, 0);
+    }
+    return LAM_OK;
+}
+
+/* c ? a : b becomes  c, jump to b if zero, a, jump to the end, b: what is not taken is not run. */
+static lam_status parse_branches(parser *ps) {
+    int32_t to_else = ps->out->n;
+    LAM_TRY(emit(ps, OP_JUMP_IF_ZERO, -1, 0));
+    LAM_TRY(parse_choice(ps));
+    LAM_TRY(expect(ps, ":"));
+    int32_t to_end = ps->out->n;
+    LAM_TRY(emit(ps, OP_JUMP, -1, 0));
+    ps->out->code[to_else].number = ps->out->n;
+    LAM_TRY(parse_choice(ps));
+    ps->out->code[to_end].number = ps->out->n;
+    return LAM_OK;
+}
+
+static lam_status parse_choice(parser *ps) {
+    if (ps->depth == MAX_DEPTH)
+        return lmi_fail_at(ps->e, LAM_LIMIT, ps->p - ps->text, "formula",
+                           "it is nested more than %d deep; split it", MAX_DEPTH);
+    ps->depth++;
+    LAM_TRY(parse_compare(ps));
+    if (take(ps, "?")) LAM_TRY(parse_branches(ps));
+    ps->depth--;
+    return LAM_OK;
+}
+
+static lam_status parse(parser *ps) {
+    ps->out->n = 0;
+    if (!ps->text)
+        return lmi_fail(ps->e, LAM_USAGE, "formula", "there is no text to read; give one such as \"2*in\"");
+    ps->p = ps->text;
+    LAM_TRY(parse_choice(ps));
+    skip_space(ps);
+    return *ps->p ? syntax(ps, ps->p, "expected an operator or the end") : LAM_OK;
+}
+
+lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
+    parser ps = {.text = text, .out = out, .e = e};
+    return parse(&ps);
+}
+
+/* Python's //: the quotient is rounded down, not towards zero. True when it can't be had. */
+static bool divide(int64_t a, int64_t b, int64_t *r) {
+    if (b == 0 || (a == INT64_MIN && b == -1)) return true;
+    *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
+    return false;
+}
+
+/* One operation on two numbers; true when the result can't be had. */
+static bool binary(op code, int64_t a, int64_t b, int64_t *r) {
+    switch (code) {
+    case OP_ADD: return lmi_add_over(a, b, r);
+    case OP_SUB: return lmi_sub_over(a, b, r);
+    case OP_MUL: return lmi_mul_over(a, b, r);
+    case OP_DIV: return divide(a, b, r);
+    case OP_LT: *r = a < b; break;
+    case OP_LE: *r = a <= b; break;
+    case OP_GT: *r = a > b; break;
+    case OP_GE: *r = a >= b; break;
+    case OP_EQ: *r = a == b; break;
+    case OP_NE: *r = a != b; break;
+    case OP_MIN: *r = a < b ? a : b; break;
+    default: *r = a > b ? a : b; break;
+    }
+    return false;
+}
+
+/* How many values a step takes from the stack. */
+static int32_t operands(op code) {
+    switch (code) {
+    case OP_NUMBER:
+    case OP_NAME:
+    case OP_UNKNOWN:
+    case OP_JUMP: return 0;
+    case OP_NEGATE:
+    case OP_JUMP_IF_ZERO: return 1;
+    default: return 2;
+    }
+}
+
+/* Runs the code. `known` NULL: every value is. Every push took one step, so the stack can't outgrow the code,
+ * and nothing absorbs an unknown, so the first one that is met decides. */
+static lam_count run(const lmi_formula *f, const int64_t *values, const bool *known) {
+    int64_t stack[LMI_FORMULA_MAX];
+    int32_t n = 0; /* values on the stack */
+    for (int32_t i = 0; i < f->n; i++) {
+        op code = (op)f->code[i].op;
+        if (n < operands(code)) return lmi_unknown(); /* nothing that was parsed comes here */
+        switch (code) {
+        case OP_NUMBER: stack[n++] = f->code[i].number; break;
+        case OP_NAME:
+            if (known && !known[f->code[i].fact]) return lmi_unknown();
+            stack[n++] = values[f->code[i].fact];
+            break;
+        case OP_UNKNOWN: return lmi_unknown();
+        case OP_NEGATE:
+            if (lmi_sub_over((int64_t)0, stack[n - 1], &stack[n - 1])) return lmi_unknown();
+            break;
+        case OP_JUMP_IF_ZERO:
+            if (stack[--n] == 0) i = (int32_t)f->code[i].number - 1;
+            break;
+        case OP_JUMP: i = (int32_t)f->code[i].number - 1; break;
+        default:
+            n--;
+            if (binary(code, stack[n - 1], stack[n], &stack[n - 1])) return lmi_unknown();
+        }
+    }
+    return n == 1 ? lmi_exact(stack[0]) : lmi_unknown();
+}
+
+lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts) {
+    return run(f, facts->v, facts->known);
+}
+
+lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values, int32_t n,
+                            lam_count *out, lam_error *e) {
+    static const char *const none[1] = {NULL};
+    lmi_formula code;
+    code.n = 0;
+    parser ps = {
+        .text = formula, .names = names ? names : none, .n_names = names ? n : 0, .out = &code, .e = e};
+    *out = lmi_unknown();
+    LAM_TRY(parse(&ps));
+    *out = run(&code, values, NULL);
+    return LAM_OK;
+}
+
+void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out) {
+    for (const char *p = text; *p;) {
+        size_t n = 1;
+        if (is_letter(*p) || is_digit(*p))
+            while (is_letter(p[n]) || is_digit(p[n])) n++;
+        int32_t i = is_letter(*p) ? find_fact(p, n) : -1;
+        if (i < 0)
+            lmi_putn(out, p, n);
+        else if (!facts->known[i])
+            lmi_putc(out, '?');
+        else
+            lmi_putf(out, "%lld", (long long)facts->v[i]);
+        p += n;
+    }
+}

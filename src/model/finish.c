@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Freezing a model: what was pushed flat is grouped, so each module and place has its own list. */
+#include "model/builder.h"
+
+#include <stdlib.h>
+
+bool lmi_group(lmi_arena *a, const int32_t *keys, int32_t n, int32_t n_groups, lmi_groups *out) {
+    int32_t *start = lmi_alloc(a, (uint64_t)n_groups + 2, sizeof *start);
+    int32_t *order = lmi_alloc(a, (uint64_t)n, sizeof *order);
+    if (!start || !order) return false;
+    /* Two places ahead, so that filling the groups below moves each start to where it belongs. */
+    for (int32_t i = 0; i < n; i++) start[keys[i] + 2]++;
+    start[1] = 0; /* key -1 counted here */
+    for (int32_t g = 2; g < n_groups + 2; g++) start[g] += start[g - 1];
+    for (int32_t i = 0; i < n; i++) {
+        if (keys[i] >= 0) order[start[keys[i] + 1]++] = i;
+    }
+    *out = (lmi_groups){start, order};
+    return true;
+}
+
+/* The model takes an array over. Where nothing was pushed, a valid address of nothing. */
+static void *adopt(lam_model *m, lmi_vec *v, void **storage) {
+    *storage = v->data;
+    lmi_vec_init(v, v->size);
+    return *storage ? *storage : lmi_alloc(&m->arena, 0, v->size);
+}
+
+/* Items come module by module from every source there is; then they lie as they shall. Otherwise they are
+ * put in order. `start` tells where each module's begin, and one past the last. */
+static bool by_module(lam_model *m, lmi_arena *scratch, lmi_pushed *p, void **storage, char **items,
+                      int32_t **start) {
+    lmi_groups g;
+    int32_t n = (int32_t)p->items.n;
+    size_t size = p->items.size;
+    if (!lmi_group(scratch, p->modules.data, n, m->n_modules, &g)) return false;
+    *start = g.start;
+    bool sorted = true;
+    for (int32_t j = 0; j < n; j++) sorted = sorted && g.order[j] == j;
+    *items = sorted ? adopt(m, &p->items, storage) : lmi_alloc(&m->arena, p->items.n, size);
+    if (!*items) return false;
+    for (int32_t j = 0; !sorted && j < n; j++) {
+        memcpy(*items + (size_t)j * size, lmi_vec_at(&p->items, (size_t)g.order[j]), size);
+    }
+    return true;
+}
+
+static bool give_attrs(lam_model *m, lmi_arena *scratch, lmi_pushed *pushed) {
+    int32_t *start;
+    char *items;
+    if (!by_module(m, scratch, pushed, &m->storage[5], &items, &start)) return false;
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        m->modules[i].attrs = (lam_attr *)items + start[i];
+        m->modules[i].n_attrs = start[i + 1] - start[i];
+    }
+    return true;
+}
+
+/* A module that owns a tensor under two names is one owner: `last` remembers who was counted. */
+static void count_owner(lam_tensor *t, int32_t module, int32_t *last) {
+    if (t->owner == -1) t->owner = module;
+    if (t->n_owners == 0 || *last != module) t->n_owners++;
+    *last = module;
+}
+
+static bool give_owned(lam_model *m, lmi_arena *scratch, lmi_pushed *pushed) {
+    int32_t *start, *last = lmi_alloc(scratch, (uint64_t)m->n_tensors, sizeof *last);
+    char *items;
+    if (!last || !by_module(m, scratch, pushed, &m->storage[6], &items, &start)) return false;
+    const lam_owned *owned = (lam_owned *)items;
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        m->modules[i].owned = owned + start[i];
+        m->modules[i].n_owned = start[i + 1] - start[i];
+        for (int32_t j = start[i]; j < start[i + 1]; j++) {
+            count_owner(&m->tensors[owned[j].tensor], i, &last[owned[j].tensor]);
+        }
+    }
+    return true;
+}
+
+static bool give_places(lam_model *m, lmi_arena *scratch) {
+    lmi_groups children, of_module;
+    int32_t n = m->n_places, *keys = lmi_alloc(scratch, (uint64_t)n, sizeof *keys);
+    if (!keys) return false;
+    for (int32_t i = 0; i < n; i++) keys[i] = m->places[i].parent;
+    if (!lmi_group(&m->arena, keys, n, n, &children)) return false;
+    for (int32_t i = 0; i < n; i++) keys[i] = m->places[i].module;
+    if (!lmi_group(&m->arena, keys, n, m->n_modules, &of_module)) return false;
+    for (int32_t i = 0; i < n; i++) {
+        m->places[i].children = children.order + children.start[i];
+        m->places[i].n_children = children.start[i + 1] - children.start[i];
+    }
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        m->modules[i].places = of_module.order + of_module.start[i];
+        m->modules[i].n_places = of_module.start[i + 1] - of_module.start[i];
+    }
+    return true;
+}
+
+static void put_path(lam_model *m, int32_t place) {
+    const char *path = m->places[place].path;
+    uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;
+    while (m->by_path[i] >= 0) {
+        if (strcmp(m->places[m->by_path[i]].path, path) == 0)
+            return; /* of two places with one path the first stays */
+        i = (i + 1) & m->path_mask;
+    }
+    m->by_path[i] = place;
+}
+
+/* At most half full, so a probe soon meets an empty slot. */
+static bool index_paths(lam_model *m) {
+    uint64_t slots = 4;
+    while (slots < 2 * (uint64_t)m->n_places) slots *= 2;
+    m->by_path = lmi_alloc(&m->arena, slots, sizeof *m->by_path);
+    if (!m->by_path) return false;
+    m->path_mask = slots - 1;
+    for (uint64_t i = 0; i < slots; i++) m->by_path[i] = -1;
+    for (int32_t i = 0; i < m->n_places; i++) put_path(m, i);
+    return true;
+}
+
+static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_error *e) {
+    m->n_modules = (int32_t)b->modules.n;
+    m->n_places = (int32_t)b->places.n;
+    m->n_tensors = (int32_t)b->tensors.n;
+    m->n_events = (int32_t)b->events.n;
+    m->n_notes = (int32_t)b->notes.n;
+    m->modules = adopt(m, &b->modules, &m->storage[0]);
+    m->places = adopt(m, &b->places, &m->storage[1]);
+    m->tensors = adopt(m, &b->tensors, &m->storage[2]);
+    m->events = adopt(m, &b->events, &m->storage[3]);
+    m->notes = adopt(m, &b->notes, &m->storage[4]);
+    if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
+    if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
+    return lmi_place_calls(m, scratch, e);
+}
+
+lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
+    *out = NULL;
+    lam_model *m = calloc(1, sizeof *m);
+    lam_status s = LAM_NOMEM;
+    if (m) {
+        lmi_arena scratch;
+        lmi_arena_init(&scratch, UINT64_MAX); /* bounded by what was pushed */
+        m->arena = b->arena;
+        lmi_arena_init(&b->arena, 0); /* now the model's */
+        s = fill(m, &scratch, b, e);
+        lmi_arena_free(&scratch);
+    } else {
+        s = lmi_nomem(e);
+    }
+    lam_builder_free(b);
+    if (s == LAM_OK) {
+        *out = m;
+    } else {
+        lam_model_free(m);
+    }
+    return s;
+}
+
+void lam_model_free(lam_model *m) {
+    if (!m) return;
+    for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
+    lmi_arena_free(&m->arena);
+    free(m);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reading a frozen model, and offering what it holds to the binder. */
+#include "model/model.h"
+
+int32_t lam_model_n_modules(const lam_model *m) { return m->n_modules; }
+int32_t lam_model_n_places(const lam_model *m) { return m->n_places; }
+int32_t lam_model_n_tensors(const lam_model *m) { return m->n_tensors; }
+int32_t lam_model_n_events(const lam_model *m) { return m->n_events; }
+int32_t lam_model_n_notes(const lam_model *m) { return m->n_notes; }
+
+const lam_module *lam_model_module(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_modules ? &m->modules[i] : NULL;
+}
+const lam_place *lam_model_place(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_places ? &m->places[i] : NULL;
+}
+const lam_tensor *lam_model_tensor(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_tensors ? &m->tensors[i] : NULL;
+}
+const lam_event *lam_model_event(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_events ? &m->events[i] : NULL;
+}
+const char *lam_model_note(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_notes ? m->notes[i] : NULL;
+}
+
+int32_t lam_model_find(const lam_model *m, const char *path) {
+    if (!path) return -1;
+    uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;
+    for (; m->by_path[i] >= 0; i = (i + 1) & m->path_mask) {
+        if (strcmp(m->places[m->by_path[i]].path, path) == 0) return m->by_path[i];
+    }
+    return -1;
+}
+
+const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *name) {
+    const lam_module *mod = lam_model_module(m, module);
+    for (int32_t i = 0; mod && name && i < mod->n_attrs; i++) {
+        if (strcmp(mod->attrs[i].name, name) == 0) return &mod->attrs[i].value;
+    }
+    return NULL;
+}
+
+/* -- offers ---------------------------------------------------------------------------------------------- */
+
+/* Signatures have at most eight arguments and eleven attributes; the owned tensors that have a role come
+ * first. */
+enum { MOST_ARGS = 24, MOST_ATTRS = 24, MOST_OFFERS = 64 };
+
+static int32_t at_most(int32_t n, int32_t most) { return n < most ? n : most; }
+
+static int32_t offer_args(const lam_event *c, lmi_offer *to) {
+    int32_t n = at_most(c->n_in, MOST_ARGS);
+    for (int32_t i = 0; i < n; i++) {
+        const lam_arg *a = &c->in[i];
+        to[i] = (lmi_offer){a->name, a->position, {a->ndim, a->sizes}, NULL, LMI_FROM_CALL};
+    }
+    return n;
+}
+
+static int32_t offer_attrs(const lam_module *mod, lmi_offer *to) {
+    int32_t n = at_most(mod->n_attrs, MOST_ATTRS);
+    for (int32_t i = 0; i < n; i++) {
+        to[i] = (lmi_offer){mod->attrs[i].name, -1, {-1, NULL}, &mod->attrs[i].value, LMI_FROM_ATTR};
+    }
+    return n;
+}
+
+static int32_t offer_owned(const lam_model *m, const lam_module *mod, lmi_offer *to, int32_t room) {
+    int32_t n = at_most(mod->n_owned, room);
+    for (int32_t i = 0; i < n; i++) {
+        to[i] =
+            (lmi_offer){mod->owned[i].name, -1, m->tensors[mod->owned[i].tensor].shape, NULL, LMI_FROM_OWNED};
+    }
+    return n;
+}
+
+void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out) {
+    const lam_event *c = lam_model_event(m, event);
+    if (!c) {
+        lmi_bind(-1, NULL, 0, out);
+        return;
+    }
+    const lam_module *mod = &m->modules[c->module];
+    lmi_offer offers[MOST_OFFERS];
+    int32_t n = offer_args(c, offers);
+    n += offer_attrs(mod, offers + n);
+    n += offer_owned(m, mod, offers + n, MOST_OFFERS - n);
+    lmi_bind(mod->word, offers, n, out);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands in a cell. Names and class names come from strangers and are cleaned here. */
+#include "report/report.h"
+
+/* -- our own table ------------------------------------------------------------------------------------- */
+
+static void cell_name(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->label); }
+
+static void cell_output(const lmi_line *l, lmi_buf *out) {
+    if (!l->event || l->own) return;
+    if (l->event->n_out == 0) {
+        lmi_putc(out, '?');
+        return;
+    }
+    lmi_put_shape(out, lmi_arg_shape(&l->event->out[0]), ",");
+    if (l->event->n_out > 1) lmi_putf(out, " +%d", (int)l->event->n_out - 1);
+}
+
+static void cell_own_params(const lmi_line *l, lmi_buf *out) {
+    lmi_put_count(out, l->params, l->job->o->exact);
+}
+
+static void own_metric(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    if (l->never_called)
+        lmi_putc(out, '-');
+    else
+        lmi_put_metric(out, l->metric[metric], l->job->o->exact);
+}
+
+static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_MACS, out); }
+static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
+static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
+
+static void cell_rf(const lmi_line *l, lmi_buf *out) {
+    if (!l->event || l->own) return;
+    if (l->rf_state == LAM_UNKNOWN) {
+        lmi_putc(out, '?');
+        return;
+    }
+    if (l->rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    lmi_put_real(out, l->rf);
+}
+
+/* -- data ---------------------------------------------------------------------------------------------- */
+
+static void cell_path(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->path); }
+static void cell_place_name(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->name); }
+static void cell_type(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->module->type); }
+static void cell_depth(const lmi_line *l, lmi_buf *out) { lmi_putf(out, "%d", (int)l->depth); }
+
+static void cell_call(const lmi_line *l, lmi_buf *out) {
+    if (l->event) lmi_putf(out, "%d", (int)l->event->ordinal);
+}
+
+static void put_shapes(const lam_arg *args, int32_t n, lmi_buf *out) {
+    for (int32_t i = 0; i < n; i++) {
+        if (i) lmi_put(out, "; ");
+        lmi_put_shape(out, lmi_arg_shape(&args[i]), "x");
+    }
+}
+
+static void cell_input_shapes(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_shapes(l->event->in, l->event->n_in, out);
+}
+
+static void cell_output_shapes(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_shapes(l->event->out, l->event->n_out, out);
+}
+
+static void cell_dtype(const lmi_line *l, lmi_buf *out) {
+    if (l->event && l->event->n_out > 0) lmi_put(out, lam_dtype_name(l->event->out[0].dtype));
+}
+
+static void plain(lmi_buf *out, lam_count c) {
+    if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
+}
+
+static void cell_params(const lmi_line *l, lmi_buf *out) { plain(out, l->params); }
+static void cell_params_state(const lmi_line *l, lmi_buf *out) {
+    lmi_put(out, lam_state_name(l->params.state));
+}
+static void cell_trainable(const lmi_line *l, lmi_buf *out) { plain(out, l->grad_params); }
+static void cell_param_bytes(const lmi_line *l, lmi_buf *out) { plain(out, l->param_bytes); }
+static void cell_buffers(const lmi_line *l, lmi_buf *out) { plain(out, l->buffers); }
+static void cell_buffer_bytes(const lmi_line *l, lmi_buf *out) { plain(out, l->buffer_bytes); }
+static void cell_macs(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_MACS]); }
+static void cell_flops(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_FLOPS]); }
+static void cell_dmas(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_DMAS]); }
+
+static void state(const lmi_line *l, lam_metric m, lmi_buf *out) {
+    lmi_put(out, lam_state_name(l->metric[m].state));
+}
+static void cell_macs_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_MACS, out); }
+static void cell_flops_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_FLOPS, out); }
+static void cell_dmas_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_DMAS, out); }
+
+static void known_real(const lmi_line *l, double v, lmi_buf *out) {
+    if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
+}
+
+static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf, out); }
+static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_stride, out); }
+static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
+static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
+
+static void cell_status(const lmi_line *l, lmi_buf *out) {
+    lmi_put(out, l->event ? "called" : l->never_called ? "never called" : "own parameters");
+}
+
+static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
+
+/* -- thoplw -------------------------------------------------------------------------------------------- */
+
+static void put_x_list(const lam_arg *args, int32_t n, lmi_buf *out) {
+    if (n == 0) lmi_putc(out, '?');
+    for (int32_t i = 0; i < n; i++) {
+        if (i) lmi_put(out, ", ");
+        lmi_put_x(out, lmi_arg_shape(&args[i]));
+    }
+}
+
+static void cell_in_x(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_x_list(l->event->in, l->event->n_in, out);
+}
+
+static void cell_out_x(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_x_list(l->event->out, l->event->n_out, out);
+}
+
+static void put_clever(lmi_buf *out, lam_count c) {
+    const char *unit;
+    double v = lam_clever_scale(lmi_count_double(c), &unit);
+    if (c.state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    lmi_put_fixed(out, v, 6, 2);
+    lmi_putf(out, " %s", unit);
+}
+
+static void put_ratio(lmi_buf *out, lam_count c, lam_count total) {
+    double whole = lmi_count_double(total);
+    if (whole == 0) {
+        lmi_putc(out, '-');
+        return;
+    }
+    lmi_put_fixed(out, 100 * lmi_count_double(c) / whole, 5, 2);
+    lmi_put(out, " %");
+}
+
+static void put_number(const lmi_line *l, lmi_buf *out, lam_count c, const lam_count *total) {
+    lam_number_format f = l->job->o->numbers;
+    if (c.state == LAM_UNKNOWN)
+        lmi_putc(out, '?');
+    else if (f == LAM_FMT_RATIO && total)
+        put_ratio(out, c, *total);
+    else if (f == LAM_FMT_CLEVER || f == LAM_FMT_RATIO)
+        put_clever(out, c);
+    else
+        lmi_put_digits(out, c);
+}
+
+static void cell_thoplw_macs(const lmi_line *l, lmi_buf *out) {
+    put_number(l, out, l->metric[LAM_MACS], l->total ? &l->total->metric[LAM_MACS] : NULL);
+}
+
+static void cell_thoplw_params(const lmi_line *l, lmi_buf *out) {
+    put_number(l, out, l->params, l->total ? &l->total->params : NULL);
+}
+
+static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {
+    lmi_put_clean(out, l->module->type);
+    if (l->total) lmi_put_window(out, l->job->m, l->place);
+}
+
+/* -- torchscan ------------------------------------------------------------------------------------------ */
+
+static void cell_scan_name(const lmi_line *l, lmi_buf *out) { lmi_format_name(out, l->scan->name, l->scan->depth); }
+static void cell_scan_type(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->type); }
+static void cell_scan_shape(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->output_shape); }
+static void cell_scan_params(const lmi_line *l, lmi_buf *out) { lmi_put_grouped(out, l->scan->params); }
+
+static void put_rf(lmi_buf *b, const lam_scan_row *row, double v) {
+    if (row->rf_state == LAM_UNKNOWN) {
+        lmi_putc(b, '?');
+    } else if (!row->rf_is_float) {
+        lmi_put_fixed(b, v, 0, 0);
+    } else {
+        lmi_put_real(b, v);
+        if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) lmi_put(b, ".0");
+    }
+}
+
+static void cell_scan_rf(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf); }
+static void cell_scan_stride(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_stride); }
+static void cell_scan_padding(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_padding); }
+
+/* -- the table ----------------------------------------------------------------------------------------- */
+
+static const lmi_column columns[] = {
+#define COLUMN(id, title, align, rank, cell, doc) {#id, title, LMI_##align, rank, cell, doc},
+#include "report/columns.def"
+#undef COLUMN
+};
+
+const lmi_column *lmi_column_find(const char *id, size_t n) {
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strlen(columns[i].id) == n && memcmp(columns[i].id, id, n) == 0) return &columns[i];
+    return NULL;
+}
+
+void lmi_columns_parse(const char *ids, lmi_columns *out) {
+    out->n = 0;
+    for (const char *p = ids; *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        const lmi_column *c = lmi_column_find(p, n);
+        if (c && out->n < LMI_COLUMNS_MAX) out->at[out->n++] = c;
+        p += n;
+    }
+}

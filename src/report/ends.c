@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands above and under our own table, in whatever format: what ran, the totals, and why they are
+ * not exact. */
+#include "report/report.h"
+
+enum { AT_MOST = 5 }; /* of inputs, ties, gaps: the rest is counted */
+
+/* Items gather in `text`; the first failure of memory is told at the end. */
+typedef struct speaker {
+    lmi_job *j;
+    lmi_say say;
+    void *to;
+    lmi_buf text;
+} speaker;
+
+static void start(speaker *s) {
+    s->text.n = 0;
+    lmi_putn(&s->text, "", 0);
+}
+
+static void tell(speaker *s, const char *style, bool new_line) {
+    if (s->text.bad) return;
+    s->say(s->to, style, s->text.s, new_line);
+    start(s);
+}
+
+static void tell_others(speaker *s, int64_t n) {
+    if (n <= 0) return;
+    lmi_putf(&s->text, "[%lld other%s]", (long long)n, n == 1 ? "" : "s");
+    tell(s, LMI_DIM, true);
+}
+
+static lam_status finish(speaker *s) {
+    lam_status status = lmi_buf_status(&s->text, s->j->e);
+    lmi_buf_free(&s->text);
+    return status;
+}
+
+/* -- head ---------------------------------------------------------------------------------------------- */
+
+static void tell_input(speaker *s, const lam_arg *a) {
+    lmi_put(&s->text, "input ");
+    if (a->name) {
+        lmi_put_clean(&s->text, a->name);
+        lmi_putc(&s->text, ' ');
+    }
+    lmi_put_shape(&s->text, lmi_arg_shape(a), ",");
+    if (a->dtype >= 0) lmi_putf(&s->text, " %s", lam_dtype_name(a->dtype));
+    if (a->device >= 0) lmi_putf(&s->text, " %s", lmi_device_name(a->device));
+    tell(s, NULL, false);
+}
+
+static const lam_event *root_call(const lmi_job *j) {
+    for (int32_t i = 0; i < lam_model_n_events(j->m); i++)
+        if (lam_model_event(j->m, i)->place == 0) return lam_model_event(j->m, i);
+    return NULL;
+}
+
+lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
+    speaker s = {.j = j, .say = say, .to = to};
+    const lam_place *root = lam_model_place(j->m, 0);
+    const lam_event *call = root_call(j);
+    start(&s);
+    if (root)
+        lmi_put_clean(&s.text, lam_model_module(j->m, root->module)->type);
+    else
+        lmi_put(&s.text, "empty model");
+    tell(&s, LMI_BOLD, true);
+    for (int32_t i = 0; call && i < call->n_in && i < AT_MOST; i++) tell_input(&s, &call->in[i]);
+    if (call && call->n_in > AT_MOST) {
+        lmi_putf(&s.text, "[%d other inputs]", (int)call->n_in - AT_MOST);
+        tell(&s, LMI_DIM, false);
+    }
+    if (call) {
+        lmi_put(&s.text, call->flags & LAM_CALL_TRAINING ? "train" : "eval");
+        tell(&s, NULL, false);
+    }
+    lmi_putf(&s.text, "convention %s", j->c->convention->name);
+    tell(&s, NULL, false);
+    return finish(&s);
+}
+
+/* -- foot ---------------------------------------------------------------------------------------------- */
+
+static void tell_params(speaker *s) {
+    lam_param_totals p = lam_costs_params(s->j->c);
+    lmi_put(&s->text, "params ");
+    lmi_put_grouped(&s->text, p.params);
+    lmi_put(&s->text, " (");
+    lmi_put_bytes(&s->text, p.param_bytes);
+    lmi_put(&s->text, "; trainable ");
+    lmi_put_grouped(&s->text, p.grad_params);
+    lmi_putc(&s->text, ')');
+    tell(s, NULL, true);
+    lmi_put(&s->text, "buffers ");
+    lmi_put_grouped(&s->text, p.buffers);
+    lmi_put(&s->text, " (");
+    lmi_put_bytes(&s->text, p.buffer_bytes);
+    lmi_putc(&s->text, ')');
+    tell(s, NULL, false);
+}
+
+static void tell_metrics(speaker *s) {
+    static const struct {
+        lam_metric metric;
+        const char *title;
+    } metrics[] = {{LAM_MACS, "MACs "}, {LAM_FLOPS, "FLOPs "}, {LAM_DMAS, "DMAs "}};
+    const lam_costs *c = s->j->c;
+    bool first = true;
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
+        if (!lmi_has_metric(c, metrics[i].metric)) continue;
+        lam_count total = lmi_total(c, metrics[i].metric);
+        lmi_put(&s->text, metrics[i].title);
+        lmi_put_metric(&s->text, total, s->j->o->exact);
+        tell(s, total.state == LAM_EXACT ? LMI_BOLD : LMI_WARN, first);
+        first = false;
+    }
+    if (!lmi_has_metric(c, LAM_MACS) || !lmi_has_metric(c, LAM_FLOPS)) return;
+    lmi_put(&s->text, "1 MAC = 2 FLOPs (multiply + add)");
+    tell(s, LMI_DIM, false);
+}
+
+/* Layers are calls that do work of their own, containers that only call their children apart. */
+static void tell_known(speaker *s) {
+    int32_t known = 0, layers = 0, never = 0;
+    for (int32_t i = 0; i < lam_costs_n_rows(s->j->c); i++) {
+        const lam_cost_row *r = lam_costs_row(s->j->c, i);
+        bool all = true;
+        never += r->never_called;
+        if (r->event < 0 || !r->counted) continue;
+        for (int m = 0; m < LAM_N_METRICS; m++)
+            all = all && (r->metric[m].state != LAM_UNKNOWN || !lmi_has_metric(s->j->c, (lam_metric)m));
+        layers++;
+        known += all;
+    }
+    lmi_putf(&s->text, "layers known %d/%d", (int)known, (int)layers);
+    tell(s, known == layers ? NULL : LMI_WARN, true);
+    if (never == 0) return;
+    lmi_putf(&s->text, "never called %d", (int)never);
+    tell(s, LMI_WARN, false);
+}
+
+static void put_tensor_name(lmi_buf *b, const lam_model *m, const lam_module *mod, const char *name) {
+    if (mod->n_places > 0 && lam_model_place(m, mod->places[0])->path[0]) {
+        lmi_put_clean(b, lam_model_place(m, mod->places[0])->path);
+        lmi_putc(b, '.');
+    }
+    lmi_put_clean(b, name);
+}
+
+static const char *name_in(const lam_module *mod, int32_t tensor) {
+    for (int32_t i = 0; i < mod->n_owned; i++)
+        if (mod->owned[i].tensor == tensor) return mod->owned[i].name;
+    return "?";
+}
+
+static void tell_ties(speaker *s) {
+    const lam_model *m = s->j->m;
+    bool once = s->j->c->convention->params != LMI_OF_MODULE;
+    int64_t ties = 0;
+    for (int32_t i = 0; i < lam_model_n_modules(m); i++) {
+        const lam_module *mod = lam_model_module(m, i);
+        for (int32_t k = 0; k < mod->n_owned; k++) {
+            const lam_tensor *t = lam_model_tensor(m, mod->owned[k].tensor);
+            if (t->owner < 0 || t->owner == i || ++ties > AT_MOST) continue;
+            const lam_module *owner = lam_model_module(m, t->owner);
+            lmi_put(&s->text, "tied: ");
+            put_tensor_name(&s->text, m, mod, mod->owned[k].name);
+            lmi_put(&s->text, " is ");
+            put_tensor_name(&s->text, m, owner, name_in(owner, mod->owned[k].tensor));
+            lmi_put(&s->text, once ? ", counted once" : ", counted in each layer");
+            tell(s, NULL, true);
+        }
+    }
+    tell_others(s, ties - AT_MOST);
+}
+
+static void tell_gaps(speaker *s) {
+    int32_t n = 0;
+    const char *gap;
+    for (; (gap = lam_costs_gap(s->j->c, n)) != NULL; n++) {
+        if (n >= AT_MOST) continue;
+        lmi_put(&s->text, "why not exact: ");
+        lmi_put_clean(&s->text, gap);
+        tell(s, LMI_WARN, true);
+    }
+    tell_others(s, n - AT_MOST);
+}
+
+lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
+    speaker s = {.j = j, .say = say, .to = to};
+    start(&s);
+    tell_params(&s);
+    tell_metrics(&s);
+    tell_known(&s);
+    tell_ties(&s);
+    tell_gaps(&s);
+    for (int32_t i = 0; i < lam_model_n_notes(j->m); i++) {
+        lmi_put(&s.text, "note: ");
+        lmi_put_clean(&s.text, lam_model_note(j->m, i));
+        tell(&s, NULL, true);
+    }
+    return finish(&s);
+}

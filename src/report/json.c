@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON, schema lamina.report/1: what docs/json.md lists, in that order. Fields may be added within a
+ * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
+ * unknown number is null. */
+#include "report/report.h"
+
+static void put_count(lmi_buf *b, lam_count c) {
+    lmi_put(b, "{\"value\": ");
+    if (c.state == LAM_UNKNOWN)
+        lmi_put(b, "null");
+    else
+        lmi_put_plain(b, c);
+    lmi_putf(b, ", \"state\": \"%s\"}", lam_state_name(c.state));
+}
+
+static void field_count(lmi_buf *b, const char *name, lam_count c, bool last) {
+    lmi_putf(b, "\"%s\": ", name);
+    put_count(b, c);
+    if (!last) lmi_put(b, ", ");
+}
+
+static void field_text(lmi_buf *b, const char *name, const char *s) {
+    lmi_putf(b, "\"%s\": ", name);
+    lmi_put_json(b, s);
+    lmi_put(b, ", ");
+}
+
+static void field_int(lmi_buf *b, const char *name, int64_t v) {
+    lmi_putf(b, "\"%s\": %lld, ", name, (long long)v);
+}
+static void field_bool(lmi_buf *b, const char *name, bool v) {
+    lmi_putf(b, "\"%s\": %s, ", name, v ? "true" : "false");
+}
+
+static void field_real(lmi_buf *b, const char *name, double v, lam_state state) {
+    lmi_putf(b, "\"%s\": ", name);
+    if (state == LAM_UNKNOWN || v - v != 0)
+        lmi_put(b, "null");
+    else
+        lmi_put_real(b, v);
+    lmi_put(b, ", ");
+}
+
+static void put_tensor(lmi_buf *b, const lam_arg *a) {
+    lmi_putc(b, '{');
+    field_text(b, "name", a->name);
+    if (a->position >= 0)
+        field_int(b, "position", a->position);
+    else
+        lmi_put(b, "\"position\": null, ");
+    field_text(b, "dtype", a->dtype < 0 ? NULL : lam_dtype_name(a->dtype));
+    field_text(b, "device", a->device < 0 ? NULL : lmi_device_name(a->device));
+    lmi_put(b, "\"shape\": ");
+    if (a->ndim < 0)
+        lmi_put(b, "null");
+    else
+        lmi_putc(b, '[');
+    for (int32_t i = 0; i < a->ndim; i++) {
+        if (i) lmi_put(b, ", ");
+        if (a->sizes[i] < 0)
+            lmi_put(b, "null");
+        else
+            lmi_putf(b, "%lld", (long long)a->sizes[i]);
+    }
+    lmi_put(b, a->ndim < 0 ? "}" : "]}");
+}
+
+static void put_tensors(lmi_buf *b, const char *name, const lam_arg *args, int32_t n) {
+    lmi_putf(b, "\"%s\": [", name);
+    for (int32_t i = 0; i < n; i++) {
+        if (i) lmi_put(b, ", ");
+        put_tensor(b, &args[i]);
+    }
+    lmi_put(b, "], ");
+}
+
+static void put_metrics(lmi_buf *b, const lam_count metric[LAM_N_METRICS], bool last) {
+    for (int m = 0; m < LAM_N_METRICS; m++)
+        field_count(b, lam_metric_name((lam_metric)m), metric[m], last && m + 1 == LAM_N_METRICS);
+}
+
+static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
+    const lam_cost_row *r = lam_costs_row(j->c, i);
+    lmi_line l;
+    lmi_line_of_row(j, i, &l);
+    lmi_putc(b, '{');
+    field_text(b, "path", l.place->path);
+    field_text(b, "name", l.place->name);
+    field_text(b, "type", l.module->type);
+    field_text(b, "type_path", l.module->type_path);
+    field_int(b, "depth", l.depth);
+    field_text(b, "status", l.event ? "called" : l.never_called ? "never called" : "own parameters");
+    if (l.event)
+        field_int(b, "call", l.event->ordinal);
+    else
+        lmi_put(b, "\"call\": null, ");
+    field_bool(b, "leaf", r->leaf);
+    field_bool(b, "shared", r->shared);
+    put_tensors(b, "inputs", l.event ? l.event->in : NULL, l.event ? l.event->n_in : 0);
+    put_tensors(b, "outputs", l.event ? l.event->out : NULL, l.event ? l.event->n_out : 0);
+    field_count(b, "params", r->params, false);
+    field_count(b, "trainable", r->grad_params, false);
+    field_count(b, "frozen", r->nograd_params, false);
+    field_count(b, "param_bytes", r->param_bytes, false);
+    field_count(b, "buffers", r->buffers, false);
+    field_count(b, "buffer_bytes", r->buffer_bytes, false);
+    put_metrics(b, r->metric, false);
+    lmi_put(b, "\"subtotal\": {");
+    field_count(b, "params", r->total_params, false);
+    put_metrics(b, r->total, true);
+    lmi_put(b, "}, ");
+    field_real(b, "receptive_field", r->rf, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
+    field_real(b, "rf_stride", r->rf_stride, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
+    field_real(b, "rf_padding", r->rf_padding, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
+    field_text(b, "rule", r->rule_kind);
+    lmi_put(b, "\"reason\": ");
+    lmi_put_json(b, r->reason);
+    lmi_putc(b, '}');
+}
+
+static void put_head(const lmi_job *j, lmi_buf *b) {
+    const lam_place *root = lam_model_place(j->m, 0);
+    const lam_module *mod = root ? lam_model_module(j->m, root->module) : NULL;
+    lmi_put(b, "{\n\"schema\": \"lamina.report/1\",\n\"schema_version\": 1,\n\"version\": ");
+    lmi_put_json(b, lam_version());
+    lmi_put(b, ",\n\"convention\": ");
+    lmi_put_json(b, j->c->convention->name);
+    lmi_put(b, ",\n\"source\": ");
+    lmi_put_json(b, j->c->convention->source);
+    lmi_putf(b, ",\n\"released\": %s,\n\"model\": {", j->c->released ? "true" : "false");
+    field_text(b, "type", mod ? mod->type : NULL);
+    field_text(b, "type_path", mod ? mod->type_path : NULL);
+    field_int(b, "modules", lam_model_n_modules(j->m));
+    field_int(b, "places", lam_model_n_places(j->m));
+    lmi_putf(b, "\"calls\": %d},\n", (int)lam_model_n_events(j->m));
+}
+
+static void put_totals(const lmi_job *j, lmi_buf *b) {
+    lam_param_totals p = lam_costs_params(j->c);
+    lam_count metric[LAM_N_METRICS];
+    for (int m = 0; m < LAM_N_METRICS; m++) metric[m] = lmi_total(j->c, (lam_metric)m);
+    lmi_put(b, "\"totals\": {");
+    put_metrics(b, metric, false);
+    field_count(b, "params", p.params, false);
+    field_count(b, "trainable", p.grad_params, false);
+    field_count(b, "frozen", p.nograd_params, false);
+    field_count(b, "param_bytes", p.param_bytes, false);
+    field_count(b, "buffers", p.buffers, false);
+    field_count(b, "buffer_bytes", p.buffer_bytes, false);
+    field_count(b, "params_in_rows", p.in_rows, true);
+    lmi_put(b, "},\n");
+}
+
+static lam_status put_rows(lmi_job *j) {
+    lmi_put(&j->out, "\"rows\": [");
+    for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
+        lmi_put(&j->out, i ? ",\n" : "\n");
+        put_row(j, &j->out, i);
+        LAM_TRY(lmi_job_flush(j));
+    }
+    lmi_put(&j->out, "],\n");
+    return LAM_OK;
+}
+
+static void put_lists(const lmi_job *j, lmi_buf *b) {
+    const char *s;
+    int32_t calls;
+    lmi_put(b, "\"unruled\": [");
+    for (int32_t i = 0; (s = lam_costs_unruled(j->c, i, &calls)) != NULL; i++) {
+        lmi_put(b, i ? ", {\"type\": " : "{\"type\": ");
+        lmi_put_json(b, s);
+        lmi_putf(b, ", \"calls\": %d}", (int)calls);
+    }
+    lmi_put(b, "],\n\"gaps\": [");
+    for (int32_t i = 0; (s = lam_costs_gap(j->c, i)) != NULL; i++) {
+        if (i) lmi_put(b, ", ");
+        lmi_put_json(b, s);
+    }
+    lmi_put(b, "],\n\"notes\": [");
+    for (int32_t i = 0; i < lam_model_n_notes(j->m); i++) {
+        if (i) lmi_put(b, ", ");
+        lmi_put_json(b, lam_model_note(j->m, i));
+    }
+    lmi_put(b, "]\n}\n");
+}
+
+lam_status lmi_json(lmi_job *j) {
+    put_head(j, &j->out);
+    put_totals(j, &j->out);
+    LAM_TRY(put_rows(j));
+    put_lists(j, &j->out);
+    return LAM_OK;
+}

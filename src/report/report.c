@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which writer serves which layout and format. */
+#include "report/report.h"
+
+enum { PIECE = 64 << 10 }; /* text is handed to the sink in pieces of about this many bytes */
+
+#define NONE NULL
+static const lmi_layout layouts[] = {
+#define LAYOUT(name, text_columns, data_columns, text, csv, md, doc)                                         \
+    {name, text_columns, data_columns, text, csv, md, doc},
+#include "report/layouts.def"
+#undef LAYOUT
+};
+#undef NONE
+enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
+
+typedef enum form { FORM_TEXT, FORM_CSV, FORM_MD, FORM_JSON, FORM_HTML, N_FORMS } form;
+static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html"};
+
+static lmi_writer writer_of(const lmi_layout *l, form f) {
+    const lmi_writer writers[N_FORMS] = {l->text, l->csv, l->md, lmi_json, lmi_html};
+    return writers[f];
+}
+
+const lmi_layout *lmi_layout_default(void) { return &layouts[0]; }
+
+void lam_report_defaults(lam_report_options *o) {
+    *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
+}
+
+static lam_status no_layout(const char *name, lam_error *e) {
+    lmi_buf list;
+    lmi_buf_init(&list);
+    for (int i = 0; i < N_LAYOUTS; i++) lmi_putf(&list, "%s%s", i ? ", " : "", layouts[i].name);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, "layout", "there is no layout '%.60s'; there are: %s", name,
+                     lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
+}
+
+static lam_status no_format(const char *name, lam_error *e) {
+    return lmi_fail(e, LAM_USAGE, "format",
+                    "there is no format '%.60s'; there are: text, csv, md, json, html", name);
+}
+
+static lam_status no_form(const lmi_layout *l, form f, lam_error *e) {
+    lmi_buf list;
+    lmi_buf_init(&list);
+    for (int i = 0; i < N_LAYOUTS; i++)
+        if (writer_of(&layouts[i], f)) lmi_putf(&list, "%s%s", list.n ? ", " : "", layouts[i].name);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, "format", "layout %s has no %s form; layouts that have one: %s", l->name,
+                     form_names[f], lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
+}
+
+static lam_status find_writer(const lam_report_options *o, const lmi_layout **layout, lmi_writer *out,
+                              lam_error *e) {
+    const char *name = o->layout ? o->layout : layouts[0].name,
+               *format = o->format ? o->format : form_names[0];
+    int l = 0, f = 0;
+    while (l < N_LAYOUTS && strcmp(layouts[l].name, name) != 0) l++;
+    if (l == N_LAYOUTS) return no_layout(name, e);
+    while (f < N_FORMS && strcmp(form_names[f], format) != 0) f++;
+    if (f == N_FORMS) return no_format(format, e);
+    *layout = &layouts[l];
+    *out = writer_of(*layout, (form)f);
+    return *out ? LAM_OK : no_form(*layout, (form)f, e);
+}
+
+static lam_status check(const lam_report_options *o, lam_error *e) {
+    if (o->width < 0)
+        return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
+    if (o->max_depth < -1)
+        return lmi_fail(e, LAM_USAGE, "max_depth",
+                        "a depth of %d is not possible; give 0 or more, or -1 for no limit", o->max_depth);
+    return LAM_OK;
+}
+
+lam_status lmi_job_flush(lmi_job *j) {
+    if (j->out.n < PIECE && !j->out.bad) return LAM_OK;
+    return lmi_buf_flush(&j->out, j->to, j->e);
+}
+
+lam_status lmi_job_close(lmi_job *j, lam_status so_far) {
+    if (so_far == LAM_OK) so_far = lmi_buf_flush(&j->out, j->to, j->e);
+    lmi_buf_free(&j->out);
+    return so_far;
+}
+
+lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e) {
+    lam_report_options defaults;
+    lmi_writer write;
+    lam_report_defaults(&defaults);
+    lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
+    LAM_TRY(check(j.o, e));
+    LAM_TRY(find_writer(j.o, &j.layout, &write, e));
+    lmi_buf_init(&j.out);
+    return lmi_job_close(&j, write(&j));
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report: rows and columns, written to a sink. Columns (columns.def) and layouts (layouts.def) are data;
+ * one file an output format. A report never computes, percentages and sums of folded rows aside.
+ *
+ * report.c: which writer. columns.c: what stands in a cell. table.c: cells as columns of text. shown.c:
+ * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places
+ * behind our own table; own.c, ends.c: that table. torchscan.c, scan.c, thoplw.c: the tables of those
+ * tools. csv.c, md.c, json.c, html.c: formats. */
+#ifndef LMI_REPORT_H
+#define LMI_REPORT_H
+
+#include "analyse/analyse.h"
+
+struct lmi_layout;
+
+/* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
+typedef struct lmi_job {
+    const lam_costs *c;
+    const lam_model *m;
+    const lam_report_options *o;
+    const struct lmi_layout *layout;
+    lmi_buf out;
+    lam_sink to;
+    lam_error *e;
+} lmi_job;
+
+/* Hands over what has gathered once it is much; `lmi_job_close` hands over the rest and frees the buffer. */
+lam_status lmi_job_flush(lmi_job *j);
+lam_status lmi_job_close(lmi_job *j, lam_status so_far);
+
+/* -- what is shown ------------------------------------------------------------------------------------- */
+
+/* One line of a table: a row of the costs, or a place with everything below it. */
+typedef struct lmi_line {
+    const lam_place *place;
+    const lam_module *module;
+    const lam_event *event; /* the first call; NULL: never called */
+    int32_t depth, calls;
+    lam_count metric[LAM_N_METRICS];
+    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, running_stats;
+    double rf, rf_stride, rf_padding;
+    lam_state rf_state;
+    bool own;          /* what a container itself holds, apart from its children */
+    bool never_called; /* nor anything below it */
+    bool shared, counted;
+    const char *reason; /* NULL: every number is exact */
+    const char *label;  /* our own table: what stands in the name column */
+    const lmi_job *job;
+    const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
+} lmi_line;
+
+void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
+/* Adds b's numbers to a's. */
+void lmi_line_add(lmi_line *a, const lmi_line *b);
+/* A sum of which only a part is known is a lower bound; lam_count_add alone keeps the worst state. */
+lam_count lmi_sum(lam_count a, lam_count b);
+/* k times as much. */
+lam_count lmi_multiple(lam_count c, int64_t k);
+/* True where the convention has any opinion on the metric. */
+bool lmi_has_metric(const lam_costs *c, lam_metric metric);
+/* The total of the whole; unknown with a known part is "at least". */
+lam_count lmi_total(const lam_costs *c, lam_metric metric);
+
+void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
+void lmi_put_metric(lmi_buf *b, lam_count c, bool exact); /* the same, but ">= 0", which says nothing, is "?" */
+void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
+void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its state */
+void lmi_put_grouped(lmi_buf *b, lam_count c);
+void lmi_put_bytes(lmi_buf *b, lam_count c);
+void lmi_put_shape(lmi_buf *b, lam_shape s, const char *separator);
+void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
+void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
+/* "%*.*f" in the C locale; "?" if infinite */
+void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
+/* as few decimals as it takes, at most 6 */
+void lmi_put_real(lmi_buf *b, double v);
+lam_shape lmi_arg_shape(const lam_arg *a);
+/* "tied to 0.weight" or "same module as a.fc" or nothing. */
+void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p);
+/* k=.. p=.. s=.. of a layer that has a window; nothing for others. */
+void lmi_put_window(lmi_buf *b, const lam_model *m, const lam_place *p);
+const char *lmi_device_name(int32_t device);
+
+/* -- columns and layouts ------------------------------------------------------------------------------- */
+
+typedef enum lmi_align { LMI_LEFT, LMI_CENTER, LMI_RIGHT } lmi_align;
+
+typedef struct lmi_column {
+    const char *id, *title;
+    lmi_align align;
+    int rank; /* on a narrow terminal the column of the greatest rank goes first; 0 stays */
+    void (*cell)(const lmi_line *l, lmi_buf *out);
+    const char *doc;
+} lmi_column;
+
+enum { LMI_COLUMNS_MAX = 32 };
+typedef struct lmi_columns {
+    int32_t n;
+    const lmi_column *at[LMI_COLUMNS_MAX];
+} lmi_columns;
+
+typedef lam_status (*lmi_writer)(lmi_job *j);
+typedef struct lmi_layout {
+    const char *name;
+    const char *text_columns, *data_columns; /* ids, separated by spaces */
+    lmi_writer text, csv, md;                /* NULL: the layout has no such form */
+    const char *doc;
+} lmi_layout;
+
+const lmi_layout *lmi_layout_default(void);
+const lmi_column *lmi_column_find(const char *id, size_t n);
+/* The columns named in a list of ids; the list is ours, so an unknown id is left out (and a test would see
+ * it). */
+void lmi_columns_parse(const char *ids, lmi_columns *out);
+
+lam_status lmi_text_own(lmi_job *j);
+lam_status lmi_text_scan(lmi_job *j);
+lam_status lmi_text_thoplw(lmi_job *j);
+lam_status lmi_csv_rows(lmi_job *j);
+lam_status lmi_csv_thoplw(lmi_job *j);
+lam_status lmi_md_own(lmi_job *j);
+lam_status lmi_md_thoplw(lmi_job *j);
+lam_status lmi_json(lmi_job *j);
+lam_status lmi_html(lmi_job *j);
+
+/* The two tables of torchscan: widths are columns as wide as their longest cell up to a cap, or fixed. */
+typedef struct lmi_scan_style {
+    bool fixed;
+    int32_t cap[7], cut_name; /* cut_name: where the name ends inside its column */
+    int32_t gap[7];           /* spaces before each column */
+    int32_t rule, rule_rf;    /* length of the rules; 0: as long as a row */
+    bool blank_end;
+    bool floats; /* prints a receptive field as the int or float that Python held */
+} lmi_scan_style;
+const lmi_scan_style *lmi_scan_style_named(const char *layout); /* NULL: not a torchscan layout */
+lam_status lmi_scan_put(lmi_job *j, const lam_scan_info *info, const lmi_scan_style *style);
+
+/* -- cells as columns ---------------------------------------------------------------------------------- */
+
+/* Texts of a table, row by row. */
+typedef struct lmi_grid {
+    int32_t n_columns;
+    lmi_buf text;
+    lmi_vec at; /* size_t offsets into text */
+} lmi_grid;
+void lmi_grid_init(lmi_grid *g, int32_t n_columns);
+void lmi_grid_free(lmi_grid *g);
+/* Puts one cell through `column` (NULL: `text`). Cells fill rows from the left. Text is cleaned by who
+ * puts it. */
+lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text, lam_error *e);
+lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e);
+int32_t lmi_grid_rows(const lmi_grid *g);
+const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
+/* The widest cell of a column, measured by `measure`. */
+size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *));
+
+/* -- pieces of text ------------------------------------------------------------------------------------ */
+
+size_t lmi_points(const char *s);                 /* code points, which is what Python's len() counts */
+size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
+/* Pads `s`, which is `length` columns long, to `width`; centred as Python's str.center does it. */
+void lmi_put_aligned(lmi_buf *b, const char *s, size_t length, size_t width, lmi_align align);
+/* At most `columns` wide: the middle gives way to an ellipsis. */
+void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
+/* `before` goes before any of `of` */
+void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
+void lmi_put_html(lmi_buf *b, const char *s);
+void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
+void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted where RFC 4180 asks for it */
+
+void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
+lam_status lmi_wrap(lmi_buf *b, const char *text, int64_t max_len, const char *delimiter, const char *wrap, lam_wrap mode,
+                    lam_error *e);
+void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_width);
+lam_status lmi_scan_cell(lmi_buf *b, const lam_scan_row *row, int32_t column, int32_t width, lam_wrap wrap, lam_error *e);
+
+/* Text that flows: items side by side, three spaces apart, never wider than the page. */
+typedef struct lmi_flow {
+    lmi_job *j;
+    size_t width, column, indent;
+    bool fresh; /* nothing stands on this line yet */
+} lmi_flow;
+void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
+void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
+void lmi_flow_end(lmi_flow *f);
+
+/* ANSI styles. `style` NULL, or colours switched off: the text alone. */
+#define LMI_BOLD "1"
+#define LMI_DIM "2"
+#define LMI_WARN "33"
+void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
+
+/* -- our own table: the tree of places ----------------------------------------------------------------- */
+
+typedef struct lmi_node {
+    lmi_line line; /* sums over everything at and below; calls: made at or below */
+    lmi_line self; /* the place's own rows alone */
+    int32_t parent, first_child, next; /* -1: none */
+    int32_t fold;  /* how many equal siblings this node stands for; 0: another node stands for it */
+    int32_t last;  /* the last of them */
+    int64_t times; /* product of the folds above and here */
+    bool used, has_rows;
+} lmi_node;
+
+typedef struct lmi_nodes {
+    lmi_arena arena;
+    int32_t n, first; /* first: the topmost node shown, -1 none */
+    lmi_node *at;
+} lmi_nodes;
+
+/* The tree of what is shown, folded as the options ask. Free it in every case. */
+lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j);
+lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j);
+void lmi_nodes_free(lmi_nodes *t);
+/* True where the node's children are shown below it. */
+bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i);
+/* The next node among i's siblings that is shown, and the one shown after i from top to bottom; -1: none. */
+int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i);
+int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
+/* The node's line with its numbers multiplied by how many it stands for. */
+void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
+/* Bytes of a name before the digits it ends in. */
+size_t lmi_stem(const char *name);
+/* The name without its class: "0", "[own parameters]"; the root's is empty. */
+void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out);
+/* "..3 x4" where the node stands for several, else nothing. */
+void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out);
+/* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
+ * cut; the range stays as long as it can. */
+void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
+/* What is to be said of it: " (2 calls)", " [never called]", " tied to 0.weight" or, brief, " [tied]". */
+void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
+
+/* What stands above and under our own table: `say` is called for each item; new_line: it starts a line. */
+typedef void (*lmi_say)(void *to, const char *style, const char *text, bool new_line);
+lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to);
+lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
+/* The columns that this report shows: without metrics the convention has no opinion on, with or without
+ * the receptive field. */
+void lmi_own_columns(const lmi_job *j, lmi_columns *out);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * vocab: the words. What an operation is, how each source spells it, and the one binder that turns a
+ * spelling and its arguments into slots. Adding a word is one line in names_*.def. */
+#ifndef LMI_VOCAB_H
+#define LMI_VOCAB_H
+
+#include "base/base.h"
+
+typedef enum lmi_kind {
+#define KIND(id, family, rf, doc) LMI_K_##id,
+#include "vocab/kinds.def"
+#undef KIND
+    LMI_N_KINDS
+} lmi_kind;
+
+typedef enum lmi_family {
+    LMI_F_hold, LMI_F_point, LMI_F_layout, LMI_F_dense, LMI_F_norm, LMI_F_window, LMI_F_resample,
+    LMI_F_lookup, LMI_F_recurrent, LMI_F_attention, LMI_F_pair
+} lmi_family;
+
+typedef enum lmi_rf_rule {
+    LMI_rf_hold, LMI_rf_point, LMI_rf_window, LMI_rf_transposed, LMI_rf_adaptive, LMI_rf_all, LMI_rf_none
+} lmi_rf_rule;
+
+typedef enum lmi_slot_id {
+#define SLOT(id, doc) LMI_S_##id,
+#include "vocab/slots.def"
+#undef SLOT
+    LMI_N_SLOTS
+} lmi_slot_id;
+
+/* What fills one role: a tensor's shape, an attribute's value, or both unknown but present. An attribute
+ * that holds None is present, with a value of type LAM_NONE. */
+typedef struct lmi_slot {
+    bool present;
+    lam_shape shape;        /* ndim -1 where it is no tensor or the shape is unknown */
+    const lam_value *value; /* NULL where it is a tensor */
+} lmi_slot;
+
+typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;
+
+/* Where an offer comes from; a call's argument never fills an attribute's role, nor the other way round. */
+typedef enum lmi_origin { LMI_FROM_ANY, LMI_FROM_CALL, LMI_FROM_OWNED, LMI_FROM_ATTR } lmi_origin;
+
+/* One named thing that a source offers to the binder. name NULL: positional, number `position`. A tensor
+ * has a shape and no value; an attribute has a value, and its shape is not looked at. */
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a few on the stack, in the order they read */
+typedef struct lmi_offer {
+    const char *name;
+    int32_t position;
+    lam_shape shape;
+    const lam_value *value;
+    lmi_origin from;
+} lmi_offer;
+
+const char *lmi_kind_name(lmi_kind k); /* "conv" */
+const char *lmi_kind_doc(lmi_kind k);
+lmi_family lmi_kind_family(lmi_kind k);
+lmi_rf_rule lmi_kind_rf(lmi_kind k);
+int32_t lmi_kind_find(const char *name); /* -1 */
+const char *lmi_slot_name(lmi_slot_id s);
+
+/* The kind of a word (see lam_word_module); LMI_N_KINDS when out of range. */
+lmi_kind lmi_word_kind(int32_t word);
+/* Spatial axes that the spelling tells: 2 for Conv2d and ZeroPad2d; 0 where it tells none (Linear,
+ * Upsample). */
+int32_t lmi_word_rank(int32_t word);
+
+/* Fills `out` from what was offered, by the word's signature (signatures.def). Offers that the signature
+ * does not name are ignored; roles nobody offered stay absent; of two offers for one role the first
+ * counts. An owned tensor may also be offered as an attribute that is true: present, of unknown shape.
+ * Never fails. */
+void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
+
+#endif

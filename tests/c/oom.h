@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every C test includes, exactly once: cmocka and the allocator that fails on request. The tests are
+ * linked with --wrap=malloc,calloc,realloc, so each allocation of the library passes through here and can
+ * be refused. */
+#ifndef LAMINA_TEST_OOM_H
+#define LAMINA_TEST_OOM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#define OOM_UNUSED __attribute__((unused))
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static int64_t oom_seen;            /* allocations since oom_arm */
+static int64_t oom_fail_at = -1;    /* the allocation to refuse, from 0; -1: none */
+static bool oom_and_all_after;      /* refuse every later one too */
+static bool oom_injected;           /* one was refused since oom_arm */
+
+static bool oom_refuses(void) {
+    int64_t i = oom_seen++;
+    bool refuse = oom_fail_at >= 0 && (i == oom_fail_at || (oom_and_all_after && i > oom_fail_at));
+    oom_injected = oom_injected || refuse;
+    return refuse;
+}
+
+void *__wrap_malloc(size_t size) { return oom_refuses() ? NULL : __real_malloc(size); }
+void *__wrap_calloc(size_t n, size_t size) { return oom_refuses() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *old, size_t size) { return oom_refuses() ? NULL : __real_realloc(old, size); }
+
+/* From now on allocation `fail_at` is refused; with `all_after`, every later one too. */
+OOM_UNUSED static void oom_arm(int64_t fail_at, bool all_after) {
+    oom_seen = 0;
+    oom_fail_at = fail_at;
+    oom_and_all_after = all_after;
+    oom_injected = false;
+}
+
+OOM_UNUSED static void oom_disarm(void) { oom_fail_at = -1; }
+
+/* Runs `run` with allocation 0, 1, 2, ... refused until a run meets no refusal; then once more with every
+ * allocation from the n-th on refused. The body sets *ok to whether the library reported success, checks
+ * on failure that the error is LAM_NOMEM with a sentence, and frees what it got (the leak checker sees to
+ * that). A refusal must be reported and a run without one must succeed: both are asserted here. */
+OOM_UNUSED static void oom_sweep(void (*run)(void *arg, bool *ok), void *arg) {
+    for (int all_after = 0; all_after < 2; all_after++) {
+        bool injected = true;
+        for (int64_t i = 0; injected; i++) {
+            bool ok = false;
+            oom_arm(i, all_after != 0);
+            run(arg, &ok);
+            injected = oom_injected;
+            oom_disarm();
+            if (ok == injected) {
+                fail_msg("allocation %lld %s", (long long)i,
+                         injected ? "was refused but success was reported"
+                                  : "was not refused but the run failed");
+            }
+        }
+    }
+}
+
+#endif

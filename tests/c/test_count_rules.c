@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Which rule serves a module, which of its forms is used, and how much its number is trusted. */
+#include "bare_layer.h"
+
+/* -- released forms ------------------------------------------------------------------------------------ */
+
+static void interpolations(void **state) {
+    (void)state;
+    static const char *const names[] = {"nearest", "linear",        "bilinear", "trilinear",
+                                        "bicubic", "nearest-exact", "area",     "lanczos"};
+    for (int64_t i = 0; i < 8; i++) {
+        start("Upsample");
+        attr_type("mode", LAM_TEXT, 0, names[i]);
+        call1(arg(SIZES(1, 2, 4, 4)), arg(SIZES(1, 2, 8, 8)));
+        IS(interp, i < 7 ? i : -1);
+        lam_count got[LAM_N_METRICS];
+        const lmi_convention *c = lmi_convention_named("thoplw", NULL);
+        lam_module exact = {.word = lam_word_module("Upsample"), .flags = LAM_MODULE_EXACT};
+        got[0] = lmi_rule_count(lmi_rule_for(c, &exact), LAM_MACS, true, &facts);
+        static const int64_t per[] = {0, 4, 6, -1, 20, -1, -1, -1};
+        assert_int_equal(got[0].state, per[i] < 0 ? LAM_UNKNOWN : LAM_EXACT);
+        if (per[i] >= 0) assert_int_equal(got[0].n, per[i] * 128);
+        done(NULL);
+    }
+    start("Upsample"); /* no name of a mode */
+    attr_int("mode", 1);
+    call1(arg(SIZES(1, 2, 4, 4)), arg(SIZES(1, 2, 8, 8)));
+    UNKNOWN(interp);
+    done(NULL);
+    start("Upsample"); /* no mode at all */
+    call1(arg(SIZES(1, 2, 4, 4)), arg(SIZES(1, 2, 8, 8)));
+    UNKNOWN(interp);
+}
+
+static void bare_transformer(void **state) {
+    (void)state;
+    start("Transformer");
+    call1(arg(SIZES(6, 2, 16)), arg(SIZES(6, 2, 16)));
+    UNKNOWN(enc_layers);
+    UNKNOWN(dec_layers);
+    UNKNOWN(tgt_len);
+    UNKNOWN(ff);
+    IS(final_norms, 0);
+}
+
+static void child_attr(int32_t module, const char *name, lam_value v) {
+    assert_int_equal(lam_build_attr(builder, module, name, &v, NULL), LAM_OK);
+}
+
+/* nn.Transformer with one encoder layer; what is NULL is left out. */
+static void transformer(const char *wide, const char *dropout, lam_value p, const char *activation) {
+    start("Transformer");
+    int32_t encoder = add_place(0, "encoder", "TransformerEncoder", 0);
+    int32_t layer =
+        add_place(add_place(encoder, "layers", "ModuleList", 0), "0", "TransformerEncoderLayer", 0);
+    if (wide) {
+        int32_t linear = add_place(layer, wide, "Linear", 0);
+        child_attr(linear, "out_features", (lam_value){.type = LAM_INT, .i = 32});
+        own(linear, "weight", SIZES(32, 16));
+    }
+    if (dropout) child_attr(add_place(layer, dropout, "Dropout", 0), "p", p);
+    if (activation) add_place(layer, activation, "ReLU", 0);
+    const lam_arg in[] = {arg(SIZES(6, 2, 16)), arg(SIZES(5, 2, 16))};
+    lam_arg second = in[1], out = in[1];
+    second.position = 1;
+    call(2, (const lam_arg[]){in[0], second}, 1, &out);
+}
+
+static void transformers(void **state) {
+    lam_value half = {.type = LAM_FLOAT, .f = 0.5}, zero = {.type = LAM_FLOAT},
+              one = {.type = LAM_INT, .i = 1};
+    transformer("linear1", "dropout1", half, NULL);
+    IS(enc_layers, 1);
+    UNKNOWN(dec_layers);
+    IS(tgt_len, 5);
+    IS(ff, 32);
+    IS(bias, 0);
+    IS(drops, 1);
+    done(state);
+    transformer("linear1", "dropout1", zero, NULL);
+    IS(drops, 0);
+    done(state);
+    transformer("linear1", "dropout1", one, NULL);
+    IS(drops, 1);
+    done(state);
+    transformer("linear1", NULL, one, NULL);
+    IS(drops, 0);
+    done(state);
+    transformer("linear1", "dropout1", half, "activation"); /* counted by its class: not told apart here */
+    UNKNOWN(ff);
+    done(state);
+    transformer(NULL, "dropout1", half, NULL);
+    UNKNOWN(ff);
+}
+
+/* -- rules --------------------------------------------------------------------------------------------- */
+
+static void doubts(void **state) {
+    (void)state;
+    static const struct {
+        const char *convention;
+        uint32_t flags;
+        lam_state want;
+    } rows[] = {
+        {"layers", LAM_MODULE_EXACT, LAM_EXACT},          {"layers", 0, LAM_EXACT},
+        {"layers", LAM_MODULE_OWN_FORWARD, LAM_AT_LEAST}, {"layers", LAM_MODULE_OPAQUE, LAM_UNKNOWN},
+        {"torchscan", LAM_MODULE_OWN_FORWARD, LAM_EXACT}, {"torchscan", LAM_MODULE_OPAQUE, LAM_EXACT},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+        add_place(-1, "", "Identity", rows[i].flags);
+        call1(arg(SIZES(2, 3)), arg(SIZES(2, 3)));
+        lam_count got[LAM_N_METRICS];
+        lmi_count_event(lmi_convention_named(rows[i].convention, NULL), model, 0, false, got);
+        assert_int_equal(got[LAM_MACS].state, rows[i].want);
+        lmi_count_event(lmi_convention_named(rows[i].convention, NULL), model, 3, false, got);
+        assert_int_equal(got[LAM_MACS].state, LAM_UNKNOWN); /* no such call */
+        done(NULL);
+    }
+}
+
+static bool serves(const char *only, const char *class_name) {
+    lmi_rule rules[LMI_N_KINDS] = {0};
+    lam_module mod = {.word = lam_word_module(class_name)};
+    lmi_kind kind = lmi_word_kind(mod.word);
+    rules[kind] = (lmi_rule){.given = true, .kind = kind, .only = only};
+    lmi_convention c = {.rules = rules, .n_rules = LMI_N_KINDS, .match = LMI_SUBCLASS};
+    const lmi_rule *found = lmi_rule_for(&c, &mod);
+    assert_true(!found || found == &rules[kind]);
+    c.n_rules = 0;
+    assert_null(lmi_rule_for(&c, &mod));
+    return found != NULL;
+}
+
+static void only_some_spellings(void **state) {
+    (void)state;
+    assert_true(serves(NULL, "Conv2d"));
+    assert_true(serves("Conv2d", "Conv2d"));
+    assert_true(serves("Conv1d Conv2d", "Conv2d"));
+    assert_true(serves("Conv2d Conv1d", "Conv2d"));
+    assert_true(serves("LazyConv2d Conv2dX Conv2d", "Conv2d"));
+    assert_false(serves("Conv1d", "Conv2d"));
+    assert_false(serves("LazyConv2d", "Conv2d"));
+    assert_false(serves("Conv2dX", "Conv2d"));
+}
+
+/* A released form that can't be had gives way to the rule; a formula that can't be read counts nothing. */
+static void released_or_rule(void **state) {
+    (void)state;
+    lmi_rule r = {.formula = {"7", "8", NULL}, .released = {"unknown", "9", "("}};
+    memset(&facts, 0, sizeof facts);
+    assert_int_equal(lmi_rule_count(&r, LAM_MACS, true, &facts).n, 7);
+    assert_int_equal(lmi_rule_count(&r, LAM_FLOPS, true, &facts).n, 9);
+    assert_int_equal(lmi_rule_count(&r, LAM_FLOPS, false, &facts).n, 8);
+    assert_int_equal(lmi_rule_count(&r, LAM_DMAS, true, &facts).state, LAM_UNKNOWN);
+    assert_int_equal(lmi_rule_count(&r, LAM_DMAS, false, &facts).state, LAM_UNKNOWN);
+}
+
+/* A count that does not fit is unknown, not wrapped. */
+static void overflow(void **state) {
+    (void)state;
+    start("Linear");
+    attr_int("in_features", INT64_C(1) << 40);
+    attr_int("out_features", 4);
+    call1(arg(SIZES(INT64_C(1) << 30, 1)), arg(SIZES(INT64_C(1) << 30, 4)));
+    lam_count got[LAM_N_METRICS];
+    lmi_count_event(lmi_convention_named("torchscan", NULL), model, 0, true, got);
+    assert_int_equal(got[LAM_MACS].state, LAM_UNKNOWN);
+    assert_int_equal(got[LAM_FLOPS].state, LAM_UNKNOWN);
+}
+
+int main(void) {
+#define TEST(f) cmocka_unit_test_teardown(f, done)
+    const struct CMUnitTest tests[] = {
+        TEST(interpolations),      TEST(bare_transformer), TEST(transformers), TEST(doubts),
+        TEST(only_some_spellings), TEST(released_or_rule), TEST(overflow),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

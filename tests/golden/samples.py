@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small nets for the transcripts: each shows something that a screen has to say."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+def chain() -> nn.Module:
+    """A plain chain: every total is exact."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
+
+
+class Block(nn.Module):
+    """Two layers and an addition that no layer makes."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(width, width)
+        self.relu = nn.ReLU()
+        self.second = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.second(self.relu(self.first(self.relu(x))))
+
+
+class Zoo(nn.Module):
+    """Equal siblings, tied weights, a layer that is never called, a parameter of the container's own."""
+
+    def __init__(self, width: int = 16, words: int = 50) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.scale = nn.Parameter(torch.ones(width))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(4)))
+        self.spare = nn.Linear(width, width)
+        self.head = nn.Linear(width, words, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        x = self.embed(ids) * self.scale
+        return self.head(self.blocks(x if mask is None else x * mask))
+
+
+class Fancy(nn.Module):
+    """A layer of the user's own, which no table has a rule for."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x.sigmoid()
+
+
+def unruled() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 8), Fancy(), nn.Linear(8, 2))
+
+
+def broken() -> nn.Module:
+    """The second layer does not fit the first."""
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(15, 2))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cmake --install` serves other programs: pkg-config, a CMake package, both libraries, the command."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = r"""
+#include <lamina.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Prints the header's and the library's version, and a formula's value: 7 * 3. */
+int main(void) {
+    const char *names[] = {"out"};
+    int64_t values[] = {7};
+    lam_count count;
+    lam_error error = {0};
+    if (lam_formula_eval("out*3", names, values, 1, &count, &error) != LAM_OK) return 1;
+    printf("%s %s %lld\n", LAM_VERSION, lam_version(), (long long)count.n);
+    return strcmp(LAM_VERSION, lam_version()) != 0;
+}
+"""
+
+CMAKE_LISTS = """
+cmake_minimum_required(VERSION 3.18)
+project(client C)
+find_package(lamina {version} REQUIRED)
+add_executable(client client.c)
+target_link_libraries(client PRIVATE lamina::{target})
+"""
+
+
+def run(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+def version() -> str:
+    found = re.search(r'LAM_VERSION "(.+)"', (ROOT / "include/lamina.h").read_text("utf-8"))
+    assert found
+    return found.group(1)
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Configured, built, installed, and then moved: an installed prefix may be put anywhere."""
+    if not shutil.which("cmake"):
+        pytest.skip("cmake is not installed")
+    top = tmp_path_factory.mktemp("install")
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    options = [
+        "-DCMAKE_BUILD_TYPE=Release",
+        f"-DCMAKE_INSTALL_PREFIX={top / 'first'}",
+        "-DCMAKE_INSTALL_LIBDIR=lib",
+    ]
+    run("cmake", *generator, "-S", ROOT, "-B", top / "build", *options)
+    run("cmake", "--build", top / "build")
+    run("cmake", "--install", top / "build")
+    return (top / "first").rename(top / "prefix")
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Path:
+    (tmp_path / "client.c").write_text(PROGRAM)
+    return tmp_path
+
+
+EXPECTED = f"{version()} {version()} 21\n"
+
+
+def test_pkg_config(prefix: Path, client: Path) -> None:
+    pkg_config = shutil.which("pkg-config")
+    if not pkg_config:
+        pytest.skip("pkg-config is not installed")
+    env = os.environ | {"PKG_CONFIG_PATH": str(prefix / "lib/pkgconfig")}
+    assert run(pkg_config, "--modversion", "lamina", env=env).strip() == version()
+    flags = run(pkg_config, "--cflags", "--libs", "lamina", env=env).split()
+    run("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "client.c", "-o", "client", *flags, cwd=client)
+    assert run(client / "client", env=os.environ | {"LD_LIBRARY_PATH": str(prefix / "lib")}) == EXPECTED
+
+
+@pytest.mark.parametrize("target", ["lamina", "lamina_static"])
+def test_cmake_package(prefix: Path, client: Path, target: str) -> None:
+    (client / "CMakeLists.txt").write_text(CMAKE_LISTS.format(version=version(), target=target))
+    run("cmake", "-S", client, "-B", client / "build", f"-DCMAKE_PREFIX_PATH={prefix}")
+    run("cmake", "--build", client / "build")
+    assert run(client / "build/client") == EXPECTED
+
+
+def test_header_serves_cpp(prefix: Path, client: Path) -> None:
+    if not shutil.which("c++"):
+        pytest.skip("no C++ compiler")
+    run(
+        "c++",
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-xc++",
+        f"-I{prefix / 'include'}",
+        client / "client.c",
+    )
+
+
+def test_shared_library_shows_the_public_names_only(prefix: Path) -> None:
+    library = prefix / "lib/liblamina.so"
+    lines = run("nm", "--dynamic", "--defined-only", "--format=posix", library).splitlines()
+    shown = {line.split()[0] for line in lines}
+    assert shown, "the library shows nothing"
+    assert {name for name in shown if not name.startswith("lam_")} == set()
+    declared = set(re.findall(r"\b(lam_\w+)\(", (prefix / "include/lamina.h").read_text("utf-8")))
+    assert shown <= declared
+    major = version().split(".")[0]
+    assert re.search(rf"SONAME.*liblamina\.so\.{major}\b", run("readelf", "-d", library))
+
+
+def test_native_command(prefix: Path) -> None:
+    command = prefix / "bin/lamina"
+    assert version() in run(command, "--version")
+    assert "torchscan" in run(command, "rules", "torchscan")

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Python tests share: reference data, layers and nets from their description, models built once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+DATA = HERE.parent / "data"
+SHIM = HERE.parent / "shim"
+
+sys.path.insert(0, str(SHIM))
+import sitecustomize as _python_own  # noqa: E402  (Python may have loaded another module of this name already)
+
+if Path(getattr(_python_own, "__file__", "")).parent != SHIM:
+    import importlib.util
+
+    _spec = importlib.util.spec_from_file_location("torchvision_shim", SHIM / "sitecustomize.py")
+    assert _spec is not None and _spec.loader is not None
+    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+torch.set_num_threads(2)
+
+
+def reference(name: str) -> dict:
+    return json.loads((DATA / f"{name}.json").read_text())
+
+
+def tuples(value):
+    """Lists of numbers, as JSON has them, as the tuples that torch takes."""
+    return tuple(tuples(v) for v in value) if isinstance(value, list) else value
+
+
+def build_layer(name: str, args: dict) -> nn.Module:
+    return getattr(nn, name)(**{k: tuples(v) for k, v in args.items()})
+
+
+def build_net(chain: dict) -> nn.Module:
+    """The net that a chain of the reference data describes, with its ties, shared modules and frozen layers."""
+    net = _build(chain["spec"])
+    for source, target in chain.get("share", ()):
+        _set(net, target, net.get_submodule(source))
+    for source, target in chain.get("tie", ()):
+        owner, _, name = target.rpartition(".")
+        setattr(net.get_submodule(owner), name, net.get_parameter(source))
+    for path in chain.get("freeze", ()):
+        for parameter in net.get_submodule(path).parameters():
+            parameter.requires_grad_(False)
+    return net.train(chain.get("train", False))
+
+
+def _build(spec) -> nn.Module:
+    name, args = spec
+    if name != "Sequential":
+        return build_layer(name, args)
+    net = nn.Sequential()
+    for key, child in args:
+        net.add_module(key, _build(child))
+    return net
+
+
+def _set(net: nn.Module, path: str, module: nn.Module) -> None:
+    owner, _, name = path.rpartition(".")
+    net.get_submodule(owner)._modules[name] = module
+
+
+_SLOW_INIT = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weights": False}}
+
+
+@pytest.fixture(scope="session")
+def zoo():
+    """``zoo(name)`` builds a torchvision model without drawing its weights, which is most of what building costs."""
+    models = pytest.importorskip("torchvision.models")
+    built: dict[str, nn.Module] = {}
+
+    def get(name: str) -> nn.Module:
+        if len(built) > 2:  # big ones would fill the memory of a small machine
+            built.pop(next(iter(built)))
+        if name not in built:
+            with torch.random.fork_rng(), undrawn():
+                built[name] = getattr(models, name)(weights=None, **_SLOW_INIT.get(name, {})).eval()
+        return built[name]
+
+    return get
+
+
+class undrawn:
+    """Within it the initialisers of torch.nn leave weights as they are."""
+
+    names = ("kaiming_uniform_", "kaiming_normal_", "xavier_uniform_", "normal_", "uniform_", "trunc_normal_")
+
+    def __enter__(self):
+        self.saved = {name: getattr(nn.init, name) for name in self.names}
+        for name in self.names:
+            setattr(nn.init, name, lambda tensor, *args, **kwargs: tensor.data.zero_())
+
+    def __exit__(self, *exc):
+        for name, value in self.saved.items():
+            setattr(nn.init, name, value)
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment of a child process that may import torchvision; an installed lamina or the one under test."""
+    import lamina
+
+    paths = [str(SHIM), str(Path(lamina.__file__).absolute().parent.parent)]
+    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS")}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), **extra}
+
+
+@pytest.fixture(scope="session")
+def shell():
+    """``shell("show", ...)`` runs ``python -m lamina`` and gives the finished process."""
+
+    def run(*argv: str, cwd=None, **extra: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "lamina", *argv]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=300, cwd=cwd or ROOT, env=environment(**extra), check=False
+        )
+
+    return run
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)

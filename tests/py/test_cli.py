@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command, as a person runs it."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from conftest import environment
+
+from lamina import _cli, _live
+from lamina._errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("user code")
+    (folder / "nets_of_mine.py").write_text(
+        textwrap.dedent(
+            '''
+            import dataclasses
+            import time
+            import torch
+            from torch import nn
+
+            class Net(nn.Sequential):
+                def __init__(self, width=4, deep=False):
+                    super().__init__(nn.Linear(4, width), nn.ReLU())
+
+            class Masked(nn.Module):
+                def forward(self, x, mask):
+                    assert mask.dtype == torch.bool and x.dtype == torch.int64
+                    return x * mask
+
+            class Fails(nn.Module):
+                def __init__(self):
+                    super().__init__()
+                    self.first, self.second = nn.Linear(4, 4), nn.Linear(5, 5)
+                def forward(self, x):
+                    return self.second(self.first(x))
+
+            class Sleeps(nn.Module):
+                def forward(self, x):
+                    print("ready", flush=True)
+                    time.sleep(60)
+
+            @dataclasses.dataclass
+            class Kept:
+                model: nn.Module
+            ready = Net(8)
+            kept = Kept(ready)
+            number = 5
+            def build(width):
+                return Net(width)
+            '''
+        )
+    )
+    return folder
+
+
+def run(shell, net, *argv, **extra):
+    return shell(*argv, cwd=net, **extra)
+
+
+def test_show(shell, net):
+    for target in ("nets_of_mine:Net", "nets_of_mine.py:Net", "nets_of_mine:kept.model"):
+        done = run(shell, net, "show", target, "-i", "1x4")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Linear" in done.stdout
+
+
+def test_build_arguments(shell, net):
+    done = run(shell, net, "show", "nets_of_mine:build", "-i", "1x4", "--build", "width=16", "--format", "csv")
+    assert done.returncode == 0
+    assert "80" in done.stdout  # 4 * 16 + 16 parameters
+
+
+def test_named_and_typed_inputs(shell, net):
+    done = run(shell, net, "show", "nets_of_mine:Masked", "-i", "1x4:int64", "-i", "mask=1x4:bool")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_real_model(shell):
+    pytest.importorskip("torchvision")
+    done = shell("show", "torchvision.models:resnet18", "-i", "1x3x64x64", "--depth", "2")
+    assert done.returncode == 0
+    assert "layer4" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 100
+
+
+def test_why(shell, net):
+    done = run(shell, net, "why", "nets_of_mine:Net", "-i", "1x4", "0")
+    assert done.returncode == 0
+    assert "16" in done.stdout
+
+
+def test_rules(shell):
+    done = shell("rules", "torchscan")
+    assert done.returncode == 0
+    assert "conv" in done.stdout
+
+
+def test_doctor(shell):
+    done = shell("doctor")
+    assert done.returncode == 0
+    assert "capture: works" in done.stdout
+    assert "tensors:" in done.stdout
+
+
+def test_help_and_version(shell):
+    assert shell("--help").returncode == 0
+    assert "0.1" in shell("--version").stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["show", "nets_of_mine:Nett", "-i", "1x4"], "Net"),
+        (["show", "nets_of_min:Net", "-i", "1x4"], "nets_of_mine"),
+        (["show", "nets_of_min.py:Net", "-i", "1x4"], "nets_of_mine.py"),
+        (["show", "torchvison.models:resnet18", "-i", "1x4"], "torchvison"),
+        (["show", "nets_of_mine", "-i", "1x4"], "nets_of_mine"),
+        (["show", "nets_of_mine:number", "-i", "1x4"], "an int"),
+        (["show", "nets_of_mine:Net", "-i", "1xfour"], "1xfour"),
+        (["show", "nets_of_mine:Net", "-i", "1x4:flaot32"], "float32"),
+        (["show", "nets_of_mine:Net"], "-i"),
+        (["show", "nets_of_mine:Net", "-i", "1x4", "--convention", "torchscn"], "torchscan"),
+        (["show", "nets_of_mine:Net", "-i", "1x4", "--build", "width"], "name=value"),
+        (["rules", "torchscn"], "torchscan"),
+        (["shwo"], "show"),
+    ],
+    ids=lambda v: " ".join(v[:2]) + str(len(v)) if isinstance(v, list) else None,
+)
+def test_usage_errors_are_one_sentence_and_code_2(shell, net, argv, says):
+    done = run(shell, net, *argv)
+    assert done.returncode in (2, 3)
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_failing_model_prints_what_was_seen_and_is_code_3(shell, net):
+    done = run(shell, net, "show", "nets_of_mine:Fails", "-i", "1x4")
+    assert done.returncode == 3
+    assert "first" in done.stdout
+    assert "second" in done.stderr
+    assert "RuntimeError" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_colour_only_when_asked_for(shell, net):
+    assert "\x1b[" not in run(shell, net, "show", "nets_of_mine:Net", "-i", "1x4").stdout
+
+
+def test_ascii_where_the_terminal_has_no_more(shell, net):
+    done = run(shell, net, "show", "nets_of_mine:Net", "-i", "1x4", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+def test_interrupt_is_130(net):
+    command = [sys.executable, "-m", "lamina", "show", "nets_of_mine:Sleeps", "-i", "1x4"]
+    with subprocess.Popen(command, cwd=net, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdout.readline() == b"ready\n"
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert b"Traceback" not in err
+
+
+def test_a_reader_that_left_is_no_error():
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "lamina", "rules", "torchscan"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, env=environment(), check=False)
+    os.close(write)
+    assert done.stderr == b""
+    assert done.returncode != 4
+
+
+# -- in this process: what each piece says -----------------------------------------------------------------------------
+
+
+class Stream(io.StringIO):
+    encoding = "utf-8"
+
+
+def test_host_tells_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "77")
+    host = _cli.Host(Stream(), Stream())
+    assert (host.is_terminal, host.is_utf8, host.width) == (False, True, 77)
+
+
+def test_internal_errors_are_code_4(monkeypatch, capsys):
+    def breaks(*_):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(_cli._lamina, "command", breaks)
+    assert _cli.main(["show"]) == 4
+    assert "ZeroDivisionError: oh" in capsys.readouterr().err
+    monkeypatch.setenv("LAMINA_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        _cli.main(["show"])
+
+
+def test_inputs_are_the_same_every_time():
+    build = ["in_features=4", "out_features=3"]
+    first, second = (_live.run_target("torch.nn:Linear", ["2x4"], None, build).costs().totals() for _ in "ab")
+    assert first == second
+    assert first["macs"] == (24, "exact")
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("torch.nn:Liner", "did you mean Linear"),
+        ("torch.n:Linear", "no module 'n' in torch"),
+        ("torch.nn.functional:relu", "did not|built|takes|missing|argument"),
+        ("torch.nn:Module.forward.x", "no 'Module.forward.x'"),
+        (":x", "does not name a model"),
+    ],
+)
+def test_targets(target, says):
+    with pytest.raises((UsageError, TypeError), match=says):
+        _live.run_target(target, [], None, [])

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every error names what, where and what to do."""
+
+from __future__ import annotations
+
+import nets
+import pytest
+import torch
+from torch import nn
+
+import lamina
+
+
+def x(*shape):
+    return torch.rand(*(shape or (1, 4)))
+
+
+CALLS = {
+    "inspect": lambda model: lamina.inspect(model, x()),
+    "capture": lamina.capture,
+    "summary": lambda model: lamina.summary(model, (4,)),
+    "crawl_module": lambda model: lamina.crawl_module(model, (4,)),
+    "profile": lambda model: lamina.profile(model, x()),
+    "module_flops": lambda model: lamina.torchscan.modules.module_flops(model, (x(),), x()),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (None, "None"),
+        ("resnet18", "a str"),
+        (nn.Linear, "call it first"),
+        ({}, "state dict"),
+        (lambda x: x, "wrap the function"),
+        (torch.ones(1), "a Tensor"),
+    ],
+    ids=["None", "str", "class", "dict", "function", "tensor"],
+)
+def test_no_model(call, given, says):
+    with pytest.raises(TypeError, match=says) as caught:
+        CALLS[call](given)
+    assert "torch.nn.Module" in str(caught.value)
+
+
+def test_a_wrong_shape_keeps_its_exception_and_gets_the_table():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.ReLU(), nn.Linear(5, 2)), nn.ReLU())
+    with pytest.raises(RuntimeError, match="shape") as caught:
+        lamina.inspect(net, x(3, 4))
+    report = caught.value.lamina_report
+    assert report.macs == 48
+    assert [row.path for row in report.rows if row.failed] == ["", "1", "1.1"]
+    if hasattr(caught.value, "__notes__"):
+        (note,) = caught.value.__notes__
+        first, _, table = note.partition("\n")
+        assert "1.1" in first
+        assert "Linear" in first
+        assert "(3, 4)" in first
+        assert "Linear" in table
+
+
+@pytest.mark.parametrize("call", ["summary", "profile", "crawl_module"])
+def test_drop_ins_explain_too(call):
+    with pytest.raises(ValueError, match="no good") as caught:
+        CALLS[call](nets.Fails().eval())
+    assert "before" in str(caught.value.lamina_report)
+
+
+def test_unknown_convention_lists_those_there_are():
+    for call in (
+        lambda: lamina.inspect(nn.Linear(4, 4), x(), convention="torchscn"),
+        lambda: lamina.inspect(nn.Linear(4, 4), x()).under("torchscn"),
+    ):
+        with pytest.raises(ValueError, match="torchscan") as caught:
+            call()
+        assert "torchscn" in str(caught.value)
+        assert isinstance(caught.value, lamina.LaminaError)
+
+
+def test_unknown_convention_is_said_before_anything_runs():
+    ran = []
+    net = nn.Linear(4, 4)
+    net.register_forward_hook(lambda *_: ran.append(1))
+    with pytest.raises(ValueError):
+        lamina.inspect(net, x(), convention="nope")
+    assert ran == []
+
+
+def test_unknown_style_and_wrap_mode():
+    with pytest.raises(ValueError, match=r"0\.1\.2"):
+        lamina.summary(nn.Linear(4, 4), (4,), style="2")
+    with pytest.raises(ValueError, match="mid"):
+        lamina.summary(nn.Linear(4, 4), (4,), wrap_mode="middle")
+    with pytest.raises(TypeError, match="whole number"):
+        lamina.summary(nn.Linear(4, 4), (4,), max_depth="2")
+
+
+def test_unknown_layout_and_format():
+    report = lamina.inspect(nn.Linear(4, 4), x())
+    with pytest.raises(ValueError, match="lamina"):
+        report.show(layout="fancy")
+    with pytest.raises(ValueError, match="csv"):
+        report.show(format="xml")
+
+
+def test_unknown_name_in_lamina():
+    with pytest.raises(AttributeError, match="inspect"):
+        lamina.inspekt  # noqa: B018
+
+
+def test_unknown_formula_syntax():
+    from lamina import _lamina
+
+    with pytest.raises(lamina.LaminaError):
+        _lamina.formula("1 +", {})
+    assert _lamina.formula("2*out", {"out": 21}) == (42, "exact")
+    assert _lamina.formula("2*oops", {})[1] == "unknown"

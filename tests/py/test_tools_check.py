@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/check: every rule fires on a seeded breach, names its line, and stays quiet on a clean tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SPDX = "/* SPDX-License-Identifier: Apache-2.0 */\n"
+SPDX_PY = "# SPDX-License-Identifier: Apache-2.0\n"
+
+CLEAN = {
+    "src/LAYERS": "# rooms\nbase:\nmodel: base\ncmd:\n",
+    "src/base/base.h": SPDX + "#include <stdint.h>\nint lmi_one(void);\n",
+    "src/base/one.c": SPDX + '#include "base/base.h"\n\nint lmi_one(void) { return 1; }\n',
+    "src/model/model.c": SPDX
+    + '#include "base/base.h"\n#include "lamina.h"\n\nint lmi_two(void) {\n    return 2;\n}\n',
+    "src/cmd/main.c": SPDX
+    + '#include "lamina.h"\n#include <stdio.h>\n\nint main(void) { return puts("hello"); }\n',
+    "src/count/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
+    "include/lamina.h": SPDX + "int lam_version(void);\n",
+    "python/ext/ext.c": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
+    "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
+}
+
+
+def seed(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return root
+
+
+def check(root: Path) -> tuple[int, str]:
+    command = [sys.executable, ROOT / "tools/check", "--root", root]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def clean_tree(root: Path) -> Path:
+    # src/count is a folder too, so the clean tree lists it.
+    files = dict(CLEAN)
+    files["src/LAYERS"] = "base:\nmodel: base\ncount: base model\ncmd:\n"
+    return seed(root, files)
+
+
+def test_clean_tree_is_clean(tmp_path: Path) -> None:
+    assert check(clean_tree(tmp_path)) == (0, "")
+
+
+LONG_C = SPDX + "static int f(int a,\n             int b) {\n" + "    a++;\n" * 90 + "    return a + b;\n}\n"
+LONG_PY = SPDX_PY + "def f() -> int:\n" + "    print()\n" * 90 + "    return 1\n"
+
+SEEDED = [
+    (
+        "layers, upward",
+        "src/LAYERS",
+        "model: base\nbase:\n",
+        1,
+        "may use base only when base is listed above it",
+    ),
+    ("layers, no room", "src/stray/x.c", SPDX, 1, "which src/LAYERS does not name"),
+    (
+        "include, upward",
+        "src/base/x.c",
+        SPDX + '#include "model/model.h"\n',
+        2,
+        'may not include "model/model.h"',
+    ),
+    ("include, sideways from cmd", "src/cmd/x.c", SPDX + '\n#include "base/base.h"\n', 3, "may not include"),
+    ("include, Python in src", "src/base/x.c", SPDX + "#include <Python.h>\n", 2, "may not include"),
+    ("include, in a table", "src/base/x.def", '#include "model/model.h"\n', 1, "may not include"),
+    ("include, ext", "python/ext/x.c", SPDX + '#include "base/base.h"\n', 2, "client of lamina.h"),
+    (
+        "include, ext and torch",
+        "python/ext/x.c",
+        SPDX + "#include <ATen/ATen.h>\n",
+        2,
+        "Python.h and libc only",
+    ),
+    ("include, public header", "include/lamina.h", SPDX + '#include "base/base.h"\n', 2, "public header"),
+    ("function, C", "src/base/x.c", LONG_C, 2, "f() takes 94 lines"),
+    ("function, Python", "tests/x.py", LONG_PY, 2, "f() takes 92 lines"),
+    ("file", "src/base/x.c", SPDX + "int a;\n" * 700, 701, "has 701 lines, more than 700"),
+    ("header", "include/lamina.h", SPDX + "int a;\n" * 900, 901, "more than 900"),
+    ("printf", "src/base/x.c", SPDX + 'void f(void) { printf("x"); }\n', 2, "calls printf()"),
+    ("exit", "src/base/x.c", SPDX + "void f(void) {\n    exit(1);\n}\n", 3, "calls exit()"),
+    ("abort", "python/ext/x.c", SPDX + "void f(void) { abort(); }\n", 2, "calls abort()"),
+    (
+        "convention, strcmp",
+        "src/model/x.c",
+        SPDX + 'int f(char *n) { return strcmp(n, "torchscan"); }\n',
+        2,
+        "policy",
+    ),
+    (
+        "convention, ==",
+        "src/model/x.c",
+        SPDX + 'int f(char *convention) { return convention == "x"; }\n',
+        2,
+        "policy",
+    ),
+    ("convention, Python", "python/lamina/x.py", SPDX_PY + 'A = NAME == "torchscan"\n', 2, "policy"),
+    ("convention, in", "python/lamina/x.py", SPDX_PY + 'A = NAME in ("layers", "x")\n', 2, "policy"),
+    ("multiplies", "python/lamina/x.py", SPDX_PY + "A = B * 2\n", 2, "computes with `*`"),
+    ("divides in place", "python/lamina/x.py", SPDX_PY + "A /= 2\n", 2, "computes with `/`"),
+    ("adds counts", "python/lamina/x.py", SPDX_PY + "A = row.macs + row.flops\n", 2, "adds counts"),
+    ("sums", "python/lamina/x.py", SPDX_PY + "A = sum(rows)\n", 2, "computes with sum()"),
+    ("f-string", "python/lamina/x.py", SPDX_PY + 'A = f"{b:>10}"\n', 2, "formats a value"),
+    ("pads", "python/lamina/x.py", SPDX_PY + 'A = "x".rjust(10)\n', 2, "formats with .rjust()"),
+    ("licence, C", "src/base/x.c", "int a;\n", 1, "SPDX-License-Identifier"),
+    ("licence, Python", "tests/x.py", "A = 1\n", 1, "SPDX-License-Identifier"),
+    ("licence, script", "tools/x", "#!/bin/sh\ntrue\n", 1, "SPDX-License-Identifier"),
+    ("tab", "src/base/x.c", SPDX + "\tint a;\n", 2, "has a tab"),
+    ("width", "src/base/x.c", SPDX + "/* " + "x" * 110 + " */\n", 2, "is 116 columns wide"),
+    ("width, table", "src/base/x.def", "A(" + "x" * 130 + ")\n", 1, "is 133 columns wide, more than 130"),
+    ("width, script", "tools/x", "#!/usr/bin/env python3\n" + SPDX_PY + "#" * 111 + "\n", 3, "columns wide"),
+    ("machine path", "docs/x.md", "see\n/" + "home/someone/x\n", 2, "path of one machine"),
+    ("machine path, quoted", "tests/x.py", SPDX_PY + 'A = "/' + 'tmp/x"\n', 2, "path of one machine"),
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "line", "sentence"), [s[1:] for s in SEEDED], ids=[s[0] for s in SEEDED]
+)
+def test_rule_fires(tmp_path: Path, path: str, text: str, line: int, sentence: str) -> None:
+    root = clean_tree(tmp_path)
+    code, before = check(root)
+    assert (code, before) == (0, "")
+    seed(root, {path: text})
+    code, out = check(root)
+    assert code == 1
+    assert any(told.startswith(f"{path}:{line}: ") and sentence in told for told in out.splitlines()), out
+
+
+QUIET = [
+    ("printf in a comment", "src/base/x.c", SPDX + "/* printf(1) */\n// abort()\n"),
+    ("printf in a string", "src/base/x.c", SPDX + 'const char *s = "printf(x) { \\" {";\n'),
+    (
+        "an attribute named printf",
+        "src/base/x.c",
+        SPDX + "int f(const char *s, ...) __attribute__((format(printf, 1, 2)));\n",
+    ),
+    ("snprintf", "src/base/x.c", SPDX + "int f(char *b) { return snprintf(b, 2, b); }\n"),
+    ("a long initialiser", "src/base/x.c", SPDX + "static const int a[] = {\n" + "    1,\n" * 90 + "};\n"),
+    ("a long struct", "src/base/x.h", SPDX + "struct a {\n" + "    int a;\n" * 90 + "};\n"),
+    ("extern C", "include/lamina.h", SPDX + 'extern "C" {\n' + "int f(void);\n" * 90 + "}\n"),
+    (
+        "a macro with a brace",
+        "src/base/x.c",
+        SPDX + "#define A(x) \\\n    do { x; \\\n    } while (0)\nint a;\n",
+    ),
+    ("excused", "python/lamina/x.py", SPDX_PY + "A = now + 500 * MS  # not a count: milliseconds\n"),
+    ("a list repeated", "python/lamina/x.py", SPDX_PY + "A = [None] * n\n"),
+    ("arithmetic in tests", "tests/x.py", SPDX_PY + "A = 2 * 3\n"),
+    ("a layout's name", "python/lamina/x.py", SPDX_PY + 'A = style == "0.1.1"\n'),
+    ("a make file's tabs", "Makefile", "all:\n\ttrue\n"),
+    ("built files", "build/x.c", "\tint a;\n"),
+]
+
+
+@pytest.mark.parametrize(("path", "text"), [q[1:] for q in QUIET], ids=[q[0] for q in QUIET])
+def test_rule_stays_quiet(tmp_path: Path, path: str, text: str) -> None:
+    root = seed(clean_tree(tmp_path), {path: text})
+    assert check(root) == (0, "")
+
+
+def test_every_rule_is_seeded(tmp_path: Path) -> None:
+    """A rule without a seeded breach in this file would be a rule that nobody has seen fire."""
+    listed = subprocess.run(
+        [sys.executable, ROOT / "tools/check", "--rules"], capture_output=True, text=True, check=True
+    )
+    names = [line.split()[0] for line in listed.stdout.splitlines()]
+    root = clean_tree(tmp_path)
+    for number, (_, path, text, _, _) in enumerate(SEEDED):
+        inside = path.startswith(("src/LAYERS", "include/"))
+        stem, dot, suffix = path.rpartition(".")
+        seed(root, {path if inside or not dot else f"{stem}{number}.{suffix}": text})
+    _, out = check(root)
+    sentences = {
+        "layers": "listed above",
+        "includes": "may not include",
+        "long_functions": "() takes",
+        "long_files": "lines, more",
+        "quiet": "never prints",
+        "convention_tests": "policy",
+        "thin_python": "belong to C",
+        "licence": "lacks the line",
+        "tabs": "has a tab",
+        "columns": "columns wide",
+        "machine_paths": "of one machine",
+    }
+    assert sorted(sentences) == sorted(names)
+    for name in names:
+        assert sentences[name] in out, name
+
+
+def test_this_tree_holds_the_rules() -> None:
+    code, out = check(ROOT)
+    assert code == 0, out

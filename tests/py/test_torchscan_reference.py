@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drop-in functions give torchscan 0.1.2's numbers and text to the last unit (tests/data/torchscan.json)."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from conftest import build_layer, build_net, reference, tuples
+
+import lamina
+from lamina.torchscan import modules
+
+DATA = reference("torchscan")
+LAYERS = DATA["layer_cases"]
+# Layers whose released numbers are wrong by the reference's own account: lamina has no such number.
+DISOWNED = ("Transformer",)
+METRICS = {"flops": modules.module_flops, "macs": modules.module_macs, "dmas": modules.module_dmas}
+
+
+def total(info, *keys):
+    return sum(layer[key] for layer in info["layers"] for key in keys)
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+# -- whole models ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DATA["models"])
+def test_model(name, zoo):
+    expect = DATA["models"][name]
+    info = lamina.crawl_module(zoo(name), tuple(expect["input"][1:]))
+    assert total(info, "grad_params", "nograd_params") == expect["params"]
+    assert total(info, "num_buffers") == expect["buffers"]
+    for metric in METRICS:
+        assert total(info, metric) == expect[metric], metric
+    assert len(info["layers"]) == expect["n_rows"]
+    assert sum(layer["is_leaf"] for layer in info["layers"]) == expect["n_leaf_rows"]
+    assert info["overall"] == expect["overall"]
+    last = info["layers"][-1]
+    assert [last["rf"], last["s"], last["p"]] == [expect["rf_last"], expect["s_last"], expect["p_last"]]
+    if "rows" in expect:
+        assert [model_row(layer) for layer in info["layers"]] == [model_row_expected(expect, row) for row in expect["rows"]]
+
+
+def model_row(layer):
+    shared = [layer[key] for key in ("name", "depth", "type")]
+    params = layer["grad_params"] + layer["nograd_params"]
+    counts = [params] + [layer[key] for key in ("num_buffers", "flops", "macs", "dmas", "rf", "s", "p")]
+    return [*shared, layer["output_shape"], *counts, layer["is_shared"], layer["is_leaf"]]
+
+
+def model_row_expected(expect, row):
+    named = dict(zip(expect["columns"], row, strict=True))
+    shared = [named[key] for key in ("name", "depth", "type")]
+    counts = [named[key] for key in ("params", "buffers", "flops", "macs", "dmas", "rf", "s", "p")]
+    return [*shared, tuple(named["output_shape"]), *counts, named["shared"], named["leaf"]]
+
+
+# -- layers ------------------------------------------------------------------------------------------------------------
+
+
+def label(case):
+    args = ",".join(f"{k}={v}" for k, v in case["args"].items())
+    return f"{case['layer']}({args})-{case['input']}-{'train' if case['train'] else 'eval'}"
+
+
+def call(case):
+    layer = build_layer(case["layer"], case["args"]).train(case["train"])
+    shapes = case["input"] if isinstance(case["input"][0], list) else [case["input"]]
+    dtype = getattr(torch, case.get("dtype", "float32"))
+    inputs = tuple(torch.rand(shape).to(dtype) for shape in shapes)
+    with torch.no_grad():
+        return layer, inputs, layer(*inputs)
+
+
+@pytest.mark.parametrize("case", [c for c in LAYERS if c["layer"] not in DISOWNED], ids=label)
+def test_layer(case):
+    layer, inputs, out = call(case)
+    expect, unsupported = case["expect"], case["expect"].get("unsupported_warning", ())
+    for metric, function in METRICS.items():
+        count = function(layer, inputs, out)
+        if isinstance(expect[metric], dict):  # the released code raised; 0.2.0 does not
+            assert count.state == "unknown" or count == case.get("expect_v020", expect)[metric]
+        else:
+            assert (int(count), count.state) == (expect[metric], "unknown" if metric in unsupported else "exact"), metric
+    if not any(isinstance(expect[key], dict) for key in ("rf", "s", "p")):
+        assert modules.module_rf(layer, inputs, out) == (expect["rf"], expect["s"], expect["p"])
+
+
+@pytest.mark.parametrize("case", [c for c in LAYERS if c["layer"] in DISOWNED], ids=label)
+def test_layer_with_disowned_numbers_is_unknown(case):
+    layer, inputs, out = call(case)
+    for function in METRICS.values():
+        assert function(layer, inputs, out).state == "unknown"
+
+
+@pytest.mark.parametrize("case", [c for c in LAYERS if "unsupported_warning" in c["expect"]], ids=label)
+def test_unsupported_layer_warns_by_name(case):
+    layer, inputs, out = call(case)
+    for function in (*METRICS.values(), modules.module_rf):
+        with pytest.warns(UserWarning, match=case["layer"]):
+            function(layer, inputs, out)
+
+
+# -- small nets --------------------------------------------------------------------------------------------------------
+
+CHAINS = {name: chain for name, chain in DATA["chains"].items() if "error" not in chain}
+TEXTS = [(name, text) for name, chain in CHAINS.items() for text in chain["text"]]
+# v0.1.1's listing of a net is only given where that version ran.
+OLD_TEXTS = [(name, text) for name, chain in CHAINS.items() for text in chain["v011"].get("text", ())]
+
+
+def text_id(value):
+    return ",".join(f"{k}={v}" for k, v in value["call"].items()) or "plain" if isinstance(value, dict) else value
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chain_rows(name):
+    chain = CHAINS[name]
+    info = lamina.crawl_module(build_net(chain), tuple(chain["input"]))
+    keys = [key for key in chain["columns"] if key != "input_shape"]  # the released one lost an axis
+    expect = [dict(zip(chain["columns"], tuples(row), strict=True)) for row in chain["rows"]]
+    assert [[layer[key] for key in keys] for layer in info["layers"]] == [[row[key] for key in keys] for row in expect]
+    assert info["overall"] == chain["overall"]
+    for layer, row in zip(info["layers"], expect, strict=True):
+        assert (-1, *layer["input_shape"][2:]) == row["input_shape"]
+
+
+@pytest.mark.parametrize(("name", "text"), TEXTS, ids=text_id)
+def test_chain_text(name, text, capsys):
+    chain = CHAINS[name]
+    net = build_net(chain)
+    if "error" in text:
+        with pytest.raises(ValueError):
+            lamina.summary(net, tuple(chain["input"]), **text["call"])
+        return
+    lamina.summary(net, tuple(chain["input"]), **text["call"])
+    assert capsys.readouterr().out.splitlines() == text["lines"]
+
+
+@pytest.mark.parametrize(("name", "text"), OLD_TEXTS, ids=text_id)
+def test_chain_text_011(name, text, capsys):
+    chain = CHAINS[name]
+    lamina.summary(build_net(chain), tuple(chain["input"]), style="0.1.1", **text["call"])
+    assert capsys.readouterr().out.splitlines() == text["lines"]
+
+
+@pytest.mark.parametrize("name", [name for name, chain in CHAINS.items() if "rf_s_p" in chain["v011"]])
+def test_chain_receptive_field_011(name):
+    chain = CHAINS[name]
+    report = lamina.summary(build_net(chain), tuple(chain["input"]), style="0.1.1", receptive_field=True)
+    rows = [[row.name or row.type.lower(), row.rf, row.rf_stride, row.rf_padding] for row in report.rows]
+    assert rows == chain["v011"]["rf_s_p"]
+
+
+# -- whole tables ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", ["0.1.2", "0.1.1"])
+@pytest.mark.parametrize("at", range(len(DATA["model_text"]["v012"])))
+def test_model_text(style, at, zoo, capsys):
+    texts = DATA["model_text"]["v" + style.replace(".", "")]
+    if at >= len(texts):
+        pytest.skip("this version has no such listing")
+    text = texts[at]
+    model = zoo(text["model"])
+    shape = DATA["models"][text["model"]]["input"][1:]
+    lamina.summary(model, tuple(shape), style=style, **text["call"])
+    assert capsys.readouterr().out.splitlines() == text["lines"]

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets torchvision be imported beside a torch whose operators it was not built for.
+
+torchvision registers shape functions for its compiled operators when it is imported, and fails where its own library
+could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on PYTHONPATH, the two operators
+concerned are declared just before torchvision is imported. Nothing happens in a process that does not import it.
+"""
+
+import importlib.abc
+import sys
+
+SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_kept = []  # the registration lasts as long as its library object
+
+
+class BeforeTorchvision(importlib.abc.MetaPathFinder):
+    """Finds nothing; it only notices that torchvision is about to be looked for."""
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == "torchvision":
+            sys.meta_path.remove(self)
+            declare()
+        return None
+
+
+def declare():
+    try:
+        import torch
+
+        library = torch.library.Library("torchvision", "DEF")
+        _kept.append(library)
+        for schema in SCHEMAS:
+            library.define(schema)
+    except (ImportError, RuntimeError, AttributeError):
+        pass  # there already, or a torch without the interface: torchvision itself will say what is wrong
+
+
+sys.meta_path.insert(0, BeforeTorchvision())
