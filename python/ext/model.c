@@ -2,8 +2,6 @@
  * The type Model: a handle of what a capture saw, with readers for every part of it. */
 #include "ext.h"
 
-#include <string.h>
-
 static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 
 PyObject *lmx_model_wrap(lmx_state *st, lam_model *m) {
@@ -215,36 +213,6 @@ static PyObject *model_find(PyObject *self, PyObject *args) {
     return PyLong_FromLong(lam_model_find(m, path));
 }
 
-static bool has_rule(int32_t convention, const char *kind) {
-    lam_rule rule;
-    for (int32_t i = 0; kind && lam_convention_rule(convention, i, &rule, NULL) == LAM_OK; i++)
-        if (strcmp(rule.kind, kind) == 0) return true;
-    return false;
-}
-
-static PyObject *class_of(const lam_module *m, int32_t convention) {
-    bool exact = m->word >= 0 && (m->flags & LAM_MODULE_EXACT);
-    bool known = exact && (lam_word_is_container(m->word) || has_rule(convention, lam_word_kind(m->word)));
-    PyObject *path = lmx_str(m->type_path);
-    return path ? Py_BuildValue("(NN)", path, PyBool_FromLong(known)) : NULL;
-}
-
-static PyObject *model_classes(PyObject *self, PyObject *args) {
-    const char *name = NULL;
-    lmx_state *st = self_of(self)->st;
-    const lam_model *m = lmx_model_get(st, self);
-    if (!m || !PyArg_ParseTuple(args, "s:classes", &name)) return NULL;
-    int32_t convention = lam_convention_find(name);
-    if (convention < 0) return lmx_fail(st, LAM_USAGE, NULL, "there is no convention '%.60s'", name);
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 1; list && i < lam_model_n_modules(m); i++) { /* 0 is the root */
-        PyObject *item = class_of(lam_model_module(m, i), convention);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
 static void model_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     lam_model_free(self_of(self)->model);
@@ -260,10 +228,6 @@ static PyMethodDef model_methods[] = {
                "one call alone.")},
     {"find", model_find, METH_VARARGS,
      PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
-    {"classes", model_classes, METH_VARARGS,
-     PyDoc_STR("classes($self, convention, /)\n--\n\nThe class of each module but the root, and whether the "
-               "convention "
-               "knows exactly it.")},
     {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
     {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},
     {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """lamina: see every layer of a neural network.
 
-``lamina.inspect(model, args, kwargs)`` runs a PyTorch model once and returns a :class:`Report` of its layers: shapes,
-parameters, multiply-accumulates, operations and memory accesses. ``lamina.capture(model)`` does the same around code of
-your own. ``lamina.summary``, ``crawl_module``, ``profile`` and ``clever_format`` are drop-in replacements for torchscan
-and thoplw; ``lamina.torchscan`` and ``lamina.thoplw`` hold the rest of those packages' names.
+``lamina.inspect(model, args, kwargs)`` runs a PyTorch model once and returns a :class:`Report` of its
+layers: shapes, parameters, multiply-accumulates, operations and memory accesses. ``lamina.capture(model)``
+does the same around code of your own. ``lamina.summary``, ``crawl_module``, ``profile`` and
+``clever_format`` are drop-in replacements for torchscan and thoplw; ``lamina.torchscan`` and
+``lamina.thoplw`` hold the rest of those packages' names.
 
-Importing lamina imports nothing but the standard library: every name below is loaded when it is first used, and torch
-only when a live model is looked at.
+Importing lamina imports nothing but the standard library: every name below is loaded when it is first
+used, and torch only when a live model is looked at.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _HOMES = {
     "torchscan": "",
 }
 
-__all__ = [  # noqa: PLE0604, RUF022
+__all__ = [
     "Capture",
     "Count",
     "LaminaError",

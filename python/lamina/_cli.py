@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``lamina``. The core parses, runs and prints; this gives it streams, live models and a doctor's part."""
+"""The command ``lamina``. The core parses, runs and prints; this gives it streams, live models and a
+doctor's part."""
 
 from __future__ import annotations
 
@@ -47,8 +48,8 @@ class Host:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2 usage,
-    3 the model failed, 4 an internal error, 130 interrupted."""
+    """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2
+    usage, 3 the model failed, 4 an internal error, 130 interrupted."""
     out, err = sys.stdout, sys.stderr
     for stream in (out, err):
         if hasattr(stream, "reconfigure"):
@@ -67,7 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("LAMINA_DEBUG"):
             raise
         print(
-            f"lamina: internal error: {type(error).__name__}: {error}; LAMINA_DEBUG=1 shows where. Please report it.",
+            f"lamina: internal error: {type(error).__name__}: {error}; "
+            "LAMINA_DEBUG=1 shows where. Please report it.",
             file=err,
         )
         return INTERNAL

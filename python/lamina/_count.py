@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, SupportsIndex, cast
+from typing import TYPE_CHECKING, Literal, SupportsIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 State = Literal["exact", "at least", "unknown"]
 
@@ -15,8 +18,8 @@ class Count(int):
     """An ``int`` with a ``state``: ``"exact"``, ``"at least"`` or ``"unknown"``.
 
     It compares, hashes and calculates like the plain int it is. ``str()`` gives ``"1814073344"`` when exact,
-    ``">= 5"`` for a lower bound and ``"?"`` when unknown; then the int holds what is known, 0 where nothing is.
-    Adding keeps the worse of the two states; every other operation gives a plain int.
+    ``">= 5"`` for a lower bound and ``"?"`` when unknown; then the int holds what is known, 0 where
+    nothing is. Adding keeps the worse of the two states; every other operation gives a plain int.
 
     Raises:
         ValueError: for a state that does not exist.
@@ -28,7 +31,7 @@ class Count(int):
         if state not in _STATES:
             raise ValueError(f"a Count has no state {state!r}; it is 'exact', 'at least' or 'unknown'")
         self = super().__new__(cls, value)
-        self.state = cast("State", state)
+        self.state = state
         return self
 
     def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]
@@ -51,7 +54,7 @@ class Count(int):
     def __add__(self, other: int) -> Count:
         value = int.__add__(self, other)
         if value is NotImplemented:
-            return cast("Any", NotImplemented)
+            return NotImplemented
         return Count(value, worst(self, other))
 
     __radd__ = __add__
@@ -60,6 +63,17 @@ class Count(int):
 def worst(*values: int) -> State:
     """The worst state among numbers; a plain int is exact."""
     return max((getattr(v, "state", "exact") for v in values), key=_STATES.index, default="exact")
+
+
+def total(values: Iterable[int]) -> Count:
+    """The sum of numbers that a caller holds as data, with the worst of their states.
+
+    What a capture saw is added up by the core; this is for rows that may have been changed since.
+    """
+    result = Count(0)
+    for value in values:
+        result += value  # not a count: the caller's own data
+    return result
 
 
 def from_core(pair: tuple[int, str]) -> Count:

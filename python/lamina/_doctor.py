@@ -18,7 +18,8 @@ def describe() -> str:
         return "\n".join([*lines, f"torch: none ({error}); live models need it: pip install torch"]) + "\n"
     lines.append(f"torch: {torch.__version__} ({(torch.__file__ or '').removesuffix('__init__.py')})")
     lines.append(f"cuda: {'yes' if torch.cuda.is_available() else 'no'}")
-    lines.append(f"tensors: {_lamina.describe_status()}")
+    status = _lamina.describe_status()
+    lines.append(f"tensors: {status['tensors']}: {status['why']}")
     stance = hasattr(getattr(torch, "compiler", None), "set_stance")
     compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
     lines.append(f"compiled models: {compiled}")

@@ -31,7 +31,8 @@ def inspect(
 
     Args:
         model: any ``torch.nn.Module``. A model under ``torch.compile`` is seen layer by layer.
-        args: the positional arguments as a tuple, as ``torch.export`` takes them; a lone tensor is taken as one.
+        args: the positional arguments as a tuple, as ``torch.export`` takes them; a lone tensor is taken
+            as one.
         kwargs: the keyword arguments.
         convention: how to count, one of ``lamina rules``; by default lamina's own, ``layers``.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
@@ -44,8 +45,8 @@ def inspect(
     Raises:
         TypeError: the model is no module, or ``args`` no tuple.
         ValueError: there is no such convention or mode.
-        Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the layers up
-            to the one that failed, and a note on it names that layer and the shapes that went in.
+        Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the
+            layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
     root = check_module(model)
     positional = _positional(args)
@@ -55,7 +56,7 @@ def inspect(
     return report_of(run, convention, receptive_field=receptive_field, depth=depth)
 
 
-def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: object) -> Report:
+def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: Any) -> Report:
     """The report of a run; an exception that the forward raised goes on, with the table up to there on it."""
     if run.model is None:
         run.reraise()
@@ -131,7 +132,9 @@ class Capture:
         if self._watch is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")
         if self._model is None:
-            raise RuntimeError("the capture was never opened; write: with lamina.capture(model) as cap: model(x)")
+            raise RuntimeError(
+                "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
+            )
         check_convention(convention)
         return Report(self._model, convention, receptive_field=receptive_field, depth=depth)
 
@@ -139,8 +142,9 @@ class Capture:
 def capture(model: Any) -> Capture:
     """Watches the calls of ``model`` and of everything in it, while code of your own runs.
 
-    ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads may each
-    capture a model of their own. lamina changes nothing here, and what your code does to the model stays done.
+    ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
+    may each capture a model of their own. lamina changes nothing here, and what your code does to the
+    model stays done.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
@@ -155,10 +159,12 @@ def _positional(args: Any) -> tuple[object, ...]:
     if isinstance(args, torch.Tensor):
         return (args,)
     if isinstance(args, dict):
-        raise TypeError("args is a dict; give keyword arguments as the third argument, lamina.inspect(model, (), {...})")
+        raise TypeError(
+            "args is a dict; give keyword arguments as the third argument, lamina.inspect(model, (), {...})"
+        )
     raise TypeError(
-        f"args is {describe_object(args)}; give the positional arguments as a tuple, lamina.inspect(model, (x, y)), "
-        "and one that is itself a list as ([...],)"
+        f"args is {describe_object(args)}; give the positional arguments as a tuple, "
+        "lamina.inspect(model, (x, y)), and one that is itself a list as ([...],)"
     )
 
 
@@ -171,5 +177,6 @@ def check_convention(convention: str | None) -> None:
 def check_mode(mode: str | None) -> None:
     """Raises ValueError for a mode that is neither None nor one of MODES."""
     if mode is not None and mode not in MODES:
-        raise ValueError(f"there is no mode {mode!r}; it is 'eval', 'train', or None to run the model as it is")
-
+        raise ValueError(
+            f"there is no mode {mode!r}; it is 'eval', 'train', or None to run the model as it is"
+        )

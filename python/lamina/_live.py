@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that was run once."""
+"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that was
+run once."""
 
 from __future__ import annotations
 
 import os
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
@@ -24,8 +26,8 @@ SEED = 0
 def run_target(target: str, inputs: Sequence[str], mode: str | None, build: Sequence[str]) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
-    Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so every run is
-    the same.
+    Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
+    every run is the same.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -43,17 +45,18 @@ def run_target(target: str, inputs: Sequence[str], mode: str | None, build: Sequ
     return run.model
 
 
-class _Failed(Exception):
+class _ForwardError(Exception):
     """A forward that raised, told in one sentence."""
 
 
 def _raise(run: Run) -> NoReturn:
-    """The forward's exception, with the layer that raised it, and with what was seen for the command to print."""
+    """The forward's exception, with the layer that raised it, and with what was seen for the command to
+    print."""
     error: Any = run.error
     failure = run.model.costs().failure() if run.model is not None else None
     told: Any = error
     if failure and isinstance(error, Exception):
-        told = _Failed(f"{type(error).__name__}: {error}; {failure}")
+        told = _ForwardError(f"{type(error).__name__}: {error}; {failure}")
     if run.model is not None:
         told.lamina_model = run.model
     if told is error:
@@ -65,16 +68,20 @@ def _torch() -> ModuleType:
     try:
         return import_module("torch")
     except ImportError as error:
-        raise UsageError(f"PyTorch can't be imported ({error}); a live model needs it: pip install torch") from error
+        raise UsageError(
+            f"PyTorch can't be imported ({error}); a live model needs it: pip install torch"
+        ) from error
 
 
-# -- finding the model -------------------------------------------------------------------------------------------------
+# -- finding the model ---------------------------------------------------------------------------------------
 
 
 def _load(target: str) -> Any:
     where, colon, path = target.rpartition(":")
     if not colon or not where or not path:
-        raise UsageError(f"{target!r} does not name a model; write package.module:name or path/to/file.py:name")
+        raise UsageError(
+            f"{target!r} does not name a model; write package.module:name or path/to/file.py:name"
+        )
     value: Any = _file(where) if where.endswith(".py") or os.sep in where else _package(where)
     for name in path.split("."):
         owner, value = value, getattr(value, name, None)
@@ -93,24 +100,25 @@ def _near(name: str, names: Iterable[str]) -> str:
 def _file(path: str) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    if not os.path.isfile(path):
-        folder = os.path.dirname(path) or "."
-        names = os.listdir(folder) if os.path.isdir(folder) else []
-        raise UsageError(f"there is no file {path}{_near(os.path.basename(path), names)}")
-    name = os.path.basename(path).removesuffix(".py")
+    file = Path(path)
+    if not file.is_file():
+        names = [near.name for near in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}{_near(file.name, names)}")
+    name = file.stem
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file")
     module = module_from_spec(spec)
     sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
-    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    sys.path.insert(0, str(file.resolve().parent))
     spec.loader.exec_module(module)
     return module
 
 
 def _package(name: str) -> ModuleType:
-    if "" not in sys.path and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    here = str(Path.cwd())
+    if "" not in sys.path and here not in sys.path:
+        sys.path.insert(0, here)
     done = ""
     for part in name.split("."):
         try:
@@ -139,7 +147,9 @@ def _module(value: Any, target: str, build: dict[str, Any]) -> Any:
             raise UsageError(f"{target} is a model already and takes no build arguments")
         return value
     if not callable(value):
-        raise UsageError(f"{target} is {describe_object(value)}; name a module, or a class or function that builds one")
+        raise UsageError(
+            f"{target} is {describe_object(value)}; name a module, or a class or function that builds one"
+        )
     built = value(**build)
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"{target} built {describe_object(built)} and not a torch.nn.Module")
@@ -159,7 +169,7 @@ def _keyword(text: str) -> tuple[str, Any]:
         return name, value
 
 
-# -- inputs ------------------------------------------------------------------------------------------------------------
+# -- inputs --------------------------------------------------------------------------------------------------
 
 
 def _inputs(root: Any, texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 WIDTH = 100  # where there is no terminal
+UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
 # What show() and the writers take, and the core's name for it.
 OPTIONS = {
@@ -37,7 +39,8 @@ OPTIONS = {
 
 
 class Row(Mapping[str, Any]):
-    """One line of a report: a read-only mapping whose keys are attributes too (``row.path``, ``row["macs"]``).
+    """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
+    ``row["macs"]``).
 
     Counts are :class:`Count`; shapes are tuples, None where a shape is unknown.
     """
@@ -76,16 +79,15 @@ class Row(Mapping[str, Any]):
 
 def _value(value: Any) -> Any:
     """A field as the user sees it: the core's pairs of a number and a state's name become counts."""
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], str) and isinstance(value[0], int):
-        return from_core(value)
-    return value
+    pair = isinstance(value, tuple) and len(value) == 2
+    return from_core(value) if pair and isinstance(value[0], int) and isinstance(value[1], str) else value
 
 
 class Report:
     """The layers of a model as one capture saw them, counted under one convention.
 
-    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree to open and close. ``macs``,
-    ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
+    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree to open and close.
+    ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Report:
             costs.rf_backwards()
         return costs
 
-    # -- totals --------------------------------------------------------------------------------------------------
+    # -- totals ----------------------------------------------------------------------------------------------
 
     @property
     def macs(self) -> Count:
@@ -142,7 +144,7 @@ class Report:
         """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
         return {name: from_core(pair) for name, pair in self._costs.params().items()}
 
-    # -- what is in it -------------------------------------------------------------------------------------------
+    # -- what is in it ---------------------------------------------------------------------------------------
 
     @property
     def convention(self) -> str:
@@ -180,7 +182,8 @@ class Report:
         return Report(self._model, convention, left=self._left, **self._shown)
 
     def why(self, path: str) -> list[dict[str, Any]]:
-        """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the values.
+        """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the
+        values.
 
         Raises:
             KeyError: no row has that path.
@@ -197,7 +200,7 @@ class Report:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""
         return self._costs.failure()
 
-    # -- tables --------------------------------------------------------------------------------------------------
+    # -- tables ----------------------------------------------------------------------------------------------
 
     def _write(self, **options: Any) -> str:
         given = {**self._shown, **options}
@@ -223,57 +226,69 @@ class Report:
     def _repr_html_(self) -> str:
         return self._write(format="html")
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self._repr_html_()}
 
     def show(self, **options: Any) -> None:
         """Prints the table.
 
-        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal siblings
-        apart), ``receptive_field``, ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the
-        terminal, ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
+        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
+        siblings apart), ``receptive_field``, ``effective_rf_stats``, ``layout``, ``format``. Colour and
+        characters follow the terminal, ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
 
         Raises:
             TypeError: there is no such option.
         """
         look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
-        print(self._text(**look))
+        sys.stdout.write(self._text(**look) + "\n")
 
-    def to_csv(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+    def to_csv(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
         """The rows as CSV with plain integers; written to ``path`` when one is given. Returns the text.
 
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
         """
-        return self._save("csv", path, overwrite, options)
+        return self._save("csv", path, options, overwrite=overwrite)
 
-    def to_json(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+    def to_json(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
         """The report as JSON with a schema number; see :meth:`to_csv`."""
-        return self._save("json", path, overwrite, options)
+        return self._save("json", path, options, overwrite=overwrite)
 
     def to_markdown(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
         """The table in Markdown; see :meth:`to_csv`."""
-        return self._save("md", path, overwrite, options)
+        return self._save("md", path, options, overwrite=overwrite)
 
-    def to_html(self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any) -> str:
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
         """The table as one HTML page that needs no network; see :meth:`to_csv`."""
-        return self._save("html", path, overwrite, options)
+        return self._save("html", path, options, overwrite=overwrite)
 
-    def _save(self, format: str, path: str | os.PathLike[str] | None, overwrite: bool, options: dict[str, Any]) -> str:
-        text = self._write(**{**options, "format": format})
-        if path is not None:
-            try:
-                with open(path, "w" if overwrite else "x", encoding="utf-8", newline="") as file:
-                    file.write(text)
-            except FileExistsError:
-                name = os.fspath(path)
-                raise FileExistsError(f"{name} exists; pass overwrite=True to replace it, or another name") from None
+    def _save(
+        self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool
+    ) -> str:
+        text = self._write(**{**options, "format": kind})
+        if path is None:
+            return text
+        file = Path(path)
+        try:
+            with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
+                to.write(text)
+        except FileExistsError:
+            message = f"{file} exists; pass overwrite=True to replace it, or another name"
+            raise FileExistsError(message) from None
         return text
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Report holds its capture and can't be pickled; keep report.to_json() or report.rows")
+        raise TypeError(
+            "a Report holds its capture and can't be pickled; keep report.to_json() or report.rows"
+        )
 
 
 def terminal_width() -> int:
@@ -284,7 +299,8 @@ def terminal_width() -> int:
 
 
 def wants_color(stream: TextIO | None) -> bool:
-    """Colour on a terminal that can, unless NO_COLOR says no; FORCE_COLOR and CLICOLOR_FORCE ask for it anywhere."""
+    """Colour on a terminal that can, unless NO_COLOR says no; FORCE_COLOR and CLICOLOR_FORCE ask for it
+    anywhere."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -294,4 +310,5 @@ def wants_color(stream: TextIO | None) -> bool:
 
 def takes_unicode(stream: TextIO | None) -> bool:
     """True where the tree's lines can be printed."""
-    return (getattr(stream, "encoding", None) or "").lower().replace("-", "") in ("utf8", "utf16", "utf32", "cp65001")
+    encoding = getattr(stream, "encoding", None) or ""
+    return encoding.lower().replace("-", "") in UNICODE

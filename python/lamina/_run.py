@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running a live model once and leaving it as it was.
 
-Everything that inspection may disturb has a guard here: the model itself (a snapshot taken in C), the random number
-generators, the train/eval mode, and compiled code, which is stepped around and not touched. torch is only taken from
-``sys.modules``: whoever hands over a model has imported it.
+Everything that inspection may disturb has a guard here: the model itself (a snapshot taken in C), the
+random number generators, the train/eval mode, and compiled code, which is stepped around and not touched.
+torch is only taken from ``sys.modules``: whoever hands over a model has imported it.
 """
 
 from __future__ import annotations
@@ -30,10 +30,15 @@ def check_module(model: object) -> Any:
     """
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(model, torch.nn.Module):
-        raise TypeError(f"lamina looks at a torch.nn.Module, and this is {describe_object(model)}{_module_hint(model)}")
-    # torch.compile wraps the root in a module of its own. Its inside is the user's model, with the user's names.
-    while type(model).__name__ == "OptimizedModule" and isinstance(getattr(model, "_orig_mod", None), torch.nn.Module):
-        model = model._orig_mod
+        raise TypeError(
+            f"lamina looks at a torch.nn.Module, and this is {describe_object(model)}{_module_hint(model)}"
+        )
+    # torch.compile wraps the root in a module of its own. Its inside is the user's model, with its names.
+    while type(model).__name__ == "OptimizedModule":
+        inner = getattr(model, "_orig_mod", None)
+        if not isinstance(inner, torch.nn.Module):
+            break
+        model = inner
     return model
 
 
@@ -85,13 +90,13 @@ def state_of_generators() -> Callable[[], None]:
 def uncompiled() -> AbstractContextManager[object]:
     """While open, code under ``torch.compile`` runs layer by layer; what was compiled stays compiled.
 
-    A torch without ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where
-    nothing was compiled yet, there is nothing to step around, and torch's compiler is not imported for it.
+    A torch without ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row.
+    Where nothing was compiled yet, there is nothing to step around, and torch's compiler is not imported.
     """
     if "torch._dynamo" not in sys.modules:
         return nullcontext()
     stance = getattr(sys.modules["torch"].compiler, "set_stance", None)
-    return nullcontext() if stance is None else stance("force_eager")  # type: ignore[no-any-return]
+    return nullcontext() if stance is None else stance("force_eager")
 
 
 @contextmanager
@@ -108,7 +113,8 @@ def progress(what: str) -> Iterator[None]:
 
     def show() -> None:
         while not done.wait(PROGRESS_AFTER):
-            stream.write(f"\rlamina: {what} ... {time.monotonic() - began:.0f} s\x1b[K")
+            seconds = round(time.monotonic() - began)
+            stream.write(f"\rlamina: {what} ... {seconds} s\x1b[K")
             stream.flush()
         stream.write("\r\x1b[K")
         stream.flush()
@@ -123,7 +129,8 @@ def progress(what: str) -> Iterator[None]:
 
 
 class Run:
-    """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put back."""
+    """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put
+    back."""
 
     def __init__(self) -> None:
         self.model: _lamina.Model | None = None
@@ -150,8 +157,9 @@ def run_once(
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
-    ``args`` may be a function that makes them: what it draws from the generators is put back too. An exception that
-    the forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
+    ``args`` may be a function that makes them: what it draws from the generators is put back too. An
+    exception that the forward raised is kept in the result, not raised, so that a caller can show what was
+    seen up to there.
     """
     torch = sys.modules["torch"]
     run = Run()

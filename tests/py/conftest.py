@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -16,15 +17,10 @@ ROOT = HERE.parent.parent
 DATA = HERE.parent / "data"
 SHIM = HERE.parent / "shim"
 
-sys.path.insert(0, str(SHIM))
-import sitecustomize as _python_own  # noqa: E402  (Python may have loaded another module of this name already)
-
-if Path(getattr(_python_own, "__file__", "")).parent != SHIM:
-    import importlib.util
-
-    _spec = importlib.util.spec_from_file_location("torchvision_shim", SHIM / "sitecustomize.py")
-    assert _spec is not None and _spec.loader is not None
-    _spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+# By its path: Python itself may have loaded another module of this name.
+_spec = importlib.util.spec_from_file_location("torchvision_shim", SHIM / "sitecustomize.py")
+assert _spec is not None and _spec.loader is not None
+_spec.loader.exec_module(importlib.util.module_from_spec(_spec))
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -46,7 +42,8 @@ def build_layer(name: str, args: dict) -> nn.Module:
 
 
 def build_net(chain: dict) -> nn.Module:
-    """The net that a chain of the reference data describes, with its ties, shared modules and frozen layers."""
+    """The net that a chain of the reference data describes, with its ties, shared modules and frozen
+    layers."""
     net = _build(chain["spec"])
     for source, target in chain.get("share", ()):
         _set(net, target, net.get_submodule(source))
@@ -79,7 +76,8 @@ _SLOW_INIT = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weigh
 
 @pytest.fixture(scope="session")
 def zoo():
-    """``zoo(name)`` builds a torchvision model without drawing its weights, which is most of what building costs."""
+    """``zoo(name)`` builds a torchvision model without drawing its weights, which is most of what building
+    costs."""
     models = pytest.importorskip("torchvision.models")
     built: dict[str, nn.Module] = {}
 
@@ -110,11 +108,16 @@ class undrawn:
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """The environment of a child process that may import torchvision; an installed lamina or the one under test."""
+    """The environment of a child process that may import torchvision; an installed lamina or the one under
+    test."""
     import lamina
 
     paths = [str(SHIM), str(Path(lamina.__file__).absolute().parent.parent)]
-    kept = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS")}
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS")
+    }
     return {**kept, "PYTHONPATH": os.pathsep.join(paths), **extra}
 
 
@@ -125,7 +128,13 @@ def shell():
     def run(*argv: str, cwd=None, **extra: str) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "lamina", *argv]
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=300, cwd=cwd or ROOT, env=environment(**extra), check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=cwd or ROOT,
+            env=environment(**extra),
+            check=False,
         )
 
     return run

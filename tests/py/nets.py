@@ -147,8 +147,9 @@ class Never(nn.Module):
 class Fails(nn.Module):
     """Raises in the middle; ``error`` is what."""
 
-    def __init__(self, error=ValueError("no good")):
+    def __init__(self, error=None):
         super().__init__()
+        error = ValueError("no good") if error is None else error
         self.before = nn.Linear(4, 4)
         self.breaks = Breaks(error)
         self.after = nn.Linear(4, 4)

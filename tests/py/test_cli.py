@@ -23,7 +23,7 @@ def net(tmp_path_factory):
     folder = tmp_path_factory.mktemp("user code")
     (folder / "nets_of_mine.py").write_text(
         textwrap.dedent(
-            '''
+            """
             import dataclasses
             import time
             import torch
@@ -58,7 +58,7 @@ def net(tmp_path_factory):
             number = 5
             def build(width):
                 return Net(width)
-            '''
+            """
         )
     )
     return folder
@@ -76,7 +76,9 @@ def test_show(shell, net):
 
 
 def test_build_arguments(shell, net):
-    done = run(shell, net, "show", "nets_of_mine:build", "-i", "1x4", "--build", "width=16", "--format", "csv")
+    done = run(
+        shell, net, "show", "nets_of_mine:build", "-i", "1x4", "--build", "width=16", "--format", "csv"
+    )
     assert done.returncode == 0
     assert "80" in done.stdout  # 4 * 16 + 16 parameters
 
@@ -165,7 +167,9 @@ def test_ascii_where_the_terminal_has_no_more(shell, net):
 
 def test_interrupt_is_130(net):
     command = [sys.executable, "-m", "lamina", "show", "nets_of_mine:Sleeps", "-i", "1x4"]
-    with subprocess.Popen(command, cwd=net, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        command, cwd=net, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
         assert child.stdout.readline() == b"ready\n"
         time.sleep(0.1)
         child.send_signal(signal.SIGINT)
@@ -184,7 +188,7 @@ def test_a_reader_that_left_is_no_error():
     assert done.returncode != 4
 
 
-# -- in this process: what each piece says -----------------------------------------------------------------------------
+# -- in this process: what each piece says -------------------------------------------------------------------
 
 
 class Stream(io.StringIO):

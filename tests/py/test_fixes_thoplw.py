@@ -92,7 +92,9 @@ def test_scripted_child_is_named_unknown(capsys):
     assert lamina.inspect(net, (x(),), convention="thoplw").macs.state != "exact"
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM(4, 4), nn.TransformerEncoderLayer(4, 2, 8)], ids=lambda v: type(v).__name__)
+@pytest.mark.parametrize(
+    "layer", [nn.LSTM(4, 4), nn.TransformerEncoderLayer(4, 2, 8)], ids=lambda v: type(v).__name__
+)
 def test_what_was_silently_0_is_named(layer, capsys):
     lamina.profile(nn.Sequential(layer), x(3, 2, 4))
     assert type(layer).__name__ in capsys.readouterr().out
@@ -158,7 +160,7 @@ def test_clever_format_is_exported_and_keeps_its_format_in_lists():
     assert lamina.thoplw.clever_format is lamina.clever_format
 
 
-# -- custom_ops --------------------------------------------------------------------------------------------------------
+# -- custom_ops ----------------------------------------------------------------------------------------------
 
 
 class Mine(nn.Module):
@@ -190,7 +192,9 @@ def test_custom_ops_get_live_tensors_and_override():
 
 
 def test_custom_op_that_returns_none_leaves_the_layer_out():
-    macs, params, info = profile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), x(), custom_ops={nn.Linear: lambda *_: None})
+    macs, params, info = profile(
+        nn.Sequential(nn.Linear(4, 4), nn.ReLU()), x(), custom_ops={nn.Linear: lambda *_: None}
+    )
     assert (macs, params) == (0, 0)
     assert dict(info.info)["0"]["macs"] is None
 
@@ -214,7 +218,7 @@ def test_an_exception_in_a_custom_op_comes_through():
     assert not net[0]._forward_hooks
 
 
-# -- LayersInfo --------------------------------------------------------------------------------------------------------
+# -- LayersInfo ----------------------------------------------------------------------------------------------
 
 
 def test_layers_info():
@@ -236,7 +240,9 @@ def test_layers_info():
 def test_layers_info_made_by_hand():
     info = lamina.LayersInfo("Net", (1, 4))
     info.append("fc", {"macs": 5, "params": 2, "shapes_in": None, "shape_out": None, "description": "Mine"})
-    info.append("act", {"macs": None, "params": None, "shapes_in": None, "shape_out": None, "description": "Act"})
+    info.append(
+        "act", {"macs": None, "params": None, "shapes_in": None, "shape_out": None, "description": "Act"}
+    )
     assert info.total() == (5, 2)
     with pytest.raises(ValueError, match=r"lamina\.profile"):
         info.summary()

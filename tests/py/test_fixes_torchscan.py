@@ -33,7 +33,7 @@ def x(*shape):
     return torch.rand(*(shape or (1, 4)))
 
 
-# -- the dict ----------------------------------------------------------------------------------------------------------
+# -- the dict ------------------------------------------------------------------------------------------------
 
 
 def test_input_shape_keeps_its_channels():
@@ -78,7 +78,7 @@ def test_style_lamina(capsys):
     assert "fc" in capsys.readouterr().out
 
 
-# -- what used to raise ------------------------------------------------------------------------------------------------
+# -- what used to raise --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -177,10 +177,12 @@ def test_scripted_and_traced(kind):
     report = lamina.inspect(nn.Sequential(compiled, nn.Linear(4, 2)), (x(),), convention="torchscan")
     assert report.params == 30
     assert report.flops.state != "exact"
-    assert any("script" in gap or "traced" in gap or "opaque" in gap or "inside" in gap for gap in report.gaps)
+    assert any(
+        "script" in gap or "traced" in gap or "opaque" in gap or "inside" in gap for gap in report.gaps
+    )
 
 
-# -- what used to be lost or wrong -------------------------------------------------------------------------------------
+# -- what used to be lost or wrong ---------------------------------------------------------------------------
 
 
 def test_every_call_is_counted_by_inspect_and_the_first_by_the_drop_in():
@@ -269,7 +271,11 @@ def test_receptive_field_of_branches_is_not_defined():
     class Residual(nn.Module):
         def __init__(self):
             super().__init__()
-            self.a, self.b, self.c = nn.Conv2d(1, 1, 3, padding=1), nn.Conv2d(1, 1, 5, padding=2), nn.Conv2d(1, 1, 3)
+            self.a, self.b, self.c = (
+                nn.Conv2d(1, 1, 3, padding=1),
+                nn.Conv2d(1, 1, 5, padding=2),
+                nn.Conv2d(1, 1, 3),
+            )
 
         def forward(self, x):
             return self.c(self.a(x) + self.b(x))
@@ -277,7 +283,7 @@ def test_receptive_field_of_branches_is_not_defined():
     assert rows(Residual(), x(1, 1, 9, 9), convention="layers")["c"].rf_state == "unknown"
 
 
-# -- text --------------------------------------------------------------------------------------------------------------
+# -- text ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["end", "mid"])
@@ -292,12 +298,23 @@ def test_wrap_string_and_format_s():
     assert utils.wrap_string("abc", 10, mode="bad") == "abc"
     with pytest.raises(ValueError):
         utils.wrap_string("abcdefghijk", 10, mode="bad")
-    assert (utils.format_s("abc", 5, 7), utils.format_s("abcdef", None, 3), utils.format_s("abc")) == ("abc  ", "abc", "abc")
+    assert (utils.format_s("abc", 5, 7), utils.format_s("abcdef", None, 3), utils.format_s("abc")) == (
+        "abc  ",
+        "abc",
+        "abc",
+    )
 
 
 def test_unit_scale():
     given = (0, 999, 1000, 2.5e9, 1e12, -5000)
-    assert [utils.unit_scale(v) for v in given] == [(0, ""), (999, ""), (1, "k"), (2.5, "G"), (1, "T"), (-5000, "")]
+    assert [utils.unit_scale(v) for v in given] == [
+        (0, ""),
+        (999, ""),
+        (1, "k"),
+        (2.5, "G"),
+        (1, "T"),
+        (-5000, ""),
+    ]
 
 
 def test_format_name():
@@ -319,7 +336,12 @@ def test_format_line_str():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"receptive_field": True}, {"receptive_field": True, "effective_rf_stats": True, "wrap_mode": "end"}]
+    "options",
+    [
+        {},
+        {"receptive_field": True},
+        {"receptive_field": True, "effective_rf_stats": True, "wrap_mode": "end"},
+    ],
 )
 def test_format_info_is_what_summary_prints(options, capsys):
     net = nn.Sequential(nets.block(), nn.Flatten(), nn.Linear(4 * 36, 5))
@@ -337,12 +359,31 @@ def test_aggregate_info_is_what_summary_aggregates(depth, capsys):
 
 
 def test_helpers_take_dicts_made_by_hand():
-    layer = {"name": "a", "depth": 0, "type": "T", "output_shape": (-1, 2), "grad_params": 1, "nograd_params": 0}
-    layer |= {"num_buffers": 0, "param_size": 4, "buffer_size": 0, "flops": 5, "macs": 2, "dmas": 3, "is_leaf": True}
+    layer = {
+        "name": "a",
+        "depth": 0,
+        "type": "T",
+        "output_shape": (-1, 2),
+        "grad_params": 1,
+        "nograd_params": 0,
+    }
+    layer |= {
+        "num_buffers": 0,
+        "param_size": 4,
+        "buffer_size": 0,
+        "flops": 5,
+        "macs": 2,
+        "dmas": 3,
+        "is_leaf": True,
+    }
     layer |= {"rf": 1, "s": 1, "p": 0}
     overall = {"grad_params": 1, "nograd_params": 0, "param_size": 4, "num_buffers": 0, "buffer_size": 0}
     zero = {"pre": 0.0, "fwd": 0.0}
-    info = {"overheads": {"cuda": zero, "framework": {"pre": 0.0, "fwd": 1.5}}, "layers": [layer], "overall": overall}
+    info = {
+        "overheads": {"cuda": zero, "framework": {"pre": 0.0, "fwd": 1.5}},
+        "layers": [layer],
+        "overall": overall,
+    }
     text = utils.format_info(info)
     assert "Framework & CUDA overhead: 1.50 Mb" in text
     assert "Floating Point Operations on forward: 5.00 FLOPs" in text
@@ -358,10 +399,12 @@ def test_max_depth_beyond_the_tree(depth):
 
 def test_max_depth_true_is_1(capsys):
     net = nn.Sequential(nn.Sequential(nn.Linear(4, 4)))
-    assert len(lamina.summary(net, (4,), max_depth=True).rows) == len(lamina.summary(net, (4,), max_depth=1).rows)
+    assert len(lamina.summary(net, (4,), max_depth=True).rows) == len(
+        lamina.summary(net, (4,), max_depth=1).rows
+    )
 
 
-# -- what must stay ----------------------------------------------------------------------------------------------------
+# -- what must stay ------------------------------------------------------------------------------------------
 
 
 def test_apply_visits_parents_first():

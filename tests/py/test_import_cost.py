@@ -25,7 +25,11 @@ print(json.dumps([cost * 1e3, sorted(set(sys.modules) - before)]))
 
 def python(code):
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(PYTHONPATH=environment()["PYTHONPATH"].split(":")[-1]), check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env=environment(PYTHONPATH=environment()["PYTHONPATH"].split(":")[-1]),
+        check=True,
     )
     return done.stdout
 
@@ -42,7 +46,8 @@ def test_import_is_cheap_and_from_the_standard_library():
 def test_names_that_need_no_model_need_no_torch():
     code = """
 import sys, lamina
-lamina.__version__, lamina.Count(3), lamina.clever_format(1824010216), lamina.torchscan, lamina.thoplw, lamina.Report
+lamina.__version__, lamina.Count(3), lamina.clever_format(1824010216), lamina.Report
+lamina.torchscan, lamina.thoplw
 assert [name for name in lamina.__all__ if not hasattr(lamina, name)] == []
 lamina.torchscan.utils.unit_scale(5e9)
 print([name for name in ("torch", "numpy") if name in sys.modules])
@@ -73,7 +78,15 @@ def test_changing_an_import_is_enough():
         crawler: ["apply", "crawl_module", "summary"],
         modules: ["module_flops", "module_macs", "module_dmas", "module_rf"],
         process: ["get_process_gpu_ram"],
-        utils: ["format_name", "wrap_string", "unit_scale", "format_s", "format_line_str", "format_info", "aggregate_info"],
+        utils: [
+            "format_name",
+            "wrap_string",
+            "unit_scale",
+            "format_s",
+            "format_line_str",
+            "format_info",
+            "aggregate_info",
+        ],
     }
     assert all(callable(getattr(module, name)) for module, wanted in names.items() for name in wanted)
     assert again is clever_format is format.clever_format

@@ -195,7 +195,7 @@ def test_empty_batch():
     assert lamina.inspect(nn.Linear(4, 4), x(0, 4)).macs == 0
 
 
-# -- scripted and compiled -------------------------------------------------------------------------------------------------
+# -- scripted and compiled -----------------------------------------------------------------------------------
 
 
 def scripted(kind, layer):
@@ -239,7 +239,11 @@ def test_compiled_models_are_seen_layer_by_layer_and_stay_compiled(where, dynamo
         return graph.forward
 
     # A Sequential that is compiled in place is never compiled by torch itself.
-    net = nets.Repeats(2) if where == "in place" else nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
+    net = (
+        nets.Repeats(2)
+        if where == "in place"
+        else nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4)))
+    )
     if where == "root":
         run = torch.compile(net, backend=backend)
     elif where == "child":

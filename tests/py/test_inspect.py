@@ -29,13 +29,22 @@ def report():
     return lamina.inspect(small(), x(1, 3, 8, 8))
 
 
-# -- Count -------------------------------------------------------------------------------------------------------------
+# -- Count ---------------------------------------------------------------------------------------------------
 
 
 def test_count_is_an_int_that_knows_its_state():
     count = Count(1814073344)
-    assert (count, str(count), f"{count:,}", count.state) == (1814073344, "1814073344", "1,814,073,344", "exact")
-    assert (str(Count(5, "at least")), str(Count(0, "unknown")), f"{Count(5000, 'at least'):,}") == (">= 5", "?", ">= 5,000")
+    assert (count, str(count), f"{count:,}", count.state) == (
+        1814073344,
+        "1814073344",
+        "1,814,073,344",
+        "exact",
+    )
+    assert (str(Count(5, "at least")), str(Count(0, "unknown")), f"{Count(5000, 'at least'):,}") == (
+        ">= 5",
+        "?",
+        ">= 5,000",
+    )
     assert hash(count) == hash(1814073344)
     assert {count: 1}[1814073344] == 1
 
@@ -61,7 +70,7 @@ def test_count_refuses_other_states_and_other_types():
         Count(1) + "1"
 
 
-# -- the report --------------------------------------------------------------------------------------------------------
+# -- the report ----------------------------------------------------------------------------------------------
 
 
 def test_totals(report):
@@ -75,7 +84,12 @@ def test_totals(report):
 
 def test_rows(report):
     conv = next(row for row in report.rows if row.path == "0")
-    assert (conv.type, conv["macs"], conv.in_shapes, conv.out_shapes) == ("Conv2d", 7776, ((1, 3, 8, 8),), ((1, 8, 6, 6),))
+    assert (conv.type, conv["macs"], conv.in_shapes, conv.out_shapes) == (
+        "Conv2d",
+        7776,
+        ((1, 3, 8, 8),),
+        ((1, 8, 6, 6),),
+    )
     assert dict(conv)["path"] == "0"
     assert pickle.loads(pickle.dumps(conv)) == conv
     assert "Conv2d" in repr(conv)
@@ -147,7 +161,9 @@ def test_depth_folds_and_keeps_the_total():
 
 
 def test_receptive_field_is_shown_when_asked_for():
-    report = lamina.inspect(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 5)), x(1, 3, 16, 16), receptive_field=True)
+    report = lamina.inspect(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 5)), x(1, 3, 16, 16), receptive_field=True
+    )
     assert [row.rf for row in report.rows if row.type == "Conv2d"] == [3, 7]
     assert "7" in str(report)
 
@@ -209,7 +225,7 @@ def test_the_forward_makes_no_graph():
     assert seen == [(False, False)]
 
 
-# -- capture -----------------------------------------------------------------------------------------------------------
+# -- capture -------------------------------------------------------------------------------------------------
 
 
 def test_capture_around_code_of_your_own():
@@ -281,7 +297,7 @@ def test_report_too_early():
             pass
 
 
-# -- progress ----------------------------------------------------------------------------------------------------------
+# -- progress ------------------------------------------------------------------------------------------------
 
 
 class Slow(nn.Module):
@@ -310,7 +326,9 @@ class Terminal:
         pass
 
 
-@pytest.mark.parametrize(("terminal", "after", "said"), [(True, 0.1, True), (True, 5, False), (False, 0.1, False)])
+@pytest.mark.parametrize(
+    ("terminal", "after", "said"), [(True, 0.1, True), (True, 5, False), (False, 0.1, False)]
+)
 def test_progress_on_a_terminal_and_late(terminal, after, said, monkeypatch):
     from lamina import _run
 

@@ -31,7 +31,9 @@ def fingerprint(net):
     for path, module in net.named_modules(remove_duplicate=False):
         kept.append((path, id(module), type(module), module.training))
         for name, value in vars(module).items():
-            kept.append((path, name, id(value), list(value) if isinstance(value, (dict, list, set)) else None))
+            kept.append(
+                (path, name, id(value), list(value) if isinstance(value, (dict, list, set)) else None)
+            )
             if isinstance(value, (int, float, str, tuple)):
                 kept.append((path, name, value))
     for name, tensor in [*net.named_parameters(), *net.named_buffers()]:
@@ -108,7 +110,9 @@ def test_hooks_of_the_user_run_and_stay():
     assert len(net.tied._forward_hooks) == 2
 
 
-@pytest.mark.parametrize("error", [ValueError("no good"), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error", [ValueError("no good"), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__
+)
 @pytest.mark.parametrize("run", ["inspect", "profile", "crawl"])
 def test_after_an_exception(run, error):
     net = nets.Fails(error).train()
@@ -127,7 +131,9 @@ def test_after_an_exception(run, error):
     assert nn.Module.__call__ is call
 
 
-@pytest.mark.parametrize("error", [ValueError("no good"), KeyboardInterrupt()], ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize(
+    "error", [ValueError("no good"), KeyboardInterrupt()], ids=lambda e: type(e).__name__
+)
 def test_capture_after_an_exception(error):
     net, call = nets.Fails(error), nn.Module.__call__
     with pytest.raises(type(error)) as caught, lamina.capture(net):

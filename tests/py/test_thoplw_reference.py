@@ -52,7 +52,11 @@ def test_layer(case, capsys):
         assert log["macs"] is not None
         assert log["macs"].state == "unknown" or log["macs"] >= 0
         return
-    assert (log["macs"], log["params"], log["description"]) == (expect["macs"], expect["params"], expect["description"])
+    assert (log["macs"], log["params"], log["description"]) == (
+        expect["macs"],
+        expect["params"],
+        expect["description"],
+    )
     assert (macs, params) == (expect["total_macs"], expect["total_params"])
     assert as_lists(log["shapes_in"]) == expect["shapes_in"]
     assert (None if log["shape_out"] is None else list(log["shape_out"])) == expect["shape_out"]

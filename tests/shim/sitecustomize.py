@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets torchvision be imported beside a torch whose operators it was not built for.
 
-torchvision registers shape functions for its compiled operators when it is imported, and fails where its own library
-could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on PYTHONPATH, the two operators
-concerned are declared just before torchvision is imported. Nothing happens in a process that does not import it.
+torchvision registers shape functions for its compiled operators when it is imported, and fails where its
+own library could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on
+PYTHONPATH, the two operators concerned are declared just before torchvision is imported. Nothing happens
+in a process that does not import it.
 """
 
 import importlib.abc
@@ -23,7 +24,6 @@ class BeforeTorchvision(importlib.abc.MetaPathFinder):
         if fullname == "torchvision":
             sys.meta_path.remove(self)
             declare()
-        return None
 
 
 def declare():

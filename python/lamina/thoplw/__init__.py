@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from . import format
+from . import format  # noqa: A004 - a public name of thoplw
 from ._info import LayersInfo
 from ._profile import profile
 from .format import clever_format

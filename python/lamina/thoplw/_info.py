@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .._count import total
+
 if TYPE_CHECKING:
+    from .._count import Count
     from .._report import Report
 
 KINDS = {"text": "text", "csv": "csv", "md": "md"}
@@ -18,10 +21,11 @@ class LayersInfo:
     Attributes:
         name: the root's class.
         shape: the shape of the input.
-        info: ``(dotted name, log)`` for every layer that was called. A log is a dict: ``macs`` and ``params`` (None
-            for a layer that is not counted), ``shapes_in`` (a list of shapes, None where the inputs are no tensors),
-            ``shape_out`` (None where it is no tensor) and ``description``.
-        report: everything else that the capture knows, as a :class:`lamina.Report`; None for an info made by hand.
+        info: ``(dotted name, log)`` for every layer that was called. A log is a dict: ``macs`` and ``params``
+            (None for a layer that is not counted), ``shapes_in`` (a list of shapes, None where the inputs
+            are no tensors), ``shape_out`` (None where it is no tensor) and ``description``.
+        report: everything else that the capture knows, as a :class:`lamina.Report`; None for an info made by
+            hand.
     """
 
     def __init__(self, model_name: str, shape_input: Any) -> None:
@@ -34,10 +38,10 @@ class LayersInfo:
         """Adds a layer of your own to ``info`` and to the total. The table shows what the profile saw."""
         self.info.append((layer_name, layer_log))
 
-    def total(self) -> tuple[int, int]:
+    def total(self) -> tuple[Count, Count]:
         """Multiply-accumulates and parameters of all layers that are counted."""
         counted = [log for _, log in self.info if log["macs"] is not None]
-        return sum(log["macs"] for log in counted), sum(log["params"] for log in counted)
+        return total(log["macs"] for log in counted), total(log["params"] for log in counted)
 
     def summary(self, kind: str = "text", fmt: str = "raw") -> str:
         """The table.

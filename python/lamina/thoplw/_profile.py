@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .._count import Count
 from .._inspect import report_of
 from .._run import check_module, run_once
 from ._info import LayersInfo
@@ -14,6 +14,7 @@ from ._info import LayersInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from .._count import Count
     from .._report import Report, Row
 
     CustomOp = Callable[[Any, tuple[Any, ...], Any], "int | None"]
@@ -31,9 +32,9 @@ def profile(
     Args:
         model: any ``torch.nn.Module``. It runs in eval mode, and is left as it was.
         tensor: its input; a tuple for several.
-        custom_ops: ``{class: function}`` for layers to be counted your way. The function gets the layer, its inputs
-            as a tuple and its output, and returns the multiply-accumulates, or None to leave the layer out. It serves
-            exactly that class, not its subclasses.
+        custom_ops: ``{class: function}`` for layers to be counted your way. The function gets the layer,
+            its inputs as a tuple and its output, and returns the multiply-accumulates, or None to leave
+            the layer out. It serves exactly that class, not its subclasses.
         verbose: prints which layers are not counted.
 
     Returns:
@@ -56,12 +57,12 @@ def profile(
     info.report = report
     for name, log in _logs(report, seen):
         info.append(name, log)
-    macs, params = info.total()
-    return Count(0) + macs, Count(0) + params, info
+    return report.macs, report.parameters["in_rows"], info
 
 
 class _Custom:
-    """Counts by functions of the user's own. They need live tensors, so the layers concerned get a hook for this run."""
+    """Counts by functions of the user's own. They need live tensors, so the layers concerned get a hook
+    for this run."""
 
     def __init__(self, ops: Mapping[type, CustomOp]) -> None:
         self.ops = dict(ops)
@@ -94,9 +95,9 @@ class _Custom:
 def _print_ignored(report: Report) -> None:
     ignored = sorted(path for _, _, path in report._costs.unruled())
     if ignored:
-        print("The following layers will be unexpectedly ignored:")
-        for path in ignored:
-            print(f"  - <class '{path}'>")
+        lines = ["The following layers will be unexpectedly ignored:"]
+        lines += [f"  - <class '{path}'>" for path in ignored]
+        sys.stdout.write("\n".join(lines) + "\n")
 
 
 def _logs(report: Report, seen: Report) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 def clever_format(x: float, fmt: str = ..., *, fmt_str: str | None = ...) -> str: ...
 @overload
 def clever_format(x: Sequence[float], fmt: str = ..., *, fmt_str: str | None = ...) -> list[str]: ...
-def clever_format(x: float | Sequence[float], fmt: str = "%6.2f", *, fmt_str: str | None = None) -> str | list[str]:
-    """A number with a unit: ``"  1.82 G"``. It is divided by 1000 while it is 1000 or more, at most five times, and
-    written with the %-format ``fmt``, a space, and one of " ", K, M, G, T, P. A list gives a list.
+def clever_format(
+    x: float | Sequence[float], fmt: str = "%6.2f", *, fmt_str: str | None = None
+) -> str | list[str]:
+    """A number with a unit: ``"  1.82 G"``. It is divided by 1000 while it is 1000 or more, at most five
+    times, and written with the %-format ``fmt``, a space, and one of " ", K, M, G, T, P. A list gives a list.
 
     ``fmt_str`` is thoplw's name for ``fmt``.
     """
@@ -25,4 +27,4 @@ def clever_format(x: float | Sequence[float], fmt: str = "%6.2f", *, fmt_str: st
     if isinstance(x, (list, tuple)):
         return [clever_format(value, pattern) for value in x]
     value, unit = _lamina.clever_scale(x)  # type: ignore[arg-type]
-    return f"{pattern % value} {unit}"
+    return f"{pattern % value} {unit}"  # not a count: the %-format is the caller's

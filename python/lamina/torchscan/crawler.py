@@ -22,14 +22,14 @@ __all__ = ["apply", "crawl_module", "summary"]
 # Each style that summary prints: the core's layout.
 STYLES = {"0.1.2": "torchscan-0.1.2", "0.1.1": "torchscan-0.1.1", "lamina": "lamina"}
 WRAPS = ("mid", "end", None)
-MIB = 1 << 20
+MIB = 1024 * 1024  # not a count: a unit
 
 
 def apply(module: Any, fn: Callable[[Any, str], object], name: str | None = None) -> None:
     """Calls ``fn(module, dotted name)`` on the whole tree, parents first.
 
-    The root's name is its class's in lower case, unless ``name`` gives another. A module in two places is visited
-    at both.
+    The root's name is its class's in lower case, unless ``name`` gives another. A module in two places is
+    visited at both.
     """
     top = type(module).__name__.lower() if name is None else name
     pending = [(module, top)]
@@ -45,13 +45,14 @@ def crawl_module(module: Any, input_shape: Any, dtype: Any = None) -> dict[str, 
 
     Args:
         module: any ``torch.nn.Module``; it runs in the mode it is in and is left as it was.
-        input_shape: the shape of the input without its batch axis, or a list of such shapes, one an input. The batch
-            is 1.
+        input_shape: the shape of the input without its batch axis, or a list of such shapes, one an input.
+            The batch is 1.
         dtype: one dtype, or a list with one for each input; by default that of the first parameter.
 
     Returns:
-        ``{"overheads": ..., "layers": [...], "overall": ...}``: one dict a call in ``layers``, parents first. Numbers
-        that torchscan has no formula for are a :class:`lamina.Count` 0 whose state is "unknown", with a UserWarning.
+        ``{"overheads": ..., "layers": [...], "overall": ...}``: one dict a call in ``layers``, parents
+        first. Numbers that torchscan has no formula for are a :class:`lamina.Count` 0 whose state is
+        "unknown", with a UserWarning.
 
     Raises:
         TypeError: ``module`` is no module, or the shape no tuple of sizes.
@@ -59,7 +60,11 @@ def crawl_module(module: Any, input_shape: Any, dtype: Any = None) -> dict[str, 
     """
     report, overheads = _crawl(module, input_shape, dtype)
     _warn(report)
-    return {"overheads": overheads, "layers": [_layer(row) for row in _called(report)], "overall": _overall(report)}
+    return {
+        "overheads": overheads,
+        "layers": [_layer(row) for row in _called(report)],
+        "overall": _overall(report),
+    }
 
 
 def summary(
@@ -79,8 +84,8 @@ def summary(
         wrap_mode: how names that are too long are cut: "mid", "end", or None for plainly.
         max_depth: sums deeper layers up into their ancestor at this depth.
         receptive_field: adds the receptive field; ``effective_rf_stats`` adds stride and padding to it.
-        style: "0.1.2" for torchscan 0.1.2's layout, "0.1.1" for that of its README, "lamina" for lamina's own, which
-            counts every call.
+        style: "0.1.2" for torchscan 0.1.2's layout, "0.1.1" for that of its README, "lamina" for lamina's
+            own, which counts every call.
 
     Raises:
         TypeError: ``module`` is no module, or the shape no tuple of sizes.
@@ -91,23 +96,25 @@ def summary(
     if wrap_mode not in WRAPS:
         raise ValueError(f"there is no wrap_mode {wrap_mode!r}; it is 'mid', 'end' or None")
     if max_depth is not None and not isinstance(max_depth, int):
-        raise TypeError(f"max_depth is {describe_object(max_depth)}; it is a whole number, or None for the whole tree")
-    shown = {
+        raise TypeError(
+            f"max_depth is {describe_object(max_depth)}; it is a whole number, or None for the whole tree"
+        )
+    shown: dict[str, Any] = {
         "layout": STYLES[style],
         "wrap": wrap_mode or "none",
         "depth": max_depth if max_depth is None else int(max_depth),
         "receptive_field": receptive_field,
         "effective_rf_stats": effective_rf_stats,
     }
-    options = {"released": style != "lamina", "old": style == "0.1.1"}
-    report, overheads = _crawl(module, input_shape, dtype, **options, **shown)
+    released, old = style != "lamina", style == "0.1.1"
+    report, overheads = _crawl(module, input_shape, dtype, released=released, old=old, **shown)
     text = report._text(overhead_mb=overheads["framework"]["fwd"] + overheads["cuda"]["fwd"])
     _warn(report)
-    print(text)
+    sys.stdout.write(text + "\n")
     return report
 
 
-# -- one run -----------------------------------------------------------------------------------------------------------
+# -- one run -------------------------------------------------------------------------------------------------
 
 
 def _crawl(
@@ -137,8 +144,8 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
     for shape in shapes:
         if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
             raise TypeError(
-                f"the input shape {shape!r} is not a tuple of sizes; give (3, 224, 224), without the batch axis, "
-                "or a list of such tuples for several inputs"
+                f"the input shape {shape!r} is not a tuple of sizes; give (3, 224, 224), without the "
+                "batch axis, or a list of such tuples for several inputs"
             )
     return shapes
 
@@ -150,9 +157,13 @@ def _random_inputs(root: Any, shapes: list[tuple[int, ...]], dtype: Any) -> tupl
         dtype = torch.float32 if first is None else first.dtype
     dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
     if len(dtypes) < len(shapes):
-        raise ValueError(f"there are {len(shapes)} input shapes and {len(dtypes)} dtypes; give one dtype for each")
+        raise ValueError(
+            f"there are {len(shapes)} input shapes and {len(dtypes)} dtypes; give one dtype for each"
+        )
     device = torch.device("cpu") if first is None else first.device
-    return tuple(torch.rand(1, *shape, device=device).to(kind) for shape, kind in zip(shapes, dtypes, strict=False))
+    return tuple(
+        torch.rand(1, *shape, device=device).to(kind) for shape, kind in zip(shapes, dtypes, strict=False)
+    )
 
 
 def _overhead() -> dict[str, float]:
@@ -164,7 +175,7 @@ def _overhead() -> dict[str, float]:
     return {"cuda": get_process_gpu_ram(os.getpid()) - reserved, "framework": reserved - used}
 
 
-# -- rows as torchscan's dicts -----------------------------------------------------------------------------------------
+# -- rows as torchscan's dicts -------------------------------------------------------------------------------
 
 
 def _called(report: Report) -> list[Row]:

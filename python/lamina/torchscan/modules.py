@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one call of one layer costs, from the layer and the tensors that went in and came out. Nothing is run."""
+"""What one call of one layer costs, from the layer and the tensors that went in and came out. Nothing is
+run."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from .._run import check_module
 __all__ = ["module_dmas", "module_flops", "module_macs", "module_rf"]
 
 CONVENTION = "torchscan"
+NAMES = {"flops": "FLOPs", "macs": "MACs", "dmas": "DMAs"}
 
 
 def _one_call(module: Any, inputs: Any, out: Any) -> _lamina.Model:
@@ -22,25 +24,26 @@ def _one_call(module: Any, inputs: Any, out: Any) -> _lamina.Model:
 
 
 def _metric(module: Any, inputs: Any, out: Any, metric: str) -> Count:
-    costs = _one_call(module, inputs, out).costs(CONVENTION, True, None)
+    costs = _one_call(module, inputs, out).costs(CONVENTION, released=True)
     row = costs.rows()[0]
     # A module with children of its own is not a layer that torchscan has a formula for.
     count = from_core(row[metric]) if row["leaf"] else Count(0, "unknown")
     if count.state == "unknown":
-        warn_unsupported(type(module).__name__, metric.upper())
+        warn_unsupported(type(module).__name__, NAMES[metric])
     return count
 
 
 def warn_unsupported(name: str, what: str, stacklevel: int = 4) -> None:
     """The warning for a layer that torchscan has no formula for."""
     warnings.warn(
-        f"Module type not supported: {name}; its {what} are unknown and are not counted", stacklevel=stacklevel
+        f"Module type not supported: {name}; its {what} are unknown and are not counted",
+        stacklevel=stacklevel,
     )
 
 
 def module_flops(module: Any, inputs: tuple[Any, ...], out: Any) -> Count:
-    """Floating point operations of the call ``out = module(*inputs)``; state unknown, and a UserWarning, without a
-    formula.
+    """Floating point operations of the call ``out = module(*inputs)``; state unknown, and a UserWarning,
+    without a formula.
 
     Raises:
         TypeError: ``module`` is no ``torch.nn.Module``.
@@ -59,8 +62,10 @@ def module_dmas(module: Any, inp: Any, out: Any) -> Count:
 
 
 def module_rf(module: Any, inp: Any, out: Any) -> tuple[float, float, float]:
-    """Receptive field, stride and padding of this layer alone; (1, 1, 0), and a UserWarning, where it has none."""
-    size, stride, padding, state = _one_call(module, inp, out).rf(0, CONVENTION)
-    if state == "unknown":
+    """Receptive field, stride and padding of this layer alone; (1, 1, 0), and a UserWarning, where it has
+    none."""
+    model = _one_call(module, inp, out)
+    size, stride, padding, state = model.rf(0, CONVENTION)
+    if state == "unknown" or not model.modules()[0]["leaf"]:
         warn_unsupported(type(module).__name__, "receptive field", 3)
     return size, stride, padding

@@ -9,7 +9,8 @@ TIMEOUT = 10  # seconds
 
 
 def get_process_gpu_ram(pid: int) -> float:
-    """MiB that process ``pid`` holds on all NVIDIA GPUs together, as ``nvidia-smi`` tells it; 0.0 when it holds none.
+    """MiB that process ``pid`` holds on all NVIDIA GPUs together, as ``nvidia-smi`` tells it; 0.0 when it
+    holds none.
 
     Warns (UserWarning) and returns 0.0 when ``nvidia-smi`` is not there or fails.
     """
@@ -23,4 +24,5 @@ def get_process_gpu_ram(pid: int) -> float:
         return 0.0
     lines = [line.split(",") for line in table.splitlines()]
     used = [cells[1].strip() for cells in lines if len(cells) == 2 and cells[0].strip() == str(pid)]
-    return float(sum(float(cell) for cell in used if cell.replace(".", "", 1).isdigit()))
+    held = [float(cell) for cell in used if cell.replace(".", "", 1).isdigit()]
+    return float(sum(held))  # not a count: MiB on each GPU

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchscan's text helpers. They take the plain dicts that ``crawl_module`` returns, also changed ones, and the core
-writes the text."""
+"""torchscan's text helpers. They take the plain dicts that ``crawl_module`` returns, also changed ones,
+and the core writes the text."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .. import _lamina
+from .._count import total
 
 __all__ = [
     "aggregate_info",
@@ -30,7 +31,8 @@ def format_name(name: str, depth: int = 0) -> str:
 
 
 def wrap_string(s: str, max_len: int, delimiter: str = ".", wrap: str = "[...]", mode: str = "end") -> str:
-    """``s`` cut to ``max_len`` characters, the marker ``wrap`` whole: at its end, or before its last component.
+    """``s`` cut to ``max_len`` characters, the marker ``wrap`` whole: at its end, or before its last
+    component.
 
     Raises:
         ValueError: the mode is neither "end" nor "mid".
@@ -39,7 +41,8 @@ def wrap_string(s: str, max_len: int, delimiter: str = ".", wrap: str = "[...]",
 
 
 def unit_scale(val: float) -> tuple[float, str]:
-    """The number divided by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and T, G, M, k or nothing."""
+    """The number divided by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and T, G, M, k or
+    nothing."""
     return _lamina.unit_scale(val)
 
 
@@ -55,13 +58,16 @@ def format_line_str(
     receptive_field: bool = False,
     effective_rf_stats: bool = False,
 ) -> list[str]:
-    """The cells of one layer's line, padded and cut to ``col_w``; without ``col_w`` they are as long as they are.
+    """The cells of one layer's line, padded and cut to ``col_w``; without ``col_w`` they are as long as
+    they are.
 
     Raises:
         ValueError: the name is too long and there is no such wrap mode.
     """
     columns = PLAIN if not receptive_field else ALL if effective_rf_stats else WITH_RF
-    return [_lamina.scan_cell(layer, i, None if col_w is None else col_w[i], wrap_mode) for i in range(columns)]
+    return [
+        _lamina.scan_cell(layer, i, None if col_w is None else col_w[i], wrap_mode) for i in range(columns)
+    ]
 
 
 def format_info(
@@ -80,7 +86,8 @@ def format_info(
 
 
 def aggregate_info(info: dict[str, Any], max_depth: int) -> dict[str, Any]:
-    """Sums every container at ``max_depth`` up over the layers under it and drops those; changes and returns ``info``.
+    """Sums every container at ``max_depth`` up over the layers under it and drops those; changes and
+    returns ``info``.
 
     Raises:
         ValueError: no layer has exactly that depth; the sentence names the deepest.
@@ -103,6 +110,6 @@ def _below(layers: list[dict[str, Any]], at: int, depth: int) -> list[dict[str, 
 
 def _absorb(layer: dict[str, Any], below: list[dict[str, Any]]) -> None:
     for key in SUMMED:
-        layer[key] = sum((child[key] for child in below), layer[key])
+        layer[key] = total([layer[key], *(child[key] for child in below)])
     if below:
         layer.update({key: below[-1][key] for key in ("rf", "s", "p")})

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models, costs and the core's functions as Python sees them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ext_kit import seen
+from torch import nn
+
+from lamina import _errors, _lamina
+
+X = torch.randn(2, 3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return seen(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 5)), X)
+
+
+def test_rows_carry_counts_shapes_and_names(model):
+    costs = model.costs()
+    assert costs.convention == next(c["name"] for c in _lamina.conventions() if c["default"])
+    rows = {row["path"]: row for row in costs.rows()}
+    assert list(rows) == ["", "0", "1", "2"]
+    first = rows["0"]
+    assert first["macs"] == (24, "exact") and first["flops"] == (48, "exact")
+    assert first["params"] == (16, "exact") and first["param_bytes"] == (64, "exact")
+    assert first["in_shapes"] == ((2, 3),) and first["out_shapes"] == ((2, 4),)
+    assert first["in_dtypes"] == ("float32",) and first["type"] == "Linear" and first["name"] == "0"
+    assert first["event"] == 1 and first["ordinal"] == 0 and not first["failed"] and first["leaf"]
+    assert rows[""]["total_macs"] == (64, "exact") == costs.totals()["macs"]
+    assert costs.params()["params"] == (41, "exact")
+
+
+def test_reasons_and_gaps():
+    class Own(nn.Module):
+        def forward(self, x):
+            return x @ x.t()
+
+    costs = seen(nn.Sequential(Own()), X).costs()
+    row = costs.rows()[1]
+    assert row["macs"][1] != "exact" and row["reason"] and row["rule_kind"] is None
+    assert costs.totals()["macs"][1] != "exact" and costs.gaps()
+    ((name, n, path),) = costs.unruled()
+    assert (name, n) == ("Own", 1) and path.endswith(".Own")
+
+
+def test_why_and_facts(model):
+    costs = model.costs()
+    why = {line["metric"]: line for line in costs.why(1)}
+    assert (
+        why["macs"]["value"] == (24, "exact") and why["macs"]["formula"] and "*" in why["macs"]["substituted"]
+    )
+    assert costs.facts(1)["out"] == 8
+    for bad in (-1, 4, 2**31 - 1):
+        with pytest.raises(IndexError, match="there is no row"):
+            costs.why(bad)
+        with pytest.raises(_errors.RangeError):
+            costs.facts(bad)
+
+
+def test_conventions_and_rules():
+    names = [c["name"] for c in _lamina.conventions()]
+    assert {"layers", "torchscan", "thoplw"} <= set(names)
+    assert sum(c["default"] for c in _lamina.conventions()) == 1
+    for name in names:
+        rules = _lamina.rules(name)
+        assert any(r["kind"] == "conv" and r["formula"]["macs"] for r in rules)
+    assert "out" in _lamina.facts()
+    for call in (_lamina.rules, seen(nn.Tanh(), X).costs):
+        with pytest.raises(_errors.UsageError) as told:
+            call("nothing like it")
+        assert all(name in str(told.value) for name in names)
+        assert told.value.status == "USAGE" and isinstance(told.value, ValueError)
+
+
+def test_every_convention_counts(model):
+    for convention in _lamina.conventions():
+        for released in (False, True):
+            assert model.costs(convention["name"], released).rows()
+
+
+def test_receptive_field(model):
+    assert model.rf(1, "torchscan") == (1.0, 1.0, 0.0, "exact")
+    with pytest.raises(IndexError):
+        model.rf(99)
+
+
+def test_places_are_found(model):
+    assert model.find("2") == 3 and model.find("") == 0 and model.find("nowhere") == -1
+
+
+def test_aggregation_and_the_old_receptive_field():
+    net = nn.Sequential(nn.Sequential(nn.Conv2d(1, 1, 3), nn.ReLU()), nn.Flatten())
+    costs = seen(net, torch.randn(1, 1, 5, 5)).costs("torchscan", True)
+    costs.rf_backwards()
+    assert costs.rows()[0]["rf"] == 3
+    costs.aggregate(1)
+    assert [r["path"] for r in costs.rows()] == ["", "0", "1"]
+    with pytest.raises(ValueError, match="depth"):
+        costs.aggregate(7)
+
+
+# -- counts of the user's own -------------------------------------------------------------------------------
+
+
+def test_custom_counts(model):
+    told = {0: None, 1: {"macs": 7}, 2: (1, None, (3, "at least")), 3: (2**70, 5)}
+    asked = []
+
+    def custom(event):
+        asked.append(event)
+        return told[event]
+
+    rows = model.costs(custom=custom).rows()
+    assert sorted(set(asked)) == [0, 1, 2, 3]
+    assert rows[1]["macs"] == (7, "exact") and rows[1]["flops"][1] == "unknown"
+    assert (
+        rows[2]["macs"] == (1, "exact")
+        and rows[2]["flops"][1] == "unknown"
+        and rows[2]["dmas"] == (3, "at least")
+    )
+    assert rows[3]["macs"] == (2**70, "exact") and rows[3]["flops"] == (5, "exact")
+    assert model.costs(custom=custom).totals()["macs"] == (2**70 + 8, "exact")
+
+
+def test_a_custom_count_may_omit_a_layer(model):
+    rows = model.costs("thoplw", True, lambda event: "omit" if event == 1 else None).rows()
+    assert "0" not in [r["path"] for r in rows]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        3.5,
+        "other",
+        [1],
+        {"macs": -1},
+        {"macs": "x"},
+        (2**96,),
+        ((1, "sure"),),
+        ((1, 2, 3),),
+        {"macs": object()},
+    ],
+)
+def test_custom_counts_that_are_none(model, told):
+    with pytest.raises((ValueError, IndexError, TypeError)):
+        model.costs(custom=lambda event: told)
+
+
+def test_the_exception_of_a_custom_count_comes_through(model):
+    asked = []
+
+    def custom(event):
+        asked.append(event)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.costs(custom=custom)
+    assert len(asked) == 1
+    with pytest.raises(ValueError, match="function"):
+        model.costs(custom=3)
+
+
+# -- text ---------------------------------------------------------------------------------------------------
+
+
+def test_reports_are_written(model):
+    costs = model.costs()
+    assert "Linear" in costs.write() and "Linear" in costs.write({})
+    assert costs.write({"format": "json"}).lstrip().startswith("{")
+    assert "," in costs.write({"format": "csv", "layout": None})
+    wide = costs.write(
+        {"width": 60, "max_depth": 1, "color": False, "ascii": True, "exact": True, "expand": True}
+    )
+    assert wide.isascii() and max(map(len, wide.splitlines())) <= 60
+    old = model.costs("torchscan", True)
+    for wrap in ("mid", "end", "none", None):
+        assert "Layer" in old.write({"layout": "torchscan-0.1.2", "wrap": wrap, "receptive_field": True})
+    assert "0.25 Mb" in old.write({"layout": "torchscan-0.1.2", "overhead_mb": 0.25})
+    for numbers in ("raw", "clever", "ratio"):
+        assert "Linear" in model.costs("thoplw", True).write({"layout": "thoplw", "numbers": numbers})
+
+
+@pytest.mark.parametrize(
+    "options, error, sentence",
+    [
+        ({"layout": "x"}, ValueError, "x"),
+        ({"format": "x"}, ValueError, "x"),
+        ({"colour": True}, ValueError, "no option 'colour'"),
+        ({"wrap": "x"}, ValueError, "wrap can't be 'x'"),
+        ({"numbers": 3}, ValueError, "numbers"),
+        ({"width": "x"}, TypeError, ""),
+        ({"width": 2**80}, OverflowError, ""),
+        ({"layout": 3}, TypeError, ""),
+        ({"overhead_mb": "x"}, TypeError, ""),
+        ({3: 4}, ValueError, "no option"),
+    ],
+)
+def test_options_that_do_not_exist(model, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        model.costs().write(options)
+
+
+def test_formulas():
+    assert _lamina.formula("2 * 3 + x", {"x": 4}) == (10, "exact")
+    assert _lamina.formula("7 / 2") == (3, "exact")
+    assert _lamina.formula("y")[1] == "unknown"
+    assert _lamina.formula("x * x", {"x": 2**40})[1] == "unknown"
+    with pytest.raises(_errors.FormatError) as told:
+        _lamina.formula("2 + * 3")
+    assert told.value.at == 4 and isinstance(told.value, ValueError)
+    with pytest.raises(OverflowError):
+        _lamina.formula("x", {"x": 2**80})
+    with pytest.raises(TypeError):
+        _lamina.formula("x", {3: 4})
+
+
+def test_numbers_as_text():
+    assert _lamina.unit_scale(1.5e9) == (1.5, "G")
+    assert _lamina.clever_scale(1_824_000_000)[1] == "G"
+    assert _lamina.text_count((1_814_073_344, "exact")) == "1.81 G"
+    assert _lamina.text_count((5, "at least"), True) == ">= 5"
+    assert _lamina.text_count(None) == "?"
+    assert _lamina.text_count(3 * 2**63, True).replace(",", "") == str(3 * 2**63)
+    assert _lamina.text_bytes(97 * 2**20) == "97.0 MiB"
+
+
+def test_names_as_torchscan_has_them():
+    assert _lamina.format_name("a", 0) == "a" and _lamina.format_name("a", 1) == "├─a"
+    assert _lamina.wrap_string("abcdefgh", 6, ".", "[..]", "end") == "ab[..]"
+    assert _lamina.wrap_string("abc", 6, ".", "[..]", "odd") == "abc"
+    with pytest.raises(ValueError, match="odd"):
+        _lamina.wrap_string("abcdefgh", 6, ".", "[..]", "odd")
+    assert _lamina.format_s("ab", 4) == "ab  " and _lamina.format_s("abcdef", None, 3) == "abc"
+    assert _lamina.format_s("ab") == "ab"
+
+
+def test_models_and_costs_are_made_by_captures_only():
+    for kind in (_lamina.Model, _lamina.Costs):
+        with pytest.raises(TypeError):
+            kind()
+
+
+def test_costs_outlive_the_name_of_their_model():
+    costs = seen(nn.Tanh(), X).costs()
+    assert costs.rows()[0]["type"] == "Tanh"

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stub, the module and its errors agree."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import lamina
+from lamina import _errors, _lamina
+
+STUB = Path(lamina.__file__).with_name("_lamina.pyi")
+
+
+def public(names):
+    return {n for n in names if not n.startswith("_")}
+
+
+def test_the_stub_names_what_there_is():
+    tree = ast.parse(STUB.read_text())
+    functions = public(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
+    classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef) and not n.name.startswith("_")}
+    assert functions | set(classes) == public(dir(_lamina))
+    for name, node in classes.items():
+        told = public(m.name for m in node.body if isinstance(m, ast.FunctionDef))
+        assert told == public(dir(getattr(_lamina, name))), name
+
+
+def test_every_function_has_a_signature_and_a_sentence():
+    things = [getattr(_lamina, n) for n in public(dir(_lamina))]
+    for kind in [t for t in things if isinstance(t, type)]:
+        things += [getattr(kind, n) for n in public(dir(kind))]
+    for thing in things:
+        assert thing.__doc__ and thing.__doc__.strip().endswith((".", "'."))
+        if callable(thing) and not isinstance(thing, type):
+            assert thing.__text_signature__ is not None
+
+
+def test_errors_are_what_they_say():
+    kinds = [v for v in vars(_errors).values() if isinstance(v, type)]
+    assert all(issubclass(k, _errors.LaminaError) for k in kinds)
+    assert issubclass(_errors.UsageError, ValueError) and issubclass(_errors.RangeError, IndexError)
+    error = _errors.UsageError("x")
+    assert (error.status, error.where, error.at) == ("", "", -1)
+
+
+def test_the_version_is_the_headers():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", _lamina.version())
+
+
+def test_importing_the_extension_imports_nothing():
+    script = "import sys, lamina._lamina; print({'torch', 'numpy'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

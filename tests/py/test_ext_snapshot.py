@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A snapshot puts back what a forward changed, and names what it can't."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+from lamina import _lamina
+
+X = torch.randn(2, 3)
+
+
+def picture(net):
+    """Everything that must be as before, by identity where that counts."""
+    out = []
+    for module in net.modules():
+        own = vars(module)
+        inner = {
+            k: (id(v), [id(x) for x in v] if isinstance(v, (dict, list)) else sorted(map(id, v)))
+            for k, v in own.items()
+            if isinstance(v, (dict, list, set))
+        }
+        items = [(k, list(v.items())) for k, v in own.items() if isinstance(v, dict) and k != "mixed"]
+        values = [(k, id(v)) for k, v in own.items()]
+        out.append((type(module), values, inner, repr(items)))
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    grads = [(p.requires_grad, id(p.grad)) for p in net.parameters()]
+    return out, state, grads
+
+
+def same(a, b):
+    return (
+        a[0] == b[0]
+        and a[2] == b[2]
+        and all(torch.equal(v, b[1][k]) for k, v in a[1].items())
+        and len(a[1]) == len(b[1])
+    )
+
+
+class Changes(nn.Module):
+    """A forward that leaves traces in every way that can be put back."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(3, 3)
+        self.extra = nn.Tanh()
+        self.gone = nn.Tanh()
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer("count", torch.zeros(()))
+        self.register_buffer("swapped", torch.zeros(2))
+        self.n = 0
+        self.log = ["a", "b"]
+        self.cache = {"k": 1, "j": 2}
+        self.ordered = OrderedDict(a=1, b=2, c=3)
+        self.names = {"x", "y"}
+        self.empty_list, self.empty_dict, self.empty_set = [], {}, set()
+        self.empty_ordered = OrderedDict()
+
+    def forward(self, x):
+        x = self.norm(self.fc(x))
+        self.n += 1
+        self.count += 1
+        self.swapped = torch.ones(2)
+        self.last = x
+        self.log.append(x)
+        self.log.reverse()
+        self.cache["new"] = x
+        self.cache["k"] = 9
+        self.ordered.move_to_end("a")
+        self.names.add("z")
+        self.names.discard("x")
+        for box in (self.empty_list, self.empty_dict, self.empty_set, self.empty_ordered):
+            box.append(1) if isinstance(box, list) else box.add(1) if isinstance(box, set) else box.update(
+                a=1
+            )
+        self.later = nn.Tanh()
+        del self.gone
+        self.extra.eval()
+        self.fc.weight.requires_grad_(False)
+        self.fc.bias.grad = torch.ones(3)
+        self.fc.register_forward_hook(print)
+        self.log = []
+        return x
+
+
+def test_everything_that_can_be_is_put_back():
+    net = nn.Sequential(Changes())
+    before = picture(net)
+    snapshot = _lamina.Snapshot(net)
+    net(X)
+    assert not same(before, picture(net))
+    assert snapshot.restore() == []
+    assert same(before, picture(net))
+    assert list(net[0]._modules) == ["fc", "extra", "gone", "norm"]
+    net(X)  # and it works once more
+    assert snapshot.restore() == []
+    assert same(before, picture(net))
+
+
+def test_an_untouched_model_is_left_alone():
+    net = nn.Sequential(Changes(), nn.Sequential())
+    versions = [b._version for b in net.buffers()]
+    before = picture(net)
+    assert _lamina.Snapshot(net).restore() == []
+    assert same(before, picture(net))
+    assert [b._version for b in net.buffers()] == versions
+
+
+def test_buffers_get_their_values_and_keep_their_identity():
+    net = nn.BatchNorm1d(3)
+    mean, pointer = net.running_mean, net.running_mean.data_ptr()
+    snapshot = _lamina.Snapshot(net)
+    net(X)
+    assert mean.any() and net.num_batches_tracked == 1
+    assert snapshot.restore() == []
+    assert net.running_mean is mean and mean.data_ptr() == pointer and not mean.any()
+    assert net.num_batches_tracked == 0
+
+
+def test_a_buffer_that_was_resized_gets_its_shape_back():
+    net = nn.Module()
+    net.register_buffer("b", torch.arange(3.0))
+    snapshot = _lamina.Snapshot(net)
+    net.b.resize_(2, 3)
+    assert snapshot.restore() == []
+    assert net.b.tolist() == [0, 1, 2]
+    net.b.data = torch.zeros(7)
+    assert snapshot.restore() == []
+    assert net.b.tolist() == [0, 1, 2]
+
+
+def test_autograd_does_not_see_the_restoring():
+    net = nn.BatchNorm1d(3).eval()
+    out = (net.running_var.detach() * torch.ones(3, requires_grad=True)).sum()
+    snapshot = _lamina.Snapshot(net)
+    snapshot.restore()
+    out.backward()
+
+
+def test_parameters_written_to_are_named():
+    class Writes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(3, 3)
+            self.plain = torch.zeros(3)
+
+        def forward(self, x):
+            with torch.no_grad():
+                self.fc.weight.mul_(2)
+                self.plain.add_(1)
+            return x
+
+    net = nn.Sequential(Writes())
+    snapshot = _lamina.Snapshot(net)
+    net(X)
+    told = snapshot.restore()
+    assert sorted(told) == [
+        "0.fc.weight was written to and could not be put back",
+        "0.plain was written to and could not be put back",
+    ]
+
+
+def test_a_parameter_whose_data_was_swapped_is_named():
+    net = nn.Linear(3, 3)
+    snapshot = _lamina.Snapshot(net)
+    net.weight.data = torch.zeros(3, 3)
+    assert snapshot.restore() == ["weight was written to and could not be put back"]
+
+
+def test_embeddings_that_renormalise_are_put_back():
+    net = nn.Sequential(nn.Embedding(4, 3, max_norm=0.01))
+    before = net[0].weight.detach().clone()
+    snapshot = _lamina.Snapshot(net)
+    net(torch.tensor([0, 1]))
+    assert not torch.equal(net[0].weight, before)
+    assert snapshot.restore() == []
+    assert torch.equal(net[0].weight, before)
+
+
+def test_a_gradient_that_grew_is_named():
+    net = nn.Linear(3, 3)
+    net(X).sum().backward()
+    snapshot = _lamina.Snapshot(net)
+    net(X).sum().backward()
+    told = snapshot.restore()
+    assert len(told) == 2 and all("gradient" in line for line in told)
+    snapshot = _lamina.Snapshot(net)
+    grad = net.weight.grad
+    net.weight.grad = None
+    assert snapshot.restore() == []
+    assert net.weight.grad is grad
+
+
+def test_lazy_layers_are_lazy_again():
+    net = nn.Sequential(nn.LazyLinear(4), nn.LazyBatchNorm1d())
+    types = [type(m) for m in net.modules()]
+    snapshot = _lamina.Snapshot(net)
+    net(X)
+    assert [type(m) for m in net.modules()] != types
+    assert snapshot.restore() == []
+    assert [type(m) for m in net.modules()] == types
+    assert isinstance(net[0].weight, nn.UninitializedParameter) and net[0].in_features == 0
+    assert net(torch.randn(2, 7)).shape == (2, 4)
+    assert net[0].weight.shape == (4, 7)
+
+
+def test_meta_tensors_and_scripted_modules():
+    try:
+        net = nn.Sequential(nn.BatchNorm1d(3, device="meta"))
+    except TypeError:
+        pytest.skip("no device argument")
+    snapshot = _lamina.Snapshot(net)
+    net(X.to("meta"))
+    assert snapshot.restore() == []
+    net = torch.jit.script(nn.Sequential(nn.BatchNorm1d(3)))
+    state = {k: v.clone() for k, v in net.state_dict().items()}
+    snapshot = _lamina.Snapshot(net)
+    net(X)
+    net.eval()
+    assert not all(torch.equal(v, net.state_dict()[k]) for k, v in state.items())
+    assert snapshot.restore() == []
+    assert all(torch.equal(v, net.state_dict()[k]) for k, v in state.items())
+    assert net.training and net[0].training if hasattr(net, "__getitem__") else net.training
+
+
+def test_tensors_of_inference_mode():
+    if not hasattr(torch, "inference_mode"):
+        pytest.skip("no inference mode")
+    net = nn.Module()
+    with torch.inference_mode():
+        net.register_buffer("b", torch.zeros(2))
+    snapshot = _lamina.Snapshot(net)
+    with torch.inference_mode():
+        net.b.add_(1)
+        assert snapshot.restore() == []
+    assert net.b.tolist() == [0, 0]
+
+
+def test_a_dict_that_refuses_is_named():
+    class Refuses(dict):
+        def __setitem__(self, key, value):
+            raise TypeError("no")
+
+    net = nn.Module()
+    net.box = Refuses(a=1)
+    snapshot = _lamina.Snapshot(net)
+    dict.__setitem__(net.box, "b", 2)
+    told = snapshot.restore()
+    assert told == ["__dict__ held a container that could not be put back"]
+
+
+def test_an_interrupt_does_not_leave_the_rest_undone():
+    class Interrupts(dict):
+        def __setitem__(self, key, value):
+            raise KeyboardInterrupt
+
+    net = nn.Sequential(nn.Module(), nn.BatchNorm1d(3))
+    net[0].box = Interrupts(a=1)
+    snapshot = _lamina.Snapshot(net)
+    dict.__setitem__(net[0].box, "b", 2)
+    net[1](X)
+    with pytest.raises(KeyboardInterrupt):
+        snapshot.restore()
+    assert not net[1].running_mean.any()
+
+
+def test_values_that_look_at_the_model_when_dropped():
+    net = nn.Module()
+    looked = []
+
+    class Looks:
+        def __del__(self):
+            looked.append((net.a, net.box["k"]))
+
+    net.a = 1
+    net.box = {"k": 0}
+    snapshot = _lamina.Snapshot(net)
+    net.b, net.box["new"] = Looks(), Looks()
+    del net.a
+    snapshot.restore()
+    assert looked == [(1, 0)] * 2
+
+
+def test_only_modules_have_snapshots():
+    with pytest.raises(ValueError, match=r"expected a torch\.nn\.Module, not int"):
+        _lamina.Snapshot(3)
