@@ -200,7 +200,7 @@ print(bare * 1e3, taken * 1e3, ",".join(sorted(new - set(sys.stdlib_module_names
 
 
 def import_ms(repeats: int = 11) -> tuple[float, float, str]:
-    """Milliseconds of `import lamina` in a new process, bare and with every public name, and what else came."""
+    """Milliseconds of `import lamina` in a new process, bare and with every public name; what else came."""
     command = [sys.executable, "-c", IMPORT]
     runs = [subprocess.run(command, text=True, capture_output=True, check=True) for _ in range(repeats)]
     told = [run.stdout.strip("\n").split(" ") for run in runs]

@@ -255,7 +255,8 @@ LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, cons
 /* == 5. Conventions and rules ===============================================================================
  * A convention is a table of rules (one text formula a metric and kind, over named facts) plus policies, all
  * data: src/count/conventions.def and one .def a table. A rule may have a second, *released* form: what the
- * tool of that name really printed where its author's intent was missed; only the drop-in functions use it. */
+ * tool of that name really printed where its author's intent was missed; only the drop-in functions use
+ * it. */
 
 typedef enum lam_metric { LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_N_METRICS } lam_metric;
 
@@ -303,8 +304,8 @@ LAM_API lam_status lam_formula_eval(const char *formula, const char *const *name
 typedef struct lam_cost_options {
     const char *convention; /* NULL: the default */
     bool released;          /* as the tool of that name printed it: its rows (k-th call under the k-th place,
-                               last call only, ...) and released formulas. false: every call is a row, rules as
-                               meant. */
+                               last call only, ...) and released formulas. false: every call is a row, rules
+                               as meant. */
     /* A count of the caller's own for a call (custom_ops): return true and fill out[LAM_N_METRICS] to
      * override, false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
     bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);

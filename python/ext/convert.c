@@ -33,6 +33,13 @@ static void set_detail(PyObject *exc, const char *name, PyObject *value) {
     Py_XDECREF(value);
 }
 
+/* The class that an error is raised as, a new reference. */
+static PyObject *class_of(lmx_state *st, const lam_error *e) {
+    if (e->status != LAM_IO) return error_class(st, class_name(e->status));
+    Py_INCREF(PyExc_OSError);
+    return PyExc_OSError;
+}
+
 PyObject *lmx_raise(lmx_state *st, const lam_error *e) {
     if (PyErr_Occurred()) return NULL;
     if (e->status == LAM_NOMEM) return PyErr_NoMemory();
@@ -40,14 +47,8 @@ PyObject *lmx_raise(lmx_state *st, const lam_error *e) {
     const char *what = e->text[0] ? e->text : "an error without a sentence; please report it";
     snprintf(text, sizeof text, "%s%s%s", e->where, e->where[0] ? ": " : "", what);
     PyObject *message = lmx_str(text);
-    PyObject *type = NULL;
-    if (e->status == LAM_IO) {
-        type = PyExc_OSError;
-        Py_INCREF(type);
-    } else {
-        type = error_class(st, class_name(e->status));
-    }
-    PyObject *exc = type && message ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
+    PyObject *type = message ? class_of(st, e) : NULL;
+    PyObject *exc = type ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
     if (exc) {
         set_detail(exc, "status", lmx_str(lam_status_name(e->status)));
         set_detail(exc, "where", lmx_str(e->where));

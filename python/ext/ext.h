@@ -63,6 +63,9 @@ PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 /* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
  * user. Any other is cleared. False too when nothing is pending. */
 bool lmx_must_raise(void);
+/* Clears an exception that only says that something has no such attribute or won't do; false when memory ran out or
+ * the exception must reach the user. True when nothing is pending. */
+bool lmx_forgive(void);
 /* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
 int64_t lmx_now_ns(void);

@@ -7,8 +7,7 @@
 #include <string.h>
 
 /* The dict's value under a name, borrowed. NULL with a KeyError. */
-static PyObject *item(PyObject *dict, const char *name)
-{
+static PyObject *item(PyObject *dict, const char *name) {
     PyObject *key = PyUnicode_FromString(name);
     PyObject *value = key && PyDict_Check(dict) ? PyDict_GetItemWithError(dict, key) : NULL;
     if (!value && key && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
@@ -17,8 +16,7 @@ static PyObject *item(PyObject *dict, const char *name)
 }
 
 /* A whole number, or one of lamina's counts, which knows its state. */
-static bool count_of(lmx_state *st, PyObject *value, lam_count *out)
-{
+static bool count_of(lmx_state *st, PyObject *value, lam_count *out) {
     PyObject *state = PyObject_GetAttrString(value, "state");
     PyObject *pair = state ? PyTuple_Pack(2, value, state) : (PyErr_Clear(), Py_INCREF(value), value);
     bool ok = pair && lmx_count_from(st, pair, out);
@@ -27,8 +25,7 @@ static bool count_of(lmx_state *st, PyObject *value, lam_count *out)
     return ok;
 }
 
-static bool add_item(lmx_state *st, PyObject *dict, const char *name, lam_count *sum)
-{
+static bool add_item(lmx_state *st, PyObject *dict, const char *name, lam_count *sum) {
     lam_count c;
     PyObject *value = item(dict, name);
     if (!value || !count_of(st, value, &c)) return false;
@@ -37,19 +34,18 @@ static bool add_item(lmx_state *st, PyObject *dict, const char *name, lam_count 
 }
 
 /* Without the key the column is empty space; the tables that don't show it need not carry it. */
-static bool number_item(PyObject *dict, const char *name, double *out)
-{
+static bool number_item(PyObject *dict, const char *name, double *out) {
     PyObject *value = PyDict_GetItemString(dict, name);
     *out = value && value != Py_None ? PyFloat_AsDouble(value) : 0;
     return !PyErr_Occurred();
 }
 
 /* `shape` keeps the text that the row borrows. */
-static bool row_of(lmx_state *st, PyObject *layer, PyObject **shape, lam_scan_row *row)
-{
+static bool row_of(lmx_state *st, PyObject *layer, PyObject **shape, lam_scan_row *row) {
     memset(row, 0, sizeof *row);
     PyObject *name = item(layer, "name"), *type = name ? item(layer, "type") : NULL;
-    PyObject *depth = type ? item(layer, "depth") : NULL, *output = depth ? item(layer, "output_shape") : NULL;
+    PyObject *depth = type ? item(layer, "depth") : NULL,
+             *output = depth ? item(layer, "output_shape") : NULL;
     if (!output) return false;
     *shape = output == Py_None ? PyUnicode_FromString("?") : PyObject_Str(output);
     long at = PyLong_AsLong(depth);
@@ -58,20 +54,19 @@ static bool row_of(lmx_state *st, PyObject *layer, PyObject **shape, lam_scan_ro
     row->type = lmx_utf8(type);
     row->output_shape = lmx_utf8(*shape);
     row->depth = at < INT32_MIN || at > INT32_MAX ? 0 : (int32_t)at;
-    return add_item(st, layer, "grad_params", &row->params) && add_item(st, layer, "nograd_params", &row->params) &&
+    return add_item(st, layer, "grad_params", &row->params) &&
+           add_item(st, layer, "nograd_params", &row->params) &&
            add_item(st, layer, "num_buffers", &row->params) && number_item(layer, "rf", &row->rf) &&
            number_item(layer, "s", &row->rf_stride) && number_item(layer, "p", &row->rf_padding);
 }
 
-static bool work_of(lmx_state *st, PyObject *layer, lam_scan_row *row)
-{
+static bool work_of(lmx_state *st, PyObject *layer, lam_scan_row *row) {
     for (int i = 0; i < LAM_N_METRICS; i++)
         if (!add_item(st, layer, lam_metric_name((lam_metric)i), &row->metric[i])) return false;
     return true;
 }
 
-static bool wrap_of(lmx_state *st, PyObject *mode, lam_wrap *out)
-{
+static bool wrap_of(lmx_state *st, PyObject *mode, lam_wrap *out) {
     const char *name = mode == Py_None ? "none" : PyUnicode_Check(mode) ? lmx_utf8(mode) : "?";
     *out = strcmp(name, "mid") == 0 ? LAM_WRAP_MID : strcmp(name, "end") == 0 ? LAM_WRAP_END : LAM_WRAP_NONE;
     if (*out != LAM_WRAP_NONE || mode == Py_None) return true;
@@ -80,8 +75,7 @@ static bool wrap_of(lmx_state *st, PyObject *mode, lam_wrap *out)
 }
 
 /* overheads: {"cuda": {"fwd": MiB}, "framework": {"fwd": MiB}} */
-static bool overhead_of(PyObject *info, double *mib)
-{
+static bool overhead_of(PyObject *info, double *mib) {
     static const char *const kinds[] = {"cuda", "framework"};
     PyObject *overheads = item(info, "overheads");
     for (int i = 0; overheads && i < 2; i++) {
@@ -92,8 +86,7 @@ static bool overhead_of(PyObject *info, double *mib)
     return overheads && !PyErr_Occurred();
 }
 
-static PyObject *write_info(lmx_state *st, const lam_scan_info *info, const lam_report_options *o)
-{
+static PyObject *write_info(lmx_state *st, const lam_scan_info *info, const lam_report_options *o) {
     lmx_text text = {0};
     lam_error e = {.at = -1};
     if (lam_scan_write(info, o, lmx_text_sink(&text), &e) == LAM_OK) return lmx_text_take(&text);
@@ -102,17 +95,15 @@ static PyObject *write_info(lmx_state *st, const lam_scan_info *info, const lam_
     return lmx_raise(st, &e);
 }
 
-static bool totals_of(lmx_state *st, PyObject *info, lam_scan_info *out, lam_report_options *o)
-{
+static bool totals_of(lmx_state *st, PyObject *info, lam_scan_info *out, lam_report_options *o) {
     PyObject *overall = item(info, "overall");
     return overall && add_item(st, overall, "grad_params", &out->grad_params) &&
            add_item(st, overall, "nograd_params", &out->nograd_params) &&
-           add_item(st, overall, "param_size", &out->bytes) && add_item(st, overall, "buffer_size", &out->bytes) &&
-           overhead_of(info, &o->overhead_mb);
+           add_item(st, overall, "param_size", &out->bytes) &&
+           add_item(st, overall, "buffer_size", &out->bytes) && overhead_of(info, &o->overhead_mb);
 }
 
-PyObject *lmx_scan_write(PyObject *module, PyObject *args)
-{
+PyObject *lmx_scan_write(PyObject *module, PyObject *args) {
     PyObject *info, *mode;
     int rf, stats;
     lmx_state *st = lmx_state_of(module);
@@ -144,8 +135,7 @@ PyObject *lmx_scan_write(PyObject *module, PyObject *args)
 }
 
 /* Cell `column` of one layer's line, padded and cut to `width`; None for a width: as long as it is. */
-PyObject *lmx_scan_cell(PyObject *module, PyObject *args)
-{
+PyObject *lmx_scan_cell(PyObject *module, PyObject *args) {
     PyObject *layer, *mode, *given;
     int column;
     lmx_state *st = lmx_state_of(module);
@@ -161,8 +151,10 @@ PyObject *lmx_scan_cell(PyObject *module, PyObject *args)
         char *buf = size >= 0 ? malloc((size_t)size + 1) : NULL;
         if (buf) lam_scan_cell(buf, (size_t)size + 1, &row, column, w, wrap);
         text = buf ? lmx_str(buf) : NULL;
-        if (size < 0) lmx_fail(st, LAM_USAGE, NULL, "torchscan's table has the columns 0 to 6, not %d", column);
-        else if (!buf) PyErr_NoMemory();
+        if (size < 0)
+            lmx_fail(st, LAM_USAGE, NULL, "torchscan's table has the columns 0 to 6, not %d", column);
+        else if (!buf)
+            PyErr_NoMemory();
         free(buf);
     }
     Py_XDECREF(shape);

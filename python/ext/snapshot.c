@@ -71,7 +71,7 @@ static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
     bool in_dict = lmx_get(dict, s->st->n_training) != NULL;
     *at = NULL;
     PyObject *flag = in_dict ? NULL : PyObject_GetAttr(module, s->st->n_training);
-    if (!in_dict && !flag) PyErr_Clear();
+    if (!lmx_forgive()) return false;
     ((PyObject **)s->training.data)[s->training.n - 1] = flag;
     return true;
 }
@@ -115,7 +115,7 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 /* == putting back ====================================================================================== */
 
 bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {
-    if (lmx_must_raise()) return false;
+    if (!lmx_forgive()) return false;
     const lmx_tree *tree = &s->tree;
     int32_t place = 0;
     while ((size_t)place < tree->places.n && lmx_place_at(tree, place)->node != node) place++;

@@ -96,6 +96,11 @@ bool lmx_must_raise(void) {
     return false;
 }
 
+bool lmx_forgive(void) {
+    bool nomem = PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError);
+    return !nomem && !lmx_must_raise();
+}
+
 const char *lmx_utf8(PyObject *text) {
     const char *s = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     if (!s) PyErr_Clear();

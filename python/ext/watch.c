@@ -21,6 +21,8 @@ typedef struct slot {
 static struct {
     slot slots[SLOTS];
     slot *active;       /* the one that is installed, NULL when no capture is open */
+    slot *owed;         /* its original could not be put back yet, because memory ran out */
+    PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
 } watch;
 
@@ -241,26 +243,21 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
     static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
         return through(&watch.slots[i], self, args, n, names);                                               \
     }
-METHOD(0)
-METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
+/* clang-format off */
+METHOD(0) METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
 
-#define ENTRY(i)                                                                                             \
-    {                                                                                                        \
-        "__call__", (PyCFunction)(void (*)(void))call_##i, METH_FASTCALL | METH_KEYWORDS,                    \
-            PyDoc_STR(                                                                                       \
-                "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina capture is open.")    \
-    }
-    static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
-                                         ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+#define DOC "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina capture is open."
+#define ENTRY(i) {"__call__", (PyCFunction)(void (*)(void))call_##i, METH_FASTCALL | METH_KEYWORDS, DOC}
+static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
+                                     ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+/* clang-format on */
 
 /* == installing ======================================================================================== */
 
 /* What Module's own dict holds; not what attribute lookup would make of it. A new reference. */
 static PyObject *current_call(lmx_state *st) {
-    PyObject *dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
-    PyObject *call = dict ? PyObject_GetItem(dict, st->n___call__) : NULL;
-    Py_XDECREF(dict);
-    return call;
+    if (!watch.dict) watch.dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
+    return watch.dict ? PyObject_GetItem(watch.dict, st->n___call__) : NULL;
 }
 
 static bool set_call(lmx_state *st, PyObject *call) {
@@ -301,20 +298,18 @@ static bool install(lmx_state *st) {
                  SLOTS);
     Py_DECREF(current);
     if (ok) watch.active = s;
+    if (ok) watch.owed = NULL;
     return ok;
 }
 
-/* Puts the original back, the very same object. If somebody replaced ours meanwhile, theirs stays. */
-static void uninstall(lmx_capture *c) {
-    PyObject *current = current_call(c->st);
-    if (current && current == watch.active->method)
-        set_call(c->st, watch.active->original);
-    else
-        c->replaced = true;
+/* Puts the original back, the very same object. If somebody replaced ours meanwhile, theirs stays: false. */
+static bool uninstall(lmx_state *st, slot *s) {
+    PyObject *current = current_call(st);
+    bool ours = !current || current == s->method;
+    watch.owed = ours && !set_call(st, s->original) ? s : NULL;
     Py_XDECREF(current);
     PyErr_Clear();
-    watch.active = NULL;
-    lmx_torch_forget_types(&c->st->torch);
+    return ours;
 }
 
 static bool may_nest(lmx_capture *c) {
@@ -335,16 +330,26 @@ bool lmx_watch(lmx_capture *c) {
     return true;
 }
 
-void lmx_unwatch(lmx_capture *c) {
-    if (c->phase != LMX_OPEN) return;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
+static void take_off(lmx_capture *c) {
     lmx_capture **at = &watch.first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
     c->next = NULL;
     c->phase = LMX_CLOSED;
-    if (!watch.first && watch.active) uninstall(c);
+}
+
+void lmx_unwatch(lmx_capture *c) {
+    if (c->phase != LMX_OPEN && !watch.owed) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (c->phase == LMX_OPEN) take_off(c);
+    slot *s = watch.owed;
+    if (!watch.first && watch.active) {
+        s = watch.active;
+        watch.active = NULL;
+        lmx_torch_forget_types(&c->st->torch);
+    }
+    if (s && !watch.active && !uninstall(c->st, s)) c->replaced = true;
     PyErr_Restore(type, value, trace);
 }
 

@@ -11,7 +11,7 @@ from . import _lamina
 
 def describe() -> str:
     """Lines of ``name: value``; each tells what is in use, and why where there was a choice."""
-    lines = [f"python: {sys.version.split()[0]} ({sys.executable})", f"lamina: {_lamina.version()}"]
+    lines = [f"python: {sys.version.split()[0]} ({sys.executable})"]
     try:
         torch = import_module("torch")
     except ImportError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._report import Report
-from ._run import Run, check_module, describe_object, run_once, state_of_generators, uncompiled
+from ._run import Run, Uncompiled, check_module, describe_object, run_once, state_of_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,7 +87,7 @@ class Capture:
         self._root = check_module(model)
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance: Any = None
+        self._stance = Uncompiled()
         self.error: BaseException | None = None
 
     def __enter__(self) -> Capture:
@@ -95,7 +95,6 @@ class Capture:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
         self._watch = _lamina.Capture(self._root)
         self._model = self.error = None
-        self._stance = uncompiled()
         self._stance.__enter__()
         try:
             self._watch.start()

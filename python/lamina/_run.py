@@ -9,7 +9,8 @@ torch is only taken from ``sys.modules``: whoever hands over a model has importe
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext
+import threading
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
@@ -87,16 +88,34 @@ def state_of_generators() -> Callable[[], None]:
     return put_back
 
 
-def uncompiled() -> AbstractContextManager[object]:
-    """While open, code under ``torch.compile`` runs layer by layer; what was compiled stays compiled.
+class Uncompiled:
+    """While one is open, code under ``torch.compile`` runs layer by layer; what was compiled stays compiled.
 
-    A torch without ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row.
-    Where nothing was compiled yet, there is nothing to step around, and torch's compiler is not imported.
+    The switch is one for the whole process, so the first to open turns it and the last to close turns it
+    back: captures nest and run in several threads. A torch without ``torch.compiler.set_stance`` has no such
+    switch: a compiled child then is one opaque row. Where nothing was compiled yet, there is nothing to step
+    around, and torch's compiler is not imported.
     """
-    if "torch._dynamo" not in sys.modules:
-        return nullcontext()
-    stance = getattr(sys.modules["torch"].compiler, "set_stance", None)
-    return nullcontext() if stance is None else stance("force_eager")
+
+    _lock = threading.Lock()
+    _open = 0
+    _stance: Any = None
+
+    def __enter__(self) -> None:
+        cls = Uncompiled
+        with cls._lock:
+            cls._open += 1  # not a count: who is open
+            if cls._stance is None and "torch._dynamo" in sys.modules:
+                set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
+                cls._stance = None if set_stance is None else set_stance("force_eager")
+
+    def __exit__(self, *_: object) -> None:
+        cls = Uncompiled
+        with cls._lock:
+            cls._open -= 1  # not a count: who is open
+            if cls._open == 0 and cls._stance is not None:
+                stance, cls._stance = cls._stance, None
+                stance.__exit__(None, None, None)
 
 
 @contextmanager
@@ -106,14 +125,13 @@ def progress(what: str) -> Iterator[None]:
     if stream is None or not stream.isatty():
         yield
         return
-    import threading
     import time
 
     done, began = threading.Event(), time.monotonic()
 
     def show() -> None:
         while not done.wait(PROGRESS_AFTER):
-            seconds = round(time.monotonic() - began)
+            seconds = round(time.monotonic() - began)  # not a count: a clock
             stream.write(f"\rlamina: {what} ... {seconds} s\x1b[K")
             stream.flush()
         stream.write("\r\x1b[K")
@@ -171,20 +189,31 @@ def run_once(
             if mode is not None:
                 root.train(mode == "train")
             stack.enter_context(torch.no_grad())
-            stack.enter_context(uncompiled())
+            stack.enter_context(Uncompiled())
             if around is not None:
                 stack.enter_context(around)
             given = args() if callable(args) else args
             stack.enter_context(progress("running the model"))
-            watch.start()
             try:
-                root(*given, **(kwargs or {}))
-            except BaseException as error:
-                run.error = error
+                watch.start()
+                run.error = _call(root, given, kwargs or {})
             finally:
                 watch.stop()
         run.model = watch.model()
     finally:
-        run.left = snapshot.restore()
-        put_back()
+        try:
+            run.left = snapshot.restore()
+        except BaseException:  # a second Ctrl-C, while things are put back: begin again
+            snapshot.restore()
+            raise
+        finally:
+            put_back()
     return run
+
+
+def _call(root: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BaseException | None:
+    try:
+        root(*args, **kwargs)
+    except BaseException as error:
+        return error
+    return None

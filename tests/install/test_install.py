@@ -99,19 +99,14 @@ def test_cmake_package(prefix: Path, client: Path, target: str) -> None:
     assert run(client / "build/client") == EXPECTED
 
 
-def test_header_serves_cpp(prefix: Path, client: Path) -> None:
+def test_header_serves_cpp(prefix: Path, tmp_path: Path) -> None:
     if not shutil.which("c++"):
         pytest.skip("no C++ compiler")
-    run(
-        "c++",
-        "-fsyntax-only",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-xc++",
-        f"-I{prefix / 'include'}",
-        client / "client.c",
-    )
+    source = "#include <lamina.h>\nint main() { return lam_version() == nullptr; }\n"
+    (tmp_path / "client.cpp").write_text(source)
+    command = ["c++", "-Wall", "-Wextra", "-Werror", f"-I{prefix / 'include'}", "client.cpp", "-o", "client"]
+    run(*command, str(prefix / "lib/liblamina.a"), cwd=tmp_path)
+    run(tmp_path / "client")
 
 
 def test_shared_library_shows_the_public_names_only(prefix: Path) -> None:

@@ -77,17 +77,18 @@ _SLOW_INIT = {"googlenet": {"init_weights": False}, "inception_v3": {"init_weigh
 @pytest.fixture(scope="session")
 def zoo():
     """``zoo(name)`` builds a torchvision model without drawing its weights, which is most of what building
-    costs."""
+    costs. On the ``meta`` device it has no weights at all, and its forward computes nothing but shapes."""
     models = pytest.importorskip("torchvision.models")
-    built: dict[str, nn.Module] = {}
+    built: dict[tuple[str, str], nn.Module] = {}
 
-    def get(name: str) -> nn.Module:
+    def get(name: str, device: str = "cpu") -> nn.Module:
         if len(built) > 2:  # big ones would fill the memory of a small machine
             built.pop(next(iter(built)))
-        if name not in built:
-            with torch.random.fork_rng(), undrawn():
-                built[name] = getattr(models, name)(weights=None, **_SLOW_INIT.get(name, {})).eval()
-        return built[name]
+        if (name, device) not in built:
+            with torch.random.fork_rng(), undrawn(), torch.device(device):
+                model = getattr(models, name)(weights=None, **_SLOW_INIT.get(name, {}))
+            built[name, device] = model.eval()
+        return built[name, device]
 
     return get
 

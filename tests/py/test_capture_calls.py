@@ -8,7 +8,6 @@ import gc
 import inspect
 import io
 import pickle
-import sys
 import threading
 
 import pytest
@@ -455,15 +454,14 @@ def test_a_compiled_leaf_is_called_once():
     assert inner["inputs"][0]["shape"] == (2, 3) and inner["outputs"][0]["shape"] == (2, 3)
 
 
-@pytest.mark.skipif(
-    not hasattr(torch, "compile") or sys.version_info >= (3, 14), reason="no torch.compile here"
-)
-def test_compiled_code_that_runs_is_opaque():
-    net = nn.Sequential(torch.compile(Block(), backend="eager"))
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="no torch.compile here")
+def test_compiled_code_is_opaque_unless_its_inside_was_seen():
     try:
+        net = nn.Sequential(torch.compile(Block(), backend="eager"))
         net(X)
     except Exception as error:
         pytest.skip(f"torch.compile does not work here: {error}")
     model = seen(net, X)
-    assert calls(model) == [("", None), ("0", ""), ("0._orig_mod", "0")]
-    assert [m["opaque"] for m in model.modules()][:3] == [False, False, True]
+    seen_calls = calls(model)
+    assert seen_calls[:3] == [("", None), ("0", ""), ("0._orig_mod", "0")]
+    assert [m["opaque"] for m in model.modules()][:3] == [False, False, len(seen_calls) == 3]

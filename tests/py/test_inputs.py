@@ -285,3 +285,22 @@ def test_a_call_to_a_compiled_root_inside_capture(dynamo):
     with lamina.capture(net) as cap:
         net(x())
     assert cap.report().macs == 16
+
+
+def test_overlapping_captures_leave_the_compiler_on(dynamo):
+    compiles = []
+
+    def backend(graph, inputs):
+        compiles.append(graph)
+        return graph.forward
+
+    first, second = lamina.capture(nn.ReLU()), lamina.capture(nn.ReLU())
+    first.__enter__()  # as two threads may interleave
+    second.__enter__()
+    first.__exit__(None, None, None)
+    net = torch.compile(nets.Repeats(1), backend=backend)
+    net(x())
+    assert compiles == []
+    second.__exit__(None, None, None)
+    net(x())
+    assert len(compiles) == 1

@@ -222,3 +222,39 @@ def test_no_reference_is_kept():
     gc.collect()
     assert [ref() for ref in watched] == [None, None]
     assert report.macs > 0
+
+
+def test_an_interrupt_while_things_are_put_back(monkeypatch):
+    from lamina import _run
+
+    class Interrupted:
+        def __init__(self, root):
+            self.inner, self.times = real(root), 0
+
+        def restore(self):
+            self.times += 1
+            if self.times == 1:
+                raise KeyboardInterrupt
+            return self.inner.restore()
+
+    real, net = _run._lamina.Snapshot, nets.Counts()
+    before, seeds = fingerprint(net), generators()
+    monkeypatch.setattr(_run._lamina, "Snapshot", Interrupted)
+    given = torch.ones(2, 4)
+    with pytest.raises(KeyboardInterrupt):
+        lamina.inspect(net, given)
+    assert fingerprint(net) == before
+    assert generators() == seeds
+
+
+def test_an_interrupt_before_the_first_call(monkeypatch):
+    from lamina import _run
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    net, call = nn.Linear(4, 4), nn.Module.__call__
+    monkeypatch.setattr(_run, "_call", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lamina.inspect(net, x())
+    assert nn.Module.__call__ is call

@@ -171,7 +171,7 @@ def _overhead() -> dict[str, float]:
     cuda = sys.modules["torch"].cuda
     if not cuda.is_initialized():
         return {"cuda": 0.0, "framework": 0.0}
-    reserved, used = cuda.memory_reserved() / MIB, cuda.memory_allocated() / MIB
+    reserved, used = cuda.memory_reserved() / MIB, cuda.memory_allocated() / MIB  # not a count: MiB
     return {"cuda": get_process_gpu_ram(os.getpid()) - reserved, "framework": reserved - used}
 
 
