@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DLAMINA_CHECK=ON -DCMAKE_BUILD_TYPE=Debug
-C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c tests/c/*.h)
+C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally
 
 help: ## says what there is to make

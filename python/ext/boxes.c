@@ -119,7 +119,6 @@ static bool list_is_same(PyObject *list, PyObject **refs, size_t n) {
 static bool set_is_same(PyObject *set, PyObject **refs, size_t n) {
     bool same = (size_t)PySet_Size(set) == n;
     for (size_t i = 0; same && i < n; i++) same = PySet_Contains(set, refs[i]) > 0;
-    PyErr_Clear();
     return same;
 }
 
@@ -166,10 +165,17 @@ static bool refill_set(PyObject *set, PyObject **refs, size_t n) {
     return ok;
 }
 
+static bool is_same(lmx_snapshot *s, PyObject *o, lmx_box_type type, PyObject **refs, size_t n) {
+    if (type == LMX_BOX_DICT) return dict_is_same(s, o, refs, n);
+    return type == LMX_BOX_LIST ? list_is_same(o, refs, n) : set_is_same(o, refs, n);
+}
+
+/* False with an exception. */
 static bool refill(lmx_snapshot *s, PyObject *o, lmx_box_type type, PyObject **refs, size_t n) {
-    if (type == LMX_BOX_DICT) return dict_is_same(s, o, refs, n) || refill_dict(s, o, refs, n);
-    if (type == LMX_BOX_LIST) return list_is_same(o, refs, n) || refill_list(o, refs, n);
-    return set_is_same(o, refs, n) || refill_set(o, refs, n);
+    if (is_same(s, o, type, refs, n)) return true;
+    if (PyErr_Occurred()) return false;
+    if (type == LMX_BOX_DICT) return refill_dict(s, o, refs, n);
+    return type == LMX_BOX_LIST ? refill_list(o, refs, n) : refill_set(o, refs, n);
 }
 
 static bool empty_again(lmx_snapshot *s, PyObject *o) {

@@ -63,70 +63,77 @@ static int32_t word_of(lmx_state *st, PyObject *type) {
 }
 
 /* The first class among the bases that lamina has a word for. */
-static void find_word(lmx_state *st, lmx_class *k) {
+static bool find_word(lmx_state *st, lmx_class *k) {
     PyObject *mro = PyObject_GetAttr((PyObject *)k->type, st->n___mro__);
     Py_ssize_t n = mro && PyTuple_Check(mro) ? PyTuple_Size(mro) : 0;
     k->word = -1;
     for (Py_ssize_t i = 0; i < n && k->word < 0; i++) {
         PyObject *base = PyTuple_GetItem(mro, i);
         k->word = word_of(st, base);
+        if (PyErr_Occurred()) break;
         if (k->word < 0) continue;
         Py_INCREF(base);
         k->word_type = base;
         if (i == 0) k->flags |= LAM_MODULE_EXACT;
     }
     Py_XDECREF(mro);
-    PyErr_Clear();
+    return lmx_forgive();
 }
 
-static void find_forward(lmx_state *st, lmx_class *k) {
+static bool find_forward(lmx_state *st, lmx_class *k) {
     k->forward = PyObject_GetAttr((PyObject *)k->type, st->n_forward);
+    if (!lmx_forgive()) return false;
     PyObject *of_word = k->word_type ? PyObject_GetAttr(k->word_type, st->n_forward) : NULL;
     if (of_word && k->forward != of_word) k->flags |= LAM_MODULE_OWN_FORWARD;
     Py_XDECREF(of_word);
-    PyErr_Clear();
+    return lmx_forgive();
 }
 
-static void list_attrs(lmx_class *k) {
+static bool list_attrs(lmx_class *k) {
     const char *name;
     for (int32_t i = 0; i < MAX_ATTRS && (name = lam_word_attr(k->word, i)); i++) {
         k->attrs[i] = PyUnicode_InternFromString(name);
-        if (!k->attrs[i]) return;
+        if (!k->attrs[i]) return false;
         k->n_attrs = i + 1;
     }
+    return true;
 }
 
-static void name_class(lmx_state *st, lmx_class *k) {
+static bool name_class(lmx_state *st, lmx_class *k) {
     PyObject *type = (PyObject *)k->type;
-    PyObject *module = PyObject_GetAttr(type, st->n___module__);
-    PyObject *qualified = PyObject_GetAttr(type, st->n___qualname__);
     k->name = PyObject_GetAttr(type, st->n___name__);
-    if (module && qualified) k->path = PyUnicode_FromFormat("%S.%U", module, qualified);
+    PyObject *module = k->name ? PyObject_GetAttr(type, st->n___module__) : NULL;
+    PyObject *qualified = module ? PyObject_GetAttr(type, st->n___qualname__) : NULL;
+    if (qualified) k->path = PyUnicode_FromFormat("%S.%U", module, qualified);
     Py_XDECREF(module);
     Py_XDECREF(qualified);
-    PyErr_Clear();
+    return lmx_forgive();
 }
 
+static bool look_at(lmx_state *st, lmx_class *k) {
+    PyTypeObject *script = st->torch.script, *wrapper = st->torch.compiled;
+    k->script = script && PyType_IsSubtype(k->type, script);
+    if (!name_class(st, k)) return false;
+    if (wrapper && PyType_IsSubtype(k->type, wrapper)) {
+        k->word = lam_word_module("Container"); /* it only calls the module that it wraps */
+        return true;
+    }
+    return find_word(st, k) && find_forward(st, k) && list_attrs(k);
+}
+
+/* The index of a class, new if need be; -1 with an exception. */
 static int32_t class_of(teller *t, PyTypeObject *type) {
     int32_t i = lmx_map_get(&t->by_type, type);
     if (i >= 0) return i;
     i = (int32_t)t->classes.n;
     lmx_class *k = lmx_vec_push(&t->classes, sizeof *k, 1);
-    if (!k) return -1;
-    *k = (lmx_class){.type = type};
-    Py_INCREF(type);
-    PyTypeObject *script = t->st->torch.script;
-    k->script = script && PyType_IsSubtype(type, script);
-    name_class(t->st, k);
-    PyTypeObject *wrapper = t->st->torch.compiled;
-    if (wrapper && PyType_IsSubtype(type, wrapper)) {
-        k->word = lam_word_module("Container"); /* it only calls the module that it wraps */
-    } else {
-        find_word(t->st, k);
-        find_forward(t->st, k);
+    if (k) *k = (lmx_class){.type = type};
+    if (k) Py_INCREF(type);
+    if (!k || !lmx_map_put(&t->by_type, type, i)) {
+        PyErr_NoMemory();
+        return -1;
     }
-    list_attrs(k);
-    return lmx_map_put(&t->by_type, type, i) ? i : -1;
+    return look_at(t->st, k) ? i : -1;
 }
 
 static void free_classes(teller *t) {
@@ -338,7 +345,7 @@ static uint32_t flags_of(teller *t, const lmx_node *node, const lmx_class *k, Py
 
 static bool push_module(teller *t, const lmx_node *node) {
     int32_t index, class = class_of(t, Py_TYPE(node->object));
-    if (class < 0) return nomem();
+    if (class < 0) return false;
     const lmx_class *k = (lmx_class *)t->classes.data + class;
     PyObject *dict = lmx_dict_of(node->object);
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
@@ -479,11 +486,12 @@ static bool tell(teller *t, lam_model **out) {
 }
 
 bool lmx_describe_model(lmx_capture *c, lam_model **out) {
-    if (c->lost) {
-        lmx_fail(c->st, LAM_LIMIT, NULL,
-                 "the memory for noted calls ran out after %zu calls; capture fewer iterations", c->calls.n);
-        return false;
-    }
+    if (c->full)
+        lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu calls; capture fewer iterations",
+                 c->calls.n);
+    else if (c->lost)
+        PyErr_NoMemory();
+    if (c->lost) return false;
     teller t = {.st = c->st, .c = c, .e = {.at = -1}};
     bool ok = tell(&t, out);
     free_classes(&t);

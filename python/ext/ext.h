@@ -25,10 +25,10 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 #define LMX_NAMES(X)                                                                                      \
     X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
     X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
-    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(copy_) X(items)         \
-    X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__) X(__qualname__) X(__class__)    \
-    X(__torch_dispatch__) X(__dataclass_fields__) X(original_name) X(lamina_model) X(write) X(live)       \
-    X(doctor) X(out) X(err)
+    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
+    X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
+    X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
+    X(lamina_model) X(write) X(live) X(doctor) X(out) X(err)
 
 typedef struct lmx_state lmx_state;
 
@@ -63,8 +63,8 @@ PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 /* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
  * user. Any other is cleared. False too when nothing is pending. */
 bool lmx_must_raise(void);
-/* Clears an exception that only says that something has no such attribute or won't do; false when memory ran out or
- * the exception must reach the user. True when nothing is pending. */
+/* Clears an exception that only says that something has no such attribute or won't do; false when memory
+ * ran out or the exception must reach the user. True when nothing is pending. */
 bool lmx_forgive(void);
 /* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
@@ -172,8 +172,8 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
     lmx_kind kind = lmx_kind_of(st, o);
     return kind == LMX_PLAIN || kind == LMX_ODD;
 }
-/* Describes a tensor. What it will not tell stays unknown. False only for an exception that must reach
- * the user. */
+/* Describes a tensor. What it will not tell stays unknown. False only for an exception that must reach the
+ * user, and when memory ran out. */
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
 
 /* == tensors inside values (find.c) ==================================================================== */
@@ -197,7 +197,7 @@ typedef struct lmx_finder {
     bool nomem;
     PyObject *path[LMX_DEPTH]; /* the containers that are open, to cut cycles */
 } lmx_finder;
-/* False only for an exception that must reach the user. `depth` is 0 for whoever asks first. */
+/* False as lmx_describe. `depth` is 0 for whoever asks first. */
 bool lmx_find(lmx_finder *f, PyObject *value, int depth);
 
 /* == the tree (walk.c) ================================================================================= */
@@ -266,7 +266,8 @@ typedef struct lmx_capture {
     int32_t open_call;
     lmx_phase phase;
     bool busy;     /* tensors are being described: calls that this makes are not the model's */
-    bool lost;     /* memory for records ran out */
+    bool lost;     /* memory for records ran out, or */
+    bool full;     /* there are more records than a capture may hold */
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
 } lmx_capture;

@@ -59,10 +59,10 @@ static bool in_object(lmx_finder *f, PyObject *o, int depth) {
 static bool in_fields(lmx_finder *f, PyObject *o, int depth) {
     PyObject *fields = PyObject_GetAttr(o, f->st->n___dataclass_fields__), *key, *unused;
     Py_ssize_t at = 0;
-    bool ok = fields || !lmx_must_raise();
+    bool ok = fields || lmx_forgive();
     while (ok && fields && PyDict_Check(fields) && PyDict_Next(fields, &at, &key, &unused)) {
         PyObject *value = PyObject_GetAttr(o, key);
-        ok = value ? lmx_find(f, value, depth) : !lmx_must_raise();
+        ok = value ? lmx_find(f, value, depth) : lmx_forgive();
         Py_XDECREF(value);
     }
     Py_XDECREF(fields);

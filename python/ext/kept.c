@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensors of a snapshot: the values of buffers are cloned and copied back where they were written to;
- * parameters are only watched, because copies of all weights would double a model. */
+ * Tensors of a snapshot: the values of buffers are copied, and put back where they changed; parameters are
+ * only watched, because copies of all weights would double a model.
+ *
+ * A buffer in the CPU's memory is copied byte by byte: cloning it through torch takes longer than many a
+ * small layer. Whether it changed is seen by comparing, since batch normalisation writes to its running
+ * statistics without counting a version. */
 #include "snapshot.h"
 
 #include <string.h>
@@ -16,12 +20,13 @@ static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
 
 /* == remembering ======================================================================================= */
 
-/* How often the tensor was written to in place; -1 for one that does not count (made in inference mode). */
-static int64_t version_of(lmx_state *st, PyObject *tensor) {
+/* How often the tensor was written to in place; -1 for one that does not count (made in inference mode).
+ * False only for an exception that must reach the user. */
+static bool version_of(lmx_state *st, PyObject *tensor, int64_t *out) {
     PyObject *version = PyObject_GetAttr(tensor, st->n__version);
-    int64_t n = version ? PyLong_AsLongLong(version) : -1;
+    *out = version ? PyLong_AsLongLong(version) : -1;
     Py_XDECREF(version);
-    return n;
+    return lmx_forgive();
 }
 
 static PyObject *clone_of(lmx_state *st, PyObject *tensor) {
@@ -31,32 +36,62 @@ static PyObject *clone_of(lmx_state *st, PyObject *tensor) {
     return clone;
 }
 
-enum { META = 14 }; /* c10::DeviceType */
+enum { CPU = 0, META = 14 }; /* c10::DeviceType */
 
-static bool is_true(PyObject *o, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(o, name);
-    bool yes = value == Py_True;
-    Py_XDECREF(value);
-    return yes;
+/* How many bytes at d->storage are the tensor's values, one after another; 0 where they are elsewhere. */
+static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
+    int64_t bits = lam_dtype_bits(d->dtype), n = 1;
+    if (d->device != CPU || !d->storage || bits <= 0 || bits % 8 != 0) return 0;
+    for (int32_t i = 0; i < d->ndim; i++)
+        if (__builtin_mul_overflow(n, d->sizes[i], &n)) return 0;
+    if (__builtin_mul_overflow(n, bits / 8, &n)) return 0;
+    PyObject *dense = call(tensor, st->n_is_contiguous, NULL);
+    bool yes = dense == Py_True;
+    Py_XDECREF(dense);
+    return yes ? (size_t)n : 0;
 }
 
-/* The rest of what is remembered; each read may fail on a tensor of somebody's own, which then is only
- * compared. */
-static void fill(lmx_state *st, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
-    k->version = version_of(st, k->tensor);
-    PyErr_Clear();
-    if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
-        k->data = PyObject_GetAttr(k->tensor, st->n_data);
-        PyErr_Clear();
-    } else if (clone && d->device != META) {
-        k->clone = clone_of(st, k->tensor);
-        PyErr_Clear();
-    }
-    if (role != LMX_PARAMETER) return;
-    k->requires_grad = is_true(k->tensor, st->n_requires_grad);
+static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    size_t n = plain_bytes(s->st, k->tensor, d);
+    if (!n) return lmx_forgive();
+    size_t at = s->bytes.n;
+    char *to = lmx_vec_push(&s->bytes, 1, n);
+    if (!to) return nomem();
+    memcpy(to, (const void *)(uintptr_t)d->storage, n);
+    k->data = call(k->tensor, s->st->n_detach, NULL);
+    k->bytes_at = at;
+    k->n_bytes = k->data ? n : 0;
+    return lmx_forgive();
+}
+
+static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    if (d->device == META) return true;
+    if (!keep_bytes(s, k, d)) return false;
+    if (!k->n_bytes) k->clone = clone_of(s->st, k->tensor);
+    return lmx_forgive();
+}
+
+static bool keep_grad(lmx_state *st, lmx_kept *k) {
+    PyObject *requires_grad = PyObject_GetAttr(k->tensor, st->n_requires_grad);
+    k->requires_grad = requires_grad == Py_True;
+    Py_XDECREF(requires_grad);
+    if (!lmx_forgive()) return false;
     k->grad = PyObject_GetAttr(k->tensor, st->n_grad);
-    k->grad_version = k->grad && k->grad != Py_None ? version_of(st, k->grad) : -1;
-    PyErr_Clear();
+    if (!lmx_forgive()) return false;
+    return !k->grad || k->grad == Py_None || version_of(st, k->grad, &k->grad_version);
+}
+
+/* The rest of what is remembered. Each read may fail on a tensor of somebody's own, which then is only
+ * compared. */
+static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
+    if (!version_of(s->st, k->tensor, &k->version)) return false;
+    if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
+        k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
+        if (!lmx_forgive()) return false;
+    } else if (clone && !keep_values(s, k, d)) {
+        return false;
+    }
+    return role != LMX_PARAMETER || keep_grad(s->st, k);
 }
 
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
@@ -71,14 +106,16 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     Py_INCREF(tensor);
     Py_INCREF(name);
     Py_INCREF(k.type);
-    fill(s->st, &k, &d, role, clone);
-    lmx_kept *at =
-        lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
-    if (at)
+    k.grad_version = -1;
+    bool ok = fill(s, &k, &d, role, clone);
+    ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());
+    lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
+    if (at) {
         *at = k;
-    else
-        lmx_kept_free(&k);
-    return at || nomem();
+        return true;
+    }
+    lmx_kept_free(&k);
+    return ok && nomem();
 }
 
 void lmx_kept_free(lmx_kept *k) {
@@ -113,6 +150,22 @@ static bool copy_back(lmx_state *st, const lmx_kept *k) {
     return done != NULL;
 }
 
+/* Gives the tensor the memory and shape it had, and the values. */
+static bool put_bytes(lmx_snapshot *s, const lmx_kept *k, bool moved) {
+    lmx_tensor d;
+    if (moved && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) < 0) return false;
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
+    if (plain_bytes(s->st, k->tensor, &d) != k->n_bytes) return false;
+    void *to = (void *)(uintptr_t)d.storage;
+    const char *from = (const char *)s->bytes.data + k->bytes_at;
+    if (memcmp(to, from, k->n_bytes) != 0) memcpy(to, from, k->n_bytes);
+    return true;
+}
+
+static bool put_clone(lmx_state *st, const lmx_kept *k, bool moved) {
+    return moved ? PyObject_SetAttr(k->tensor, st->n_data, k->clone) == 0 : copy_back(st, k);
+}
+
 static bool restore_values(lmx_snapshot *s, const lmx_kept *k) {
     static const char *const written = "was written to and could not be put back";
     lmx_tensor d;
@@ -121,30 +174,32 @@ static bool restore_values(lmx_snapshot *s, const lmx_kept *k) {
                lmx_problem(s, k->node, k->name, "changed its type and could not be put back");
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
     bool moved = has_moved(k, &d);
-    int64_t version = version_of(s->st, k->tensor);
-    PyErr_Clear();
-    if (k->clone && moved)
-        return PyObject_SetAttr(k->tensor, s->st->n_data, k->clone) == 0 ||
-               lmx_problem(s, k->node, k->name, written);
-    /* Batch normalisation writes to its running statistics without counting a version, so buffers are
-     * always copied. */
-    if (k->clone) return copy_back(s->st, k) || lmx_problem(s, k->node, k->name, written);
-    if (version >= 0 && version == k->version && !moved) return true;
-    /* A tensor made in inference mode does not tell whether it was written to. */
-    return (version < 0 && !moved) || d.device == META || lmx_problem(s, k->node, k->name, written);
+    int64_t version;
+    if (k->n_bytes) return put_bytes(s, k, moved) || lmx_problem(s, k->node, k->name, written);
+    if (k->clone) return put_clone(s->st, k, moved) || lmx_problem(s, k->node, k->name, written);
+    if (!version_of(s->st, k->tensor, &version)) return false;
+    if (!moved && (version == k->version || version < 0)) return true;
+    return d.device == META || lmx_problem(s, k->node, k->name, written);
+}
+
+static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
+    PyObject *now = PyObject_GetAttr(k->tensor, s->st->n_requires_grad);
+    PyObject *was = k->requires_grad ? Py_True : Py_False;
+    bool ok = now && (now == was || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0);
+    Py_XDECREF(now);
+    return ok;
 }
 
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     static const char *const changed = "had its gradient or requires_grad changed and could not be put back";
+    int64_t version = -1;
     if (!k->grad) return true;
-    int64_t version = k->grad_version >= 0 ? version_of(s->st, k->grad) : k->grad_version;
-    PyErr_Clear();
+    if (k->grad_version >= 0 && !version_of(s->st, k->grad, &version)) return false;
     PyObject *now = PyObject_GetAttr(k->tensor, s->st->n_grad);
     bool ok = now && (now == k->grad || PyObject_SetAttr(k->tensor, s->st->n_grad, k->grad) == 0);
     Py_XDECREF(now);
-    if (ok && is_true(k->tensor, s->st->n_requires_grad) != k->requires_grad)
-        ok = PyObject_SetAttr(k->tensor, s->st->n_requires_grad, k->requires_grad ? Py_True : Py_False) == 0;
-    return (ok && version == k->grad_version) || lmx_problem(s, k->node, k->name, changed);
+    ok = ok && restore_flag(s, k) && version == k->grad_version;
+    return ok || lmx_problem(s, k->node, k->name, changed);
 }
 
 bool lmx_tensor_restore(lmx_snapshot *s, const lmx_kept *k) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered
- * shallowly, with one level of dicts, lists and sets inside; buffers are cloned, parameters are watched. */
+ * shallowly, with one level of dicts, lists and sets inside; buffers are copied, parameters are watched. */
 #include "snapshot.h"
 
 #include <stdlib.h>
@@ -213,7 +213,7 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
-    s->types = s->training = s->boxes = s->refs = s->kept = (lmx_vec){0};
+    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = (lmx_vec){0};
     s->seen = (lmx_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
@@ -225,6 +225,7 @@ static int snapshot_clear(PyObject *self) {
     Py_XDECREF(old.problems);
     lmx_vec_free(&old.boxes);
     lmx_vec_free(&old.kept);
+    lmx_vec_free(&old.bytes);
     lmx_map_free(&old.seen);
     return 0;
 }

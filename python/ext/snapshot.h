@@ -23,10 +23,11 @@ static inline PyObject *lmx_mark_empty(PyObject *ref) { return (PyObject *)((uin
 
 typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain attribute */
     PyObject *tensor, *name;
-    PyObject *clone;    /* NULL: its values can't be put back */
+    PyObject *clone;    /* its values, where they are not among the snapshot's bytes; or NULL */
     PyObject *grad;     /* of a parameter; NULL otherwise */
-    PyObject *data;     /* of a tensor that has no shape yet: what it had instead */
+    PyObject *data;     /* a tensor with the shape and memory it had; NULL: it was not asked for */
     PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
+    size_t bytes_at, n_bytes;      /* its values, in the snapshot's bytes */
     int64_t version, grad_version; /* how often it was written to; -1: not known */
     uint64_t storage;
     int32_t node, ndim;
@@ -43,6 +44,7 @@ typedef struct lmx_snapshot {
     lmx_vec boxes;    /* lmx_box: every module's dict, and the containers in it */
     lmx_vec refs;     /* PyObject *, some marked */
     lmx_vec kept;     /* lmx_kept */
+    lmx_vec bytes;    /* the values of buffers */
     lmx_map seen;     /* tensor -> kept */
     PyObject *problems; /* while restoring: a list of names */
 } lmx_snapshot;

@@ -7,10 +7,16 @@
 
 /* -- what kind of value -------------------------------------------------------------------------------- */
 
+/* Forgets an exception that answers a question with no; memory that ran out answers nothing. */
+static void answered(bool *sure) {
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) *sure = false;
+    PyErr_Clear();
+}
+
 /* True when the type answers for `name` with what torch.Tensor itself answers with. */
-static bool inherits(PyObject *type, PyObject *name, PyObject *expected) {
+static bool inherits(PyObject *type, PyObject *name, PyObject *expected, bool *sure) {
     PyObject *found = PyObject_GetAttr(type, name);
-    if (!found) PyErr_Clear();
+    answered(sure);
     bool same = found == expected;
     Py_XDECREF(found);
     return same;
@@ -18,49 +24,60 @@ static bool inherits(PyObject *type, PyObject *name, PyObject *expected) {
 
 /* A subclass of Tensor whose C object means what it says: nothing is dispatched to Python and the three
  * attributes that are read are Tensor's own. */
-static bool is_plain(lmx_state *st, PyObject *type) {
+static bool is_plain(lmx_state *st, PyObject *type, bool *sure) {
     lmx_torch *t = &st->torch;
-    return inherits(type, st->n___torch_dispatch__, t->dispatch) && inherits(type, st->n_shape, t->shape) &&
-           inherits(type, st->n_dtype, t->dtype) && inherits(type, st->n_device, t->device);
+    return inherits(type, st->n___torch_dispatch__, t->dispatch, sure) &&
+           inherits(type, st->n_shape, t->shape, sure) && inherits(type, st->n_dtype, t->dtype, sure) &&
+           inherits(type, st->n_device, t->device, sure);
 }
 
-static bool from_builtins(lmx_state *st, PyObject *type) {
+static bool from_builtins(lmx_state *st, PyObject *type, bool *sure) {
     PyObject *module = PyObject_GetAttr(type, st->n___module__);
-    if (!module) PyErr_Clear();
+    answered(sure);
     bool yes = module && strcmp(lmx_utf8(module), "builtins") == 0;
     Py_XDECREF(module);
     return yes;
 }
 
-static lmx_kind first_look(lmx_state *st, PyObject *o) {
+static bool has(PyObject *o, PyObject *name, bool *sure) {
+    PyObject *found = PyObject_GetAttr(o, name);
+    answered(sure);
+    Py_XDECREF(found);
+    return found != NULL;
+}
+
+static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
     PyTypeObject *type = Py_TYPE(o);
-    if (PyType_IsSubtype(type, st->torch.tensor)) return is_plain(st, (PyObject *)type) ? LMX_PLAIN : LMX_ODD;
+    PyObject *as_object = (PyObject *)type;
+    if (PyType_IsSubtype(type, st->torch.tensor)) return is_plain(st, as_object, sure) ? LMX_PLAIN : LMX_ODD;
     if (PyTuple_Check(o)) return LMX_TUPLE;
     if (PyList_Check(o)) return LMX_LIST;
     if (PyDict_Check(o)) return LMX_DICT;
     if (PyType_Check(o) || PyModule_Check(o) || PyType_IsSubtype(type, st->torch.module)) return LMX_IGNORE;
-    if (from_builtins(st, (PyObject *)type)) return LMX_IGNORE;
+    if (from_builtins(st, as_object, sure)) return LMX_IGNORE;
     PyObject *dict = lmx_dict_of(o);
     Py_XDECREF(dict);
     if (dict) return LMX_OBJECT;
-    PyObject *fields = PyObject_GetAttr((PyObject *)type, st->n___dataclass_fields__);
-    if (!fields) PyErr_Clear();
-    Py_XDECREF(fields);
-    return fields ? LMX_FIELDS : LMX_IGNORE;
+    return has(as_object, st->n___dataclass_fields__, sure) ? LMX_FIELDS : LMX_IGNORE;
+}
+
+/* An address that could be used again by another type must not stay in the cache: it holds its types. */
+static void remember(lmx_torch *t, PyTypeObject *type, lmx_kind kind) {
+    size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
+    PyTypeObject *old = t->types[at];
+    Py_INCREF(type);
+    t->types[at] = type;
+    t->kinds[at] = (uint8_t)kind;
+    Py_XDECREF(old);
 }
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o) {
-    PyTypeObject *type = Py_TYPE(o);
     PyObject *pending[3];
+    bool sure = true;
     PyErr_Fetch(&pending[0], &pending[1], &pending[2]);
-    lmx_kind kind = first_look(st, o);
+    lmx_kind kind = first_look(st, o, &sure);
     PyErr_Restore(pending[0], pending[1], pending[2]);
-    size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
-    PyTypeObject *old = st->torch.types[at];
-    Py_INCREF(type); /* an address that could be used again by another type must not stay in the cache */
-    st->torch.types[at] = type;
-    st->torch.kinds[at] = (uint8_t)kind;
-    Py_XDECREF(old);
+    if (sure) remember(&st->torch, Py_TYPE(o), kind);
     return kind;
 }
 
@@ -128,7 +145,7 @@ static void take_sizes(PyObject *shape, lmx_tensor *out) {
 /* Reads an attribute; false only for an exception that must reach the user. */
 static bool read_attr(PyObject *o, PyObject *name, PyObject **value) {
     *value = PyObject_GetAttr(o, name);
-    return *value || !lmx_must_raise();
+    return *value || lmx_forgive();
 }
 
 static bool read_device(lmx_state *st, PyObject *tensor, lmx_tensor *out) {
@@ -143,10 +160,10 @@ static bool read_device(lmx_state *st, PyObject *tensor, lmx_tensor *out) {
 
 static bool read_storage(lmx_state *st, PyObject *tensor, lmx_tensor *out) {
     PyObject *at = PyObject_CallMethodObjArgs(tensor, st->n_data_ptr, NULL);
-    if (!at) return !lmx_must_raise(); /* sparse and the like have none */
+    if (!at) return lmx_forgive(); /* sparse and the like have none */
     if (PyLong_Check(at)) out->storage = PyLong_AsUnsignedLongLong(at);
     Py_DECREF(at);
-    return !lmx_must_raise();
+    return lmx_forgive();
 }
 
 static bool by_attributes(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {

@@ -66,10 +66,16 @@ static int32_t keyword(lmx_capture *c, PyObject *name) {
     return (int32_t)c->names.n - 1;
 }
 
-static void finish_find(lmx_capture *c, const lmx_finder *f) {
+/* Memory that ran out is the capture's loss and not the user's call's. False only for an exception that
+ * must reach the user. */
+static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
     c->busy = false;
     if (f->cut) c->cut = true;
     if (f->nomem) c->lost = true;
+    if (ok || !PyErr_ExceptionMatches(PyExc_MemoryError)) return ok;
+    PyErr_Clear();
+    c->lost = true;
+    return true;
 }
 
 /* False only for an exception that must reach the user. */
@@ -88,9 +94,8 @@ static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, 
         f.name = keyword(c, PyTuple_GetItem(names, i));
         ok = lmx_find(&f, args[n + i], 0);
     }
-    finish_find(c, &f);
     *found = f.n;
-    return ok;
+    return finish_find(c, &f, ok);
 }
 
 enum { MAX_RECORDS = 1 << 30 }; /* bytes */
@@ -99,6 +104,7 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
     bool full = c->calls.n * sizeof *call + c->words.n * sizeof(int64_t) > MAX_RECORDS;
     lmx_call *at = full ? NULL : lmx_vec_push(&c->calls, sizeof *at, 1);
     if (!at) {
+        c->full = full;
         c->lost = true;
         return -1;
     }
@@ -149,10 +155,9 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     call->out_at = c->words.n;
     c->busy = true;
     bool ok = lmx_find(&f, result, 0);
-    finish_find(c, &f);
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
-    return ok;
+    return finish_find(c, &f, ok);
 }
 
 static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t now) {

@@ -186,6 +186,12 @@ def watching():
     }
 
 
+def plain(told):
+    if isinstance(told, _lamina.Model):
+        return told.modules(), told.places(), told.tensors(), told.notes(), len(told.events())
+    return told.rows() if isinstance(told, _lamina.Costs) else told
+
+
 @pytest.mark.parametrize("name", [*readings(), *watching()])
 def test_each_allocation_of_python_may_fail(name):
     """The n-th allocation fails, for every n: a MemoryError or the right answer, nothing in between."""
@@ -208,11 +214,14 @@ def test_each_allocation_of_python_may_fail(name):
         except MemoryError:
             failures += 1
             continue
+        except SystemError:
+            # The interpreter's own, where it has no memory to note where an exception came from.
+            assert name.startswith("no such")
+            continue
         finally:
             hook.remove_mem_hooks()
             assert nn.Module.__dict__["__call__"] is before
-        if type(expected).__name__ not in ("Model", "Costs"):
-            assert told == expected
+        assert plain(told) == plain(expected)
         if n > 3 * failures + 30:
             break  # well past the last allocation
     else:
