@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 PYTHON := .venv/bin/python
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
-TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DLAMINA_CHECK=ON -DCMAKE_BUILD_TYPE=Debug
+TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally
 
@@ -36,8 +36,8 @@ valgrind: ## the C tests under valgrind
 	@$(IN_VENV) cmake --build build/valgrind
 	@for test in build/valgrind/tests/c/test_*; do [ -x "$$test" ] && [ ! -d "$$test" ] || continue; \
 	    echo "valgrind $$(basename $$test)"; \
-	    valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" >/dev/null \
-	    || exit 1; done; echo "valgrind: clean"
+	    valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" \
+	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
 
 coverage: ## branch coverage of src/ by the tests; fails under 90 %
 	@tools/setup coverage

@@ -17,8 +17,9 @@
 #include "lamina.h"
 
 #if Py_LIMITED_API + 0 < 0x030C0000
-/* Every CPython exports it since 3.9; the limited API names it only since 3.12. */
-extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+/* In the limited API since 3.12, exported since 3.11, and inline before that: there the address is NULL. */
+extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names)
+    __attribute__((weak));
 #endif
 
 /* Attribute names that are looked up often, interned once. */

@@ -200,6 +200,14 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         assert sentences[name] in out, name
 
 
+def test_some_rules_only(tmp_path: Path) -> None:
+    root = seed(clean_tree(tmp_path), {"src/base/x.c": "\tint a;\n"})
+    command = [sys.executable, ROOT / "tools/check", "--root", root, "--only"]
+    for rule, code in [("tabs", 1), ("licence", 1), ("layers,includes", 0), ("nonsense", 2)]:
+        done = subprocess.run([*command, rule], capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stdout + done.stderr
+
+
 def test_this_tree_holds_the_rules() -> None:
     code, out = check(ROOT)
     assert code == 0, out
