@@ -84,6 +84,10 @@ LAM_API const char *lam_word_kind(int32_t word);
 LAM_API const char *lam_word_attr(int32_t word, int32_t i);
 /* True for kinds that only hold and call children and do no work of their own (Sequential, ModuleList, ...). */
 LAM_API bool lam_word_is_container(int32_t word);
+/* Index of the operator spelled `name` ("aten::convolution", no overload), or -1. Its own numbering. */
+LAM_API int32_t lam_word_op(const char *name);
+LAM_API const char *lam_word_op_name(int32_t word);
+LAM_API const char *lam_word_op_kind(int32_t word);
 
 /* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are given. */
 LAM_API const char *lam_dtype_name(int32_t dtype); /* "float32"; "?" when unknown */
@@ -178,6 +182,48 @@ typedef struct lam_call_info {
  * the parent's place that holds this module, else the module's first place under the nearest common ancestor. */
 LAM_API lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *index, lam_error *e);
 
+/* -- operators ---------------------------------------------------------------------------------------
+ * What the calls did: one operator of the framework that ran, "aten::convolution". */
+typedef enum lam_phase {
+    LAM_FORWARD,
+    LAM_BACKWARD,
+    LAM_RECOMPUTE, /* forward work that is done again inside a backward pass (activation checkpointing) */
+    LAM_N_PHASES
+} lam_phase;
+
+/* One argument or result. Tensors of a list share one position; what the source can't tell is left out. */
+typedef struct lam_op_arg {
+    int32_t position; /* in the operator's schema, from 0 */
+    bool is_tensor;
+    lam_value value;      /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
+    int32_t dtype;        /* of a tensor: ScalarType number, -1 unknown */
+    int32_t device;       /* c10 device type number, -1 unknown */
+    int32_t ndim;         /* -1: shape unknown */
+    const int64_t *sizes; /* copied */
+    uint64_t storage;     /* identity of its data; 0 unknown */
+} lam_op_arg;
+
+typedef enum lam_op_flags {
+    LAM_OP_FAILED = 1, /* it raised: nothing came out, and it does not count */
+    LAM_OP_NODE = 2    /* not an operator but a node of the autograd graph ("AddmmBackward0"); counts nothing itself */
+} lam_op_flags;
+
+typedef struct lam_op_info {
+    const char *name; /* copied, shared between equal names */
+    int32_t call;     /* the innermost open module call; in a backward pass the call whose forward made the node that
+                         runs; -1: outside every call */
+    int32_t parent;   /* the operator that was open around it on its thread, -1; parents are pushed first */
+    lam_phase phase;
+    uint32_t flags;       /* lam_op_flags */
+    int64_t t0_ns, t1_ns; /* 0 when not measured */
+    int32_t n_in, n_out;
+    const lam_op_arg *in, *out;
+} lam_op_info;
+/* Operators may be pushed after all calls. LAM_RANGE for a call or parent that was not pushed. */
+LAM_API lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e);
+/* Says that operators were watched, so that a model without any is known to have run none. */
+LAM_API lam_status lam_build_ops_seen(lam_builder *b, lam_error *e);
+
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
 
@@ -228,6 +274,21 @@ typedef struct lam_event { /* one call of a module */
     const lam_arg *in, *out;
 } lam_event;
 
+typedef struct lam_op {
+    const char *name;
+    int32_t word; /* lam_word_op of the name; -1: none */
+    int32_t call, parent;
+    lam_phase phase;
+    uint32_t flags;
+    int32_t n_children; /* operators that ran directly inside it */
+    int64_t t0_ns, t1_ns;
+    int32_t n_in, n_out;
+    const lam_op_arg *in, *out;
+} lam_op;
+
+LAM_API bool lam_model_ops_seen(const lam_model *m);
+LAM_API int32_t lam_model_n_ops(const lam_model *m);
+LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_modules(const lam_model *m);
 LAM_API int32_t lam_model_n_places(const lam_model *m);
 LAM_API int32_t lam_model_n_tensors(const lam_model *m);
@@ -306,6 +367,8 @@ typedef struct lam_cost_row {
     /* as the convention's column */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
+    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS]; /* of this row alone; metric[] is the forward's */
+    lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
     bool shared;     /* some parameter or buffer had been counted by an earlier row */
@@ -328,6 +391,15 @@ LAM_API int32_t lam_costs_convention(const lam_costs *c);
 LAM_API int32_t lam_costs_n_rows(const lam_costs *c);
 LAM_API const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i);
 LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
+/* The same by phase: LAM_FORWARD equals lam_costs_total. Exact 0 where operators were watched and none ran in that
+ * phase; LAM_UNKNOWN for the others under a convention that counts calls. */
+LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric);
+/* The numbers of operator `op` alone under the costs' convention; LAM_RANGE out of range. `counted` is false for what
+ * a counted operator around it, or the operators inside it, account for. */
+LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,
+                                lam_error *e);
+/* Operators without a rule, each name once: name and how many ran. NULL past the end. */
+LAM_API const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t *n);
 
 /* Parameters of the whole model, each distinct tensor once (elements, bytes). */
 typedef struct lam_param_totals {
