@@ -72,4 +72,13 @@ int32_t lmi_word_rank(int32_t word);
  * Never fails. */
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
 
+/* -- operators (names_aten.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
+
+/* The kind of an operator's word; LMI_N_KINDS when out of range. */
+lmi_kind lmi_op_kind(int32_t op_word);
+/* True for an operator that only calls others ("aten::linear"): what runs inside it counts, not itself. */
+bool lmi_op_composite(int32_t op_word);
+/* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
+void lmi_bind_op(int32_t op_word, const lam_op *op, lmi_slots *out);
+
 #endif
