@@ -19,6 +19,9 @@ static const lmi_rule rules_torchscan[LMI_N_KINDS] = {
 static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
 #include "count/thoplw.def"
 };
+static const lmi_rule rules_exact[LMI_N_KINDS] = {
+#include "count/exact.def"
+};
 #undef RULE
 #undef RELEASED
 #undef NOTE
