@@ -2,15 +2,15 @@
  *
  * lamina: see every layer of a neural network.
  *
- * Ownership in one sentence: what a `_new` gives you, you free with its `_free`; everything else is borrowed and
- * lives as long as what you asked.
+ * Ownership in one sentence: what a `_new` gives you, you free with its `_free`; everything else is borrowed
+ * and lives as long as what you asked.
  *
- * Errors: every fallible call returns a lam_status and takes a `lam_error *` last (NULL is allowed). The error is
- * the caller's storage; the first cause stays. The library never prints, exits or aborts. A gap in knowledge is not
- * an error: it is a count whose state is LAM_UNKNOWN or LAM_AT_LEAST, with a reason.
+ * Errors: every fallible call returns a lam_status and takes a `lam_error *` last (NULL is allowed). The
+ * error is the caller's storage; the first cause stays. The library never prints, exits or aborts. A gap in
+ * knowledge is not an error: it is a count whose state is LAM_UNKNOWN or LAM_AT_LEAST, with a reason.
  *
- * Threads: an object may be used by one thread at a time; different objects are independent. There is no global
- * mutable state.
+ * Threads: an object may be used by one thread at a time; different objects are independent. There is no
+ * global mutable state.
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
  * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command
@@ -80,16 +80,18 @@ LAM_API int32_t lam_word_module(const char *name);
 LAM_API const char *lam_word_name(int32_t word);
 LAM_API const char *lam_word_kind(int32_t word);
 /* The i-th attribute of the module that must be read for this word ("kernel_size"); NULL past the last one.
- * Tensors among them (weight, bias) need not be read: parameters and buffers are pushed with lam_build_tensor. */
+ * Tensors among them (weight, bias) need not be read: parameters and buffers are pushed with
+ * lam_build_tensor. */
 LAM_API const char *lam_word_attr(int32_t word, int32_t i);
-/* True for kinds that only hold and call children and do no work of their own (Sequential, ModuleList, ...). */
+/* True for kinds that only hold and call children and do no work of their own (Sequential, ModuleList). */
 LAM_API bool lam_word_is_container(int32_t word);
 /* Index of the operator spelled `name` ("aten::convolution", no overload), or -1. Its own numbering. */
 LAM_API int32_t lam_word_op(const char *name);
 LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
 
-/* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are given. */
+/* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are
+ * given. */
 LAM_API const char *lam_dtype_name(int32_t dtype); /* "float32"; "?" when unknown */
 LAM_API int32_t lam_dtype_bits(int32_t dtype);     /* bits an element; 0 when unknown */
 LAM_API int32_t lam_dtype_by_name(const char *name); /* -1 when unknown; with or without a leading "torch." */
@@ -132,12 +134,16 @@ typedef struct lam_module_info {
     int32_t word;          /* lam_word_module of the first class in its MRO that has a word; -1: none */
     uint32_t flags;        /* lam_module_flags */
 } lam_module_info;
-LAM_API lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t *index, lam_error *e);
-LAM_API lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v, lam_error *e);
+LAM_API lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t *index,
+                                    lam_error *e);
+LAM_API lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v,
+                                  lam_error *e);
 
-/* One place in the tree: a name under a parent place. A module object reachable from two parents has two places.
- * The root is pushed first with parent -1 (its name may be ""); parents before children, in registration order. */
-LAM_API lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int32_t module, int32_t *index,
+/* One place in the tree: a name under a parent place. A module object reachable from two parents has two
+ * places. The root is pushed first with parent -1 (its name may be ""); parents before children, in
+ * registration order. */
+LAM_API lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int32_t module,
+                                   int32_t *index,
                                    lam_error *e);
 
 /* One distinct parameter or buffer object (tied weights are one tensor). */
@@ -148,9 +154,11 @@ typedef struct lam_tensor_info {
     int64_t bytes;        /* numel * item size; -1: from dtype and sizes */
     bool requires_grad;
 } lam_tensor_info;
-LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index, lam_error *e);
+LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index,
+                                    lam_error *e);
 /* `module` owns tensor `tensor` under `name` ("weight"). */
-LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
+LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
+                                  bool is_buffer,
                                   lam_error *e);
 
 /* One tensor that went into or came out of a call. */
@@ -178,8 +186,9 @@ typedef struct lam_call_info {
     int32_t n_in, n_out;
     const lam_arg *in, *out;
 } lam_call_info;
-/* Calls are pushed in the order in which they were entered. The builder finds the call's place: the child place of
- * the parent's place that holds this module, else the module's first place under the nearest common ancestor. */
+/* Calls are pushed in the order in which they were entered. The builder finds the call's place: the child
+ * place of the parent's place that holds this module, else the module's first place under the nearest common
+ * ancestor. */
 LAM_API lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *index, lam_error *e);
 
 /* -- operators ---------------------------------------------------------------------------------------
@@ -305,15 +314,15 @@ LAM_API int32_t lam_model_find(const lam_model *m, const char *path);
 LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, const char *name);
 
 /* == 5. Conventions and rules ===============================================================================
- * A convention is a table of rules (one text formula a metric and kind, over named facts) plus policies, all data:
- * src/count/conventions.def and one .def a table. A rule may have a second, *released* form: what the tool of that
- * name really printed where its author's intent was missed; only the drop-in functions use it. */
+ * A convention is a table of rules (one text formula a metric and kind, over named facts) plus policies, all
+ * data: src/count/conventions.def and one .def a table. A rule may have a second, *released* form: what the
+ * tool of that name really printed where its author's intent was missed; only the drop-in functions use it. */
 
 typedef enum lam_metric { LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_N_METRICS } lam_metric;
 
 typedef enum lam_state { LAM_EXACT = 0, LAM_AT_LEAST = 1, LAM_UNKNOWN = 2 } lam_state;
-/* A number that knows whether it is whole. Its value is over * 2^63 + n. For LAM_UNKNOWN the value is what is known
- * (0 where nothing is) and must not be shown as a number. */
+/* A number that knows whether it is whole. Its value is over * 2^63 + n. For LAM_UNKNOWN the value is what
+ * is known (0 where nothing is) and must not be shown as a number. */
 typedef struct lam_count { int64_t n; uint32_t over; lam_state state; } lam_count;
 
 LAM_API const char *lam_state_name(lam_state s);   /* "exact", "at least", "unknown" */
@@ -341,10 +350,12 @@ LAM_API lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *
 LAM_API const char *lam_fact_name(int32_t i);
 LAM_API const char *lam_fact_meaning(int32_t i);
 
-/* Evaluates a formula. `names[i]` has value `values[i]`. Grammar: integers, names, + - * / (floor), unary -, ( ),
- * comparisons < <= > >= == != (1 or 0), c ? a : b, min(a,b), max(a,b), and the word `unknown`.
- * LAM_SYNTAX with the offset; an overflow of 64 bits, a division by 0 or an unknown name used gives state UNKNOWN. */
-LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values, int32_t n,
+/* Evaluates a formula. `names[i]` has value `values[i]`. Grammar: integers, names, + - * / (floor), unary -,
+ * ( ), comparisons < <= > >= == != (1 or 0), c ? a : b, min(a,b), max(a,b), and the word `unknown`.
+ * LAM_SYNTAX with the offset; an overflow of 64 bits, a division by 0 or an unknown name used gives state
+ * UNKNOWN. */
+LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values,
+                                    int32_t n,
                                     lam_count *out, lam_error *e);
 
 /* == 6. Costs ===============================================================================================
@@ -352,10 +363,11 @@ LAM_API lam_status lam_formula_eval(const char *formula, const char *const *name
 
 typedef struct lam_cost_options {
     const char *convention; /* NULL: the default */
-    bool released;          /* as the tool of that name printed it: its rows (k-th call under the k-th place, last
-                               call only, ...) and released formulas. false: every call is a row, rules as meant. */
-    /* A count of the caller's own for a call (custom_ops): return true and fill out[LAM_N_METRICS] to override,
-     * false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
+    bool released;          /* as the tool of that name printed it: its rows (k-th call under the k-th place,
+                               last call only, ...) and released formulas. false: every call is a row, rules as
+                               meant. */
+    /* A count of the caller's own for a call (custom_ops): return true and fill out[LAM_N_METRICS] to
+     * override, false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
     bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);
     void *custom_self;
 } lam_cost_options;
@@ -384,7 +396,8 @@ typedef struct lam_cost_row {
 
 typedef struct lam_costs lam_costs;
 /* Costs of model `m`, which must outlive the result. */
-LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o, lam_error *e);
+LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o,
+                                 lam_error *e);
 LAM_API void lam_costs_free(lam_costs *c);
 LAM_API const lam_model *lam_costs_model(const lam_costs *c);
 LAM_API int32_t lam_costs_convention(const lam_costs *c);
@@ -408,16 +421,17 @@ typedef struct lam_param_totals {
 } lam_param_totals;
 LAM_API lam_param_totals lam_costs_params(const lam_costs *c);
 
-/* Layers without a rule, each type once, in order of first call: type name and how many calls. NULL past the end. */
+/* Layers without a rule, each type once, in order of first call: type name and how many calls. NULL past the
+ * end. */
 LAM_API const char *lam_costs_unruled(const lam_costs *c, int32_t i, int32_t *n_calls);
 /* The full name of that type ("torch.nn.modules.activation.GELU"); NULL past the end. */
 LAM_API const char *lam_costs_unruled_path(const lam_costs *c, int32_t i);
 /* Why a total is not exact: one sentence each; NULL past the end. */
 LAM_API const char *lam_costs_gap(const lam_costs *c, int32_t i);
 
-/* Aggregates to `max_depth` as torchscan 0.1.2 does: a container row at exactly that depth gets the sums of the rows
- * below it and their last (released "0.1.1": first) receptive field; deeper rows are dropped. LAM_USAGE when no row
- * has that depth; the sentence names the deepest. `c` is changed in place. */
+/* Aggregates to `max_depth` as torchscan 0.1.2 does: a container row at exactly that depth gets the sums of
+ * the rows below it and their last (released "0.1.1": first) receptive field; deeper rows are dropped.
+ * LAM_USAGE when no row has that depth; the sentence names the deepest. `c` is changed in place. */
 LAM_API lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e);
 
 /* One number with its formula and the values put in, for `lamina why`. */
@@ -439,9 +453,10 @@ typedef struct lam_rf { double size, stride, padding; lam_state state; } lam_rf;
 /* `event` of `m` under `convention`'s table; (1, 1, 0) with LAM_UNKNOWN where it has no rule.
  * Source: torchscan 0.1.2's modules.module_rf for `torchscan`; Araujo et al., "Computing Receptive Fields of
  * Convolutional Neural Networks", Distill 2019, for the others. */
-LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, lam_rf *out, lam_error *e);
-/* Replaces the rows' cumulative receptive fields by those of torchscan 0.1.1, which runs backwards from the last
- * row: "relative to the last convolutional layer". */
+LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, lam_rf *out,
+                             lam_error *e);
+/* Replaces the rows' cumulative receptive fields by those of torchscan 0.1.1, which runs backwards from the
+ * last row: "relative to the last convolutional layer". */
 LAM_API lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e);
 
 /* == 8. Reports =============================================================================================
@@ -464,10 +479,11 @@ typedef struct lam_report_options {
 } lam_report_options;
 /* Fills `o` with the defaults above. */
 LAM_API void lam_report_defaults(lam_report_options *o);
-/* Writes costs under the options (NULL: the defaults). json and html are the same for every layout. Every line ends in
- * a newline. LAM_USAGE names the layouts or formats there are; also where max_depth is given to a torchscan layout
- * and lam_costs_aggregate has not been called. */
-LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e);
+/* Writes costs under the options (NULL: the defaults). json and html are the same for every layout. Every
+ * line ends in a newline. LAM_USAGE names the layouts or formats there are; also where max_depth is given to
+ * a torchscan layout and lam_costs_aggregate has not been called. */
+LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
+                                    lam_error *e);
 
 /* One row of torchscan's table, for callers that hold the numbers themselves. Texts are borrowed. */
 typedef struct lam_scan_row {
@@ -477,7 +493,7 @@ typedef struct lam_scan_row {
     lam_count params; /* the "Param #" column: elements of parameters and buffers */
     lam_count metric[LAM_N_METRICS];
     double rf, rf_stride, rf_padding;
-    bool rf_is_float; /* the 0.1.1 layout prints a Python float, "-11.0", where a transposed convolution follows */
+    bool rf_is_float; /* print it as Python prints a float, "-11.0": 0.1.1, after a transposed convolution */
     lam_state rf_state;
 } lam_scan_row;
 typedef struct lam_scan_info {
@@ -485,9 +501,10 @@ typedef struct lam_scan_info {
     const lam_scan_row *rows;
     lam_count grad_params, nograd_params, bytes; /* of the whole model; bytes: parameters and buffers */
 } lam_scan_info;
-/* Writes rows in one of the torchscan layouts: `o` gives layout, wrap, receptive_field, effective_rf_stats and
- * overhead_mb. lam_report_write does the same with the rows of its costs. */
-LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to, lam_error *e);
+/* Writes rows in one of the torchscan layouts: `o` gives layout, wrap, receptive_field, effective_rf_stats
+ * and overhead_mb. lam_report_write does the same with the rows of its costs. */
+LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to,
+                                  lam_error *e);
 
 /* == 9. Numbers as text =====================================================================================
  * Each writes at most `size` bytes with the final NUL, like snprintf, and returns the length it wanted. */
@@ -499,17 +516,17 @@ LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *sepa
 LAM_API double lam_unit_scale(double value, const char **prefix);
 /* thoplw's clever_format: divide by 1000 while >= 1000, at most 5 times; units " ", K, M, G, T, P. */
 LAM_API double lam_clever_scale(double value, const char **unit);
-/* torchscan's wrap_string, over code points: a text longer than max_len is cut and marked with `wrap`, for LAM_WRAP_MID
- * followed by "." and what stands after the last `delimiter`. -1 where the text is too long and the mode unknown or
- * (LAM_WRAP_MID) the delimiter empty; also when memory ran out. */
+/* torchscan's wrap_string, over code points: a text longer than max_len is cut and marked with `wrap`, for
+ * LAM_WRAP_MID followed by "." and what stands after the last `delimiter`. -1 where the text is too long and
+ * the mode unknown or (LAM_WRAP_MID) the delimiter empty; also when memory ran out. */
 LAM_API int lam_wrap_string(char *buf, size_t size, const char *text, int64_t max_len, const char *delimiter,
                             const char *wrap, lam_wrap mode);
 /* torchscan's format_name: the name behind its branch of the tree: "name", "├─name", "|    └─name". */
 LAM_API int lam_format_name(char *buf, size_t size, const char *name, int32_t depth);
 /* torchscan's format_s: padded on the right to min_width and cut to max_width code points; negative: not. */
 LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, int32_t max_width);
-/* Cell `column` (0 Layer .. 6 Effective padding) of a row as torchscan's format_line_str gives it, padded and cut to
- * `width`; negative: as long as it is. -1 for an unknown wrap mode where the name is too long, or an unknown column. */
+/* Cell `column` (0 Layer .. 6 Effective padding) of a row as torchscan's format_line_str gives it, padded and
+ * cut to `width`; negative: as long as it is. -1 for an unknown column, and as lam_wrap_string. */
 LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                           lam_wrap wrap);
 
@@ -529,14 +546,15 @@ typedef struct lam_host {
     lam_sink out, err;
     bool out_is_terminal, out_is_utf8;
     int32_t width; /* of the terminal; 0 unknown */
-    /* Captures a live model. On failure it may still give what was seen (*out non-NULL together with LAM_FAILED). */
+    /* Captures a live model. On failure it may still give what was seen (*out non-NULL together with
+     * LAM_FAILED). */
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
     /* Text for `lamina doctor` about the live side; NULL: there is none. */
     lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
 } lam_host;
 
-/* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the model
- * failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
+/* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the
+ * model failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
 LAM_API int lam_command(int argc, const char *const *argv, const lam_host *host);
 
 #ifdef __cplusplus

@@ -224,8 +224,10 @@ static lam_status name_unruled(lmi_work *w, int32_t module, int32_t calls, lmi_m
  * not. */
 static bool passed_over(const lmi_work *w, int32_t module) {
     const lam_module *mod = &w->m->modules[module];
-    if (lam_word_is_container(mod->word) || (mod->n_places > 0 && w->m->places[mod->places[0]].parent < 0))
-        return false;
+    const char *name = lam_word_name(mod->word);
+    /* Of the classes that only hold others, Sequential itself is the one that has nothing to tell. */
+    bool plain = name && strcmp(name, "Sequential") == 0 && (mod->flags & LAM_MODULE_EXACT);
+    if (plain || (mod->n_places > 0 && w->m->places[mod->places[0]].parent < 0)) return false;
     return !lmi_rule_for(w->cv, mod);
 }
 

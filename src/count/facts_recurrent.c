@@ -28,7 +28,8 @@ void lmi_facts_recurrent(const lam_model *m, int32_t event, lmi_kind k, const lm
     lmi_fact_set(f, LMI_FACT_proj, proj);
     lmi_fact_set(f, LMI_FACT_state, proj > 0 ? proj : hidden);
     if (is_cell(k)) return;
-    lmi_fact_set(f, LMI_FACT_layers, lmi_value_int(s->at[LMI_S_layers].value, -1));
+    int64_t layers = lmi_value_int(s->at[LMI_S_layers].value, -1);
+    lmi_fact_set(f, LMI_FACT_layers, layers > 0 ? layers : -1);
     lmi_fact_set(f, LMI_FACT_dirs, 1 + (lmi_value_int(s->at[LMI_S_bidirectional].value, 0) != 0));
     dropout(s, f);
 }

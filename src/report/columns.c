@@ -197,7 +197,9 @@ static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {
 
 /* -- torchscan ------------------------------------------------------------------------------------------ */
 
-static void cell_scan_name(const lmi_line *l, lmi_buf *out) { lmi_format_name(out, l->scan->name, l->scan->depth); }
+static void cell_scan_name(const lmi_line *l, lmi_buf *out) {
+    lmi_format_name(out, l->scan->name, l->scan->depth);
+}
 static void cell_scan_type(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->type); }
 static void cell_scan_shape(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->output_shape); }
 static void cell_scan_params(const lmi_line *l, lmi_buf *out) { lmi_put_grouped(out, l->scan->params); }

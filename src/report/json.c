@@ -58,10 +58,7 @@ static void put_tensor(lmi_buf *b, const lam_arg *a) {
         lmi_putc(b, '[');
     for (int32_t i = 0; i < a->ndim; i++) {
         if (i) lmi_put(b, ", ");
-        if (a->sizes[i] < 0)
-            lmi_put(b, "null");
-        else
-            lmi_putf(b, "%lld", (long long)a->sizes[i]);
+        lmi_putf(b, "%lld", (long long)a->sizes[i]);
     }
     lmi_put(b, a->ndim < 0 ? "}" : "]}");
 }

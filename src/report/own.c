@@ -21,7 +21,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
         lam_metric metric;
     } metrics[] = {{"own_macs", LAM_MACS}, {"own_flops", LAM_FLOPS}, {"own_dmas", LAM_DMAS}};
     lmi_columns all;
-    lmi_columns_parse(lmi_layout_default()->text_columns, &all);
+    lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
     out->n = 0;
     for (int32_t i = 0; i < all.n; i++) {
         bool keep = j->o->receptive_field || strcmp(all.at[i]->id, "own_rf") != 0;

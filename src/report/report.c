@@ -23,7 +23,12 @@ static lmi_writer writer_of(const lmi_layout *l, form f) {
     return writers[f];
 }
 
-const lmi_layout *lmi_layout_default(void) { return &layouts[0]; }
+const lmi_layout *lmi_layout_find(const char *name) {
+    if (!name) return &layouts[0];
+    for (int i = 0; i < N_LAYOUTS; i++)
+        if (strcmp(layouts[i].name, name) == 0) return &layouts[i];
+    return NULL;
+}
 
 void lam_report_defaults(lam_report_options *o) {
     *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
@@ -61,14 +66,12 @@ static lam_status no_form(const lmi_layout *l, form f, lam_error *e) {
 
 static lam_status find_writer(const lam_report_options *o, const lmi_layout **layout, lmi_writer *out,
                               lam_error *e) {
-    const char *name = o->layout ? o->layout : layouts[0].name,
-               *format = o->format ? o->format : form_names[0];
-    int l = 0, f = 0;
-    while (l < N_LAYOUTS && strcmp(layouts[l].name, name) != 0) l++;
-    if (l == N_LAYOUTS) return no_layout(name, e);
+    const char *format = o->format ? o->format : form_names[0];
+    int f = 0;
+    *layout = lmi_layout_find(o->layout);
+    if (!*layout) return no_layout(o->layout, e);
     while (f < N_FORMS && strcmp(form_names[f], format) != 0) f++;
     if (f == N_FORMS) return no_format(format, e);
-    *layout = &layouts[l];
     *out = writer_of(*layout, (form)f);
     return *out ? LAM_OK : no_form(*layout, (form)f, e);
 }

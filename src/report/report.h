@@ -47,6 +47,7 @@ typedef struct lmi_line {
     const char *reason; /* NULL: every number is exact */
     const char *label;  /* our own table: what stands in the name column */
     const lmi_job *job;
+    const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
@@ -67,7 +68,8 @@ bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 lam_count lmi_total(const lam_costs *c, lam_metric metric);
 
 void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
-void lmi_put_metric(lmi_buf *b, lam_count c, bool exact); /* the same, but ">= 0", which says nothing, is "?" */
+/* The same, but ">= 0", which says nothing, is "?". */
+void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
 void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
 void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
@@ -113,7 +115,7 @@ typedef struct lmi_layout {
     const char *doc;
 } lmi_layout;
 
-const lmi_layout *lmi_layout_default(void);
+const lmi_layout *lmi_layout_find(const char *name); /* NULL name: the default; NULL: there is none */
 const lmi_column *lmi_column_find(const char *id, size_t n);
 /* The columns named in a list of ids; the list is ours, so an unknown id is left out (and a test would see
  * it). */
@@ -154,7 +156,8 @@ void lmi_grid_init(lmi_grid *g, int32_t n_columns);
 void lmi_grid_free(lmi_grid *g);
 /* Puts one cell through `column` (NULL: `text`). Cells fill rows from the left. Text is cleaned by who
  * puts it. */
-lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text, lam_error *e);
+lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
+                        lam_error *e);
 lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e);
 int32_t lmi_grid_rows(const lmi_grid *g);
 const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
@@ -176,10 +179,9 @@ void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; 
 void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted where RFC 4180 asks for it */
 
 void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
-lam_status lmi_wrap(lmi_buf *b, const char *text, int64_t max_len, const char *delimiter, const char *wrap, lam_wrap mode,
-                    lam_error *e);
+lam_status lmi_wrap(lmi_buf *b, const char *text, int64_t max_len, const char *delimiter, const char *wrap,
+                    lam_wrap mode, lam_error *e);
 void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_width);
-lam_status lmi_scan_cell(lmi_buf *b, const lam_scan_row *row, int32_t column, int32_t width, lam_wrap wrap, lam_error *e);
 
 /* Text that flows: items side by side, three spaces apart, never wider than the page. */
 typedef struct lmi_flow {

@@ -8,9 +8,7 @@
 #include <limits.h>
 
 enum { N_CELLS = 7, UNCUT_NAME = 100 }; /* a name is wrapped to 100 while widths are found */
-
-static const char *const titles[N_CELLS] = {
-    "Layer", "Type", "Output Shape", "Param #", "Receptive field", "Effective stride", "Effective padding"};
+#define LAYOUT "torchscan-0.1.2"
 
 static const lmi_scan_style v012 = {.cap = {27, 20, 25, 15, 15, 16, 17},
                                     .cut_name = 27,
@@ -82,16 +80,17 @@ void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_w
         if (max_width < 0 || points < (size_t)max_width) lmi_putc(b, ' ');
 }
 
-static lam_status put_value(lmi_buf *b, const lam_scan_row *row, const lmi_column *column, int32_t width,
-                            lam_wrap wrap, lam_error *e) {
+/* The name alone is wrapped: to a little more than its width, and cut there afterwards. */
+static lam_status put_value(lmi_buf *b, const lmi_columns *columns, const lam_scan_row *row, int32_t column,
+                            int32_t width, lam_wrap wrap, lam_error *e) {
     lmi_line l = {.scan = row};
-    if (column->rank == 0 && column != lmi_column_find("scan_name", 9)) {
-        column->cell(&l, b);
+    if (column > 0) {
+        columns->at[column]->cell(&l, b);
         return LAM_OK;
     }
     lmi_buf name;
     lmi_buf_init(&name);
-    column->cell(&l, &name);
+    columns->at[0]->cell(&l, &name);
     int32_t max_len = width < 0 ? UNCUT_NAME : width > INT32_MAX - 3 ? INT32_MAX : width + 3;
     lam_status s = lmi_buf_status(&name, e);
     if (s == LAM_OK) s = lmi_wrap(b, lmi_buf_text(&name), max_len, ".", "[...]", wrap, e);
@@ -99,34 +98,43 @@ static lam_status put_value(lmi_buf *b, const lam_scan_row *row, const lmi_colum
     return s;
 }
 
-lam_status lmi_scan_cell(lmi_buf *b, const lam_scan_row *row, int32_t column, int32_t width, lam_wrap wrap,
-                         lam_error *e) {
+/* One cell padded and cut to `width`; negative: as long as it is. */
+static lam_status put_cell(lmi_buf *b, const lmi_columns *columns, const lam_scan_row *row, int32_t column,
+                           int32_t width, lam_wrap wrap, lam_error *e) {
     lmi_buf text;
     lmi_buf_init(&text);
-    lam_status s = put_value(&text, row, column, width, wrap, e);
+    lam_status s = put_value(&text, columns, row, column, width, wrap, e);
     if (s == LAM_OK) s = lmi_buf_status(&text, e);
     if (s == LAM_OK) lmi_format_s(b, lmi_buf_text(&text), width, width);
     lmi_buf_free(&text);
     return s;
 }
 
-/* -- the table ----------------------------------------------------------------------------------------- */
+/* -- the table ---------------------------------------------------------------------------------------- */
 
-static lam_status find_widths(const lmi_job *j, const lam_scan_info *info, const lmi_scan_style *style,
-                              int32_t n, int32_t widths[N_CELLS]) {
+typedef struct scan_table {
+    lmi_job *j;
+    const lam_scan_info *info;
+    const lmi_scan_style *style;
+    lmi_columns columns;
+    int32_t widths[N_CELLS];
+} scan_table;
+
+static lam_status find_widths(scan_table *t) {
     lmi_buf cell;
     lam_status s = LAM_OK;
     lmi_buf_init(&cell);
-    for (int32_t i = 0; i < n; i++) widths[i] = style->fixed ? style->cap[i] : (int32_t)strlen(titles[i]);
-    for (int32_t r = 0; s == LAM_OK && !style->fixed && r < info->n_rows; r++) {
-        for (int32_t i = 0; s == LAM_OK && i < n; i++) {
+    for (int32_t i = 0; i < t->columns.n; i++)
+        t->widths[i] = t->style->fixed ? t->style->cap[i] : (int32_t)strlen(t->columns.at[i]->title);
+    for (int32_t r = 0; s == LAM_OK && !t->style->fixed && r < t->info->n_rows; r++) {
+        for (int32_t i = 0; s == LAM_OK && i < t->columns.n; i++) {
             cell.n = 0;
             lmi_putn(&cell, "", 0);
-            s = lmi_scan_cell(&cell, &info->rows[r], i, -1, j->o->wrap, j->e);
-            if (s == LAM_OK) s = lmi_buf_status(&cell, j->e);
+            s = put_cell(&cell, &t->columns, &t->info->rows[r], i, -1, t->j->o->wrap, t->j->e);
+            if (s == LAM_OK) s = lmi_buf_status(&cell, t->j->e);
             if (s != LAM_OK) break;
-            size_t points = lmi_points(cell.s), cap = (size_t)style->cap[i];
-            if (points > (size_t)widths[i]) widths[i] = (int32_t)(points < cap ? points : cap);
+            size_t points = lmi_points(cell.s), cap = (size_t)t->style->cap[i];
+            if (points > (size_t)t->widths[i]) t->widths[i] = (int32_t)(points < cap ? points : cap);
         }
     }
     lmi_buf_free(&cell);
@@ -134,23 +142,20 @@ static lam_status find_widths(const lmi_job *j, const lam_scan_info *info, const
 }
 
 /* The name is wrapped for its whole column and then cut where the layout cuts it. */
-static lam_status put_row(lmi_job *j, const lam_scan_row *row, const lmi_scan_style *style, int32_t n,
-                          const int32_t widths[N_CELLS]) {
-    lmi_buf name;
+static lam_status put_row(scan_table *t, const lam_scan_row *row) {
+    lmi_buf name, *out = &t->j->out;
+    int32_t width = t->widths[0], cut = t->style->cut_name < width ? t->style->cut_name : width;
     lmi_buf_init(&name);
-    lam_status s = lmi_scan_cell(&name, row, 0, widths[0], j->o->wrap, j->e);
-    if (s == LAM_OK) s = lmi_buf_status(&name, j->e);
-    if (s == LAM_OK) {
-        int32_t cut = style->cut_name < widths[0] ? style->cut_name : widths[0];
-        lmi_format_s(&j->out, lmi_buf_text(&name), cut, cut);
-        lmi_pad(&j->out, ' ', (size_t)(widths[0] - cut));
-    }
+    lam_status s = put_cell(&name, &t->columns, row, 0, width, t->j->o->wrap, t->j->e);
+    if (s == LAM_OK) s = lmi_buf_status(&name, t->j->e);
+    if (s == LAM_OK) lmi_format_s(out, lmi_buf_text(&name), cut, cut);
+    lmi_pad(out, ' ', (size_t)(width - cut));
     lmi_buf_free(&name);
-    for (int32_t i = 1; s == LAM_OK && i < n; i++) {
-        lmi_pad(&j->out, ' ', (size_t)style->gap[i]);
-        s = lmi_scan_cell(&j->out, row, i, widths[i], j->o->wrap, j->e);
+    for (int32_t i = 1; s == LAM_OK && i < t->columns.n; i++) {
+        lmi_pad(out, ' ', (size_t)t->style->gap[i]);
+        s = put_cell(out, &t->columns, row, i, t->widths[i], t->j->o->wrap, t->j->e);
     }
-    lmi_putc(&j->out, '\n');
+    lmi_putc(out, '\n');
     return s;
 }
 
@@ -159,12 +164,13 @@ static void put_rule(lmi_job *j, char c, size_t length) {
     lmi_putc(&j->out, '\n');
 }
 
-static void put_header(lmi_job *j, const lmi_scan_style *style, int32_t n, const int32_t widths[N_CELLS]) {
-    for (int32_t i = 0; i < n; i++) {
-        lmi_pad(&j->out, ' ', (size_t)style->gap[i]);
-        lmi_put_aligned(&j->out, titles[i], strlen(titles[i]), (size_t)widths[i], LMI_LEFT);
+static void put_header(const scan_table *t) {
+    for (int32_t i = 0; i < t->columns.n; i++) {
+        const char *title = t->columns.at[i]->title;
+        lmi_pad(&t->j->out, ' ', (size_t)t->style->gap[i]);
+        lmi_put_aligned(&t->j->out, title, strlen(title), (size_t)t->widths[i], LMI_LEFT);
     }
-    lmi_putc(&j->out, '\n');
+    lmi_putc(&t->j->out, '\n');
 }
 
 static void put_params(lmi_job *j, const char *label, lam_count c) {
@@ -215,15 +221,19 @@ static void put_totals(lmi_job *j, const lam_scan_info *info, size_t length) {
 
 lam_status lmi_scan_put(lmi_job *j, const lam_scan_info *info, const lmi_scan_style *style) {
     bool rf = j->o->receptive_field;
-    int32_t n = rf ? (j->o->effective_rf_stats && !style->fixed ? N_CELLS : 5) : 4, widths[N_CELLS];
+    scan_table t = {.j = j, .info = info, .style = style};
     size_t length = (size_t)(rf ? style->rule_rf : style->rule);
-    LAM_TRY(find_widths(j, info, style, n, widths));
-    for (int32_t i = 0; i < n && !style->fixed; i++) length += (size_t)(widths[i] + style->gap[i]);
+    lmi_columns_parse(j->layout->text_columns, &t.columns);
+    int32_t wanted = rf ? (j->o->effective_rf_stats ? N_CELLS : 5) : 4;
+    if (t.columns.n > wanted) t.columns.n = wanted;
+    LAM_TRY(find_widths(&t));
+    for (int32_t i = 0; i < t.columns.n && !style->fixed; i++)
+        length += (size_t)(t.widths[i] + style->gap[i]);
     put_rule(j, '_', length);
-    put_header(j, style, n, widths);
+    put_header(&t);
     put_rule(j, '=', length);
     for (int32_t i = 0; i < info->n_rows; i++) {
-        LAM_TRY(put_row(j, &info->rows[i], style, n, widths));
+        LAM_TRY(put_row(&t, &info->rows[i]));
         LAM_TRY(lmi_job_flush(j));
     }
     put_rule(j, '=', length);
@@ -236,13 +246,14 @@ lam_status lmi_scan_put(lmi_job *j, const lam_scan_info *info, const lmi_scan_st
 lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to, lam_error *e) {
     lam_report_options defaults;
     lam_report_defaults(&defaults);
-    defaults.layout = "torchscan-0.1.2";
+    defaults.layout = LAYOUT;
     lmi_job j = {.o = o ? o : &defaults, .to = to, .e = e};
     const lmi_scan_style *style = lmi_scan_style_named(j.o->layout);
     if (!style)
         return lmi_fail(e, LAM_USAGE, "layout",
                         "'%.60s' is no torchscan layout; use torchscan-0.1.2 or torchscan-0.1.1",
                         j.o->layout ? j.o->layout : "");
+    j.layout = lmi_layout_find(j.o->layout);
     lmi_buf_init(&j.out);
     return lmi_job_close(&j, lmi_scan_put(&j, info, style));
 }
@@ -283,6 +294,9 @@ int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, in
 int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                   lam_wrap wrap) {
     lmi_buf b;
+    lmi_columns columns;
     lmi_buf_init(&b);
-    return give(&b, lmi_scan_cell(&b, row, column, width, wrap, NULL), buf, size);
+    lmi_columns_parse(lmi_layout_find(LAYOUT)->text_columns, &columns);
+    bool known = column >= 0 && column < columns.n;
+    return give(&b, known ? put_cell(&b, &columns, row, column, width, wrap, NULL) : LAM_RANGE, buf, size);
 }

@@ -119,14 +119,11 @@ void lmi_put_bytes(lmi_buf *b, lam_count c) {
 
 lam_shape lmi_arg_shape(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-/* Sizes from axis `from` on; an unknown size is a question mark. */
+/* Sizes from axis `from` on. */
 static void put_sizes(lmi_buf *b, lam_shape s, int32_t from, const char *separator) {
     for (int32_t i = from; i < s.ndim; i++) {
         if (i > from) lmi_put(b, separator);
-        if (s.sizes[i] < 0)
-            lmi_putc(b, '?');
-        else
-            lmi_putf(b, "%lld", (long long)s.sizes[i]);
+        lmi_putf(b, "%lld", (long long)s.sizes[i]);
     }
 }
 

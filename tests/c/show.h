@@ -40,7 +40,8 @@ OOM_UNUSED static lam_report_options show_options(const char *layout, const char
 
 OOM_UNUSED static const char *show(const lam_costs *c, const lam_report_options *o) {
     lam_error e = {0};
-    if (lam_report_write(c, o, show_sink(), &e) != LAM_OK) fail_msg("lam_report_write: %s: %s", e.where, e.text);
+    lam_status s = lam_report_write(c, o, show_sink(), &e);
+    if (s != LAM_OK) fail_msg("lam_report_write: %s: %s", e.where, e.text);
     return shown;
 }
 

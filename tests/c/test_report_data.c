@@ -229,6 +229,40 @@ static void csv_quotes_tuples(void **state) {
     lam_model_free(model);
 }
 
+/* Attributes of any type can be shown, and inputs of any number. */
+static void thoplw_descriptions(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root),
+            pool = net_leaf(&n, "MaxPool2d");
+    int32_t lp = net_leaf(&n, "AvgPool2d"), c;
+    lam_value none = {.type = LAM_NONE}, real = {.type = LAM_FLOAT, .f = 1.5}, empty = {.type = LAM_INTS};
+    NET_OK(&n, lam_build_attr(n.b, pool, "kernel_size", &real, &n.e));
+    NET_OK(&n, lam_build_attr(n.b, pool, "stride", &none, &n.e));
+    NET_OK(&n, lam_build_attr(n.b, lp, "kernel_size", &empty, &n.e));
+    net_place(&n, p, "a", pool);
+    net_place(&n, p, "b", lp);
+    const int64_t sizes[] = {1, 9, 4};
+    lam_arg args[] = {{NULL, 0, 6, 0, 3, sizes, 0},
+                      {NULL, 1, 6, 0, -1, NULL, 0},
+                      {NULL, 2, 6, 0, 1, sizes, 0}};
+    lam_call_info call = {.module = pool, .parent = -1, .n_in = 3, .in = args, .n_out = 2, .out = args};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    call = (lam_call_info){.module = lp, .parent = -1};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *costs = net_costs(m, "thoplw", false);
+    lam_report_options o = show_options("thoplw", "csv");
+    show(costs, &o);
+    assert_true(has("\na,\"9x4, ?,\",\"9x4, ?\",0,0,MaxPool2d k=1.5 s=None\n"));
+    assert_true(has("\nb,?,?,?,0,AvgPool2d k=()\n"));
+    o.numbers = LAM_FMT_CLEVER;
+    show(costs, &o);
+    assert_true(has("\nTotal,\"9x4, ?,\",?,?,0.00,Sequential\n"));
+    lam_costs_free(costs);
+    lam_model_free(m);
+}
+
 /* -- thoplw's corners ---------------------------------------------------------------------------------- */
 
 static void thoplw_nothing_counted(void **state) {
@@ -435,6 +469,7 @@ int main(void) {
         cmocka_unit_test(csv_keeps_its_cells),
         cmocka_unit_test(csv_quotes_tuples),
         cmocka_unit_test(thoplw_nothing_counted),
+        cmocka_unit_test(thoplw_descriptions),
         cmocka_unit_test(thoplw_ratio_and_statistics),
         cmocka_unit_test(md_rows),
         cmocka_unit_test(html_is_closed),

@@ -120,9 +120,63 @@ static void other_conventions(void **state) {
     lam_model_free(m);
 }
 
-/* -- folding ------------------------------------------------------------------------------------------- */
-
 static bool has(const char *text) { return strstr(shown, text) != NULL; }
+
+/* Of what there is much, five are told and the others counted. */
+static void many_of_everything(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_arg in[8] = {{NULL, 0, -1, -1, -1, NULL, 0}};
+    int32_t root = net_module(&n, "Net", 0), first = net_linear(&n, 4, 4), p = net_place(&n, -1, "", root), c;
+    for (int i = 1; i < 8; i++) in[i] = (lam_arg){"mask", -1, 11, 1, 0, NULL, 0};
+    lam_call_info call = {.module = root, .parent = -1, .flags = LAM_CALL_TRAINING, .n_in = 8, .in = in};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    net_place(&n, p, "first", first);
+    net_call(&n, first, c, SH(1, 4), 0, SH(1, 4), 0);
+    for (int i = 0; i < 7; i++) {
+        static const char *const types[] = {"Aa", "Bb", "Cc", "Dd", "Ee", "Ff", "Gg"};
+        int32_t m = net_module(&n, types[i], LAM_MODULE_LEAF);
+        net_place(&n, p, types[i], m);
+        net_owns(&n, m, "weight", 0);
+        net_owns(&n, m, "bias", 1);
+        net_call(&n, m, c, SH(1, 4), 0, SH(1, 4), 0);
+    }
+    lam_model *m = net_done(&n);
+    lam_costs *costs = net_costs(m, NULL, false);
+    show(costs, NULL);
+    assert_true(has("Net   input ?   input mask () bool cuda   input mask () bool cuda"));
+    assert_true(has("[3 other inputs]   train   convention layers\n"));
+    assert_true(has("Aa (Aa) tied to first.weight +1  1,4"));
+    assert_true(has("\ntied: Cc.weight is first.weight, counted once\n[9 others]\n"));
+    assert_true(has("\nlayers known 1/8\n"));
+    assert_true(has("\nwhy not exact: no rule for Dd (1 call)\n[3 others]\n"));
+    assert_true(has("\nNet  ") && has("   ?  ")); /* a root that returned no tensor */
+    lam_costs_free(costs);
+    lam_model_free(m);
+}
+
+/* A model whose only work has no rule: nothing is known, and nothing is 0. */
+static void nothing_known(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Mystery", LAM_MODULE_LEAF);
+    lam_tensor_info lazy = {.dtype = NET_FLOAT32, .ndim = -1, .bytes = -1};
+    int32_t t;
+    NET_OK(&n, lam_build_tensor(n.b, &lazy, &t, &n.e));
+    net_owns(&n, root, "weight", t);
+    net_place(&n, -1, "", root);
+    net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    show(c, NULL);
+    assert_true(has("\nMystery      1,4          ?     ?      ?     ?\n"));
+    assert_true(has("\nMACs ?   FLOPs ?   DMAs ?   1 MAC"));
+    assert_true(has("params ? (?; trainable"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- folding ------------------------------------------------------------------------------------------- */
 
 static void blocks_only(int count, bool odd, bool expand, int32_t depth) {
     net n = net_new();
@@ -443,6 +497,8 @@ int main(void) {
         cmocka_unit_test(no_memory),
         cmocka_unit_test(sinks_refuse),
         cmocka_unit_test(nothing_called),
+        cmocka_unit_test(many_of_everything),
+        cmocka_unit_test(nothing_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
