@@ -466,11 +466,15 @@ static bool push_notes(teller *t) {
                                              LMX_BUDGET, LMX_DEPTH));
 }
 
+static bool push_ops(teller *t) {
+    return !t->c->observer || check(t, lmx_push_operators(t->c->observer, t->b, &t->e));
+}
+
 static bool tell(teller *t, lam_model **out) {
     t->held = PyList_New(0);
     if (!t->held || !check(t, lam_builder_new(&t->b, 0, &t->e))) return false;
     mark_opaque(t);
-    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_notes(t);
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_ops(t) && push_notes(t);
     if (!ok) {
         lam_builder_free(t->b);
         return false;
@@ -479,7 +483,7 @@ static bool tell(teller *t, lam_model **out) {
 }
 
 bool lmx_describe_model(lmx_capture *c, lam_model **out) {
-    if (c->lost) {
+    if (c->lost || lmx_observer_lost(c->observer)) {
         lmx_fail(c->st, LAM_LIMIT, NULL,
                  "the memory for noted calls ran out after %zu calls; capture fewer iterations", c->calls.n);
         return false;

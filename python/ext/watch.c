@@ -332,7 +332,10 @@ bool lmx_watch(lmx_capture *c) {
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
-    return true;
+    if (!c->wants_ops || lmx_observe(c)) return true;
+    lmx_unwatch(c);
+    c->phase = LMX_NEW;
+    return false;
 }
 
 void lmx_unwatch(lmx_capture *c) {
@@ -344,6 +347,7 @@ void lmx_unwatch(lmx_capture *c) {
     if (*at) *at = c->next;
     c->next = NULL;
     c->phase = LMX_CLOSED;
+    lmx_unobserve(c);
     if (!watch.first && watch.active) uninstall(c);
     PyErr_Restore(type, value, trace);
 }

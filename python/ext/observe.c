@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The callbacks that note operators. torch runs them on the thread that runs the operator, with or without
+ * the GIL, so nothing of Python is touched here and nothing is locked: every thread writes into a lane of
+ * its own, which is linked to its capture with one atomic exchange and read when the capture is closed.
+ *
+ * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
+ * each slot has functions of its own. */
+#include "observe.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+enum { SLOTS = 8, MAX_BYTES = 1 << 30, MAX_INTS = 32, MAX_LIST = 4096 };
+
+static struct {
+    _Atomic(lmx_observer *) observer; /* NULL: what its callbacks see is nobody's */
+    atomic_int busy;                  /* callbacks that are running */
+    /* Under the GIL. A callback can be removed only by its own thread; one that outlived its capture keeps
+     * its slot until that thread opens or closes another. */
+    bool taken, stale;
+    uint64_t thread, handles[2];
+} slots[SLOTS];
+
+static _Thread_local struct {
+    uint64_t generation;
+    lmx_lane *lane;
+} mine[SLOTS];
+
+static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
+
+/* Something that is open on a thread. */
+typedef struct frame {
+    const void *record;
+    int64_t sequence;
+    int32_t op;   /* the innermost one that was noted, this one or around it */
+    int32_t call; /* what it and what it calls belongs to */
+    int32_t open; /* a node: the module call that was open when it began */
+    int32_t node; /* index of the innermost node's frame, itself included; -1 */
+    int unwinding;
+    uint8_t phase;
+    bool is_node, noted, grad;
+} frame;
+
+/* From this sequence number on, autograd's nodes were made by `call`. */
+typedef struct origin {
+    int64_t sequence;
+    int32_t call;
+} origin;
+
+/* == lanes ============================================================================================= */
+
+static lmx_lane *new_lane(lmx_observer *o, int slot) {
+    lmx_lane *lane = calloc(1, sizeof *lane);
+    if (!lane) return NULL;
+    lane->thread = api->thread();
+    lane->next = atomic_load(&o->lanes);
+    while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
+    mine[slot].generation = o->generation;
+    mine[slot].lane = lane;
+    return lane;
+}
+
+static lmx_lane *lane_of(lmx_observer *o, int slot) {
+    return mine[slot].generation == o->generation ? mine[slot].lane : new_lane(o, slot);
+}
+
+static void free_lane(lmx_lane *lane) {
+    lmx_vec_free(&lane->ops);
+    lmx_vec_free(&lane->words);
+    lmx_vec_free(&lane->names);
+    lmx_vec_free(&lane->frames);
+    lmx_vec_free(&lane->origins);
+    free(lane->by_text);
+    free(lane);
+}
+
+/* == names ============================================================================================= */
+
+static size_t hash_of(const char *text) {
+    uint64_t h = 0xCBF29CE484222325ull;
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001B3ull;
+    return (size_t)(h ^ h >> 29);
+}
+
+static size_t place_of(const lmx_lane *lane, const char *text) {
+    size_t at = hash_of(text) & lane->mask;
+    while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
+        at = (at + 1) & lane->mask;
+    return at;
+}
+
+static bool widen_names(lmx_lane *lane) {
+    size_t cap = lane->by_text ? (lane->mask + 1) * 2 : 512;
+    int32_t *old = lane->by_text, *wide = malloc(cap * sizeof *wide);
+    size_t n = old ? lane->mask + 1 : 0;
+    if (!wide) return false;
+    memset(wide, 0xFF, cap * sizeof *wide);
+    lane->by_text = wide;
+    lane->mask = cap - 1;
+    for (size_t i = 0; i < n; i++)
+        if (old[i] >= 0) wide[place_of(lane, (char *)lane->names.data + old[i])] = old[i];
+    free(old);
+    return true;
+}
+
+static int32_t add_name(lmx_lane *lane, const char *text) {
+    if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
+    size_t at = place_of(lane, text);
+    if (lane->by_text[at] >= 0) return lane->by_text[at];
+    size_t n = strlen(text) + 1;
+    if (lane->names.n + n > INT32_MAX) return -1;
+    char *copy = lmx_vec_push(&lane->names, 1, n);
+    if (!copy) return -1;
+    memcpy(copy, text, n);
+    lane->n_names++;
+    lane->by_text[at] = (int32_t)(copy - (char *)lane->names.data);
+    return lane->by_text[at];
+}
+
+/* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
+static int32_t name_of(lmx_lane *lane, const char *text) {
+    size_t at = (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
+    const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
+    if (known && strcmp(known, text) == 0) return lane->seen[at].name;
+    int32_t name = add_name(lane, text);
+    lane->seen[at].at = name >= 0 ? text : NULL;
+    lane->seen[at].name = name;
+    return name;
+}
+
+/* == values ============================================================================================ */
+
+lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
+    uintptr_t at = (uintptr_t)lmx_word_at(record, (size_t)l->inputs);
+    return (lmx_values){(const char *)at, (size_t)lmx_word_at(record, (size_t)l->inputs + 8)};
+}
+
+static lmx_values between(uint64_t from, uint64_t to) {
+    return (lmx_values){(const char *)(uintptr_t)from, to > from ? (size_t)(to - from) / LMX_IVALUE : 0};
+}
+
+lmx_values lmx_outputs_of(const lmx_layout *l, const void *record) {
+    return between(lmx_word_at(record, (size_t)l->outputs), lmx_word_at(record, (size_t)l->outputs + 8));
+}
+
+lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
+    const char *list = (const char *)(uintptr_t)lmx_word_at(value, 0);
+    if (!list || l->list < 0) return (lmx_values){NULL, 0};
+    return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
+}
+
+/* A word that tells what follows, and room for `n` words after it. */
+static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
+    int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
+    if (!at) {
+        lane->lost = true;
+        return NULL;
+    }
+    memcpy(at, &head, sizeof *at);
+    return at + 1;
+}
+
+static bool pack_tensor(lmx_lane *lane, size_t position, const char *value) {
+    lmx_packed head = {.position = (uint16_t)position, .n = LMX_NO_SHAPE, .dtype = -1, .device = -1};
+    void *handle = (void *)(uintptr_t)value;
+    int64_t dims = -1, *sizes = NULL;
+    int32_t number;
+    uint64_t object = lmx_word_at(value, 0);
+    if (!object || object == (uint64_t)(uintptr_t)api->undefined) {
+        head.kind = LMX_ARG_NONE;
+        head.n = 0;
+        return pack(lane, head, 0) != NULL;
+    }
+    head.kind = LMX_ARG_TENSOR;
+    if (!api->shim.dtype(handle, &number)) head.dtype = (int16_t)number;
+    if (!api->shim.device(handle, &number)) head.device = (int16_t)number;
+    bool known = !api->shim.dim(handle, &dims) && !api->shim.sizes(handle, &sizes) && dims >= 0 &&
+                 dims <= LMX_DIMS;
+    if (known) head.n = (uint8_t)dims;
+    int64_t *to = pack(lane, head, known ? (size_t)dims : 0);
+    if (to && known && dims) memcpy(to, sizes, (size_t)dims * sizeof *to);
+    return to != NULL;
+}
+
+static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    int32_t tag = lmx_tag_of(value);
+    uint64_t word = lmx_word_at(value, 0);
+    lmx_packed head = {.position = (uint16_t)position, .n = 1};
+    if (tag == l->boolean) {
+        head.kind = LMX_ARG_BOOL;
+        word &= 0xFF;
+    } else if (tag == l->integer) {
+        head.kind = LMX_ARG_INT;
+    } else if (tag == l->real) {
+        head.kind = LMX_ARG_REAL;
+    } else if (tag == l->none) {
+        head.kind = LMX_ARG_NONE;
+        head.n = 0;
+    } else {
+        return false; /* a string, a device, a generator: nothing that counts */
+    }
+    int64_t *to = pack(lane, head, head.n);
+    if (to && head.n) memcpy(to, &word, sizeof word);
+    return to != NULL;
+}
+
+static bool pack_ints(lmx_lane *lane, size_t position, const lmx_layout *l, lmx_values list) {
+    if (list.n > MAX_INTS) return false;
+    for (size_t i = 0; i < list.n; i++) {
+        int32_t tag = lmx_tag_of(list.at + i * LMX_IVALUE);
+        if (tag != l->integer && tag != l->boolean) return false;
+    }
+    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_INTS, .n = (uint8_t)list.n};
+    int64_t *to = pack(lane, head, list.n);
+    for (size_t i = 0; to && i < list.n; i++) {
+        uint64_t word = lmx_word_at(list.at + i * LMX_IVALUE, 0);
+        to[i] = (int64_t)(lmx_tag_of(list.at + i * LMX_IVALUE) == l->boolean ? word & 0xFF : word);
+    }
+    return to != NULL;
+}
+
+static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    lmx_values list = lmx_list_of(l, value);
+    if (list.n > MAX_LIST || !list.n) return 0;
+    int32_t n = 0;
+    for (size_t i = 0; i < list.n; i++)
+        if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
+            n += pack_tensor(lane, position, list.at + i * LMX_IVALUE);
+    return n ? n : pack_ints(lane, position, l, list);
+}
+
+/* Returns how many were packed. */
+static int32_t pack_values(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
+    int32_t n = 0;
+    if (values.n > MAX_LIST) return 0;
+    for (size_t i = 0; i < values.n; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        int32_t tag = lmx_tag_of(value);
+        if (tag == l->tensor)
+            n += pack_tensor(lane, i, value);
+        else if (tag == l->list_tag && l->list >= 0)
+            n += pack_list(lane, i, l, value);
+        else
+            n += pack_number(lane, i, l, value);
+    }
+    return n;
+}
+
+/* == whose work it is ================================================================================== */
+
+static int32_t origin_in(const lmx_lane *lane, int64_t sequence) {
+    const origin *all = lane->origins.data;
+    size_t from = 0, to = lane->origins.n;
+    while (from < to) {
+        size_t mid = (from + to) / 2;
+        if (all[mid].sequence <= sequence)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from ? all[from - 1].call : -1;
+}
+
+/* The call whose forward made the node. Sequence numbers count in each thread apart. */
+static int32_t origin_of(lmx_observer *o, const void *record, int64_t sequence) {
+    if (sequence < 0) return -1;
+    int32_t at = o->layout->forward_thread;
+    uint64_t thread = at >= 0 ? lmx_word_at(record, (size_t)at) : 0;
+    for (lmx_lane *lane = atomic_load(&o->lanes); lane; lane = lane->next)
+        if (lane->thread == (thread ? thread : o->thread)) return origin_in(lane, sequence);
+    return -1;
+}
+
+/* An operator that makes a node sees the number which the node will get. */
+static void note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
+    origin *all = lane->origins.data;
+    size_t n = lane->origins.n;
+    while (n && all[n - 1].sequence >= sequence) n--;
+    lane->origins.n = n;
+    if (n && all[n - 1].call == call) return;
+    origin *at = lmx_vec_push(&lane->origins, sizeof *at, 1);
+    if (at)
+        *at = (origin){sequence, call};
+    else
+        lane->lost = true;
+}
+
+static int32_t open_call(const lmx_observer *o) {
+    return __atomic_load_n(&o->capture->open_call, __ATOMIC_RELAXED);
+}
+
+/* What runs inside a node is its backward, unless a forward is done again there: modules are called in it,
+ * or gradients are wanted of it although the node itself runs without. */
+static void place_inside(const lmx_observer *o, const lmx_lane *lane, const frame *around, frame *f) {
+    const frame *node = (frame *)lane->frames.data + around->node;
+    int32_t open = open_call(o);
+    bool called = open != node->open;
+    bool again = called || (f->sequence >= 0 && !node->grad && api->grad_enabled) ||
+                 (!around->is_node && around->phase == LAM_RECOMPUTE);
+    f->phase = again ? LAM_RECOMPUTE : LAM_BACKWARD;
+    f->call = called ? open : node->call;
+    f->node = around->node;
+}
+
+static frame *top_of(const lmx_lane *lane) {
+    return lane->frames.n ? (frame *)lane->frames.data + lane->frames.n - 1 : NULL;
+}
+
+/* == notes ============================================================================================= */
+
+static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
+    bool full = lane->ops.n * sizeof(lmx_op) + lane->words.n * sizeof(int64_t) > MAX_BYTES ||
+                lane->ops.n >= INT32_MAX;
+    int32_t text = full ? -1 : name_of(lane, name);
+    lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
+    if (!op) {
+        lane->lost = true;
+        return NULL;
+    }
+    *op = (lmx_op){.name = text, .call = f->call, .parent = f->op, .phase = f->phase, .flags = flags};
+    op->in_at = op->out_at = lane->words.n;
+    return op;
+}
+
+static bool push_frame(lmx_lane *lane, const frame *f) {
+    frame *at = lmx_vec_push(&lane->frames, sizeof *at, 1);
+    if (at)
+        *at = *f;
+    else
+        lane->lost = true;
+    return at != NULL;
+}
+
+static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record) {
+    const frame *around = top_of(lane);
+    const lmx_layout *l = o->layout;
+    frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
+    f.sequence = (int64_t)lmx_word_at(record, (size_t)l->sequence);
+    f.call = open_call(o);
+    if (around && around->node >= 0) place_inside(o, lane, around, &f);
+    if (f.sequence >= 0) note_origin(lane, f.sequence, f.call);
+    f.unwinding = api->unwinding ? api->unwinding() : 0;
+    const char *name = api->name(record);
+    /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
+    lmx_op *op = note_op(lane, &f, name, strstr(name, "::") ? 0 : LAM_OP_NODE);
+    if (!op) return;
+    int32_t at = (int32_t)(lane->ops.n - 1);
+    f.op = at;
+    f.noted = true;
+    if (!push_frame(lane, &f)) return;
+    op->n_in = pack_values(lane, l, lmx_inputs_of(l, record));
+    op->t0_ns = lmx_now_ns();
+}
+
+static bool is_same_node(const lmx_lane *lane, const frame *around, const char *name, int64_t sequence) {
+    if (!around || !around->is_node || !around->noted || around->sequence != sequence) return false;
+    const lmx_op *op = (const lmx_op *)lane->ops.data + around->op;
+    return strcmp(lmx_op_name(lane, op), name) == 0;
+}
+
+/* The engine's work on a node and the node itself are two records, one in the other: one is noted. */
+static void open_node(lmx_observer *o, lmx_lane *lane, const void *record) {
+    static const char engine[] = "autograd::engine::evaluate_function: ";
+    frame *around = top_of(lane);
+    const char *name = api->name(record);
+    if (strncmp(name, engine, sizeof engine - 1) == 0) name += sizeof engine - 1;
+    frame f = {.record = record, .op = around ? around->op : -1, .phase = LAM_BACKWARD, .is_node = true};
+    f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
+    f.call = origin_of(o, record, f.sequence);
+    f.open = open_call(o);
+    f.node = (int32_t)lane->frames.n;
+    f.grad = api->grad_enabled && api->grad_enabled();
+    f.unwinding = api->unwinding ? api->unwinding() : 0;
+    if (is_same_node(lane, around, name, f.sequence)) {
+        if (f.call >= 0) around->call = ((lmx_op *)lane->ops.data)[around->op].call = f.call;
+        push_frame(lane, &f);
+        return;
+    }
+    lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE);
+    if (!op) return;
+    f.op = (int32_t)(lane->ops.n - 1);
+    f.noted = true;
+    if (push_frame(lane, &f)) op->t0_ns = lmx_now_ns();
+}
+
+/* One that raised has no outputs; some that did not have none either. */
+static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
+    lmx_op *op = (lmx_op *)lane->ops.data + f->op;
+    op->t1_ns = now;
+    op->out_at = lane->words.n;
+    if (!f->is_node) op->n_out = pack_values(lane, o->layout, lmx_outputs_of(o->layout, record));
+    bool raised = api->unwinding ? api->unwinding() > f->unwinding : !op->n_out && !f->is_node;
+    if (raised) op->flags |= LAM_OP_FAILED;
+}
+
+/* A record whose start was not noted is not on the stack; what lies above the one that is was lost. */
+static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now) {
+    size_t n = lane->frames.n;
+    const frame *frames = lane->frames.data;
+    while (n && frames[n - 1].record != record) n--;
+    if (!n) return;
+    frame f = frames[n - 1];
+    lane->frames.n = n - 1;
+    if (f.noted) close_op(o, lane, &f, record, now);
+}
+
+/* == callbacks ========================================================================================= */
+
+/* The lane to write to; NULL when this is not to be noted. What the capture itself does in torch is not. */
+static lmx_lane *enter(lmx_observer *o, int slot) {
+    lmx_lane *lane = o ? lane_of(o, slot) : NULL;
+    if (!lane || lane->inside || lane->lost) return NULL;
+    if ((o->capture->busy || o->capture->paused) && lane->thread == o->thread) return NULL;
+    lane->inside = true;
+    return lane;
+}
+
+static void *begin(int slot, void **context, const void *record, bool is_node) {
+    *context = NULL;
+    atomic_fetch_add(&slots[slot].busy, 1);
+    lmx_observer *o = atomic_load(&slots[slot].observer);
+    lmx_lane *lane = enter(o, slot);
+    if (lane) {
+        (is_node ? open_node : open_operator)(o, lane, record);
+        lane->inside = false;
+    }
+    atomic_fetch_sub(&slots[slot].busy, 1);
+    return context;
+}
+
+static void end(int slot, const void *record) {
+    int64_t now = lmx_now_ns();
+    atomic_fetch_add(&slots[slot].busy, 1);
+    lmx_observer *o = atomic_load(&slots[slot].observer);
+    lmx_lane *lane = enter(o, slot);
+    if (lane) {
+        close_frame(o, lane, record, now);
+        lane->inside = false;
+    }
+    atomic_fetch_sub(&slots[slot].busy, 1);
+}
+
+#define CALLBACKS(i)                                                                                         \
+    static void *begin_op_##i(void **context, const void *record) {                                          \
+        return begin(i, context, record, false);                                                             \
+    }                                                                                                        \
+    static void *begin_node_##i(void **context, const void *record) {                                        \
+        return begin(i, context, record, true);                                                              \
+    }                                                                                                        \
+    static void end_##i(const void *record, void *context) {                                                 \
+        (void)context;                                                                                       \
+        end(i, record);                                                                                      \
+    }
+CALLBACKS(0)
+CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
+
+#define ENTRY(i) {{begin_op_##i, end_##i, false, true}, {begin_node_##i, end_##i, true, false}}
+    static const lmx_callback callbacks[SLOTS][2] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
+                                                     ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+
+/* == opening and closing =============================================================================== */
+
+static void remove_callbacks(int slot) {
+    api->remove(slots[slot].handles[0]);
+    api->remove(slots[slot].handles[1]);
+    slots[slot].taken = slots[slot].stale = false;
+}
+
+static void clean_up(uint64_t thread) {
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i].stale && slots[i].thread == thread) remove_callbacks(i);
+}
+
+static int free_slot(void) {
+    for (int i = 0; i < SLOTS; i++)
+        if (!slots[i].taken) return i;
+    return -1;
+}
+
+bool lmx_observe(lmx_capture *c) {
+    static uint64_t generation;
+    api = lmx_record_api_of(c->st);
+    if (!api || !c->st->watches_ops) {
+        lmx_fail(c->st, LAM_UNSUPPORTED, NULL, "operators can't be watched: no layout of torch's records is in use");
+        return false;
+    }
+    uint64_t thread = api->thread();
+    clean_up(thread);
+    int slot = free_slot();
+    if (slot < 0) {
+        lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures of operators are open already; close some first", SLOTS);
+        return false;
+    }
+    lmx_observer *o = calloc(1, sizeof *o);
+    if (!o) {
+        PyErr_NoMemory();
+        return false;
+    }
+    *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
+    o->generation = ++generation;
+    c->observer = o;
+    slots[slot].taken = true;
+    slots[slot].thread = thread;
+    atomic_store(&slots[slot].observer, o);
+    for (int i = 0; i < 2; i++) slots[slot].handles[i] = lmx_add_callback(api, &callbacks[slot][i]);
+    return true;
+}
+
+void lmx_unobserve(lmx_capture *c) {
+    lmx_observer *o = c->observer;
+    if (!o || o->slot < 0) return;
+    int slot = o->slot;
+    o->slot = -1;
+    uint64_t thread = api->thread();
+    if (slots[slot].thread == thread)
+        remove_callbacks(slot);
+    else
+        slots[slot].stale = true;
+    atomic_store(&slots[slot].observer, NULL);
+    if (atomic_load(&slots[slot].busy)) {
+        /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */
+        PyThreadState *state = PyEval_SaveThread();
+        while (atomic_load(&slots[slot].busy)) sched_yield();
+        PyEval_RestoreThread(state);
+    }
+}
+
+void lmx_observer_free(lmx_observer *o) {
+    for (lmx_lane *lane = o ? o->lanes : NULL, *next; lane; lane = next) {
+        next = lane->next;
+        free_lane(lane);
+    }
+    free(o);
+}
+
+bool lmx_observer_lost(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->lost) return true;
+    return false;
+}
+
+size_t lmx_observer_n(const lmx_observer *o) {
+    size_t n = 0;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
+    return n;
+}
