@@ -52,6 +52,7 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
     lam_status s = lmi_buf_status(&b, e);
     if (b.n > 0) out->formula = "the sum of its operators";
     put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
+    if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
     lmi_buf_free(&b);
     return s;
 }
