@@ -336,6 +336,8 @@ LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
 LAM_API const char *lam_convention_source(int32_t i);
 LAM_API const char *lam_convention_default(void);     /* what inspect uses when nothing is asked for */
 LAM_API int32_t lam_convention_find(const char *name); /* -1 */
+/* True when it counts operators, which a model has only where they were watched. */
+LAM_API bool lam_convention_counts_ops(int32_t i);
 
 typedef struct lam_rule {
     const char *kind;                     /* "conv" */
@@ -538,6 +540,8 @@ typedef struct lam_live { /* what a live source is asked for */
     const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64", "mask=1x16:bool" */
     const char *mode;                /* "eval", "train", or NULL: as the model is */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
+    bool ops;                        /* watch operators too */
+    bool backward;                   /* and those of a backward pass from the sum of the outputs */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */

@@ -39,7 +39,7 @@ typedef struct frame {
     int32_t node; /* index of the innermost node's frame, itself included; -1 */
     int unwinding;
     uint8_t phase;
-    bool is_node, noted, grad;
+    bool is_node, noted, merged, grad; /* merged: the node of this work of the engine has begun */
 } frame;
 
 /* From this sequence number on, autograd's nodes were made by `call`. */
@@ -332,7 +332,7 @@ static bool push_frame(lmx_lane *lane, const frame *f) {
     return at != NULL;
 }
 
-static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record) {
+static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
     frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
@@ -341,7 +341,6 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record) {
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     if (f.sequence >= 0) note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
-    const char *name = api->name(record);
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     lmx_op *op = note_op(lane, &f, name, strstr(name, "::") ? 0 : LAM_OP_NODE);
     if (!op) return;
@@ -353,27 +352,31 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record) {
     op->t0_ns = lmx_now_ns();
 }
 
-static bool is_same_node(const lmx_lane *lane, const frame *around, const char *name, int64_t sequence) {
-    if (!around || !around->is_node || !around->noted || around->sequence != sequence) return false;
-    const lmx_op *op = (const lmx_op *)lane->ops.data + around->op;
-    return strcmp(lmx_op_name(lane, op), name) == 0;
+/* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
+static const char *engine_work(const char *name) {
+    static const char prefix[] = "autograd::engine::evaluate_function: ";
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
 }
 
-/* The engine's work on a node and the node itself are two records, one in the other: one is noted. */
-static void open_node(lmx_observer *o, lmx_lane *lane, const void *record) {
-    static const char engine[] = "autograd::engine::evaluate_function: ";
+/* The frame of the engine's work on the very node that begins; they are two records and one is noted. */
+static frame *same_node(const lmx_lane *lane, const char *name) {
     frame *around = top_of(lane);
-    const char *name = api->name(record);
-    if (strncmp(name, engine, sizeof engine - 1) == 0) name += sizeof engine - 1;
+    if (!around || !around->is_node || !around->noted || around->merged) return NULL;
+    return strcmp(lmx_op_name(lane, (lmx_op *)lane->ops.data + around->op), name) == 0 ? around : NULL;
+}
+
+static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
+    const frame *around = top_of(lane);
     frame f = {.record = record, .op = around ? around->op : -1, .phase = LAM_BACKWARD, .is_node = true};
-    f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
-    f.call = origin_of(o, record, f.sequence);
+    f.call = origin_of(o, record, (int64_t)lmx_word_at(record, (size_t)o->layout->sequence));
     f.open = open_call(o);
     f.node = (int32_t)lane->frames.n;
     f.grad = api->grad_enabled && api->grad_enabled();
     f.unwinding = api->unwinding ? api->unwinding() : 0;
-    if (is_same_node(lane, around, name, f.sequence)) {
-        if (f.call >= 0) around->call = ((lmx_op *)lane->ops.data)[around->op].call = f.call;
+    frame *same = same_node(lane, name);
+    if (same) {
+        same->merged = true;
+        if (f.call >= 0) same->call = ((lmx_op *)lane->ops.data)[same->op].call = f.call;
         push_frame(lane, &f);
         return;
     }
@@ -382,6 +385,14 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record) {
     f.op = (int32_t)(lane->ops.n - 1);
     f.noted = true;
     if (push_frame(lane, &f)) op->t0_ns = lmx_now_ns();
+}
+
+static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
+    const char *name = api->name(record), *node = is_node ? name : engine_work(name);
+    if (node)
+        open_node(o, lane, record, node);
+    else
+        open_operator(o, lane, record, name);
 }
 
 /* One that raised has no outputs; some that did not have none either. */
@@ -422,7 +433,7 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
     if (lane) {
-        (is_node ? open_node : open_operator)(o, lane, record);
+        open_record(o, lane, record, is_node);
         lane->inside = false;
     }
     atomic_fetch_sub(&slots[slot].busy, 1);

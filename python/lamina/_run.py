@@ -147,22 +147,33 @@ def run_once(
     *,
     mode: str | None = None,
     around: AbstractContextManager[object] | None = None,
+    ops: bool = False,
+    backward: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
+
+    ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
+    floating-point tensors that came out.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An exception that
     the forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
     """
     torch = sys.modules["torch"]
     run = Run()
+    if ops:
+        from ._observe import need
+
+        need()
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = _lamina.Capture(root)
+    watch = _lamina.Capture(root, ops)
     try:
         with ExitStack() as stack:
             if mode is not None:
                 root.train(mode == "train")
-            stack.enter_context(torch.no_grad())
+            if backward:
+                stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad() if backward else torch.no_grad())
             stack.enter_context(uncompiled())
             if around is not None:
                 stack.enter_context(around)
@@ -170,13 +181,33 @@ def run_once(
             stack.enter_context(progress("running the model"))
             watch.start()
             try:
-                root(*given, **(kwargs or {}))
+                result = root(*given, **(kwargs or {}))
+                if backward:
+                    _go_back(root, result, watch, run)
+                del result
             except BaseException as error:
                 run.error = error
             finally:
                 watch.stop()
         run.model = watch.model()
     finally:
-        run.left = snapshot.restore()
+        run.left += snapshot.restore()
         put_back()
     return run
+
+
+def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> None:
+    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
+    from ._backward import floats, leaves, no_gradients_left, start_of
+
+    torch = sys.modules["torch"]
+    watch.pause(True)  # what prepares it is not the model's
+    ends = floats(result)
+    if not ends:
+        run.left.append("nothing was back-propagated: no floating-point tensor that came out needs a gradient")
+        return
+    with no_gradients_left([*root.parameters(), *leaves(ends)]):
+        starts = start_of(ends)
+        watch.pause(False)
+        torch.autograd.backward(ends, starts)
+        watch.pause(True)

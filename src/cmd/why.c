@@ -117,7 +117,7 @@ int lmi_run_why(lmi_cli *c) {
     if (!convention) return LMI_EXIT_USAGE;
     lam_error e = {0}, of_costs = {0};
     lam_model *m;
-    lam_live what = lmi_live_request(c);
+    lam_live what = lmi_live_request(c, convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
     if (m) {

@@ -80,6 +80,11 @@ int32_t lam_convention_find(const char *name) {
     return -1;
 }
 
+bool lam_convention_counts_ops(int32_t i) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c && c->which == LMI_OPS;
+}
+
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
     if (!name) return &conventions[0];
     int32_t found = lam_convention_find(name);
