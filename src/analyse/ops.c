@@ -196,7 +196,8 @@ static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
  * parent. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
-    lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole), all = {0};
+    lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole),
+               all = {0};
     if (!whole) return lmi_nomem(e);
     for (int32_t i = m->n_events - 1; i >= 0; i--)
         if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);

@@ -63,7 +63,8 @@ static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_e
 /* -- every call, and what was never called ----------------------------------------------------- */
 
 static void put_spares(const lmi_work *w, const lmi_spare *s, int32_t place, lmi_item *items, int32_t *n) {
-    for (; place >= 0; place = s->next[place]) items[(*n)++] = (lmi_item){-1, place, w->tree.pre[place], false};
+    for (; place >= 0; place = s->next[place])
+        items[(*n)++] = (lmi_item){-1, place, w->tree.pre[place], false};
 }
 
 static void all_items(const lmi_work *w, const lmi_spare *s, lmi_item *items, int32_t *n) {
@@ -145,8 +146,7 @@ lam_status lmi_rows(lmi_work *w, lam_error *e) {
     lmi_spare spare = {0};
     int32_t n = 0;
     if (!c->released) LAM_TRY(lmi_spare_find(w, &spare, e));
-    lmi_item *items =
-        lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n + 1, sizeof *items);
+    lmi_item *items = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n + 1, sizeof *items);
     if (!items) return lmi_nomem(e);
     if (c->released)
         LAM_TRY(released_items(w, items, &n, e));

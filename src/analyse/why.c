@@ -71,7 +71,8 @@ static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error
 }
 
 /* First each metric as a sum, then every metric of each operator, whose name is the note. */
-static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out, lam_error *e) {
+static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out,
+                             lam_error *e) {
     int32_t n;
     const int32_t *ops = work_of(c, r, &n);
     int32_t told = n < MOST_OPS ? n : MOST_OPS, k = i / LAM_N_METRICS - 1;

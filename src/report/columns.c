@@ -128,9 +128,7 @@ static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->r
 static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
 static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
 
-static void cell_status(const lmi_line *l, lmi_buf *out) {
-    lmi_put(out, lmi_line_status(l));
-}
+static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
 
 static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
 

@@ -93,7 +93,8 @@ static void totals(void **state) {
     expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 24, LAM_EXACT);
     for (int i = 0; i < LAM_N_METRICS; i++) { /* the rows add up to the total */
         lam_count sum = {0, 0, LAM_EXACT};
-        for (int32_t r = 0; r < lam_costs_n_rows(c); r++) sum = lam_count_add(sum, lam_costs_row(c, r)->metric[i]);
+        for (int32_t r = 0; r < lam_costs_n_rows(c); r++)
+            sum = lam_count_add(sum, lam_costs_row(c, r)->metric[i]);
         assert_int_equal(sum.n, lam_costs_total(c, (lam_metric)i).n);
     }
     assert_int_equal(lam_costs_phase_total(c, LAM_N_PHASES, LAM_MACS).state, LAM_UNKNOWN);
@@ -113,8 +114,8 @@ static void totals(void **state) {
 static void one_by_one(void **state) {
     (void)state;
     /* linear, t, transpose, mm | relu | mm, my::op, my::op, failed mm | mm | node, mm, mm, mm */
-    static const bool want[] = {false, true, false, true, true,  true, true,
-                                true,  false, true, false, true, true, true};
+    static const bool want[] = {false, true,  false, true,  true, true, true,
+                                true,  false, true,  false, true, true, true};
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
     lam_count n[LAM_N_METRICS];
@@ -124,7 +125,7 @@ static void one_by_one(void **state) {
     expect(number_of(c, 3, LAM_MACS), 24, LAM_EXACT);
     expect(number_of(c, 1, LAM_MACS), 0, LAM_EXACT);
     expect(number_of(c, 6, LAM_MACS), 0, LAM_UNKNOWN);
-    expect(number_of(c, 8, LAM_MACS), 0, LAM_EXACT); /* it raised */
+    expect(number_of(c, 8, LAM_MACS), 0, LAM_EXACT);  /* it raised */
     expect(number_of(c, 10, LAM_MACS), 0, LAM_EXACT); /* a node */
     assert_int_equal(lam_costs_op(c, 14, n, NULL, &e), LAM_RANGE);
     assert_non_null(strstr(e.text, "no operator 14; the model has 14"));
@@ -182,7 +183,8 @@ static void not_watched(void **state) {
     assert_int_equal(lam_costs_new(&c, m, &o, &e), LAM_USAGE);
     assert_null(c);
     assert_string_equal(e.where, "exact");
-    assert_string_equal(e.text, "the convention counts operators and none were watched; capture with ops=True");
+    assert_string_equal(e.text,
+                        "the convention counts operators and none were watched; capture with ops=True");
     lam_model_free(m);
 }
 
@@ -253,7 +255,8 @@ static void kernels_of_others(void **state) {
     net_op(&n, "aten::empty", in(ours));
     int32_t region = net_op_args(&n, "a region", top, NULL, 0, out, 2);
     net_op(&n, "aten::empty", in(region));
-    int32_t broke = net_op_args(&n, "my::broke", (op_at){-1, -1, LAM_FORWARD, LAM_OP_FAILED}, NULL, 0, out, 2);
+    int32_t broke =
+        net_op_args(&n, "my::broke", (op_at){-1, -1, LAM_FORWARD, LAM_OP_FAILED}, NULL, 0, out, 2);
     net_op(&n, "aten::empty", in(broke));
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
@@ -333,7 +336,8 @@ static void hostile_names(void **state) {
 static void a_call_that_raised(void **state) {
     (void)state;
     net n = net_new();
-    int32_t root = net_module(&n, "Sequential", 0), fc = net_linear(&n, 2, 3), p = net_place(&n, -1, "", root);
+    int32_t root = net_module(&n, "Sequential", 0), fc = net_linear(&n, 2, 3),
+            p = net_place(&n, -1, "", root);
     net_place(&n, p, "0", fc);
     int32_t r = net_call_flags(&n, root, -1, LAM_CALL_FAILED, SH(1, 2), 0, SH(1, 3), 0);
     int32_t f = net_call_flags(&n, fc, r, LAM_CALL_FAILED, SH(1, 2), 0, SH(1, 3), 0);
@@ -571,16 +575,26 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whose_they_are),     cmocka_unit_test(totals),
-        cmocka_unit_test(one_by_one),         cmocka_unit_test(calls_as_before),
-        cmocka_unit_test(not_watched),        cmocka_unit_test(watched_and_none),
-        cmocka_unit_test(claims),             cmocka_unit_test(kernels_of_others),
-        cmocka_unit_test(as_deep_as_it_gets), cmocka_unit_test(a_fact_is_missing),
-        cmocka_unit_test(hostile_names),      cmocka_unit_test(a_call_that_raised),
-        cmocka_unit_test(without_places),     cmocka_unit_test(without_calls),
-        cmocka_unit_test(covered_children),   cmocka_unit_test(the_same_field),
-        cmocka_unit_test(custom),             cmocka_unit_test(why_by_operators),
-        cmocka_unit_test(why_is_bounded),     cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(whose_they_are),
+        cmocka_unit_test(totals),
+        cmocka_unit_test(one_by_one),
+        cmocka_unit_test(calls_as_before),
+        cmocka_unit_test(not_watched),
+        cmocka_unit_test(watched_and_none),
+        cmocka_unit_test(claims),
+        cmocka_unit_test(kernels_of_others),
+        cmocka_unit_test(as_deep_as_it_gets),
+        cmocka_unit_test(a_fact_is_missing),
+        cmocka_unit_test(hostile_names),
+        cmocka_unit_test(a_call_that_raised),
+        cmocka_unit_test(without_places),
+        cmocka_unit_test(without_calls),
+        cmocka_unit_test(covered_children),
+        cmocka_unit_test(the_same_field),
+        cmocka_unit_test(custom),
+        cmocka_unit_test(why_by_operators),
+        cmocka_unit_test(why_is_bounded),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,12 +15,13 @@ static void read_back(void **state) {
     char name[] = "aten::mm";
     net n = net_new();
     net_calls c = net_plain(&n);
-    lam_op_arg in[] = {T(0, 2, 3),
-                       T(1, 3, 4),
-                       {.position = 2, .value = {.type = LAM_INTS, .n = 2, .ints = pads}, .ndim = 7, .dtype = 3},
-                       {.position = 3, .value = {.type = LAM_FLOAT, .f = 0.5}},
-                       {.position = 4},
-                       T_UNSEEN(5)},
+    lam_op_arg in[] =
+        {T(0, 2, 3),
+         T(1, 3, 4),
+         {.position = 2, .value = {.type = LAM_INTS, .n = 2, .ints = pads}, .ndim = 7, .dtype = 3},
+         {.position = 3, .value = {.type = LAM_FLOAT, .f = 0.5}},
+         {.position = 4},
+         T_UNSEEN(5)},
                out[] = {T(0, 2, 4)};
     in[1].storage = 77;
     in[0].value.type = LAM_BOOL; /* of no meaning for a tensor */
