@@ -214,13 +214,15 @@ typedef struct lam_op_arg {
 
 typedef enum lam_op_flags {
     LAM_OP_FAILED = 1, /* it raised: nothing came out, and it does not count */
-    LAM_OP_NODE = 2    /* not an operator but a node of the autograd graph ("AddmmBackward0"); counts nothing itself */
+    /* not an operator but a node of the autograd graph ("AddmmBackward0"); counts nothing itself */
+    LAM_OP_NODE = 2
 } lam_op_flags;
 
 typedef struct lam_op_info {
     const char *name; /* copied, shared between equal names */
-    int32_t call;     /* the innermost open module call; in a backward pass the call whose forward made the node that
-                         runs; -1: outside every call */
+    /* the innermost open module call; in a backward pass the call whose forward made the node that runs; -1:
+     * outside every call */
+    int32_t call;
     int32_t parent;   /* the operator that was open around it on its thread, -1; parents are pushed first */
     lam_phase phase;
     uint32_t flags;       /* lam_op_flags */
@@ -316,7 +318,8 @@ LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, cons
 /* == 5. Conventions and rules ===============================================================================
  * A convention is a table of rules (one text formula a metric and kind, over named facts) plus policies, all
  * data: src/count/conventions.def and one .def a table. A rule may have a second, *released* form: what the
- * tool of that name really printed where its author's intent was missed; only the drop-in functions use it. */
+ * tool of that name really printed where its author's intent was missed; only the drop-in functions use
+ * it. */
 
 typedef enum lam_metric { LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_N_METRICS } lam_metric;
 
@@ -366,8 +369,8 @@ LAM_API lam_status lam_formula_eval(const char *formula, const char *const *name
 typedef struct lam_cost_options {
     const char *convention; /* NULL: the default */
     bool released;          /* as the tool of that name printed it: its rows (k-th call under the k-th place,
-                               last call only, ...) and released formulas. false: every call is a row, rules as
-                               meant. */
+                               last call only, ...) and released formulas. false: every call is a row, rules
+                               as meant. */
     /* A count of the caller's own for a call (custom_ops): return true and fill out[LAM_N_METRICS] to
      * override, false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
     bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);
@@ -375,13 +378,16 @@ typedef struct lam_cost_options {
 } lam_cost_options;
 
 typedef struct lam_cost_row {
-    int32_t event;   /* -1: a place that was never called, or a container's own parameters */
+    /* -1: a place that was never called, a container's own parameters, or (counted, at the root) the
+     * operators that ran outside every call */
+    int32_t event;
     int32_t place, module, depth;
     lam_count metric[LAM_N_METRICS];
     /* as the convention's column */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
-    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS]; /* of this row alone; metric[] is the forward's */
+    /* of this row alone; metric[] is the forward's */
+    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
@@ -392,7 +398,7 @@ typedef struct lam_cost_row {
     bool counted;
     double rf, rf_stride, rf_padding; /* as the convention cumulates them; see section 7 */
     lam_state rf_state;
-    const char *rule_kind; /* NULL: no rule */
+    const char *rule_kind; /* NULL: no rule, or operators are counted */
     const char *reason;    /* why it is not exact; NULL when it is */
 } lam_cost_row;
 
@@ -406,11 +412,11 @@ LAM_API int32_t lam_costs_convention(const lam_costs *c);
 LAM_API int32_t lam_costs_n_rows(const lam_costs *c);
 LAM_API const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i);
 LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
-/* The same by phase: LAM_FORWARD equals lam_costs_total. Exact 0 where operators were watched and none ran in that
- * phase; LAM_UNKNOWN for the others under a convention that counts calls. */
+/* The same by phase: LAM_FORWARD equals lam_costs_total. Exact 0 where operators were watched and none ran in
+ * that phase; LAM_UNKNOWN for the others under a convention that counts calls. */
 LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric);
-/* The numbers of operator `op` alone under the costs' convention; LAM_RANGE out of range. `counted` is false for what
- * a counted operator around it, or the operators inside it, account for. */
+/* The numbers of operator `op` alone under the costs' convention; LAM_RANGE out of range. `counted` is false
+ * for what a counted operator around it, or the operators inside it, account for. */
 LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,
                                 lam_error *e);
 /* Operators without a rule, each name once: name and how many ran. NULL past the end. */
@@ -444,7 +450,9 @@ typedef struct lam_why {
     lam_count value;
     const char *note;
 } lam_why;
-/* The i-th explanation of row `row`; LAM_RANGE past the last one. */
+/* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
+ * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most) follow
+ * with its name as the note. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value); false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);
