@@ -127,6 +127,7 @@ static void set_wanted(const lam_op *op, lmi_facts *f) {
 static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_conv] = lmi_op_dense,
     [LMI_K_conv_transpose] = lmi_op_dense,
+    [LMI_K_conv_either] = lmi_op_dense,
     [LMI_K_conv_fused] = lmi_op_dense,
     [LMI_K_conv_backward] = lmi_op_dense,
     [LMI_K_linear] = lmi_op_dense,

@@ -46,9 +46,8 @@ static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
     lmi_fact_set(f, LMI_FACT_weights, lmi_numel(w));
     lmi_fact_set(f, LMI_FACT_red, axes(w, 1, w.ndim));
     lmi_fact_set(f, LMI_FACT_out_channels, channels(y, w));
-    bool flagged = k == LMI_K_conv || backward;
-    bool plain = k == LMI_K_conv && !s->at[LMI_S_transposed].present && lmi_op_rank(op->word) > 0;
-    lmi_fact_set(f, LMI_FACT_transposed, flagged && !plain ? transposed(x, w, y, s) : 0);
+    bool either = k == LMI_K_conv_either || backward;
+    lmi_fact_set(f, LMI_FACT_transposed, either ? transposed(x, w, y, s) : k == LMI_K_conv_transpose);
 }
 
 /* -- products -------------------------------------------------------------------------------------------- */
@@ -87,6 +86,7 @@ void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     (void)m;
     switch (k) {
     case LMI_K_conv:
+    case LMI_K_conv_either:
     case LMI_K_conv_transpose:
     case LMI_K_conv_fused:
     case LMI_K_conv_backward: conv(op, k, s, f); break;
