@@ -79,8 +79,8 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
 /* Fills c->ops.unruled, and the gaps from number `from` on. */
 lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e);
 /* "the formula of conv needs `x`, which this call does not tell" or why else there is no number. */
-void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts, const lam_count n[LAM_N_METRICS],
-                     const char *teller);
+void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
+                     const lam_count n[LAM_N_METRICS], const char *teller);
 
 lam_status lmi_tree_build(lmi_work *w, lam_error *e);
 /* The deepest place at or above both; -1 when they are in different trees. */
