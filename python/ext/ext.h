@@ -295,6 +295,9 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out);
 bool lmx_observe(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. What was recorded stays. */
 void lmx_unobserve(lmx_capture *c);
+/* To be told when the capture's open call has changed: nodes that autograd makes from now on are its.
+ * True inside a backward pass. */
+bool lmx_observe_call(lmx_capture *c);
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 bool lmx_observer_lost(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);

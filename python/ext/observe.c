@@ -332,6 +332,37 @@ static bool push_frame(lmx_lane *lane, const frame *f) {
     return at != NULL;
 }
 
+static bool is_transformed(const char *value) {
+    enum { LEVELS = 16 };
+    if (lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (api->wrapper(value)) return true;
+    for (int64_t level = 1; level <= LEVELS; level++)
+        if (api->is_batched(value, level)) return true;
+    return false;
+}
+
+static bool any_transformed(const lmx_layout *l, lmx_values values) {
+    for (size_t i = 0; i < values.n && i < MAX_LIST; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        if (lmx_tag_of(value) == l->tensor && is_transformed(value)) return true;
+    }
+    return false;
+}
+
+/* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
+ * shapes are the real ones. */
+static bool runs_others(const lmx_layout *l, const void *record) {
+    const void *open = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
+    if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
+    lmx_values in = lmx_inputs_of(l, record);
+    if (any_transformed(l, in)) return true;
+    for (size_t i = 0; i < in.n && i < MAX_LIST; i++) {
+        const char *value = in.at + i * LMX_IVALUE;
+        if (lmx_tag_of(value) == l->list_tag && any_transformed(l, lmx_list_of(l, value))) return true;
+    }
+    return false;
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -342,7 +373,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    lmx_op *op = note_op(lane, &f, name, strstr(name, "::") ? 0 : LAM_OP_NODE);
+    bool real = strstr(name, "::") && !runs_others(l, record);
+    lmx_op *op = note_op(lane, &f, name, real ? 0 : LAM_OP_NODE);
     if (!op) return;
     int32_t at = (int32_t)(lane->ops.n - 1);
     f.op = at;
@@ -414,6 +446,15 @@ static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int
     frame f = frames[n - 1];
     lane->frames.n = n - 1;
     if (f.noted) close_op(o, lane, &f, record, now);
+}
+
+bool lmx_observe_call(lmx_capture *c) {
+    lmx_observer *o = c->observer;
+    lmx_lane *lane = o && o->slot >= 0 ? lane_of(o, o->slot) : NULL;
+    if (!lane) return false;
+    if (api->sequence) note_origin(lane, (int64_t)api->sequence(), open_call(o));
+    const frame *top = top_of(lane);
+    return top && top->node >= 0;
 }
 
 /* == callbacks ========================================================================================= */

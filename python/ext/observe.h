@@ -35,9 +35,15 @@ typedef struct lmx_record_api {
     void (*remove)(uint64_t handle);
     const char *(*name)(const void *record);
     uint64_t (*thread)(void);
-    bool (*grad_enabled)(void); /* NULL: not exported */
-    int (*unwinding)(void);     /* exceptions in flight; NULL: not exported */
-    const void *undefined;      /* the C++ object behind every undefined tensor; NULL: not exported */
+    /* NULL where it is not exported, as are those that follow. */
+    bool (*grad_enabled)(void);
+    uint64_t (*sequence)(void); /* the number that the next node of this thread gets */
+    /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made of another. */
+    const void *(*transforms)(void);
+    bool (*is_batched)(const void *tensor, int64_t level);
+    const void *(*wrapper)(const void *tensor);
+    int (*unwinding)(void); /* exceptions in flight */
+    const void *undefined;  /* the C++ object behind every undefined tensor */
     lmx_shim shim;
 } lmx_record_api;
 

@@ -46,6 +46,10 @@ static bool load_api(lmx_record_api *api, void *library) {
                lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
                lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
+    lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
+    lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
+    lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
+    lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
     return all;

@@ -135,6 +135,10 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         call.parent = f->call;
         f->inner = push_call(c, &call);
     }
+    if (lmx_observe_call(c)) {
+        if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
+        if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
+    }
     int64_t now = lmx_now_ns(); /* last, so that our own work lies outside */
     if (f->call >= 0) call_at(c, f->call)->t0_ns = now;
     if (f->inner >= 0) call_at(c, f->inner)->t0_ns = now;
@@ -176,6 +180,7 @@ static bool leave(frame *f, PyObject *result) {
         close_call(c, f->call, &seen, now);
         close_call(c, f->inner, &seen, now);
         c->open_call = f->parent;
+        lmx_observe_call(c);
     }
     return ok;
 }

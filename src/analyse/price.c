@@ -112,7 +112,8 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     if (price_custom(w, event, p)) return LAM_OK;
     if (lmi_by_ops(w->c)) {
         lmi_ops_price(w, event, p);
-        if (ev->flags & LAM_CALL_FAILED) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
+        bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
+        if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
         return LAM_OK;
     }
     p->rule = lmi_rule_for(w->cv, mod);
