@@ -69,7 +69,9 @@ def _prove() -> Way:
     if layout is not None:
         failed = _fits(layout)
         if failed is None:
-            return Way("observer", "the layout of torch's records was found and checked with known operations")
+            return Way(
+                "observer", "the layout of torch's records was found and checked with known operations"
+            )
         _lamina.use_layout(None)
     return Way("calls", str(failed))
 
@@ -138,7 +140,10 @@ def _ask_child() -> dict[str, Any]:
     import subprocess
 
     if not sys.executable:
-        return {"failed": "there is no Python executable to prove the layout of torch's records with", "passing": True}
+        return {
+            "failed": "there is no Python executable to prove the layout of torch's records with",
+            "passing": True,
+        }
     env = {k: v for k, v in os.environ.items() if k not in ("LAMINA_TENSORS", "LAMINA_CAPTURE")}
     env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
     try:
@@ -182,7 +187,9 @@ class _NotFound(Exception):
     """What was looked for is not there."""
 
 
-def _look(name: str, call: Callable[[], Any], args: tuple[Any, ...] = (), nodes: bool = False) -> dict[str, Any]:
+def _look(
+    name: str, call: Callable[[], Any], args: tuple[Any, ...] = (), nodes: bool = False
+) -> dict[str, Any]:
     got = _lamina.probe_record(name, call, args, nodes)
     if got is None:
         raise _NotFound(f"{name} ran without a record")
@@ -212,7 +219,11 @@ def _find_values(torch: Any) -> Layout:
     offsets = {got["inputs"] for got in (whole, without, slope, same)}
     if len(offsets) != 1 or -1 in offsets or same["outputs"] < 0:
         raise _NotFound("the arguments of known operations are not where records keep theirs")
-    numbers = words[6] & 0xFF == 1 and words[8] == 2 and slope["words"][1] == struct.unpack("Q", struct.pack("d", 0.125))[0]
+    numbers = (
+        words[6] & 0xFF == 1
+        and words[8] == 2
+        and slope["words"][1] == struct.unpack("Q", struct.pack("d", 0.125))[0]
+    )
     kinds = [tags[0], without["tags"][2], tags[6], tags[8], slope["tags"][1], tags[3]]
     if len(set(kinds)) != len(kinds) or len(set(tags[:3])) != 1 or not numbers:
         raise _NotFound("the kinds of arguments can't be told apart")
@@ -239,7 +250,9 @@ def _find_sequence(torch: Any) -> int:
     first, second = (_words(_look("aten::mul", partial(torch.mul, p, 2), (p, 2))["begin"]) for _ in range(2))
     with torch.no_grad():
         third = _words(_look("aten::mul", partial(torch.mul, p, 2), (p, 2))["begin"])
-    places = [at for at in first if first[at] >= made and second[at] == first[at] + 1 and third[at] == minus_one]
+    places = [
+        at for at in first if first[at] >= made and second[at] == first[at] + 1 and third[at] == minus_one
+    ]
     if len(places) != 1:
         raise _NotFound(f"{len(places)} places in a record look like a sequence number")
     return places[0]
@@ -333,7 +346,13 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
     tx, tw, tg = ((2, 4, 7, 9), f), ((6, 2, 3, 2), f), ((2, 6, 3, 10), f)
     mask = [True, False, False]
     return [
-        ("aten::convolution", partial(aten.convolution, x, w, None, *conv), (tx, tw, None, *told), (tg,), fine),
+        (
+            "aten::convolution",
+            partial(aten.convolution, x, w, None, *conv),
+            (tx, tw, None, *told),
+            (tg,),
+            fine,
+        ),
         (
             "aten::convolution_backward",
             partial(aten.convolution_backward, g, x, w, None, *conv, mask),
@@ -349,7 +368,13 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
             fine,
         ),
         ("aten::mm", partial(torch.mm, m, m), (((3, 4), f), ((3, 4), f)), (), failed),
-        ("aten::cat", partial(torch.cat, [i, j]), (((1, 2), "int64"), ((3, 2), "int64"), 0), (((4, 2), "int64"),), fine),
+        (
+            "aten::cat",
+            partial(torch.cat, [i, j]),
+            (((1, 2), "int64"), ((3, 2), "int64"), 0),
+            (((4, 2), "int64"),),
+            fine,
+        ),
         ("aten::mul", partial(_twice, p), (((3,), f), ((), "int64")), (((3,), f),), fine),
         ("MulBackward0", lambda: None, (), (), node),
     ]
