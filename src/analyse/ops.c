@@ -100,7 +100,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     LAM_TRY(code_of(w, rule, &code, e));
     lmi_facts_of_op(w->m, op, &facts);
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        n[i] = code->formula[i] ? lmi_formula_run(code->formula[i], &facts) : lmi_unknown();
+        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
         known = known && n[i].state != LAM_UNKNOWN;
     }
     add(w, t, op, n);

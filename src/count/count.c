@@ -56,8 +56,8 @@ void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event,
 
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word) {
     lmi_kind kind = lmi_op_kind(op_word);
-    bool given = c->which == LMI_OPS && (int32_t)kind < c->n_rules && kind < LMI_N_KINDS && c->rules[kind].given;
-    return given ? &c->rules[kind] : NULL;
+    if (c->which != LMI_OPS || kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules) return NULL;
+    return c->rules[kind].given ? &c->rules[kind] : NULL;
 }
 
 void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]) {
@@ -67,5 +67,6 @@ void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_c
     if (!rule) return;
     lmi_facts facts;
     lmi_facts_of_op(m, op, &facts);
-    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_rule_count(rule, (lam_metric)i, false, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        out[i] = lmi_op_count(lmi_rule_count(rule, (lam_metric)i, false, &facts));
 }

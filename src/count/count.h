@@ -131,6 +131,9 @@ void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event,
 /* The rule that serves an operator's word; NULL: none (or the convention counts calls). A rule whose
  * formulas are "0" costs nothing, which is known. */
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word);
+/* What an operator's formula gave: shapes that contradict each other may give a negative number, which is
+ * none. */
+static inline lam_count lmi_op_count(lam_count n) { return n.n < 0 ? lmi_unknown() : n; }
 /* All metrics of one operator by its own rule, whatever counts around or inside it; LAM_UNKNOWN without. */
 void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]);
 

@@ -11,9 +11,7 @@ static lam_shape nth_tensor(const lam_op_arg *args, int32_t n, int32_t position)
     return (lam_shape){-1, NULL};
 }
 
-lam_shape lmi_op_out(const lam_op *op, int32_t position) {
-    return nth_tensor(op->out, op->n_out, position);
-}
+lam_shape lmi_op_out(const lam_op *op, int32_t position) { return nth_tensor(op->out, op->n_out, position); }
 
 bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id) { return s->at[id].present && !s->at[id].value; }
 

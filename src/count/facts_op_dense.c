@@ -68,7 +68,8 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     lmi_fact_set(f, LMI_FACT_red, over_batch ? lmi_times(red, lmi_axis(x, 0)) : red);
     int64_t extra = scalings(s);
     bool gelu;
-    if (k == LMI_K_product_act) extra = lmi_op_bool(s, LMI_S_value, &gelu) && !gelu && extra >= 0 ? extra + 1 : -1;
+    if (k == LMI_K_product_act)
+        extra = lmi_op_bool(s, LMI_S_value, &gelu) && !gelu && extra >= 0 ? extra + 1 : -1;
     lmi_fact_set(f, LMI_FACT_extra, extra);
 }
 

@@ -41,11 +41,12 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
 /* -- windows --------------------------------------------------------------------------------------------- */
 
 static bool is_adaptive(lmi_kind k) {
-    return k == LMI_K_adaptive_avg_pool || k == LMI_K_adaptive_avg_pool_backward || k == LMI_K_adaptive_max_pool;
+    return k == LMI_K_adaptive_avg_pool || k == LMI_K_adaptive_avg_pool_backward ||
+           k == LMI_K_adaptive_max_pool;
 }
 
-/* A source that can't read lists of integers leaves the window out. The layer that made the call then says it,
- * if it is that kind of layer and works over as many axes. */
+/* A source that can't read lists of integers leaves the window out. The layer that made the call then says
+ * it, if it is that kind of layer and works over as many axes. */
 static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lmi_slots *s) {
     const lam_event *call = lam_model_event(m, op->call);
     const lam_module *mod = call ? lam_model_module(m, call->module) : NULL;
@@ -94,11 +95,12 @@ static void blends(const lam_op *op, lmi_facts *f) {
     for (int32_t i = 0; i < lmi_op_rank(op->word); i++, power *= taps) sum += power;
     lmi_fact_set(f, LMI_FACT_taps, taps);
     lmi_fact_set(f, LMI_FACT_blends, sum);
-    lmi_fact_set(f, LMI_FACT_grads, lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
+    lmi_fact_set(f, LMI_FACT_grads,
+                 lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
 }
 
-/* Only the bilinear mode (0) is known: two coordinates of 4 operations each (3 where corners are aligned), each
- * rounded down; four distances and four products of them. */
+/* Only the bilinear mode (0) is known: two coordinates of 4 operations each (3 where corners are aligned),
+ * each rounded down; four distances and four products of them. */
 static void grid(const lmi_slots *s, lmi_facts *f) {
     bool aligned;
     int64_t positions = lmi_op_numel(s, LMI_S_x2);

@@ -27,7 +27,8 @@ static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_fac
 static int64_t rows_of(const lam_op *op, lmi_kind k, const lmi_slots *s) {
     if (k == LMI_K_row_norm_backward || k == LMI_K_rms_norm_backward) return lmi_op_numel(s, LMI_S_mean);
     int64_t rows = lmi_numel(lmi_op_out(op, 1));
-    if (rows >= 0 || k == LMI_K_group_norm || k == LMI_K_weight_norm || k == LMI_K_weight_norm_backward) return rows;
+    if (rows >= 0 || k == LMI_K_group_norm || k == LMI_K_weight_norm || k == LMI_K_weight_norm_backward)
+        return rows;
     int64_t in = lmi_numel(lmi_op_in(op, s)), scale = lmi_op_numel(s, LMI_S_w);
     return in >= 0 && scale > 0 ? in / scale : -1;
 }
@@ -60,8 +61,8 @@ static int64_t along(lam_shape x, const lmi_slots *s) {
     return v->i >= -x.ndim && v->i < x.ndim ? lmi_axis(x, (int32_t)v->i) : -1;
 }
 
-/* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of the
- * sum: a root, but for the norms 0, 1 and infinity. */
+/* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of
+ * the sum: a root, but for the norms 0, 1 and infinity. */
 static void norm(const lmi_slots *s, lmi_facts *f) {
     bool told = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
                 (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
@@ -86,9 +87,7 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
 
 /* -- element by element ---------------------------------------------------------------------------------- */
 
-static int64_t bounds(const lmi_slots *s) {
-    return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end);
-}
+static int64_t bounds(const lmi_slots *s) { return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end); }
 
 static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * For the proofs of `exact`: a model of one operator. What it costs by its rule is held against a machine that
- * does the work one scalar at a time (layer_build.h). Include oom.h first. */
+ * For the proofs of `exact`: a model of one operator. What it costs by its rule is held against a machine
+ * that does the work one scalar at a time (layer_build.h). Include oom.h first. */
 #ifndef LAMINA_TEST_OP_BUILD_H
 #define LAMINA_TEST_OP_BUILD_H
 
@@ -43,8 +43,13 @@ static lam_op_arg tensor_arg(int32_t position, int32_t ndim, const int64_t *size
         note("%lld,", (long long)sizes[i]);
     }
     note(")");
-    return (lam_op_arg){.position = position, .is_tensor = true, .dtype = 6, .device = 0, .ndim = ndim,
-                        .sizes = own, .storage = 100u + (uint64_t)the.n_shapes};
+    return (lam_op_arg){.position = position,
+                        .is_tensor = true,
+                        .dtype = 6,
+                        .device = 0,
+                        .ndim = ndim,
+                        .sizes = own,
+                        .storage = 100u + (uint64_t)the.n_shapes};
 }
 
 static lam_op_arg *next_in(int32_t position) {
@@ -100,8 +105,13 @@ MAYBE static lam_model *op_model(void) {
     lam_builder *b;
     lam_model *m = NULL;
     int32_t index;
-    lam_op_info info = {.name = the.name, .call = -1, .parent = -1, .n_in = the.n_in, .n_out = the.n_out,
-                        .in = the.in, .out = the.out};
+    lam_op_info info = {.name = the.name,
+                        .call = -1,
+                        .parent = -1,
+                        .n_in = the.n_in,
+                        .n_out = the.n_out,
+                        .in = the.in,
+                        .out = the.out};
     assert_int_equal(lam_builder_new(&b, 0, NULL), LAM_OK);
     assert_int_equal(lam_build_ops_seen(b, NULL), LAM_OK);
     assert_int_equal(lam_build_op(b, &info, &index, NULL), LAM_OK);
@@ -117,8 +127,8 @@ MAYBE static void op_counts(lam_count out[LAM_N_METRICS]) {
 
 static void op_same(lam_metric metric, lam_count got, int64_t want) {
     if (got.state == LAM_EXACT && got.over == 0 && got.n == want) return;
-    fail_msg("%s of %s%s: the rule says %lld (%s), the loop did %lld", lam_metric_name(metric), the.name, the.text,
-             (long long)got.n, lam_state_name(got.state), (long long)want);
+    fail_msg("%s of %s%s: the rule says %lld (%s), the loop did %lld", lam_metric_name(metric), the.name,
+             the.text, (long long)got.n, lam_state_name(got.state), (long long)want);
 }
 
 /* The rule must say exactly what the machine did; forgets the machine's work. */

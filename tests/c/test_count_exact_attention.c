@@ -14,7 +14,10 @@ typedef struct attention {
 } attention;
 
 static void random_attention(attention *a) {
-    *a = (attention){.b = pick(0, 12) == 0 ? 0 : pick(1, 2), .kv = pick(1, 2), .lq = pick(1, 4), .lk = pick(1, 4)};
+    *a = (attention){.b = pick(0, 12) == 0 ? 0 : pick(1, 2),
+                     .kv = pick(1, 2),
+                     .lq = pick(1, 4),
+                     .lk = pick(1, 4)};
     a->h = a->kv * pick(1, 2);
     a->d = pick(1, 4);
     a->dv = pick(1, 4);
@@ -44,7 +47,8 @@ static int64_t group(const attention *a, int64_t head) {
 static double score(const attention *a, const tensors *t, int64_t head, int64_t i, int64_t j) {
     double s = 0;
     for (int64_t c = 0; c < a->d; c++)
-        s = mac(s, rd(t->q, (head * a->lq + i) * a->d + c), rd(t->k, (group(a, head) * a->lk + j) * a->d + c));
+        s = mac(s, rd(t->q, (head * a->lq + i) * a->d + c),
+                rd(t->k, (group(a, head) * a->lk + j) * a->d + c));
     s = mul(s, 0.5);
     return a->mask ? add(s, rd(t->mask, i * a->lk + j)) : s;
 }
@@ -241,7 +245,8 @@ static void lstm_backward(void **state) {
     (void)state;
     for (int i = 0; i < 2000; i++) {
         reseed((uint64_t)i);
-        int64_t steps = pick(1, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3), rows = 4 * hidden;
+        int64_t steps = pick(1, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3),
+                rows = 4 * hidden;
         op_new("aten::mkldnn_rnn_layer_backward");
         cells *x = cells_of(steps * batch * in), *wi = cells_of(rows * in), *wh = cells_of(rows * hidden);
         rd_all(x), rd_all(wi), rd_all(wh);

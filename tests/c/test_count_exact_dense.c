@@ -8,8 +8,8 @@
 /* -- products ------------------------------------------------------------------------------------------ */
 
 /* y[n,m] = start + x[n,k] w[k,m], for each of `batch` matrices; added up over the batch if `summed`. */
-static void product_walk(int64_t batch, int64_t n, int64_t k, int64_t m, cells *x, cells *w, cells *start, cells *y,
-                         bool summed) {
+static void product_walk(int64_t batch, int64_t n, int64_t k, int64_t m, cells *x, cells *w, cells *start,
+                         cells *y, bool summed) {
     for (int64_t b = 0; b < (summed ? 1 : batch); b++)
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < m; j++) {
@@ -35,7 +35,8 @@ static void matrices(void **state) {
         int64_t n = pick(0, 4), k = pick(0, 5), m = pick(0, 4);
         bool added = coin();
         op_new(added ? "aten::addmm" : coin() ? "aten::mm" : "aten::_int_mm");
-        cells *x = cells_of(n * k), *w = cells_of(k * m), *b = added ? cells_of(m) : NULL, *y = cells_of(n * m);
+        cells *x = cells_of(n * k), *w = cells_of(k * m), *b = added ? cells_of(m) : NULL,
+              *y = cells_of(n * m);
         if (added) in_tensor(0, SIZES(m));
         in_tensor(added, SIZES(n, k));
         in_tensor(added + 1, SIZES(k, m));
@@ -139,7 +140,8 @@ static void grouped(void **state) {
             for (int64_t r = end[j]; r < end[j + 1]; r++)
                 for (int64_t c = 0; c < n; c++) {
                     double acc = 0;
-                    for (int64_t q = 0; q < k; q++) acc = mac(acc, rd(x, r * k + q), rd(w, (j * k + q) * n + c));
+                    for (int64_t q = 0; q < k; q++)
+                        acc = mac(acc, rd(x, r * k + q), rd(w, (j * k + q) * n + c));
                     wr(y, r * n + c, acc);
                 }
         read_whole(x, w, o);
@@ -229,8 +231,10 @@ static void conv_products(const conv *c, conv_use *use, cells *strided, cells *w
                     int64_t t[3] = {0}, tap = 0;
                     do {
                         int64_t there = tap_at(c, p, t);
-                        int64_t mine = (n * (c->transposed ? c->ic : c->oc) + (c->transposed ? i : o)) * plane + at;
-                        int64_t his = (n * (c->transposed ? c->oc : c->ic) + (c->transposed ? o : i)) * wide + there;
+                        int64_t mine =
+                            (n * (c->transposed ? c->ic : c->oc) + (c->transposed ? i : o)) * plane + at;
+                        int64_t his =
+                            (n * (c->transposed ? c->oc : c->ic) + (c->transposed ? o : i)) * wide + there;
                         use(strided, mine, weight, first * taps + tap++, other, there < 0 ? -1 : his);
                     } while (next_at(c->rank, c->k, t));
                     at++;
@@ -238,7 +242,8 @@ static void conv_products(const conv *c, conv_use *use, cells *strided, cells *w
             }
 }
 
-/* One multiply-accumulate, whichever of the three is summed; what lies on padding is multiplied all the same. */
+/* One multiply-accumulate, whichever of the three is summed; what lies on padding is multiplied all the
+ * same. */
 static void multiply(cells *a, int64_t ai, cells *b, int64_t bi, cells *to, int64_t ti) {
     (void)mac(a->v[ai], b->v[bi], ti < 0 ? 0 : to->v[ti]);
 }
@@ -293,9 +298,10 @@ static void kernels(void **state) {
         conv_products(&c, multiply, c.transposed ? x : y, w, c.transposed ? y : x);
         read_whole(x, w, NULL);
         wr_all(y);
-        static const char *const names[2][3] = {
-            {"aten::mkldnn_convolution", "aten::_slow_conv2d_forward", "aten::slow_conv3d_forward"},
-            {"aten::conv_transpose1d", "aten::slow_conv_transpose2d", "aten::slow_conv_transpose3d"}};
+        static const char *const names[2][3] = {{"aten::mkldnn_convolution", "aten::_slow_conv2d_forward",
+                                                 "aten::slow_conv3d_forward"},
+                                                {"aten::conv_transpose1d", "aten::slow_conv_transpose2d",
+                                                 "aten::slow_conv_transpose3d"}};
         bool unbatched = c.batch == 1 && c.transposed && c.rank == 1; /* a composite takes that too */
         op_new(names[c.transposed][c.rank - 1]);
         in_tensor(0, unbatched ? n - 1 : n, unbatched ? xs + 1 : xs);
@@ -422,10 +428,10 @@ static void distances(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices),    cmocka_unit_test(batches),   cmocka_unit_test(vectors),
-        cmocka_unit_test(scaled),      cmocka_unit_test(grouped),   cmocka_unit_test(complex_numbers),
-        cmocka_unit_test(convolution), cmocka_unit_test(kernels),   cmocka_unit_test(backward),
-        cmocka_unit_test(undecided),   cmocka_unit_test(fused),     cmocka_unit_test(distances),
+        cmocka_unit_test(matrices),    cmocka_unit_test(batches), cmocka_unit_test(vectors),
+        cmocka_unit_test(scaled),      cmocka_unit_test(grouped), cmocka_unit_test(complex_numbers),
+        cmocka_unit_test(convolution), cmocka_unit_test(kernels), cmocka_unit_test(backward),
+        cmocka_unit_test(undecided),   cmocka_unit_test(fused),   cmocka_unit_test(distances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

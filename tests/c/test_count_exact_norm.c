@@ -5,8 +5,8 @@
 
 #include "op_build.h"
 
-/* The elements of a tensor, dealt to rows that share one mean: element i belongs to row `row[i]` and has scale
- * number `scale[i]`. */
+/* The elements of a tensor, dealt to rows that share one mean: element i belongs to row `row[i]` and has
+ * scale number `scale[i]`. */
 typedef struct deal {
     int64_t n, rows, scales;
     int64_t row[256], scale[256], in_row[256];
@@ -107,7 +107,9 @@ static void rows_norm(void **state) {
             deal_groups(&d, batch, chan, more, groups);
         else
             deal_rows(&d, batch * chan, more);
-        op_new(grouped ? "aten::native_group_norm" : rms ? "aten::_fused_rms_norm" : "aten::native_layer_norm");
+        op_new(grouped ? "aten::native_group_norm"
+               : rms   ? "aten::_fused_rms_norm"
+                       : "aten::native_layer_norm");
         int32_t w = grouped ? 1 : 2;
         in_tensor(0, SIZES(batch, chan, more));
         if (!grouped) in_ints(1, SIZES(more));
@@ -193,7 +195,8 @@ static void row_norm_backward(void **state) {
         else
             deal_rows(&d, batch * chan, more);
         op_new(grouped ? "aten::native_group_norm_backward"
-                       : rms ? "aten::_fused_rms_norm_backward" : "aten::native_layer_norm_backward");
+               : rms   ? "aten::_fused_rms_norm_backward"
+                       : "aten::native_layer_norm_backward");
         int32_t mean = grouped ? 2 : 3, w = grouped ? 4 : rms ? 4 : 5;
         in_tensor(0, SIZES(batch, chan, more));
         in_tensor(1, SIZES(batch, chan, more));
@@ -242,8 +245,8 @@ static void weight_norm(void **state) {
 
 static void softmax(void **state) {
     (void)state;
-    static const char *const names[] = {"aten::_softmax", "aten::_log_softmax", "aten::_softmax_backward_data",
-                                        "aten::_log_softmax_backward_data"};
+    static const char *const names[] = {"aten::_softmax", "aten::_log_softmax",
+                                        "aten::_softmax_backward_data", "aten::_log_softmax_backward_data"};
     for (int i = 0; i < 4000; i++) {
         reseed((uint64_t)i);
         int64_t s[4];
@@ -275,8 +278,9 @@ static void softmax(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm),        cmocka_unit_test(rows_norm),   cmocka_unit_test(batch_norm_backward),
-        cmocka_unit_test(row_norm_backward), cmocka_unit_test(weight_norm), cmocka_unit_test(softmax),
+        cmocka_unit_test(batch_norm),          cmocka_unit_test(rows_norm),
+        cmocka_unit_test(batch_norm_backward), cmocka_unit_test(row_norm_backward),
+        cmocka_unit_test(weight_norm),         cmocka_unit_test(softmax),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

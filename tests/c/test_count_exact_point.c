@@ -124,7 +124,8 @@ static const struct {
     {"aten::addcmul", 2, p_addcmul},
 };
 
-/* The second input may have fewer axes, or axes of one element: every element of the output is computed once. */
+/* The second input may have fewer axes, or axes of one element: every element of the output is computed
+ * once. */
 static void element_by_element(void **state) {
     (void)state;
     for (int i = 0; i < 10000; i++) {
@@ -235,12 +236,18 @@ static const struct {
     int before, after, results;
     double norm; /* -1: the operator has no such argument */
 } reductions[] = {
-    {"aten::sum", 0, 0, 1, -1},          {"aten::mean", 0, 1, 1, -1},
-    {"aten::amax", 0, 0, 1, -1},         {"aten::argmax", 0, 0, 1, -1},
-    {"aten::prod", 0, 0, 1, -1},         {"aten::all", 0, 0, 1, -1},
-    {"aten::max", 0, 0, 2, -1},          {"aten::logsumexp", 1, 1, 1, -1},
-    {"aten::linalg_vector_norm", 1, 1, 1, 2}, {"aten::linalg_vector_norm", 1, 0, 1, 1},
-    {"aten::linalg_vector_norm", 1, 0, 1, HUGE_VAL}, {"aten::linalg_vector_norm", 2, 1, 1, 3},
+    {"aten::sum", 0, 0, 1, -1},
+    {"aten::mean", 0, 1, 1, -1},
+    {"aten::amax", 0, 0, 1, -1},
+    {"aten::argmax", 0, 0, 1, -1},
+    {"aten::prod", 0, 0, 1, -1},
+    {"aten::all", 0, 0, 1, -1},
+    {"aten::max", 0, 0, 2, -1},
+    {"aten::logsumexp", 1, 1, 1, -1},
+    {"aten::linalg_vector_norm", 1, 1, 1, 2},
+    {"aten::linalg_vector_norm", 1, 0, 1, 1},
+    {"aten::linalg_vector_norm", 1, 0, 1, HUGE_VAL},
+    {"aten::linalg_vector_norm", 2, 1, 1, 3},
 };
 
 static void reduce(void **state) {
@@ -357,7 +364,7 @@ static void losses(void **state) {
     op_says(0, 4 + 3 + 1, 4 + 4 + 2);
 }
 
-/* -- agreement with `layers` ------------------------------------------------------------------------------ */
+/* -- agreement with `layers` --------------------------------------------------------------------------- */
 
 /* Layers that are one operator: both conventions must give the same numbers for the same shape. */
 static void layers_agree(void **state) {
@@ -365,12 +372,24 @@ static void layers_agree(void **state) {
     static const struct {
         const char *layer, *op;
     } pairs[] = {
-        {"ReLU", "aten::relu"},         {"ReLU6", "aten::hardtanh"},     {"Hardtanh", "aten::hardtanh_"},
-        {"ELU", "aten::elu"},           {"SELU", "aten::selu"},          {"CELU", "aten::celu"},
-        {"LeakyReLU", "aten::leaky_relu"}, {"Sigmoid", "aten::sigmoid"}, {"LogSigmoid", "aten::log_sigmoid_forward"},
-        {"SiLU", "aten::silu"},         {"Mish", "aten::mish"},          {"Hardsigmoid", "aten::hardsigmoid"},
-        {"Hardswish", "aten::hardswish_"}, {"Tanh", "aten::tanh"},       {"Hardshrink", "aten::hardshrink"},
-        {"Softshrink", "aten::softshrink"}, {"Softplus", "aten::softplus"}, {"Threshold", "aten::threshold"},
+        {"ReLU", "aten::relu"},
+        {"ReLU6", "aten::hardtanh"},
+        {"Hardtanh", "aten::hardtanh_"},
+        {"ELU", "aten::elu"},
+        {"SELU", "aten::selu"},
+        {"CELU", "aten::celu"},
+        {"LeakyReLU", "aten::leaky_relu"},
+        {"Sigmoid", "aten::sigmoid"},
+        {"LogSigmoid", "aten::log_sigmoid_forward"},
+        {"SiLU", "aten::silu"},
+        {"Mish", "aten::mish"},
+        {"Hardsigmoid", "aten::hardsigmoid"},
+        {"Hardswish", "aten::hardswish_"},
+        {"Tanh", "aten::tanh"},
+        {"Hardshrink", "aten::hardshrink"},
+        {"Softshrink", "aten::softshrink"},
+        {"Softplus", "aten::softplus"},
+        {"Threshold", "aten::threshold"},
         {"RReLU", "aten::rrelu_with_noise"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -389,9 +408,14 @@ static void layers_agree(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(element_by_element), cmocka_unit_test(arguments), cmocka_unit_test(gelu_gradients),
-        cmocka_unit_test(reduce),             cmocka_unit_test(variance),  cmocka_unit_test(scan),
-        cmocka_unit_test(losses),             cmocka_unit_test(layers_agree),
+        cmocka_unit_test(element_by_element),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(gelu_gradients),
+        cmocka_unit_test(reduce),
+        cmocka_unit_test(variance),
+        cmocka_unit_test(scan),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(layers_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
