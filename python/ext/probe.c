@@ -69,6 +69,19 @@ const lmx_record_api *lmx_record_api_of(lmx_state *st) {
     return the_api.loaded ? &the_api : NULL;
 }
 
+/* Why operators can't be observed here, whatever the layout; NULL: they may be. */
+static const char *refused(lmx_state *st) {
+    if (!OFFERED) return "lamina observes operators on x86-64 Linux with glibc only";
+    if (!lmx_record_api_of(st)) return "this torch does not export what observers need";
+    return NULL;
+}
+
+static PyObject *why_refused(PyObject *module, PyObject *unused) {
+    (void)unused;
+    lmx_state *st = lmx_state_of(module);
+    return lmx_torch_ready(st) ? lmx_str(refused(st)) : NULL;
+}
+
 /* == looking =========================================================================================== */
 
 enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16 }; /* bytes of a record that are looked through; arguments */
@@ -192,10 +205,11 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     trial t = {.inputs = -1, .outputs = -1, .list = -1};
     if (!PyArg_ParseTuple(args, "sOO!|p:probe_record", &t.name, &call, &PyTuple_Type, &expected, &nodes))
         return NULL;
-    const lmx_record_api *api = lmx_torch_ready(st) ? lmx_record_api_of(st) : NULL;
-    if (PyErr_Occurred()) return NULL;
-    if (!api || st->torch.offset < 0)
-        return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", api ? st->torch.why : "nothing to register with");
+    if (!lmx_torch_ready(st)) return NULL;
+    const char *why = refused(st);
+    if (why || st->torch.offset < 0)
+        return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", why ? why : st->torch.why);
+    const lmx_record_api *api = lmx_record_api_of(st);
     for (Py_ssize_t i = 0; i < PyTuple_Size(expected) && i < MAX_ARGS; i++)
         if (!expect(st, &t, PyTuple_GetItem(expected, i))) return NULL;
     lmx_callback look = {look_at_start, look_at_end, nodes != 0, !nodes};
@@ -247,10 +261,8 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
         Py_RETURN_NONE;
     }
     if (!lmx_torch_ready(st)) return NULL;
-    if (!lmx_record_api_of(st))
-        return lmx_fail(st, LAM_UNSUPPORTED, NULL,
-                        OFFERED ? "this torch does not export what observers are registered with"
-                                : "lamina observes operators on x86-64 Linux with glibc only");
+    const char *why = refused(st);
+    if (why) return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", why);
     *st->layout = l;
     st->watches_ops = true;
     Py_RETURN_NONE;
@@ -260,6 +272,8 @@ PyMethodDef lmx_probe_methods[] = {
     {"probe_record", probe_record, METH_VARARGS,
      PyDoc_STR("probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
                "operation `name` in its record while `call` runs. It may crash.")},
+    {"why_refused", why_refused, METH_NOARGS,
+     PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
     {"use_layout", use_layout, METH_O,
      PyDoc_STR("use_layout($module, layout, /)\n--\n\nWatches operators under this layout; None: not at all.")},
     {NULL, NULL, 0, NULL},

@@ -22,7 +22,7 @@ from ._errors import UnsupportedError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WAYS = ("observer", "dispatch", "calls")
+WAYS = ("observer", "calls")
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
 
 Layout = dict[str, int]
@@ -60,6 +60,9 @@ def need() -> None:
 
 
 def _prove() -> Way:
+    refused = _lamina.why_refused()
+    if refused is not None:
+        return Way("calls", refused)
     kept = _Kept()
     record = kept.read()
     if record is None:
@@ -175,6 +178,8 @@ def child() -> None:
     try:
         layout = find()
         failed = _fits(layout)
+    except _NotFound as error:
+        layout, failed = {}, str(error)
     except Exception as error:
         layout, failed = {}, f"{type(error).__name__}: {error}"
     print(json.dumps({"failed": failed} if failed is not None else {"layout": layout}))
