@@ -177,7 +177,7 @@ typedef enum lam_call_flags {
     LAM_CALL_TRAINING = 1, /* the module was in train() mode at this call */
     LAM_CALL_FAILED = 2,   /* it raised */
     LAM_CALL_UNSEEN = 4,   /* nothing is known of its outputs (None, a string, ...) */
-    LAM_CALL_AGAIN = 8     /* made inside a backward pass, to do forward work again; raising may end it early */
+    LAM_CALL_AGAIN = 8     /* made inside a backward pass, to do forward work again; may raise to end early */
 } lam_call_flags;
 typedef struct lam_call_info {
     int32_t module; /* which module object was called */
@@ -215,8 +215,8 @@ typedef struct lam_op_arg {
 
 typedef enum lam_op_flags {
     LAM_OP_FAILED = 1, /* it raised: nothing came out, and it does not count */
-    /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of tensors,
-     * which runs others on the real ones: it counts nothing itself */
+    /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
+     * tensors, which runs others on the real ones: it counts nothing itself */
     LAM_OP_NODE = 2
 } lam_op_flags;
 

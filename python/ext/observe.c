@@ -7,11 +7,11 @@
  * each slot has functions of its own. */
 #include "observe.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { SLOTS = 8, MAX_BYTES = 1 << 30, MAX_INTS = 32, MAX_LIST = 4096 };
+enum { SLOTS = 8, MAX_BYTES = 1 << 30 };
 
 static struct {
     _Atomic(lmx_observer *) observer; /* NULL: what its callbacks see is nobody's */
@@ -53,6 +53,7 @@ typedef struct origin {
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane *lane = calloc(1, sizeof *lane);
     if (!lane) return NULL;
+    lane->api = api;
     lane->thread = api->thread();
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
@@ -63,188 +64,6 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
 
 static lmx_lane *lane_of(lmx_observer *o, int slot) {
     return mine[slot].generation == o->generation ? mine[slot].lane : new_lane(o, slot);
-}
-
-static void free_lane(lmx_lane *lane) {
-    lmx_vec_free(&lane->ops);
-    lmx_vec_free(&lane->words);
-    lmx_vec_free(&lane->names);
-    lmx_vec_free(&lane->frames);
-    lmx_vec_free(&lane->origins);
-    free(lane->by_text);
-    free(lane);
-}
-
-/* == names ============================================================================================= */
-
-static size_t hash_of(const char *text) {
-    uint64_t h = 0xCBF29CE484222325ull;
-    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001B3ull;
-    return (size_t)(h ^ h >> 29);
-}
-
-static size_t place_of(const lmx_lane *lane, const char *text) {
-    size_t at = hash_of(text) & lane->mask;
-    while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
-        at = (at + 1) & lane->mask;
-    return at;
-}
-
-static bool widen_names(lmx_lane *lane) {
-    size_t cap = lane->by_text ? (lane->mask + 1) * 2 : 512;
-    int32_t *old = lane->by_text, *wide = malloc(cap * sizeof *wide);
-    size_t n = old ? lane->mask + 1 : 0;
-    if (!wide) return false;
-    memset(wide, 0xFF, cap * sizeof *wide);
-    lane->by_text = wide;
-    lane->mask = cap - 1;
-    for (size_t i = 0; i < n; i++)
-        if (old[i] >= 0) wide[place_of(lane, (char *)lane->names.data + old[i])] = old[i];
-    free(old);
-    return true;
-}
-
-static int32_t add_name(lmx_lane *lane, const char *text) {
-    if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
-    size_t at = place_of(lane, text);
-    if (lane->by_text[at] >= 0) return lane->by_text[at];
-    size_t n = strlen(text) + 1;
-    if (lane->names.n + n > INT32_MAX) return -1;
-    char *copy = lmx_vec_push(&lane->names, 1, n);
-    if (!copy) return -1;
-    memcpy(copy, text, n);
-    lane->n_names++;
-    lane->by_text[at] = (int32_t)(copy - (char *)lane->names.data);
-    return lane->by_text[at];
-}
-
-/* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
-static int32_t name_of(lmx_lane *lane, const char *text) {
-    size_t at = (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
-    const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
-    if (known && strcmp(known, text) == 0) return lane->seen[at].name;
-    int32_t name = add_name(lane, text);
-    lane->seen[at].at = name >= 0 ? text : NULL;
-    lane->seen[at].name = name;
-    return name;
-}
-
-/* == values ============================================================================================ */
-
-lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
-    uintptr_t at = (uintptr_t)lmx_word_at(record, (size_t)l->inputs);
-    return (lmx_values){(const char *)at, (size_t)lmx_word_at(record, (size_t)l->inputs + 8)};
-}
-
-static lmx_values between(uint64_t from, uint64_t to) {
-    return (lmx_values){(const char *)(uintptr_t)from, to > from ? (size_t)(to - from) / LMX_IVALUE : 0};
-}
-
-lmx_values lmx_outputs_of(const lmx_layout *l, const void *record) {
-    return between(lmx_word_at(record, (size_t)l->outputs), lmx_word_at(record, (size_t)l->outputs + 8));
-}
-
-lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
-    const char *list = (const char *)(uintptr_t)lmx_word_at(value, 0);
-    if (!list || l->list < 0) return (lmx_values){NULL, 0};
-    return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
-}
-
-/* A word that tells what follows, and room for `n` words after it. */
-static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
-    int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
-    if (!at) {
-        lane->lost = true;
-        return NULL;
-    }
-    memcpy(at, &head, sizeof *at);
-    return at + 1;
-}
-
-static bool pack_tensor(lmx_lane *lane, size_t position, const char *value) {
-    lmx_packed head = {.position = (uint16_t)position, .n = LMX_NO_SHAPE, .dtype = -1, .device = -1};
-    void *handle = (void *)(uintptr_t)value;
-    int64_t dims = -1, *sizes = NULL;
-    int32_t number;
-    uint64_t object = lmx_word_at(value, 0);
-    if (!object || object == (uint64_t)(uintptr_t)api->undefined) {
-        head.kind = LMX_ARG_NONE;
-        head.n = 0;
-        return pack(lane, head, 0) != NULL;
-    }
-    head.kind = LMX_ARG_TENSOR;
-    if (!api->shim.dtype(handle, &number)) head.dtype = (int16_t)number;
-    if (!api->shim.device(handle, &number)) head.device = (int16_t)number;
-    bool known = !api->shim.dim(handle, &dims) && !api->shim.sizes(handle, &sizes) && dims >= 0 &&
-                 dims <= LMX_DIMS;
-    if (known) head.n = (uint8_t)dims;
-    int64_t *to = pack(lane, head, known ? (size_t)dims : 0);
-    if (to && known && dims) memcpy(to, sizes, (size_t)dims * sizeof *to);
-    return to != NULL;
-}
-
-static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
-    int32_t tag = lmx_tag_of(value);
-    uint64_t word = lmx_word_at(value, 0);
-    lmx_packed head = {.position = (uint16_t)position, .n = 1};
-    if (tag == l->boolean) {
-        head.kind = LMX_ARG_BOOL;
-        word &= 0xFF;
-    } else if (tag == l->integer) {
-        head.kind = LMX_ARG_INT;
-    } else if (tag == l->real) {
-        head.kind = LMX_ARG_REAL;
-    } else if (tag == l->none) {
-        head.kind = LMX_ARG_NONE;
-        head.n = 0;
-    } else {
-        return false; /* a string, a device, a generator: nothing that counts */
-    }
-    int64_t *to = pack(lane, head, head.n);
-    if (to && head.n) memcpy(to, &word, sizeof word);
-    return to != NULL;
-}
-
-static bool pack_ints(lmx_lane *lane, size_t position, const lmx_layout *l, lmx_values list) {
-    if (list.n > MAX_INTS) return false;
-    for (size_t i = 0; i < list.n; i++) {
-        int32_t tag = lmx_tag_of(list.at + i * LMX_IVALUE);
-        if (tag != l->integer && tag != l->boolean) return false;
-    }
-    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_INTS, .n = (uint8_t)list.n};
-    int64_t *to = pack(lane, head, list.n);
-    for (size_t i = 0; to && i < list.n; i++) {
-        uint64_t word = lmx_word_at(list.at + i * LMX_IVALUE, 0);
-        to[i] = (int64_t)(lmx_tag_of(list.at + i * LMX_IVALUE) == l->boolean ? word & 0xFF : word);
-    }
-    return to != NULL;
-}
-
-static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
-    lmx_values list = lmx_list_of(l, value);
-    if (list.n > MAX_LIST || !list.n) return 0;
-    int32_t n = 0;
-    for (size_t i = 0; i < list.n; i++)
-        if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
-            n += pack_tensor(lane, position, list.at + i * LMX_IVALUE);
-    return n ? n : pack_ints(lane, position, l, list);
-}
-
-/* Returns how many were packed. */
-static int32_t pack_values(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
-    int32_t n = 0;
-    if (values.n > MAX_LIST) return 0;
-    for (size_t i = 0; i < values.n; i++) {
-        const char *value = values.at + i * LMX_IVALUE;
-        int32_t tag = lmx_tag_of(value);
-        if (tag == l->tensor)
-            n += pack_tensor(lane, i, value);
-        else if (tag == l->list_tag && l->list >= 0)
-            n += pack_list(lane, i, l, value);
-        else
-            n += pack_number(lane, i, l, value);
-    }
-    return n;
 }
 
 /* == whose work it is ================================================================================== */
@@ -312,7 +131,7 @@ static frame *top_of(const lmx_lane *lane) {
 static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
     bool full = lane->ops.n * sizeof(lmx_op) + lane->words.n * sizeof(int64_t) > MAX_BYTES ||
                 lane->ops.n >= INT32_MAX;
-    int32_t text = full ? -1 : name_of(lane, name);
+    int32_t text = full ? -1 : lmx_lane_name(lane, name);
     lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
     if (!op) {
         lane->lost = true;
@@ -342,7 +161,7 @@ static bool is_transformed(const char *value) {
 }
 
 static bool any_transformed(const lmx_layout *l, lmx_values values) {
-    for (size_t i = 0; i < values.n && i < MAX_LIST; i++) {
+    for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
         const char *value = values.at + i * LMX_IVALUE;
         if (lmx_tag_of(value) == l->tensor && is_transformed(value)) return true;
     }
@@ -356,7 +175,7 @@ static bool runs_others(const lmx_layout *l, const void *record) {
     if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
     lmx_values in = lmx_inputs_of(l, record);
     if (any_transformed(l, in)) return true;
-    for (size_t i = 0; i < in.n && i < MAX_LIST; i++) {
+    for (size_t i = 0; i < in.n && i < LMX_MAX_LIST; i++) {
         const char *value = in.at + i * LMX_IVALUE;
         if (lmx_tag_of(value) == l->list_tag && any_transformed(l, lmx_list_of(l, value))) return true;
     }
@@ -380,7 +199,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.op = at;
     f.noted = true;
     if (!push_frame(lane, &f)) return;
-    op->n_in = pack_values(lane, l, lmx_inputs_of(l, record));
+    op->n_in = lmx_lane_pack(lane, l, lmx_inputs_of(l, record));
     op->t0_ns = lmx_now_ns();
 }
 
@@ -432,7 +251,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->t1_ns = now;
     op->out_at = lane->words.n;
-    if (!f->is_node) op->n_out = pack_values(lane, o->layout, lmx_outputs_of(o->layout, record));
+    if (!f->is_node) op->n_out = lmx_lane_pack(lane, o->layout, lmx_outputs_of(o->layout, record));
     bool raised = api->unwinding ? api->unwinding() > f->unwinding : !op->n_out && !f->is_node;
     if (raised) op->flags |= LAM_OP_FAILED;
 }
@@ -505,9 +324,13 @@ static void end(int slot, const void *record) {
         end(i, record);                                                                                      \
     }
 CALLBACKS(0)
-CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
+CALLBACKS(1)
+CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
 
-#define ENTRY(i) {{begin_op_##i, end_##i, false, true}, {begin_node_##i, end_##i, true, false}}
+#define ENTRY(i)                                                                                             \
+    {                                                                                                        \
+        {begin_op_##i, end_##i, false, true}, { begin_node_##i, end_##i, true, false }                       \
+    }
     static const lmx_callback callbacks[SLOTS][2] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
                                                      ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 
@@ -534,14 +357,16 @@ bool lmx_observe(lmx_capture *c) {
     static uint64_t generation;
     api = lmx_record_api_of(c->st);
     if (!api || !c->st->watches_ops) {
-        lmx_fail(c->st, LAM_UNSUPPORTED, NULL, "operators can't be watched: no layout of torch's records is in use");
+        lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
+                 "operators can't be watched: no layout of torch's records is in use");
         return false;
     }
     uint64_t thread = api->thread();
     clean_up(thread);
     int slot = free_slot();
     if (slot < 0) {
-        lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures of operators are open already; close some first", SLOTS);
+        lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures of operators are open already; close some first",
+                 SLOTS);
         return false;
     }
     lmx_observer *o = calloc(1, sizeof *o);
@@ -573,7 +398,8 @@ void lmx_unobserve(lmx_capture *c) {
     if (atomic_load(&slots[slot].busy)) {
         /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */
         PyThreadState *state = PyEval_SaveThread();
-        while (atomic_load(&slots[slot].busy)) sched_yield();
+        const struct timespec moment = {0, 10000};
+        while (atomic_load(&slots[slot].busy)) nanosleep(&moment, NULL);
         PyEval_RestoreThread(state);
     }
 }
@@ -581,7 +407,7 @@ void lmx_unobserve(lmx_capture *c) {
 void lmx_observer_free(lmx_observer *o) {
     for (lmx_lane *lane = o ? o->lanes : NULL, *next; lane; lane = next) {
         next = lane->next;
-        free_lane(lane);
+        lmx_lane_free(lane);
     }
     free(o);
 }

@@ -9,11 +9,12 @@
 
 #include <string.h>
 
-/* Where things lie in this build of torch: bytes into a RecordFunction, into a list and into an IValue, and the
- * IValue's tags. -1: not known. */
+/* Where things lie in this build of torch: bytes into a RecordFunction and into a list, and the tags of an
+ * IValue. -1: not known. */
 #define LMX_LAYOUT(X)                                                                                        \
-    X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none)       \
-    X(boolean) X(integer) X(real)
+    X(inputs)                                                                                                \
+    X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean) X(integer)     \
+        X(real)
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
@@ -38,7 +39,7 @@ typedef struct lmx_record_api {
     /* NULL where it is not exported, as are those that follow. */
     bool (*grad_enabled)(void);
     uint64_t (*sequence)(void); /* the number that the next node of this thread gets */
-    /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made of another. */
+    /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made. */
     const void *(*transforms)(void);
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
@@ -70,6 +71,8 @@ static inline int32_t lmx_tag_of(const char *value) {
     return (int32_t)tag;
 }
 
+enum { LMX_MAX_LIST = 4096 }; /* arguments, or entries of a list, that are looked at */
+
 /* Read from the record under `l`. */
 lmx_values lmx_inputs_of(const lmx_layout *l, const void *record);
 lmx_values lmx_outputs_of(const lmx_layout *l, const void *record);
@@ -85,8 +88,14 @@ typedef struct lmx_op {
     size_t in_at, out_at; /* in the lane's words */
 } lmx_op;
 
-typedef enum lmx_arg_kind { LMX_ARG_TENSOR, LMX_ARG_NONE, LMX_ARG_BOOL, LMX_ARG_INT, LMX_ARG_REAL, LMX_ARG_INTS }
-    lmx_arg_kind;
+typedef enum lmx_arg_kind {
+    LMX_ARG_TENSOR,
+    LMX_ARG_NONE,
+    LMX_ARG_BOOL,
+    LMX_ARG_INT,
+    LMX_ARG_REAL,
+    LMX_ARG_INTS
+} lmx_arg_kind;
 
 /* One argument in a word; `n` words with sizes or values follow it. */
 typedef struct lmx_packed {
@@ -99,14 +108,15 @@ enum { LMX_NO_SHAPE = 255 };
 /* What one thread did for a capture. Nobody else writes to it, and it is read once the thread is done. */
 typedef struct lmx_lane {
     struct lmx_lane *next;
-    uint64_t thread; /* torch's own number of it */
-    bool inside;     /* a callback is running: what it calls in torch is not the model's */
-    bool lost;       /* memory ran out */
-    lmx_vec ops;     /* lmx_op */
-    lmx_vec words;   /* int64_t */
-    lmx_vec names;   /* char: texts with their ends */
-    lmx_vec frames;  /* of observe.c: what is open */
-    lmx_vec origins; /* of observe.c: from sequence numbers to calls */
+    const lmx_record_api *api;
+    uint64_t thread;  /* torch's own number of it */
+    bool inside;      /* a callback is running: what it calls in torch is not the model's */
+    bool lost;        /* memory ran out */
+    lmx_vec ops;      /* lmx_op */
+    lmx_vec words;    /* int64_t */
+    lmx_vec names;    /* char: texts with their ends */
+    lmx_vec frames;   /* of observe.c: what is open */
+    lmx_vec origins;  /* of observe.c: from sequence numbers to calls */
     int32_t *by_text; /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
     struct {
@@ -115,8 +125,14 @@ typedef struct lmx_lane {
     } seen[256]; /* names that were met at this address */
 } lmx_lane;
 
+void lmx_lane_free(lmx_lane *lane);
+/* The offset of a name among the lane's; -1 when memory ran out. */
+int32_t lmx_lane_name(lmx_lane *lane, const char *text);
+/* Packs values; returns how many were. Memory that runs out is told by `lost`. */
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
+
 struct lmx_observer {
-    lmx_capture *capture;      /* not owned: it owns this */
+    lmx_capture *capture; /* not owned: it owns this */
     const lmx_layout *layout;
     _Atomic(lmx_lane *) lanes; /* newest first */
     uint64_t generation;       /* never the same for two observers */

@@ -8,8 +8,8 @@ typedef struct pusher {
     const lmx_lane *lane;
     lam_builder *b;
     lam_error *e;
-    lmx_vec args;    /* lam_op_arg */
-    int32_t *index;  /* of the lane's operators in the model */
+    lmx_vec args;   /* lam_op_arg */
+    int32_t *index; /* of the lane's operators in the model */
 } pusher;
 
 static lam_op_arg unpack_one(const int64_t **words) {

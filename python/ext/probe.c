@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-/* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how one is passed. */
+/* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how passed. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
 enum { OFFERED = 1 };
 #else
@@ -28,7 +28,7 @@ enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1 };
 static lmx_record_api the_api;
 
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
-    uint64_t (*add)(cxx_callback) = (uint64_t (*)(cxx_callback))api->add;
+    uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))api->add;
     cxx_callback cxx = {.start = c->start, .end = c->end, .probability = 1.0};
     cxx.scopes[c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
     cxx.inputs = cxx.outputs = c->values;
@@ -37,14 +37,15 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
 
 static bool load_api(lmx_record_api *api, void *library) {
     lmx_shim *s = &api->shim;
-    bool all = lmx_symbol(library, "_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE", &api->add) &&
-               lmx_symbol(library, "_ZN2at14removeCallbackEm", &api->remove) &&
-               lmx_symbol(library, "_ZNK2at14RecordFunction4nameEv", &api->name) &&
-               lmx_symbol(library, "_ZN2at14RecordFunction15currentThreadIdEv", &api->thread) &&
-               lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
-               lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
-               lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
-               lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+    bool all =
+        lmx_symbol(library, "_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE", &api->add) &&
+        lmx_symbol(library, "_ZN2at14removeCallbackEm", &api->remove) &&
+        lmx_symbol(library, "_ZNK2at14RecordFunction4nameEv", &api->name) &&
+        lmx_symbol(library, "_ZN2at14RecordFunction15currentThreadIdEv", &api->thread) &&
+        lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
+        lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
+        lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
+        lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
@@ -115,7 +116,7 @@ static bool holds_arguments(const trial *t, uint64_t at) {
 
 static void find_list(trial *t, size_t i) {
     const void *list = (void *)(uintptr_t)t->words[i];
-    for (int32_t at = 8; may_point(t->words[i]) && at <= 64; at += 8) {
+    for (int32_t at = 8; t->list < 0 && may_point(t->words[i]) && at <= 32; at += 8) {
         uint64_t from = lmx_word_at(list, (size_t)at), to = lmx_word_at(list, (size_t)at + 8);
         if (!may_point(from) || to - from != 2 * LMX_IVALUE) continue;
         const void *values = (void *)(uintptr_t)from;
@@ -191,8 +192,8 @@ static PyObject *ints_of(const int32_t *tags, const uint64_t *words, size_t n) {
 }
 
 static PyObject *found(const trial *t) {
-    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread", (unsigned long long)the_api.thread(),
-                         "inputs", (int)t->inputs, "outputs",
+    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread",
+                         (unsigned long long)the_api.thread(), "inputs", (int)t->inputs, "outputs",
                          (int)t->outputs, "list", (int)t->list, "tags", ints_of(t->tags, NULL, t->n), "words",
                          ints_of(NULL, t->words, t->n), "begin", t->begin, (Py_ssize_t)RECORD, "end", t->end,
                          (Py_ssize_t)RECORD);
@@ -270,11 +271,13 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
 
 PyMethodDef lmx_probe_methods[] = {
     {"probe_record", probe_record, METH_VARARGS,
-     PyDoc_STR("probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
-               "operation `name` in its record while `call` runs. It may crash.")},
+     PyDoc_STR(
+         "probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
+         "operation `name` in its record while `call` runs. It may crash.")},
     {"why_refused", why_refused, METH_NOARGS,
      PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
     {"use_layout", use_layout, METH_O,
-     PyDoc_STR("use_layout($module, layout, /)\n--\n\nWatches operators under this layout; None: not at all.")},
+     PyDoc_STR(
+         "use_layout($module, layout, /)\n--\n\nWatches operators under this layout; None: not at all.")},
     {NULL, NULL, 0, NULL},
 };

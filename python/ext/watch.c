@@ -247,7 +247,8 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
         return through(&watch.slots[i], self, args, n, names);                                               \
     }
 METHOD(0)
-METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
+METHOD(1)
+METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
 
 #define ENTRY(i)                                                                                             \
     {                                                                                                        \

@@ -39,7 +39,7 @@ def floats(value: object) -> list[Any]:
 
 
 def leaves(tensors: Iterable[Any]) -> list[Any]:
-    """The tensors that a backward pass from ``tensors`` would give a gradient to, as far as the graph shows them."""
+    """The tensors that a backward pass from ``tensors`` would give a gradient, as far as the graph shows."""
     found: list[Any] = [tensor for tensor in tensors if tensor.is_leaf]
     todo = [tensor.grad_fn for tensor in tensors]
     seen = set(todo)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the expressions in truth.json build models and inputs with. Weights are random; nothing is downloaded."""
+"""What the expressions in truth.json build models and inputs with. Weights are random."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class Unet(nn.Module):
     def __init__(self):
         super().__init__()
         c = [16, 32, 64]
-        self.d = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip([3] + c, c))
+        self.d = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip([3, *c], c, strict=False))
         self.u = nn.ModuleDict(
             {"u1": nn.ConvTranspose2d(64, 32, 2, 2), "u0": nn.ConvTranspose2d(32, 16, 2, 2)}
         )
@@ -281,8 +281,8 @@ class Unet(nn.Module):
 
 
 def encoder_only():
-    l = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
-    return nn.Sequential(nn.TransformerEncoder(l, 3), nn.Linear(64, 10))
+    layer = nn.TransformerEncoderLayer(64, 4, 128, batch_first=True)
+    return nn.Sequential(nn.TransformerEncoder(layer, 3), nn.Linear(64, 10))
 
 
 def deep_linear(n=1000, d=16):

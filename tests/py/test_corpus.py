@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real models against their true counts: what one forward and one backward execute, to the unit.
 
-tests/data/truth.json was counted by formulas on the kernels that ran, under a dispatch mode of its own, and agrees with
-PyTorch's FlopCounterMode where that is made to decompose, and with closed forms. Needs torch 2.13 and torchvision.
+tests/data/truth.json was counted by formulas on the kernels that ran, under a dispatch mode of its own, and
+agrees with PyTorch's FlopCounterMode where that is made to decompose, and with closed forms.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ def test_backward(name):
 
 @pytest.mark.parametrize("name", ["resnet18", "densenet121", "mobilenet_v2", "unet_small"])
 def test_each_layers_backward_is_its_forward_once_a_gradient(name):
-    """A convolution's or linear layer's backward is twice its forward; once where its input needs no gradient."""
+    """A dense layer's backward is twice its forward; once where its input needs no gradient."""
     model, args, kwargs = build(TRUTH[name])
     report = lamina.inspect(model, args, kwargs, convention="exact", backward=True)
     layers = [row for row in report.rows if row.macs and row.leaf]
     first, *rest = layers
     assert first.backward_macs == first.macs
-    assert len(rest) > 5
+    assert len(rest) >= 5
     assert all(row.backward_macs == 2 * row.macs for row in rest)

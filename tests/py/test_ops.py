@@ -53,7 +53,7 @@ class Calls(nn.Module):
         return self.does(self, *args)
 
 
-# -- what is seen ------------------------------------------------------------------------------------------------------
+# -- what is seen --------------------------------------------------------------------------------------------
 
 
 def test_operators_nest_as_they_ran():
@@ -113,7 +113,7 @@ def test_one_that_raised_counts_nothing():
     assert (report.macs, report.macs.state) == (4 * 3 * 2, "exact")
 
 
-# -- whose work it is --------------------------------------------------------------------------------------------------
+# -- whose work it is ----------------------------------------------------------------------------------------
 
 
 def net():
@@ -252,7 +252,7 @@ def test_second_derivatives_belong_to_their_layer():
     assert by_path(report, "backward_macs")[""] == report.backward.macs
 
 
-# -- kernels that other counters miss ----------------------------------------------------------------------------------
+# -- kernels that other counters miss ------------------------------------------------------------------------
 
 
 def test_attention_and_recurrence_have_their_true_counts():
@@ -274,7 +274,7 @@ def test_encoder_layers_in_evaluation():
     assert report.macs.state == "exact"
 
 
-# -- others in the same process ----------------------------------------------------------------------------------------
+# -- others in the same process ------------------------------------------------------------------------------
 
 
 def test_another_threads_operators_are_not_seen():
@@ -387,7 +387,7 @@ def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
     assert all(row.backward_macs == 0 for row in report.rows if row.event >= 0)
 
 
-# -- nothing is left behind --------------------------------------------------------------------------------------------
+# -- nothing is left behind ----------------------------------------------------------------------------------
 
 
 def test_gradients_are_as_before():
@@ -501,7 +501,7 @@ def test_nothing_is_kept_alive():
     assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before
 
 
-# -- asking ------------------------------------------------------------------------------------------------------------
+# -- asking --------------------------------------------------------------------------------------------------
 
 
 def test_operators_are_watched_when_they_are_needed():
@@ -528,8 +528,9 @@ def in_process(code, **env):
 
 def test_calls_alone_can_be_forced():
     code = (
-        "import torch, lamina\nlayer = torch.nn.Linear(2, 2)\nprint(lamina.inspect(layer, torch.ones(1, 2)).macs)\n"
-        "try: lamina.inspect(layer, torch.ones(1, 2), backward=True)\nexcept ValueError as error: print(error)\n"
+        "import torch, lamina\nlayer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)\n"
+        "print(lamina.inspect(layer, x).macs)\n"
+        "try: lamina.inspect(layer, x, backward=True)\nexcept ValueError as error: print(error)\n"
     )
     assert in_process(code, LAMINA_CAPTURE="calls").splitlines() == [
         "4",
