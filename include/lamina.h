@@ -85,6 +85,10 @@ LAM_API const char *lam_word_kind(int32_t word);
 LAM_API const char *lam_word_attr(int32_t word, int32_t i);
 /* True for kinds that only hold and call children and do no work of their own (Sequential, ModuleList). */
 LAM_API bool lam_word_is_container(int32_t word);
+/* Index of the operator spelled `name` ("aten::convolution", no overload), or -1. Its own numbering. */
+LAM_API int32_t lam_word_op(const char *name);
+LAM_API const char *lam_word_op_name(int32_t word);
+LAM_API const char *lam_word_op_kind(int32_t word);
 
 /* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are
  * given. */
@@ -172,7 +176,8 @@ typedef struct lam_arg {
 typedef enum lam_call_flags {
     LAM_CALL_TRAINING = 1, /* the module was in train() mode at this call */
     LAM_CALL_FAILED = 2,   /* it raised */
-    LAM_CALL_UNSEEN = 4    /* nothing is known of its outputs (None, a string, ...) */
+    LAM_CALL_UNSEEN = 4,   /* nothing is known of its outputs (None, a string, ...) */
+    LAM_CALL_AGAIN = 8     /* made inside a backward pass, to do forward work again; may raise to end early */
 } lam_call_flags;
 typedef struct lam_call_info {
     int32_t module; /* which module object was called */
@@ -186,6 +191,51 @@ typedef struct lam_call_info {
  * place of the parent's place that holds this module, else the module's first place under the nearest common
  * ancestor. */
 LAM_API lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *index, lam_error *e);
+
+/* -- operators ---------------------------------------------------------------------------------------
+ * What the calls did: one operator of the framework that ran, "aten::convolution". */
+typedef enum lam_phase {
+    LAM_FORWARD,
+    LAM_BACKWARD,
+    LAM_RECOMPUTE, /* forward work that is done again inside a backward pass (activation checkpointing) */
+    LAM_N_PHASES
+} lam_phase;
+
+/* One argument or result. Tensors of a list share one position; what the source can't tell is left out. */
+typedef struct lam_op_arg {
+    int32_t position; /* in the operator's schema, from 0 */
+    bool is_tensor;
+    lam_value value;      /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
+    int32_t dtype;        /* of a tensor: ScalarType number, -1 unknown */
+    int32_t device;       /* c10 device type number, -1 unknown */
+    int32_t ndim;         /* -1: shape unknown */
+    const int64_t *sizes; /* copied */
+    uint64_t storage;     /* identity of its data; 0 unknown */
+} lam_op_arg;
+
+typedef enum lam_op_flags {
+    LAM_OP_FAILED = 1, /* it raised: nothing came out, and it does not count */
+    /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
+     * tensors, which runs others on the real ones: it counts nothing itself */
+    LAM_OP_NODE = 2
+} lam_op_flags;
+
+typedef struct lam_op_info {
+    const char *name; /* copied, shared between equal names */
+    /* the innermost open module call; in a backward pass the call whose forward made the node that runs; -1:
+     * outside every call */
+    int32_t call;
+    int32_t parent;   /* the operator that was open around it on its thread, -1; parents are pushed first */
+    lam_phase phase;
+    uint32_t flags;       /* lam_op_flags */
+    int64_t t0_ns, t1_ns; /* 0 when not measured */
+    int32_t n_in, n_out;
+    const lam_op_arg *in, *out;
+} lam_op_info;
+/* Operators may be pushed after all calls. LAM_RANGE for a call or parent that was not pushed. */
+LAM_API lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e);
+/* Says that operators were watched, so that a model without any is known to have run none. */
+LAM_API lam_status lam_build_ops_seen(lam_builder *b, lam_error *e);
 
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
@@ -237,6 +287,21 @@ typedef struct lam_event { /* one call of a module */
     const lam_arg *in, *out;
 } lam_event;
 
+typedef struct lam_op {
+    const char *name;
+    int32_t word; /* lam_word_op of the name; -1: none */
+    int32_t call, parent;
+    lam_phase phase;
+    uint32_t flags;
+    int32_t n_children; /* operators that ran directly inside it */
+    int64_t t0_ns, t1_ns;
+    int32_t n_in, n_out;
+    const lam_op_arg *in, *out;
+} lam_op;
+
+LAM_API bool lam_model_ops_seen(const lam_model *m);
+LAM_API int32_t lam_model_n_ops(const lam_model *m);
+LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_modules(const lam_model *m);
 LAM_API int32_t lam_model_n_places(const lam_model *m);
 LAM_API int32_t lam_model_n_tensors(const lam_model *m);
@@ -276,6 +341,8 @@ LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
 LAM_API const char *lam_convention_source(int32_t i);
 LAM_API const char *lam_convention_default(void);     /* what inspect uses when nothing is asked for */
 LAM_API int32_t lam_convention_find(const char *name); /* -1 */
+/* True when it counts operators, which a model has only where they were watched. */
+LAM_API bool lam_convention_counts_ops(int32_t i);
 
 typedef struct lam_rule {
     const char *kind;                     /* "conv" */
@@ -313,12 +380,17 @@ typedef struct lam_cost_options {
 } lam_cost_options;
 
 typedef struct lam_cost_row {
-    int32_t event;   /* -1: a place that was never called, or a container's own parameters */
+    /* -1: a place that was never called, a container's own parameters, or (counted, at the root) the
+     * operators that ran outside every call */
+    int32_t event;
     int32_t place, module, depth;
     lam_count metric[LAM_N_METRICS];
     /* as the convention's column */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
+    /* of this row alone; metric[] is the forward's */
+    lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
+    lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
     bool shared;     /* some parameter or buffer had been counted by an earlier row */
@@ -328,7 +400,7 @@ typedef struct lam_cost_row {
     bool counted;
     double rf, rf_stride, rf_padding; /* as the convention cumulates them; see section 7 */
     lam_state rf_state;
-    const char *rule_kind; /* NULL: no rule */
+    const char *rule_kind; /* NULL: no rule, or operators are counted */
     const char *reason;    /* why it is not exact; NULL when it is */
 } lam_cost_row;
 
@@ -342,6 +414,15 @@ LAM_API int32_t lam_costs_convention(const lam_costs *c);
 LAM_API int32_t lam_costs_n_rows(const lam_costs *c);
 LAM_API const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i);
 LAM_API lam_count lam_costs_total(const lam_costs *c, lam_metric metric);
+/* The same by phase: LAM_FORWARD equals lam_costs_total. Exact 0 where operators were watched and none ran in
+ * that phase; LAM_UNKNOWN for the others under a convention that counts calls. */
+LAM_API lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric);
+/* The numbers of operator `op` alone under the costs' convention; LAM_RANGE out of range. `counted` is false
+ * for what a counted operator around it, or the operators inside it, account for. */
+LAM_API lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,
+                                lam_error *e);
+/* Operators without a rule, each name once: name and how many ran. NULL past the end. */
+LAM_API const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t *n);
 
 /* Parameters of the whole model, each distinct tensor once (elements, bytes). */
 typedef struct lam_param_totals {
@@ -371,7 +452,9 @@ typedef struct lam_why {
     lam_count value;
     const char *note;
 } lam_why;
-/* The i-th explanation of row `row`; LAM_RANGE past the last one. */
+/* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
+ * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most) follow
+ * with its name as the note. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value); false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);
@@ -467,6 +550,8 @@ typedef struct lam_live { /* what a live source is asked for */
     const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64", "mask=1x16:bool" */
     const char *mode;                /* "eval", "train", or NULL: as the model is */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
+    bool ops;                        /* watch operators too */
+    bool backward;                   /* and those of a backward pass from the sum of the outputs */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */

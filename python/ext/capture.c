@@ -5,9 +5,10 @@
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"root", NULL};
+    static char *names[] = {"root", "ops", NULL};
     PyObject *root;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Capture", names, &root)) return NULL;
+    int ops = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:Capture", names, &root, &ops)) return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
@@ -19,6 +20,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!c) return NULL;
     c->st = st;
     c->open_call = -1;
+    c->wants_ops = ops;
     Py_INCREF(root);
     c->root = root;
     return (PyObject *)c;
@@ -43,6 +45,12 @@ static PyObject *capture_stop(PyObject *self, PyObject *unused) {
     Py_RETURN_NONE;
 }
 
+/* What runs from now on, until it is called again, is not the model's: its operators are not noted. */
+static PyObject *capture_pause(PyObject *self, PyObject *paused) {
+    self_of(self)->paused = PyObject_IsTrue(paused) > 0;
+    Py_RETURN_NONE;
+}
+
 static PyObject *capture_is_open(PyObject *self, void *unused) {
     (void)unused;
     return PyBool_FromLong(self_of(self)->phase == LMX_OPEN);
@@ -51,6 +59,11 @@ static PyObject *capture_is_open(PyObject *self, void *unused) {
 static PyObject *capture_n_calls(PyObject *self, void *unused) {
     (void)unused;
     return PyLong_FromSize_t(self_of(self)->n_calls + self_of(self)->calls.n);
+}
+
+static PyObject *capture_n_ops(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
 }
 
 static PyObject *capture_n_modules(PyObject *self, void *unused) {
@@ -62,6 +75,8 @@ static PyObject *capture_n_modules(PyObject *self, void *unused) {
 static void drop_records(lmx_capture *c) {
     c->n_calls = c->calls.n;
     c->n_modules = c->tree.nodes.n;
+    lmx_observer_free(c->observer);
+    c->observer = NULL;
     Py_CLEAR(c->root);
     lmx_tree_free(&c->tree);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
@@ -118,6 +133,8 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("start($self, /)\n--\n\nWalks the tree and opens the capture.")},
     {"stop", capture_stop, METH_NOARGS,
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
+    {"pause", capture_pause, METH_O,
+     PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
     {"model", capture_model, METH_NOARGS,
      PyDoc_STR("model($self, /)\n--\n\nWhat was seen. The modules are described when this is first called, "
                "so that lazy "
@@ -127,6 +144,7 @@ static PyMethodDef capture_methods[] = {
 
 static PyGetSetDef capture_getset[] = {
     {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
+    {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
     {"n_calls", capture_n_calls, NULL, "Calls noted so far.", NULL},
     {"n_modules", capture_n_modules, NULL, "Distinct modules under the root, once started.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -134,7 +152,8 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root)\n--\n\nNotes every call of the modules under `root` in the thread that starts it."},
+     "Capture(root, ops=False)\n--\n\nNotes every call of the modules under `root` in the thread that starts "
+     "it, and every operator that runs there."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

@@ -107,9 +107,10 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *method = PyObject_GetAttr(h->self, h->st->n_live);
     PyObject *target = lmx_str(what->target), *inputs = texts(what->inputs, what->n_inputs);
     PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
+    PyObject *ops = what->ops ? Py_True : Py_False, *backward = what->backward ? Py_True : Py_False;
     PyObject *model = NULL;
     if (method && target && inputs && mode && kwargs)
-        model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, NULL);
+        model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, NULL);
     Py_XDECREF(method);
     Py_XDECREF(target);
     Py_XDECREF(inputs);

@@ -11,8 +11,12 @@ static const struct {
     const char *name; /* in lamina._errors */
 } classes[] = {
     /* The first that fits an exception names its status, so a class comes before its bases. */
-    {LAM_USAGE, "UsageError"}, {LAM_SYNTAX, "FormatError"},     {LAM_LIMIT, "LimitError"},
-    {LAM_RANGE, "RangeError"}, {LAM_UNSUPPORTED, "UsageError"}, {LAM_FAILED, "LaminaError"},
+    {LAM_UNSUPPORTED, "UnsupportedError"},
+    {LAM_USAGE, "UsageError"},
+    {LAM_SYNTAX, "FormatError"},
+    {LAM_LIMIT, "LimitError"},
+    {LAM_RANGE, "RangeError"},
+    {LAM_FAILED, "LaminaError"},
 };
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 

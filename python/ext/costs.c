@@ -173,6 +173,14 @@ static PyObject *field_value(const lam_cost_row *row, const struct field *f) {
     }
 }
 
+/* "backward_macs" and "total_backward_macs". */
+static bool put_phase(PyObject *d, const char *metric, const char *phase, lam_count own, lam_count total) {
+    char name[40], total_name[48];
+    snprintf(name, sizeof name, "%s_%s", phase, metric);
+    snprintf(total_name, sizeof total_name, "total_%s", name);
+    return lmx_put(d, name, lmx_count(own)) && lmx_put(d, total_name, lmx_count(total));
+}
+
 static bool put_fields(PyObject *d, const lam_cost_row *row) {
     for (size_t i = 0; i < sizeof row_fields / sizeof *row_fields; i++)
         if (!lmx_put(d, row_fields[i].name, field_value(row, &row_fields[i]))) return false;
@@ -181,6 +189,9 @@ static bool put_fields(PyObject *d, const lam_cost_row *row) {
         const char *metric = lam_metric_name((lam_metric)i);
         snprintf(name, sizeof name, "total_%s", metric);
         if (!lmx_put(d, metric, lmx_count(row->metric[i])) || !lmx_put(d, name, lmx_count(row->total[i])))
+            return false;
+        if (!put_phase(d, metric, "backward", row->backward[i], row->total_backward[i]) ||
+            !put_phase(d, metric, "recompute", row->recompute[i], row->total_recompute[i]))
             return false;
     }
     return lmx_put(d, "rf_state", lmx_str(lam_state_name(row->rf_state)));
@@ -225,13 +236,49 @@ static PyObject *costs_rows(PyObject *self, PyObject *unused) {
 
 /* == totals ============================================================================================ */
 
-static PyObject *costs_totals(PyObject *self, PyObject *unused) {
-    (void)unused;
+static PyObject *costs_totals(PyObject *self, PyObject *args) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    const char *name = phases[LAM_FORWARD];
+    if (!PyArg_ParseTuple(args, "|s:totals", &name)) return NULL;
+    int phase = 0;
+    while (phase < LAM_N_PHASES && strcmp(phases[phase], name) != 0) phase++;
+    if (phase == LAM_N_PHASES)
+        return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
+                        "there is no phase '%.40s'; it is forward, backward or recompute", name);
     PyObject *d = PyDict_New();
-    for (int i = 0; d && i < LAM_N_METRICS; i++)
-        if (!lmx_put(d, lam_metric_name((lam_metric)i),
-                     lmx_count(lam_costs_total(self_of(self)->costs, (lam_metric)i))))
-            Py_CLEAR(d);
+    for (int i = 0; d && i < LAM_N_METRICS; i++) {
+        lam_count n = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
+        if (!lmx_put(d, lam_metric_name((lam_metric)i), lmx_count(n))) Py_CLEAR(d);
+    }
+    return d;
+}
+
+static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *name;
+    int32_t n = 0;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && (name = lam_costs_unruled_op(self_of(self)->costs, i, &n)); i++) {
+        PyObject *item = Py_BuildValue("(si)", name, (int)n);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_operator(PyObject *self, PyObject *args) {
+    int op;
+    bool counted = false;
+    lam_count n[LAM_N_METRICS];
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "i:operator", &op)) return NULL;
+    if (lam_costs_op(self_of(self)->costs, op, n, &counted, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted));
+    for (int i = 0; ok && i < LAM_N_METRICS; i++)
+        ok = lmx_put(d, lam_metric_name((lam_metric)i), lmx_count(n[i]));
+    if (!ok) Py_CLEAR(d);
     return d;
 }
 
@@ -496,8 +543,13 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
 static PyMethodDef costs_methods[] = {
     {"rows", costs_rows, METH_NOARGS,
      PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
-    {"totals", costs_totals, METH_NOARGS,
-     PyDoc_STR("totals($self, /)\n--\n\nmacs, flops and dmas of everything that ran.")},
+    {"totals", costs_totals, METH_VARARGS,
+     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nmacs, flops and dmas of everything that ran.")},
+    {"operator", costs_operator, METH_VARARGS,
+     PyDoc_STR("operator($self, op, /)\n--\n\nmacs, flops and dmas of one operator alone, and whether it is "
+               "counted itself.")},
+    {"unruled_ops", costs_unruled_ops, METH_NOARGS,
+     PyDoc_STR("unruled_ops($self, /)\n--\n\nOperators without a rule: name and how many ran.")},
     {"params", costs_params, METH_NOARGS,
      PyDoc_STR("params($self, /)\n--\n\nParameters and buffers of the whole model.")},
     {"unruled", costs_unruled, METH_NOARGS,

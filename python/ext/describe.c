@@ -473,11 +473,15 @@ static bool push_notes(teller *t) {
                                              LMX_BUDGET, LMX_DEPTH));
 }
 
+static bool push_ops(teller *t) {
+    return !t->c->observer || check(t, lmx_push_operators(t->c->observer, t->b, &t->e));
+}
+
 static bool tell(teller *t, lam_model **out) {
     t->held = PyList_New(0);
     if (!t->held || !check(t, lam_builder_new(&t->b, 0, &t->e))) return false;
     mark_opaque(t);
-    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_notes(t);
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_ops(t) && push_notes(t);
     if (!ok) {
         lam_builder_free(t->b);
         return false;
@@ -489,9 +493,9 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out) {
     if (c->full)
         lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu calls; capture fewer iterations",
                  c->calls.n);
-    else if (c->lost)
+    else if (c->lost || lmx_observer_lost(c->observer))
         PyErr_NoMemory();
-    if (c->lost) return false;
+    if (PyErr_Occurred()) return false;
     teller t = {.st = c->st, .c = c, .e = {.at = -1}};
     bool ok = tell(&t, out);
     free_classes(&t);

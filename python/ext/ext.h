@@ -32,6 +32,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     X(lamina_model) X(write) X(live) X(doctor) X(out) X(err)
 
 typedef struct lmx_state lmx_state;
+typedef struct lmx_layout lmx_layout; /* observe.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -126,6 +127,8 @@ struct lmx_state {
     LMX_NAMES(X)
 #undef X
     lmx_torch torch;
+    lmx_layout *layout; /* of this torch's records */
+    bool watches_ops;          /* the layout was found, and may be used */
 };
 
 lmx_state *lmx_state_of(PyObject *module);
@@ -149,6 +152,10 @@ PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is r
 /* Finds torch among the modules that are already imported. False with an exception. */
 bool lmx_torch_ready(lmx_state *st);
 void lmx_torch_forget_types(lmx_torch *t);
+/* libtorch_cpu, which is in this process already: it is never loaded. The caller closes the handle. */
+void *lmx_torch_library(PyObject *torch);
+/* A function that a library exports, into the pointer at `function`; NULL and false where there is none. */
+bool lmx_symbol(void *library, const char *name, void *function);
 void lmx_torch_clear(lmx_torch *t);
 int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg);
 PyObject *lmx_describe_status(PyObject *module, PyObject *unused);
@@ -251,6 +258,7 @@ typedef struct lmx_call {
     int64_t t0_ns, t1_ns;
 } lmx_call;
 
+typedef struct lmx_observer lmx_observer;
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
 typedef struct lmx_capture {
@@ -271,6 +279,8 @@ typedef struct lmx_capture {
     bool full;     /* there are more records than a capture may hold */
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
+    bool wants_ops, paused; /* paused: operators that run are not the model's */
+    lmx_observer *observer; /* of the operators; NULL: only calls are noted */
 } lmx_capture;
 
 /* Puts the C method in place of torch.nn.Module.__call__ and lists the capture. False with an exception. */
@@ -282,6 +292,23 @@ bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *res
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* The model that the capture saw. False with an exception. */
 bool lmx_describe_model(lmx_capture *c, lam_model **out);
+
+/* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
+
+/* Watches the operators of this thread, and of the threads that run a backward pass for it, until the
+ * stop. False with an exception. */
+bool lmx_observe(lmx_capture *c);
+/* The reverse; allowed at any time, from any thread. What was recorded stays. */
+void lmx_unobserve(lmx_capture *c);
+/* To be told when the capture's open call has changed: nodes that autograd makes from now on are its.
+ * True inside a backward pass. */
+bool lmx_observe_call(lmx_capture *c);
+void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
+bool lmx_observer_lost(const lmx_observer *o);
+size_t lmx_observer_n(const lmx_observer *o);
+/* Pushes every operator. False with an error. */
+lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);
+extern PyMethodDef lmx_probe_methods[];
 
 /* == handles (model.c, costs.c) ======================================================================== */
 

@@ -161,6 +161,43 @@ static PyObject *tensor_at(const lam_model *model, int32_t i) {
                          (int)t->n_owners);
 }
 
+static PyObject *op_value(const lam_op_arg *a) {
+    if (!a->is_tensor) return value_as_python(&a->value);
+    PyObject *shape = lmx_shape((lam_shape){a->ndim, a->sizes});
+    if (!shape) return NULL;
+    return Py_BuildValue("{s:N,s:s,s:i}", "shape", shape, "dtype", lam_dtype_name(a->dtype), "device",
+                         (int)a->device);
+}
+
+static PyObject *op_args(const lam_op_arg *args, int32_t n) {
+    PyObject *t = PyTuple_New(n);
+    for (int32_t i = 0; t && i < n; i++) {
+        PyObject *value = op_value(&args[i]);
+        PyObject *item = value ? Py_BuildValue("(iN)", (int)args[i].position, value) : NULL;
+        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
+    }
+    return t;
+}
+
+static PyObject *op_at(const lam_model *model, int32_t i) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    const lam_op *op = lam_model_op(model, i);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "name", lmx_str(op->name)) && lmx_put(d, "call", PyLong_FromLong(op->call)) &&
+              lmx_put(d, "parent", PyLong_FromLong(op->parent)) &&
+              lmx_put(d, "phase", lmx_str(phases[op->phase])) &&
+              lmx_put(d, "failed", PyBool_FromLong(op->flags & LAM_OP_FAILED)) &&
+              lmx_put(d, "node", PyBool_FromLong(op->flags & LAM_OP_NODE)) &&
+              lmx_put(d, "kind", lmx_str(lam_word_op_kind(op->word))) &&
+              lmx_put(d, "n_children", PyLong_FromLong(op->n_children)) &&
+              lmx_put(d, "t0_ns", PyLong_FromLongLong(op->t0_ns)) &&
+              lmx_put(d, "t1_ns", PyLong_FromLongLong(op->t1_ns)) &&
+              lmx_put(d, "inputs", op_args(op->in, op->n_in)) &&
+              lmx_put(d, "outputs", op_args(op->out, op->n_out));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
 static PyObject *note_at(const lam_model *model, int32_t i) { return lmx_str(lam_model_note(model, i)); }
 
 static PyObject *list_of(PyObject *self, int32_t (*count)(const lam_model *),
@@ -185,6 +222,7 @@ LIST(modules, lam_model_n_modules, module_at)
 LIST(places, lam_model_n_places, place_at)
 LIST(tensors, lam_model_n_tensors, tensor_at)
 LIST(notes, lam_model_n_notes, note_at)
+LIST(operators, lam_model_n_ops, op_at)
 
 /* == what is asked of it =============================================================================== */
 
@@ -233,6 +271,8 @@ static PyMethodDef model_methods[] = {
     {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},
     {"tensors", model_tensors, METH_NOARGS,
      PyDoc_STR("tensors($self, /)\n--\n\nEvery distinct parameter and buffer.")},
+    {"operators", model_operators, METH_NOARGS,
+     PyDoc_STR("operators($self, /)\n--\n\nEvery operator that was watched, in order of its start.")},
     {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
     {NULL, NULL, 0, NULL},
 };

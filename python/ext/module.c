@@ -2,7 +2,9 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
-#include "ext.h"
+#include "observe.h"
+
+#include <stdlib.h>
 
 lmx_state *lmx_state_of(PyObject *module) { return PyModule_GetState(module); }
 
@@ -22,7 +24,13 @@ static bool intern_names(lmx_state *st) {
 static int module_exec(PyObject *module) {
     lmx_state *st = lmx_state_of(module);
     st->torch.offset = -1;
-    bool ok = intern_names(st) && add_type(module, &lmx_capture_spec, &st->capture_type) &&
+    st->layout = calloc(1, sizeof *st->layout);
+    if (!st->layout) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    bool ok = PyModule_AddFunctions(module, lmx_probe_methods) == 0 && intern_names(st) &&
+              add_type(module, &lmx_capture_spec, &st->capture_type) &&
               add_type(module, &lmx_model_spec, &st->model_type) &&
               add_type(module, &lmx_costs_spec, &st->costs_type) &&
               add_type(module, &lmx_snapshot_spec, &st->snapshot_type);
@@ -55,7 +63,11 @@ static int module_clear(PyObject *module) {
     return 0;
 }
 
-static void module_free(void *module) { module_clear(module); }
+static void module_free(void *module) {
+    module_clear(module);
+    lmx_state *st = lmx_state_of(module);
+    if (st) free(st->layout);
+}
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, module_exec},

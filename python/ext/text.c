@@ -18,9 +18,10 @@ static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     (void)unused;
     PyObject *list = PyList_New(0);
     for (int32_t i = 0; list && i < lam_n_conventions(); i++) {
-        PyObject *item =
-            Py_BuildValue("{s:s,s:s,s:N}", "name", lam_convention_name(i), "source", lam_convention_source(i),
-                          "default", PyBool_FromLong(i == lam_convention_find(lam_convention_default())));
+        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:N}", "name", lam_convention_name(i), "source",
+                                       lam_convention_source(i), "default",
+                                       PyBool_FromLong(i == lam_convention_find(lam_convention_default())),
+                                       "counts_ops", PyBool_FromLong(lam_convention_counts_ops(i)));
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
@@ -234,8 +235,8 @@ PyMethodDef lmx_text_methods[] = {
     {"version", text_version, METH_NOARGS,
      PyDoc_STR("version($module, /)\n--\n\nThe version of the library.")},
     {"conventions", text_conventions, METH_NOARGS,
-     PyDoc_STR(
-         "conventions($module, /)\n--\n\nEvery convention: its name, source and whether it is the default.")},
+     PyDoc_STR("conventions($module, /)\n--\n\nEvery convention: its name and source, whether it is the "
+               "default, and whether it counts operators.")},
     {"rules", text_rules, METH_VARARGS,
      PyDoc_STR("rules($module, convention, /)\n--\n\nThe rules of a convention.")},
     {"facts", text_facts, METH_NOARGS,

@@ -48,8 +48,7 @@ static void *library_beside(PyObject *torch, const char *name) {
     return dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-/* The library that is already in this process. It is never loaded: RTLD_NOLOAD. */
-static void *torch_library(PyObject *torch) {
+void *lmx_torch_library(PyObject *torch) {
     static const char *const names[] = {"libtorch_cpu.so", "libtorch_cpu.dylib", "libtorch.so"};
     void *handle = NULL;
     for (size_t i = 0; !handle && i < sizeof names / sizeof *names; i++) {
@@ -59,26 +58,26 @@ static void *torch_library(PyObject *torch) {
     return handle;
 }
 
-/* A function from a symbol; the copy is how POSIX wants an object pointer turned into a function pointer. */
-static bool symbol(void *library, const char *name, void *function) {
+/* The copy is how POSIX wants an object pointer turned into a function pointer. */
+bool lmx_symbol(void *library, const char *name, void *function) {
     void *at = dlsym(library, name);
     memcpy(function, &at, sizeof at);
     return at != NULL;
 }
 
 static bool load_shim(lmx_torch *t, PyObject *torch) {
-    void *library = torch_library(torch);
+    void *library = lmx_torch_library(torch);
     if (!library) {
         snprintf(t->why, sizeof t->why, "libtorch_cpu was not found among the loaded libraries");
         return false;
     }
     lmx_shim *s = &t->shim;
-    bool all = symbol(library, "aoti_torch_get_dim", &s->dim) &&
-               symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
-               symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
-               symbol(library, "aoti_torch_get_device_type", &s->device) &&
-               symbol(library, "aoti_torch_get_data_ptr", &s->data) &&
-               symbol(library, "aoti_torch_delete_tensor_object", &s->release);
+    bool all = lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
+               lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
+               lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
+               lmx_symbol(library, "aoti_torch_get_device_type", &s->device) &&
+               lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data) &&
+               lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
     if (!all)
         snprintf(t->why, sizeof t->why,
                  "this torch does not export the aoti_torch_* functions that are needed");

@@ -143,6 +143,10 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         call.parent = f->call;
         f->inner = push_call(c, &call);
     }
+    if (lmx_observe_call(c)) {
+        if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
+        if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
+    }
     int64_t now = lmx_now_ns(); /* last, so that our own work lies outside */
     if (f->call >= 0) call_at(c, f->call)->t0_ns = now;
     if (f->inner >= 0) call_at(c, f->inner)->t0_ns = now;
@@ -183,6 +187,7 @@ static bool leave(frame *f, PyObject *result) {
         close_call(c, f->call, &seen, now);
         close_call(c, f->inner, &seen, now);
         c->open_call = f->parent;
+        lmx_observe_call(c);
     }
     return ok;
 }
@@ -353,7 +358,10 @@ bool lmx_watch(lmx_capture *c) {
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
-    return true;
+    if (!c->wants_ops || lmx_observe(c)) return true;
+    lmx_unwatch(c);
+    c->phase = LMX_NEW;
+    return false;
 }
 
 static void take_off(lmx_capture *c) {
@@ -362,6 +370,7 @@ static void take_off(lmx_capture *c) {
     if (*at) *at = c->next;
     c->next = NULL;
     c->phase = LMX_CLOSED;
+    lmx_unobserve(c);
 }
 
 void lmx_unwatch(lmx_capture *c) {

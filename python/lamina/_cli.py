@@ -34,11 +34,13 @@ class Host:
 
         return shutil.get_terminal_size((0, 0)).columns
 
-    def live(self, target: str, inputs: list[str], mode: str | None, build: list[str]) -> _lamina.Model:
+    def live(
+        self, target: str, inputs: list[str], mode: str | None, build: list[str], ops: bool, backward: bool
+    ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._live import run_target
 
-        return run_target(target, inputs, mode, build)
+        return run_target(target, inputs, mode, build, ops=ops, backward=backward)
 
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""

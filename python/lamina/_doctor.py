@@ -20,11 +20,20 @@ def describe() -> str:
     lines.append(f"cuda: {'yes' if torch.cuda.is_available() else 'no'}")
     status = _lamina.describe_status()
     lines.append(f"tensors: {status['tensors']}: {status['why']}")
+    lines.append(f"operators: {_operators()}")
     stance = hasattr(getattr(torch, "compiler", None), "set_stance")
     compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
     lines.append(f"compiled models: {compiled}")
     lines.append(f"capture: {_proof()}")
     return "\n".join(lines) + "\n"
+
+
+def _operators() -> str:
+    """Which way operators are watched, and why."""
+    from ._observe import way
+
+    name, why = way()
+    return f"{'observed' if name == 'observer' else 'not watched'}; {why}"
 
 
 def _proof() -> str:

@@ -22,6 +22,10 @@ class UsageError(LaminaError, ValueError):
     """The caller asked for something that does not exist or can't be done; the sentence says what can."""
 
 
+class UnsupportedError(UsageError):
+    """What was asked for is well formed, but this torch, this machine or this source can't do it."""
+
+
 class FormatError(LaminaError, ValueError):
     """A text (a formula, a command line, a file) is malformed."""
 

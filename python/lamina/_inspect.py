@@ -26,6 +26,8 @@ def inspect(
     mode: str | None = None,
     receptive_field: bool = False,
     depth: int | None = None,
+    ops: bool | None = None,
+    backward: bool = False,
 ) -> Report:
     """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
 
@@ -38,13 +40,18 @@ def inspect(
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
+        ops: watches every operator that runs too. By default where the convention counts them, or ``backward`` is
+            asked for.
+        backward: runs the forward with gradients, then back-propagates the sum of the floating-point tensors that
+            came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells what it cost.
 
     Returns:
         The report. The model, its modes, buffers and hooks and the random number generators are as before.
 
     Raises:
         TypeError: the model is no module, or ``args`` no tuple.
-        ValueError: there is no such convention or mode.
+        ValueError: there is no such convention or mode; or operators are to be watched and can't be, and the
+            sentence says why.
         Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
@@ -52,7 +59,12 @@ def inspect(
     positional = _positional(args)
     check_convention(convention)
     check_mode(mode)
-    run = run_once(root, positional, kwargs, mode=mode)
+    if ops is None:
+        ops = backward or counts_ops(convention)
+    elif not ops and (backward or counts_ops(convention)):
+        what = "a backward pass" if backward else f"the convention {convention!r}"
+        raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
+    run = run_once(root, positional, kwargs, mode=mode, ops=ops, backward=backward)
     return report_of(run, convention, receptive_field=receptive_field, depth=depth)
 
 
@@ -83,8 +95,9 @@ class Capture:
         error: the exception that ended the block, or None. It has gone on to the caller.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, ops: bool = False) -> None:
         self._root = check_module(model)
+        self._ops = ops
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance = Uncompiled()
@@ -93,7 +106,11 @@ class Capture:
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
-        self._watch = _lamina.Capture(self._root)
+        if self._ops:
+            from ._observe import need
+
+            need()
+        self._watch = _lamina.Capture(self._root, self._ops)
         self._model = self.error = None
         self._stance.__enter__()
         try:
@@ -138,17 +155,21 @@ class Capture:
         return Report(self._model, convention, receptive_field=receptive_field, depth=depth)
 
 
-def capture(model: Any) -> Capture:
+def capture(model: Any, *, ops: bool = False) -> Capture:
     """Watches the calls of ``model`` and of everything in it, while code of your own runs.
 
     ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
     may each capture a model of their own. lamina changes nothing here, and what your code does to the
     model stays done.
 
+    ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the report can
+    count under conventions that count operators, and tells forward, backward and recomputation apart.
+
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
+        ValueError: when the block is entered, if operators can't be watched here; the sentence says why.
     """
-    return Capture(model)
+    return Capture(model, ops)
 
 
 def _positional(args: Any) -> tuple[object, ...]:
@@ -171,6 +192,13 @@ def check_convention(convention: str | None) -> None:
     """Raises the core's error, a ValueError that lists what there is, before a model is run in vain."""
     if convention is not None:
         _lamina.rules(convention)
+
+
+def counts_ops(convention: str | None) -> bool:
+    """True when the convention, or the default one, counts operators."""
+    return any(
+        c["counts_ops"] for c in _lamina.conventions() if (c["default"] if convention is None else c["name"] == convention)
+    )
 
 
 def check_mode(mode: str | None) -> None:

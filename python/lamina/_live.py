@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 SEED = 0
 
 
-def run_target(target: str, inputs: Sequence[str], mode: str | None, build: Sequence[str]) -> _lamina.Model:
+def run_target(
+    target: str,
+    inputs: Sequence[str],
+    mode: str | None,
+    build: Sequence[str],
+    *,
+    ops: bool = False,
+    backward: bool = False,
+) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
-    every run is the same.
+    every run is the same. ``ops`` and ``backward`` as for :func:`lamina._run.run_once`.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -38,7 +46,7 @@ def run_target(target: str, inputs: Sequence[str], mode: str | None, build: Sequ
     root = _module(_load(target), target, dict(_keyword(text) for text in build))
     args, kwargs = _inputs(root, inputs)
     _check_signature(root, target, args, kwargs)
-    run = run_once(root, args, kwargs, mode=mode)
+    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward)
     if run.error is not None:
         _raise(run)
     assert run.model is not None

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
 from ._count import Count, from_core
@@ -83,6 +83,14 @@ def _value(value: Any) -> Any:
     return from_core(value) if pair and isinstance(value[0], int) and isinstance(value[1], str) else value
 
 
+class Work(NamedTuple):
+    """What one part of a run cost: multiply-accumulates, operations, and elements read and written."""
+
+    macs: Count
+    flops: Count
+    dmas: Count
+
+
 class Report:
     """The layers of a model as one capture saw them, counted under one convention.
 
@@ -135,6 +143,20 @@ class Report:
         return from_core(self._costs.totals()["dmas"])
 
     @property
+    def backward(self) -> Work:
+        """What ran in backward passes; unknown under a convention that counts calls and not operators."""
+        return self._phase("backward")
+
+    @property
+    def recompute(self) -> Work:
+        """Forward work that was done again in a backward pass, as activation checkpointing does."""
+        return self._phase("recompute")
+
+    def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
+        totals = self._costs.totals(phase)
+        return Work(*(from_core(totals[metric]) for metric in Work._fields))
+
+    @property
     def params(self) -> Count:
         """Elements of all parameters of the model, shared ones once."""
         return from_core(self._costs.params()["params"])
@@ -162,6 +184,11 @@ class Report:
     def unruled(self) -> dict[str, int]:
         """Types of layers that the convention has no rule for, each with the number of its calls."""
         return {name: calls for name, calls, *_ in self._costs.unruled()}
+
+    @property
+    def unruled_ops(self) -> dict[str, int]:
+        """Operators that the convention has no rule for, each with how many ran."""
+        return dict(self._costs.unruled_ops())
 
     @property
     def gaps(self) -> list[str]:

@@ -172,8 +172,13 @@ def run_once(
     *,
     mode: str | None = None,
     around: AbstractContextManager[object] | None = None,
+    ops: bool = False,
+    backward: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
+
+    ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
+    floating-point tensors that came out.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -181,14 +186,20 @@ def run_once(
     """
     torch = sys.modules["torch"]
     run = Run()
+    if ops:
+        from ._observe import need
+
+        need()
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = _lamina.Capture(root)
+    watch = _lamina.Capture(root, ops)
     try:
         with ExitStack() as stack:
             if mode is not None:
                 root.train(mode == "train")
-            stack.enter_context(torch.no_grad())
+            if backward:
+                stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(torch.enable_grad() if backward else torch.no_grad())
             stack.enter_context(Uncompiled())
             if around is not None:
                 stack.enter_context(around)
@@ -196,13 +207,13 @@ def run_once(
             stack.enter_context(progress("running the model"))
             try:
                 watch.start()
-                run.error = _call(root, given, kwargs or {})
+                run.error = _call(root, given, kwargs or {}, watch if backward else None, run)
             finally:
                 watch.stop()
         run.model = watch.model()
     finally:
         try:
-            run.left = snapshot.restore()
+            run.left += snapshot.restore()
         except BaseException:  # a second Ctrl-C, while things are put back: begin again
             snapshot.restore()
             raise
@@ -211,9 +222,34 @@ def run_once(
     return run
 
 
-def _call(root: Any, args: tuple[object, ...], kwargs: Mapping[str, object]) -> BaseException | None:
+def _call(
+    root: Any,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    backward: _lamina.Capture | None,
+    run: Run,
+) -> BaseException | None:
     try:
-        root(*args, **kwargs)
+        result = root(*args, **kwargs)
+        if backward is not None:
+            _go_back(root, result, backward, run)
     except BaseException as error:
         return error
     return None
+
+
+def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> None:
+    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
+    from ._backward import floats, leaves, no_gradients_left, start_of
+
+    torch = sys.modules["torch"]
+    watch.pause(True)  # what prepares it is not the model's
+    ends = floats(result)
+    if not ends:
+        run.left.append("nothing was back-propagated: no floating-point tensor that came out needs a gradient")
+        return
+    with no_gradients_left([*root.parameters(), *leaves(ends)]):
+        starts = start_of(ends)
+        watch.pause(False)
+        torch.autograd.backward(ends, starts)
+        watch.pause(True)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * analyse: one question a file. cost.c: what the whole costs. price.c: what one call costs by itself.
  * rows.c: which calls and places are shown. params.c: which row a tensor belongs to. gaps.c: what is not
- * known, by name. rfield.c: how far a layer sees. aggregate.c: rows below a depth summed up. why.c: a
+ * known, by name. ops.c: which operators count and whose they are; opgaps.c: those that are not known, by
+ * name. rfield.c: how far a layer sees. aggregate.c: rows below a depth summed up. why.c: a
  * number with its formula. */
 #ifndef LMI_ANALYSE_H
 #define LMI_ANALYSE_H
@@ -19,6 +20,7 @@ typedef enum lmi_cause {
     LMI_CAUSE_NO_RULE,
     LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
     LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
+    LMI_CAUSE_OP,          /* an operator that ran in it has no rule or no number (opgaps.c) */
     LMI_N_CAUSES
 } lmi_cause;
 
@@ -32,6 +34,28 @@ typedef struct lmi_price {
     bool omit;            /* left out by the convention or by the caller's own function */
     bool custom;          /* the caller's own function gave the numbers */
 } lmi_price;
+
+/* What becomes of one operator. */
+typedef enum lmi_role {
+    LMI_ROLE_THROUGH, /* it stands for what ran inside it, or it raised: nothing of its own */
+    LMI_ROLE_COUNTED, /* its own rule counts it and everything inside it */
+    LMI_ROLE_INSIDE,  /* accounted for by an operator around it */
+    LMI_ROLE_NO_RULE  /* nothing ran inside it and no rule serves it: not known */
+} lmi_role;
+
+/* Where a convention counts operators; all 0 where it counts calls. */
+typedef struct lmi_op_costs {
+    uint8_t *role;         /* lmi_role of each operator */
+    /* work[start[i]] .. work[start[i + 1] - 1]: operators of call i's forward that cost something;
+     * i = n_events: outside every call */
+    int32_t *start, *work;
+    int32_t ran[LAM_N_PHASES]; /* operators that count, and */
+    int32_t known;             /* those with numbers */
+    lam_count total[LAM_N_PHASES][LAM_N_METRICS];
+    int32_t n_unruled;
+    const char **unruled;
+    int32_t *unruled_runs;
+} lmi_op_costs;
 
 struct lam_costs {
     lmi_arena arena;
@@ -49,7 +73,14 @@ struct lam_costs {
     int32_t *unruled_calls;
     int32_t n_gaps;
     const char **gaps;
+    lmi_op_costs ops;
 };
+
+/* True where the convention counts operators. */
+static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->which == LMI_OPS; }
+
+/* The row of the operators that ran outside every call. */
+static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event < 0 && row->counted; }
 
 /* A module that holds children and adds nothing of its own: Sequential and its like, their own forward
  * untouched. */

@@ -10,6 +10,7 @@ static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
 static lam_status run_steps(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_tree_build(w, e));
+    LAM_TRY(lmi_ops_sum(w, e));
     LAM_TRY(lmi_price_events(w, e));
     LAM_TRY(lmi_rows(w, e));
     LAM_TRY(lmi_params(w, e));
@@ -27,8 +28,16 @@ static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e)
     lmi_arena_init(&w->scratch, ARENA_LIMIT);
     lmi_vec_init(&w->groups, sizeof(lmi_group));
     for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_init(&w->by_type[i]);
+    lmi_vec_init(&w->op_code, sizeof(lmi_op_code));
+    lmi_map_init(&w->op_by_rule);
+    lmi_vec_init(&w->op_groups, sizeof(lmi_op_group));
+    lmi_map_init(&w->op_by_name);
     lam_status s = run_steps(w, e);
     for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_free(&w->by_type[i]);
+    lmi_vec_free(&w->op_code);
+    lmi_map_free(&w->op_by_rule);
+    lmi_vec_free(&w->op_groups);
+    lmi_map_free(&w->op_by_name);
     lmi_vec_free(&w->groups);
     lmi_arena_free(&w->scratch);
     free(w);

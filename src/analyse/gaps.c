@@ -58,21 +58,25 @@ static const char *missing_fact(const char *formula, const lmi_facts *facts) {
     return NULL;
 }
 
+void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
+                     const lam_count n[LAM_N_METRICS], const char *teller) {
+    const char *formula = NULL, *kind = lmi_kind_name(rule->kind);
+    for (int i = 0; i < LAM_N_METRICS && !formula; i++)
+        if (n[i].state == LAM_UNKNOWN) formula = rule->formula[i];
+    const char *fact = formula ? missing_fact(formula, facts) : NULL;
+    if (fact)
+        lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
+    else if (formula && strstr(formula, "unknown"))
+        lmi_putf(b, "the rule of %s gives no number for this case", kind);
+    else
+        lmi_putf(b, "the formula of %s leaves 64 bits or divides by 0", kind);
+}
+
 static void say_fact(const lmi_work *w, int32_t event, lmi_buf *b) {
     const lmi_price *p = &w->c->prices[event];
     lmi_facts facts;
     lmi_facts_of(w->m, event, &facts);
-    const char *formula = NULL;
-    for (int i = 0; i < LAM_N_METRICS && !formula; i++)
-        if (p->metric[i].state == LAM_UNKNOWN) formula = p->rule->formula[i];
-    const char *fact = formula ? missing_fact(formula, &facts) : NULL;
-    if (fact)
-        lmi_putf(b, "the formula of %s needs `%s`, which this call does not tell",
-                 lmi_kind_name(p->rule->kind), fact);
-    else if (formula && strstr(formula, "unknown"))
-        lmi_putf(b, "the rule of %s gives no number for this case", lmi_kind_name(p->rule->kind));
-    else
-        lmi_putf(b, "the formula of %s leaves 64 bits or divides by 0", lmi_kind_name(p->rule->kind));
+    lmi_put_missing(b, p->rule, &facts, p->metric, "this call does not tell");
 }
 
 static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi_buf *b) {
@@ -93,8 +97,16 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
     }
 }
 
+/* The first operator that ran in it and is not known. */
+static void reason_by_ops(const lmi_work *w, lam_cost_row *row) {
+    int32_t unsure = w->by_call[row->event >= 0 ? row->event : w->m->n_events].unsure;
+    if (unsure) row->reason = ((const lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)unsure - 1))->reason;
+}
+
 static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
     const lmi_price *p = row->event >= 0 ? &w->c->prices[row->event] : NULL;
+    if (lmi_is_outside(row) || (p && p->cause == LMI_CAUSE_OP)) reason_by_ops(w, row);
+    if (p && p->cause == LMI_CAUSE_OP) return LAM_OK;
     if (!p || p->cause == LMI_CAUSE_NONE) return LAM_OK;
     lmi_group *g;
     LAM_TRY(group_of(w, (lmi_cause)p->cause, row->module, row->place, &g, e));
@@ -178,7 +190,7 @@ static void say_gap(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
 
 static lam_status write_gaps(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
-    c->gaps = lmi_alloc(&c->arena, w->groups.n, sizeof *c->gaps);
+    c->gaps = lmi_alloc(&c->arena, (uint64_t)w->groups.n + w->op_groups.n, sizeof *c->gaps);
     if (!c->gaps) return lmi_nomem(e);
     for (size_t i = 0; i < w->groups.n; i++) {
         lmi_buf b;
@@ -188,7 +200,7 @@ static lam_status write_gaps(lmi_work *w, lam_error *e) {
         if (!c->gaps[i]) return lmi_nomem(e);
         c->n_gaps++;
     }
-    return LAM_OK;
+    return lmi_op_gaps(w, c->n_gaps, e);
 }
 
 /* -- classes without a rule -------------------------------------------------------------------- */

@@ -67,6 +67,7 @@ static void distinct(lmi_work *w) {
         if (c->rows[r].event >= 0) claim_own(w, c->rows[r].module, r);
     for (int32_t r = 0; r < c->n_rows; r++) {
         const lam_cost_row *row = &c->rows[r];
+        if (lmi_is_outside(row)) continue; /* the root's tensors are in the root's own row */
         bool whole =
             row->never_called || (row->event == w->tree.first_event[row->place] && lmi_covers(w, row->place));
         if (row->event < 0 && w->tree.live[row->place])

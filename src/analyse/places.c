@@ -72,11 +72,17 @@ static void measure_places(const lmi_work *w, const lmi_spare *s, scan *k) {
     }
 }
 
+/* Where operators are counted no rule serves a call, but the kind of its layer tells the same. */
+static bool is_known_layer(const lmi_work *w, int32_t event) {
+    const lmi_price *p = &w->c->prices[event];
+    if (!lmi_by_ops(w->c)) return p->counted && p->rule;
+    lmi_kind kind = lmi_word_kind(w->m->modules[w->m->events[event].module].word);
+    return p->counted && kind < LMI_N_KINDS && lmi_kind_family(kind) != LMI_F_hold;
+}
+
 bool lmi_covers(const lmi_work *w, int32_t place) {
     int32_t event = w->tree.first_event[place];
-    if (event < 0) return false;
-    const lmi_price *p = &w->c->prices[event];
-    return p->counted && p->rule && w->m->events[event].n_children_called == 0;
+    return event >= 0 && w->m->events[event].n_children_called == 0 && is_known_layer(w, event);
 }
 
 /* The topmost place of a part that never ran. One without tensors is shown only where its parent ran,

@@ -110,6 +110,12 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     const lam_event *ev = &w->m->events[event];
     const lam_module *mod = &w->m->modules[ev->module];
     if (price_custom(w, event, p)) return LAM_OK;
+    if (lmi_by_ops(w->c)) {
+        lmi_ops_price(w, event, p);
+        bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
+        if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
+        return LAM_OK;
+    }
     p->rule = lmi_rule_for(w->cv, mod);
     p->counted = counts(w, ev, p->rule);
     p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule);

@@ -55,7 +55,7 @@ static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_e
     LAM_TRY(repeated_siblings(w, &twin, e));
     for (int32_t i = 0; i < w->m->n_events; i++) {
         int32_t place = released_place(w, &w->m->events[i], twin, cursor);
-        if (place >= 0 && is_row(w, i)) items[(*n)++] = (lmi_item){i, place, w->tree.pre[place]};
+        if (place >= 0 && is_row(w, i)) items[(*n)++] = (lmi_item){i, place, w->tree.pre[place], false};
     }
     return LAM_OK;
 }
@@ -63,7 +63,8 @@ static lam_status released_items(lmi_work *w, lmi_item *items, int32_t *n, lam_e
 /* -- every call, and what was never called ----------------------------------------------------- */
 
 static void put_spares(const lmi_work *w, const lmi_spare *s, int32_t place, lmi_item *items, int32_t *n) {
-    for (; place >= 0; place = s->next[place]) items[(*n)++] = (lmi_item){-1, place, w->tree.pre[place]};
+    for (; place >= 0; place = s->next[place])
+        items[(*n)++] = (lmi_item){-1, place, w->tree.pre[place], false};
 }
 
 static void all_items(const lmi_work *w, const lmi_spare *s, lmi_item *items, int32_t *n) {
@@ -71,7 +72,7 @@ static void all_items(const lmi_work *w, const lmi_spare *s, lmi_item *items, in
     for (int32_t i = 0; i < w->m->n_events; i++) {
         int32_t place = w->m->events[i].place;
         put_spares(w, s, s->before[i], items, n);
-        items[(*n)++] = (lmi_item){i, place, w->tree.pre[place]};
+        items[(*n)++] = (lmi_item){i, place, w->tree.pre[place], false};
         put_spares(w, s, s->after[i], items, n);
     }
 }
@@ -94,6 +95,13 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     row->leaf = mod->flags & LAM_MODULE_LEAF;
     row->rf = row->rf_stride = 1;
     row->rf_state = LAM_UNKNOWN;
+    if (it->outside) {
+        row->counted = true;
+        memcpy(row->metric, w->by_call[w->m->n_events].n[LAM_FORWARD], sizeof row->metric);
+        for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = lmi_settled(row->metric[i]);
+        memcpy(row->total, row->metric, sizeof row->total);
+        return;
+    }
     if (it->event < 0) {
         row->never_called = !w->tree.live[it->place] && !(lmi_plain_holder(mod) && p->n_children == 0);
         return;
@@ -128,21 +136,28 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     return LAM_OK;
 }
 
+/* Operators that ran outside every call are shown at the root, so that the rows add up to the total. */
+static bool works_outside(const lmi_work *w) {
+    return w->by_call && w->by_call[w->m->n_events].any && w->m->n_places > 0;
+}
+
 lam_status lmi_rows(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     lmi_spare spare = {0};
     int32_t n = 0;
     if (!c->released) LAM_TRY(lmi_spare_find(w, &spare, e));
-    lmi_item *items = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n, sizeof *items);
+    lmi_item *items = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + (uint64_t)spare.n + 1, sizeof *items);
     if (!items) return lmi_nomem(e);
     if (c->released)
         LAM_TRY(released_items(w, items, &n, e));
     else
         all_items(w, &spare, items, &n);
+    if (works_outside(w)) items[n++] = (lmi_item){-1, 0, 0, true};
     if (w->cv->order == LMI_ORDER_TREE) qsort(items, (size_t)n, sizeof *items, by_place);
     c->rows = lmi_alloc(&c->arena, (uint64_t)n, sizeof *c->rows);
     if (!c->rows) return lmi_nomem(e);
     c->n_rows = n;
     for (int32_t i = 0; i < n; i++) fill_row(w, &items[i], &c->rows[i]);
-    return subtotals(w, e);
+    LAM_TRY(subtotals(w, e));
+    return lmi_ops_rows(w, e);
 }

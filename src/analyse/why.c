@@ -10,15 +10,95 @@ static void put_cut(char *to, size_t size, const char *from) {
     to[n] = '\0';
 }
 
+/* Puts the facts into `formula`. */
+static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e) {
+    lmi_buf b;
+    if (!out->formula) return LAM_OK;
+    lmi_buf_init(&b);
+    lmi_formula_show(out->formula, facts, &b);
+    lam_status s = lmi_buf_status(&b, e);
+    put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
+    lmi_buf_free(&b);
+    return s;
+}
+
+/* -- where operators are counted ------------------------------------------------------------------------- */
+
+enum { MOST_OPS = 32 }; /* of one row that are told one by one */
+
+/* The forward operators of a row that cost something. */
+static const int32_t *work_of(const lam_costs *c, const lam_cost_row *r, int32_t *n) {
+    int32_t at = r->event >= 0 ? r->event : c->model->n_events;
+    *n = c->ops.start[at + 1] - c->ops.start[at];
+    return c->ops.work + c->ops.start[at];
+}
+
+/* "aten::convolution 1000 + aten::add 24": those that have a part in this metric. */
+static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam_why *out, lam_error *e) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    for (int32_t k = 0; k < n && k < MOST_OPS; k++) {
+        lam_count each[LAM_N_METRICS];
+        char value[64];
+        lmi_count_op(c->convention, c->model, ops[k], each);
+        const lam_count *v = &each[out->metric];
+        if (v->state == LAM_EXACT && v->n == 0 && v->over == 0) continue;
+        lam_text_digits(value, sizeof value, *v);
+        lmi_put(&b, b.n ? " + " : "");
+        lmi_put_clean(&b, c->model->ops[ops[k]].name);
+        lmi_putf(&b, " %s", value);
+    }
+    if (n > MOST_OPS) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)(n - MOST_OPS));
+    lam_status s = lmi_buf_status(&b, e);
+    if (b.n > 0) out->formula = "the sum of its operators";
+    put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
+    if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
+    lmi_buf_free(&b);
+    return s;
+}
+
+static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error *e) {
+    const lam_op *o = &c->model->ops[op];
+    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->word);
+    lam_count n[LAM_N_METRICS];
+    lmi_facts facts;
+    lmi_count_op(c->convention, c->model, op, n);
+    out->value = n[out->metric];
+    out->note = o->name;
+    out->formula = rule ? rule->formula[out->metric] : NULL;
+    lmi_facts_of_op(c->model, op, &facts);
+    return substitute(out, &facts, e);
+}
+
+/* First each metric as a sum, then every metric of each operator, whose name is the note. */
+static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out,
+                             lam_error *e) {
+    int32_t n;
+    const int32_t *ops = work_of(c, r, &n);
+    int32_t told = n < MOST_OPS ? n : MOST_OPS, k = i / LAM_N_METRICS - 1;
+    if (k >= told)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; the row has %d", (int)i,
+                        (int)(told + 1) * LAM_N_METRICS);
+    *out = (lam_why){.metric = (lam_metric)(i % LAM_N_METRICS)};
+    if (k >= 0) return why_op(c, ops[k], out, e);
+    out->value = r->metric[out->metric];
+    out->note = r->reason;
+    if (!out->note && n == 0) out->note = "no operator that costs anything ran in its forward";
+    return why_sum(c, ops, n, out, e);
+}
+
+/* -- where calls are counted ----------------------------------------------------------------------------- */
+
 lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e) {
     if (row < 0 || row >= c->n_rows)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
                         (int)c->n_rows);
+    const lam_cost_row *r = &c->rows[row];
+    const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
+    if (lmi_by_ops(c) && i >= 0 && r->counted && !(p && p->custom)) return why_by_ops(c, r, i, out, e);
     if (i < 0 || i >= LAM_N_METRICS)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,
                         LAM_N_METRICS);
-    const lam_cost_row *r = &c->rows[row];
-    const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
     *out = (lam_why){.metric = (lam_metric)i, .value = r->metric[i], .note = r->reason};
     if (!p || !p->counted) {
         if (!out->note)
@@ -31,14 +111,7 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     lmi_facts_of(c->model, r->event, &facts);
     out->formula = lmi_formula_used(p->rule, out->metric, c->released, &facts);
     if (!out->note) out->note = p->rule->note;
-    if (!out->formula) return LAM_OK;
-    lmi_buf b;
-    lmi_buf_init(&b);
-    lmi_formula_show(out->formula, &facts, &b);
-    lam_status s = lmi_buf_status(&b, e);
-    put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
-    lmi_buf_free(&b);
-    return s;
+    return substitute(out, &facts, e);
 }
 
 bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value) {

@@ -26,6 +26,24 @@ typedef struct lmi_group { /* one cause for one class */
     const char *reason;
 } lmi_group;
 
+/* The formulas of a rule that serves operators, parsed once. */
+typedef struct lmi_op_code { const lmi_formula *formula[LAM_N_METRICS]; } lmi_op_code;
+
+/* One operator's name that is not known, for one cause. */
+typedef struct lmi_op_group {
+    const char *name;   /* as the model shares it */
+    const lmi_rule *rule; /* NULL: there is none */
+    int32_t runs;
+    const char *reason;
+} lmi_op_group;
+
+/* What the operators of one call cost together. */
+typedef struct lmi_op_sum {
+    lam_count n[LAM_N_PHASES][LAM_N_METRICS];
+    bool any;       /* some operator counted */
+    int32_t unsure; /* 1 + the first group (lmi_work.op_groups) that is not known, 0 none */
+} lmi_op_sum;
+
 typedef struct lmi_work {
     lam_costs *c;
     const lam_model *m;
@@ -40,7 +58,29 @@ typedef struct lmi_work {
     lmi_vec groups; /* lmi_group */
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
+    lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
+    lmi_vec op_code;   /* lmi_op_code */
+    lmi_map op_by_rule; /* by the rule's address */
+    lmi_vec op_groups; /* lmi_op_group */
+    lmi_map op_by_name;
 } lmi_work;
+
+/* Chooses the operators that count, and sums them a call: fills c->ops and w->by_call. Does nothing where
+ * the convention counts calls; LAM_USAGE where it counts operators and none were watched. */
+lam_status lmi_ops_sum(lmi_work *w, lam_error *e);
+/* The numbers of an event from its operators. */
+void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
+/* The rows' backward and recomputed numbers and c->ops.total; LAM_UNKNOWN where the convention counts
+ * calls. */
+lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
+/* Notes that operator `op` is not known, and says why once for its name. `rule` NULL: it has none. */
+lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
+                         const lam_count n[LAM_N_METRICS], int32_t *group, lam_error *e);
+/* Fills c->ops.unruled, and the gaps from number `from` on. */
+lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e);
+/* "the formula of conv needs `x`, which this call does not tell" or why else there is no number. */
+void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
+                     const lam_count n[LAM_N_METRICS], const char *teller);
 
 lam_status lmi_tree_build(lmi_work *w, lam_error *e);
 /* The deepest place at or above both; -1 when they are in different trees. */
@@ -58,8 +98,11 @@ lam_status lmi_params(lmi_work *w, lam_error *e);
 /* Fills the rows' reasons, c->gaps and c->unruled. */
 lam_status lmi_gaps(lmi_work *w, lam_error *e);
 
-/* A row to be: a call at a place, or (event -1) a place alone. */
-typedef struct lmi_item { int32_t event, place, pre; } lmi_item;
+/* A row to be: a call at a place, or (event -1) a place alone or the work outside every call. */
+typedef struct lmi_item {
+    int32_t event, place, pre;
+    bool outside; /* what ran outside every call, shown at the root */
+} lmi_item;
 
 /* The places that get a row although no call was made there (places.c). */
 typedef struct lmi_spare {

@@ -96,6 +96,7 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
     s = lam_build_module(b, &mod, &i, e);
     if (s == LAM_OK) s = lam_build_place(b, -1, "", 0, &i, e);
     if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
+    if (s == LAM_OK) s = lam_build_ops_seen(b, e);
     if (s == LAM_OK) return lam_builder_finish(b, m, e);
     lam_builder_free(b);
     return s;
@@ -120,7 +121,7 @@ int lmi_run_show(lmi_cli *c) {
     lam_status s = rehearse(&l, &o, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_model *m;
-    lam_live what = lmi_live_request(c);
+    lam_live what = lmi_live_request(c, l.convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
     if (m) {

@@ -25,6 +25,15 @@ static void say_metric(lmi_cli *c, const lam_why *w) {
     if (w->formula) lmi_say(c, "  %8s = %s\n  %8s = %s\n", "", w->formula, "", w->substituted);
 }
 
+/* What comes after the metrics: the operators that a row is the sum of, by name. */
+static void say_parts(lmi_cli *c, const lam_costs *costs, int32_t row) {
+    lam_why w;
+    for (int32_t i = LAM_N_METRICS; lam_costs_why(costs, row, i, &w, NULL) == LAM_OK; i++) {
+        if (i % LAM_N_METRICS == 0) lmi_say(c, "%s\n", w.note);
+        say_metric(c, &w);
+    }
+}
+
 static const char *meaning(const char *fact) {
     for (int32_t i = 0; lam_fact_name(i); i++)
         if (strcmp(lam_fact_name(i), fact) == 0) return lam_fact_meaning(i);
@@ -69,6 +78,7 @@ static lam_status say_row(lmi_cli *c, const lam_costs *costs, int32_t row, bool 
     }
     say_sums(c, r);
     if (note) lmi_say(c, "  %-8s %s\n", "note", note);
+    say_parts(c, costs, row);
     if (facts) say_facts(c, costs, row);
     return LAM_OK;
 }
@@ -107,7 +117,7 @@ int lmi_run_why(lmi_cli *c) {
     if (!convention) return LMI_EXIT_USAGE;
     lam_error e = {0}, of_costs = {0};
     lam_model *m;
-    lam_live what = lmi_live_request(c);
+    lam_live what = lmi_live_request(c, convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
     if (m) {

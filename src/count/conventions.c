@@ -19,6 +19,9 @@ static const lmi_rule rules_torchscan[LMI_N_KINDS] = {
 static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
 #include "count/thoplw.def"
 };
+static const lmi_rule rules_exact[LMI_N_KINDS] = {
+#include "count/exact.def"
+};
 #undef RULE
 #undef RELEASED
 #undef NOTE
@@ -75,6 +78,11 @@ int32_t lam_convention_find(const char *name) {
     for (int32_t i = 0; name && i < N_CONVENTIONS; i++)
         if (!strcmp(conventions[i].name, name)) return i;
     return -1;
+}
+
+bool lam_convention_counts_ops(int32_t i) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c && c->which == LMI_OPS;
 }
 
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {

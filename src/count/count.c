@@ -51,3 +51,22 @@ void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event,
     for (int i = 0; i < LAM_N_METRICS; i++)
         out[i] = doubt(c, mod, lmi_rule_count(rule, (lam_metric)i, released, &facts));
 }
+
+/* -- operators ------------------------------------------------------------------------------------------- */
+
+const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word) {
+    lmi_kind kind = lmi_op_kind(op_word);
+    if (c->which != LMI_OPS || kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules) return NULL;
+    return c->rules[kind].given ? &c->rules[kind] : NULL;
+}
+
+void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
+    const lam_op *o = lam_model_op(m, op);
+    const lmi_rule *rule = o ? lmi_rule_for_op(c, o->word) : NULL;
+    if (!rule) return;
+    lmi_facts facts;
+    lmi_facts_of_op(m, op, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        out[i] = lmi_op_count(lmi_rule_count(rule, (lam_metric)i, false, &facts));
+}

@@ -24,6 +24,8 @@ void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v);
 int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
 /* Every fact of one event that can be had. Never fails: what can't be had stays unknown. */
 void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out);
+/* The same of one operator. */
+void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out);
 
 /* The frame (facts.c) sets what every family has; these add their own. One C file each. */
 void lmi_facts_dense(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
@@ -98,7 +100,7 @@ typedef struct lmi_rule {
 
 typedef struct lmi_convention {
     const char *name, *source;
-    enum lmi_which { LMI_LEAF, LMI_RULED, LMI_OWN } which;
+    enum lmi_which { LMI_LEAF, LMI_RULED, LMI_OWN, LMI_OPS } which;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST } repeated;
     enum lmi_match { LMI_SUBCLASS, LMI_CLASS } match;
     enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT } no_rule;
@@ -125,5 +127,14 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, co
  * opaque LAM_UNKNOWN. */
 void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
                      lam_count out[LAM_N_METRICS]);
+
+/* The rule that serves an operator's word; NULL: none (or the convention counts calls). A rule whose
+ * formulas are "0" costs nothing, which is known. */
+const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word);
+/* What an operator's formula gave: shapes that contradict each other may give a negative number, which is
+ * none. */
+static inline lam_count lmi_op_count(lam_count n) { return n.n < 0 ? lmi_unknown() : n; }
+/* All metrics of one operator by its own rule, whatever counts around or inside it; LAM_UNKNOWN without. */
+void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]);
 
 #endif

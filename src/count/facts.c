@@ -229,6 +229,7 @@ static family *const families[] = {
     [LMI_F_recurrent] = lmi_facts_recurrent,
     [LMI_F_attention] = lmi_facts_attention,
     [LMI_F_pair] = lmi_facts_pair,
+    [LMI_F_op] = NULL,
 };
 
 void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out) {

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MOST = 16 << 20, MOST_AXES = 64, MOST_NOTES = 64 };
+enum { MOST_AXES = 64, MOST_NOTES = 64 };
 static const uint64_t default_limit = UINT64_C(1) << 30;
 
 static void pushed_init(lmi_pushed *p, size_t size) {
@@ -31,6 +31,9 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     pushed_init(&b->owned, sizeof(lam_owned));
     lmi_vec_init(&b->events, sizeof(lam_event));
     lmi_vec_init(&b->notes, sizeof(const char *));
+    lmi_vec_init(&b->ops, sizeof(lam_op));
+    lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
+    lmi_map_init(&b->op_by_name);
     *out = b;
     return LAM_OK;
 }
@@ -44,39 +47,27 @@ void lam_builder_free(lam_builder *b) {
     pushed_free(&b->owned);
     lmi_vec_free(&b->events);
     lmi_vec_free(&b->notes);
+    lmi_vec_free(&b->ops);
+    lmi_vec_free(&b->op_names);
+    lmi_map_free(&b->op_by_name);
     lmi_arena_free(&b->arena);
     free(b);
 }
 
-/* Appends `item` to `v`. Each array is held to the arena's limit too. Inlined, so that copies have a size
- * known to the compiler: this is what a capture does most. */
-__attribute__((always_inline)) static inline lam_status
-push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, size_t size, lam_error *e) {
-    if (v->n >= MOST)
-        return lmi_fail(e, LAM_LIMIT, what, "there are more than %d; capture a part of the model", MOST);
-    if ((v->n + 1) * size > b->arena.limit - b->arena.used) return lmi_nomem(e);
-    void *to = v->n < v->cap ? (char *)v->data + v->n++ * size : lmi_vec_push(v);
-    if (!to) return lmi_nomem(e);
-    memcpy(to, item, size);
-    return LAM_OK;
-}
-
-#define push(b, v, what, item, e) push_sized(b, v, what, item, sizeof *(item), e)
-
 /* The module of the thing that was just appended to p->items; that is taken back when there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {
-    lam_status s = push(b, &p->modules, what, &module, e);
+    lam_status s = lmi_push(b, &p->modules, what, &module, e);
     if (s != LAM_OK) lmi_vec_pop(&p->items);
     return s;
 }
 
-static lam_status in_range(const lmi_vec *v, int32_t i, const char *what, lam_error *e) {
+lam_status lmi_in_range(const lmi_vec *v, int32_t i, const char *what, lam_error *e) {
     if (i >= 0 && (size_t)i < v->n) return LAM_OK;
     return lmi_fail(e, LAM_RANGE, what, "there is no number %d among the %zu pushed so far; push it first", i,
                     v->n);
 }
 
-static lam_status needs(const void *p, const char *what, lam_error *e) {
+lam_status lmi_needs(const void *p, const char *what, lam_error *e) {
     return p ? LAM_OK : lmi_fail(e, LAM_USAGE, what, "it is missing; give one");
 }
 
@@ -93,8 +84,8 @@ static const void *keep(lam_builder *b, const void *bytes, uint64_t n) {
 
 /* A text that must be there. Sources often give the same text at the same address, so that is looked at
  * first. */
-static lam_status copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e) {
-    LAM_TRY(needs(s, what, e));
+lam_status lmi_copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e) {
+    LAM_TRY(lmi_needs(s, what, e));
     const char **known = &b->at_address[((uintptr_t)s ^ (uintptr_t)s >> 8) % LMI_RECENT];
     if (!*known || strcmp(*known, s) != 0) {
         const char *copy = keep(b, s, (uint64_t)strlen(s) + 1);
@@ -105,8 +96,7 @@ static lam_status copy_text(lam_builder *b, const char *s, const char *what, con
     return LAM_OK;
 }
 
-static lam_status copy_ints(lam_builder *b, const int64_t *from, int32_t n, const int64_t **out,
-                            lam_error *e) {
+lam_status lmi_copy_ints(lam_builder *b, const int64_t *from, int32_t n, const int64_t **out, lam_error *e) {
     *out = keep(b, from, (uint64_t)n * sizeof *from);
     return *out ? LAM_OK : lmi_nomem(e);
 }
@@ -117,29 +107,29 @@ lam_status lam_build_module(lam_builder *b, const lam_module_info *info, int32_t
         return lmi_fail(e, LAM_RANGE, info->type, "its word %d does not exist; use lam_word_module or -1",
                         info->word);
     }
-    LAM_TRY(copy_text(b, info->type, "a module's class name", &m.type, e));
-    LAM_TRY(copy_text(b, info->type_path ? info->type_path : info->type, "a module's class path",
-                      &m.type_path, e));
-    if (info->extra) LAM_TRY(copy_text(b, info->extra, "", &m.extra, e));
-    LAM_TRY(push(b, &b->modules, "modules", &m, e));
+    LAM_TRY(lmi_copy_text(b, info->type, "a module's class name", &m.type, e));
+    LAM_TRY(lmi_copy_text(b, info->type_path ? info->type_path : info->type, "a module's class path",
+                          &m.type_path, e));
+    if (info->extra) LAM_TRY(lmi_copy_text(b, info->extra, "", &m.extra, e));
+    LAM_TRY(lmi_push(b, &b->modules, "modules", &m, e));
     if (index) *index = (int32_t)b->modules.n - 1;
     return LAM_OK;
 }
 
-static lam_status copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
-                             lam_error *e) {
+lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
+                          lam_error *e) {
     *to = (lam_value){.type = from->type};
     switch (from->type) {
     case LAM_NONE: return LAM_OK;
     case LAM_BOOL: to->i = from->i != 0; return LAM_OK;
     case LAM_INT: to->i = from->i; return LAM_OK;
     case LAM_FLOAT: to->f = from->f; return LAM_OK;
-    case LAM_TEXT: return copy_text(b, from->text, name, &to->text, e);
+    case LAM_TEXT: return lmi_copy_text(b, from->text, name, &to->text, e);
     case LAM_INTS:
         if (from->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", from->n);
-        if (from->n > 0) LAM_TRY(needs(from->ints, name, e));
+        if (from->n > 0) LAM_TRY(lmi_needs(from->ints, name, e));
         to->n = from->n;
-        return copy_ints(b, from->ints, from->n, &to->ints, e);
+        return lmi_copy_ints(b, from->ints, from->n, &to->ints, e);
     }
     return lmi_fail(e, LAM_RANGE, name, "its type %d is none of lam_value_type", (int)from->type);
 }
@@ -147,10 +137,10 @@ static lam_status copy_value(lam_builder *b, const lam_value *from, const char *
 lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v,
                           lam_error *e) {
     lam_attr a;
-    LAM_TRY(in_range(&b->modules, module, "the module of an attribute", e));
-    LAM_TRY(copy_text(b, name, "an attribute's name", &a.name, e));
-    LAM_TRY(copy_value(b, v, name, &a.value, e));
-    LAM_TRY(push(b, &b->attrs.items, "attributes", &a, e));
+    LAM_TRY(lmi_in_range(&b->modules, module, "the module of an attribute", e));
+    LAM_TRY(lmi_copy_text(b, name, "an attribute's name", &a.name, e));
+    LAM_TRY(lmi_copy_value(b, v, name, &a.value, e));
+    LAM_TRY(lmi_push(b, &b->attrs.items, "attributes", &a, e));
     return push_owner(b, &b->attrs, module, "attributes", e);
 }
 
@@ -179,10 +169,10 @@ static lam_status name_place(lam_builder *b, const char *parent, const char *nam
 lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int32_t module, int32_t *index,
                            lam_error *e) {
     lam_place p = {.name = "", .path = "", .parent = parent, .module = module};
-    LAM_TRY(needs(name, "a place's name", e));
-    LAM_TRY(in_range(&b->modules, module, "the module of a place", e));
+    LAM_TRY(lmi_needs(name, "a place's name", e));
+    LAM_TRY(lmi_in_range(&b->modules, module, "the module of a place", e));
     if (b->places.n > 0) {
-        LAM_TRY(in_range(&b->places, parent, "the parent of a place", e));
+        LAM_TRY(lmi_in_range(&b->places, parent, "the parent of a place", e));
         const lam_place *up = lmi_vec_at(&b->places, (size_t)parent);
         p.depth = up->depth + 1;
         LAM_TRY(name_place(b, up->path, name, &p, e));
@@ -190,16 +180,16 @@ lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int
         return lmi_fail(e, LAM_RANGE, name, "the first place is the root and its parent is -1, not %d",
                         parent);
     }
-    LAM_TRY(push(b, &b->places, "places", &p, e));
+    LAM_TRY(lmi_push(b, &b->places, "places", &p, e));
     if (index) *index = (int32_t)b->places.n - 1;
     return LAM_OK;
 }
 
-static lam_status check_sizes(int32_t ndim, const int64_t *sizes, const char *what, lam_error *e) {
+lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what, lam_error *e) {
     if (ndim < -1)
         return lmi_fail(e, LAM_RANGE, what, "a shape can't have %d axes; -1 says that it is unknown", ndim);
     if (ndim > MOST_AXES) return lmi_fail(e, LAM_LIMIT, what, "%d axes are more than %d", ndim, MOST_AXES);
-    if (ndim > 0) LAM_TRY(needs(sizes, what, e));
+    if (ndim > 0) LAM_TRY(lmi_needs(sizes, what, e));
     for (int32_t i = 0; i < ndim; i++) {
         if (sizes[i] < 0) {
             return lmi_fail(e, LAM_RANGE, what, "axis %d can't have %lld elements", i, (long long)sizes[i]);
@@ -223,17 +213,17 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
                     .bytes = info->bytes,
                     .requires_grad = info->requires_grad,
                     .owner = -1};
-    LAM_TRY(check_sizes(info->ndim, info->sizes, "a tensor's shape", e));
+    LAM_TRY(lmi_check_sizes(info->ndim, info->sizes, "a tensor's shape", e));
     if (info->bytes < -1) {
         return lmi_fail(e, LAM_RANGE, "a tensor's bytes", "%lld can't be; -1 says that they are unknown",
                         (long long)info->bytes);
     }
     if (info->ndim >= 0) {
-        LAM_TRY(copy_ints(b, info->sizes, info->ndim, &t.shape.sizes, e));
+        LAM_TRY(lmi_copy_ints(b, info->sizes, info->ndim, &t.shape.sizes, e));
         if (!lmi_product(info->sizes, info->ndim, &t.numel)) t.numel = -1;
     }
     if (t.bytes == -1) t.bytes = bytes_of(t.numel, t.dtype);
-    LAM_TRY(push(b, &b->tensors, "tensors", &t, e));
+    LAM_TRY(lmi_push(b, &b->tensors, "tensors", &t, e));
     if (index) *index = (int32_t)b->tensors.n - 1;
     return LAM_OK;
 }
@@ -241,23 +231,23 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
 lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
                           lam_error *e) {
     lam_owned o = {.tensor = tensor, .is_buffer = is_buffer};
-    LAM_TRY(in_range(&b->modules, module, "the owner of a tensor", e));
-    LAM_TRY(in_range(&b->tensors, tensor, "the tensor that a module owns", e));
-    LAM_TRY(copy_text(b, name, "an owned tensor's name", &o.name, e));
-    LAM_TRY(push(b, &b->owned.items, "owned tensors", &o, e));
+    LAM_TRY(lmi_in_range(&b->modules, module, "the owner of a tensor", e));
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "the tensor that a module owns", e));
+    LAM_TRY(lmi_copy_text(b, name, "an owned tensor's name", &o.name, e));
+    LAM_TRY(lmi_push(b, &b->owned.items, "owned tensors", &o, e));
     return push_owner(b, &b->owned, module, "owned tensors", e);
 }
 
 static lam_status copy_args(lam_builder *b, const lam_arg *from, int32_t n, const char *what,
                             const lam_arg **out, lam_error *e) {
     if (n < 0) return lmi_fail(e, LAM_RANGE, what, "there can't be %d", n);
-    if (n > 0) LAM_TRY(needs(from, what, e));
-    for (int32_t i = 0; i < n; i++) LAM_TRY(check_sizes(from[i].ndim, from[i].sizes, what, e));
+    if (n > 0) LAM_TRY(lmi_needs(from, what, e));
+    for (int32_t i = 0; i < n; i++) LAM_TRY(lmi_check_sizes(from[i].ndim, from[i].sizes, what, e));
     lam_arg *args = lmi_copy(&b->arena, from, (uint64_t)n, sizeof *args);
     if (!args) return lmi_nomem(e);
     for (int32_t i = 0; i < n; i++) {
-        LAM_TRY(copy_ints(b, from[i].sizes, from[i].ndim > 0 ? from[i].ndim : 0, &args[i].sizes, e));
-        if (from[i].name) LAM_TRY(copy_text(b, from[i].name, what, &args[i].name, e));
+        LAM_TRY(lmi_copy_ints(b, from[i].sizes, from[i].ndim > 0 ? from[i].ndim : 0, &args[i].sizes, e));
+        if (from[i].name) LAM_TRY(lmi_copy_text(b, from[i].name, what, &args[i].name, e));
     }
     *out = args;
     return LAM_OK;
@@ -272,11 +262,11 @@ lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *in
                    .t1_ns = info->t1_ns,
                    .n_in = info->n_in,
                    .n_out = info->n_out};
-    LAM_TRY(in_range(&b->modules, info->module, "the module of a call", e));
-    if (info->parent != -1) LAM_TRY(in_range(&b->events, info->parent, "the call around a call", e));
+    LAM_TRY(lmi_in_range(&b->modules, info->module, "the module of a call", e));
+    if (info->parent != -1) LAM_TRY(lmi_in_range(&b->events, info->parent, "the call around a call", e));
     LAM_TRY(copy_args(b, info->in, info->n_in, "a call's inputs", &c.in, e));
     LAM_TRY(copy_args(b, info->out, info->n_out, "a call's outputs", &c.out, e));
-    LAM_TRY(push(b, &b->events, "calls", &c, e));
+    LAM_TRY(lmi_push(b, &b->events, "calls", &c, e));
     if (index) *index = (int32_t)b->events.n - 1;
     return LAM_OK;
 }
@@ -284,6 +274,6 @@ lam_status lam_build_call(lam_builder *b, const lam_call_info *info, int32_t *in
 lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e) {
     const char *copy;
     if (b->notes.n >= MOST_NOTES) return LAM_OK; /* a note more tells nothing new */
-    LAM_TRY(copy_text(b, text, "a note", &copy, e));
-    return push(b, &b->notes, "notes", &copy, e);
+    LAM_TRY(lmi_copy_text(b, text, "a note", &copy, e));
+    return lmi_push(b, &b->notes, "notes", &copy, e);
 }

@@ -19,6 +19,12 @@ typedef struct lmi_recent {
     size_t n;
 } lmi_recent;
 
+/* An operator's name, one copy for all that bear it, and the word that it is. */
+typedef struct lmi_op_name {
+    const char *name;
+    int32_t word;
+} lmi_op_name;
+
 struct lam_builder {
     lmi_arena arena;
     lmi_vec modules; /* lam_module */
@@ -28,9 +34,41 @@ struct lam_builder {
     lmi_pushed owned; /* lam_owned */
     lmi_vec events;  /* lam_event */
     lmi_vec notes;   /* const char * */
+    lmi_vec ops;     /* lam_op */
+    bool ops_seen;
+    lmi_vec op_names; /* lmi_op_name */
+    lmi_map op_by_name; /* index into op_names */
     lmi_recent recent[LMI_RECENT];
     const char *at_address[LMI_RECENT]; /* the copy of the text that was last at such an address */
+    int32_t op_at_address[LMI_RECENT];  /* the same for operators' names: 1 + index into op_names */
 };
+
+/* What every push is made of (build.c). The texts say what and where, for the error's `where`. */
+lam_status lmi_in_range(const lmi_vec *v, int32_t i, const char *what, lam_error *e);
+lam_status lmi_needs(const void *p, const char *what, lam_error *e);
+lam_status lmi_check_sizes(int32_t ndim, const int64_t *sizes, const char *what, lam_error *e);
+/* Copies that are shared with what was copied lately. */
+lam_status lmi_copy_text(lam_builder *b, const char *s, const char *what, const char **out, lam_error *e);
+lam_status lmi_copy_ints(lam_builder *b, const int64_t *from, int32_t n, const int64_t **out, lam_error *e);
+lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
+                          lam_error *e);
+
+enum { LMI_MOST = 16 << 20 }; /* of any one thing */
+
+/* Appends `item` to `v`. Each array is held to the arena's limit too. Inlined, so that copies have a size
+ * known to the compiler: this is what a capture does most. */
+__attribute__((always_inline)) static inline lam_status
+lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, size_t size, lam_error *e) {
+    if (v->n >= LMI_MOST)
+        return lmi_fail(e, LAM_LIMIT, what, "there are more than %d; capture a part of the model", LMI_MOST);
+    if ((v->n + 1) * size > b->arena.limit - b->arena.used) return lmi_nomem(e);
+    void *to = v->n < v->cap ? (char *)v->data + v->n++ * size : lmi_vec_push(v);
+    if (!to) return lmi_nomem(e);
+    memcpy(to, item, size);
+    return LAM_OK;
+}
+
+#define lmi_push(b, v, what, item, e) lmi_push_sized(b, v, what, item, sizeof *(item), e)
 
 /* Items grouped by key: group g is order[start[g]] .. order[start[g + 1] - 1], in the items' order. */
 typedef struct lmi_groups {

@@ -132,6 +132,9 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->tensors = adopt(m, &b->tensors, &m->storage[2]);
     m->events = adopt(m, &b->events, &m->storage[3]);
     m->notes = adopt(m, &b->notes, &m->storage[4]);
+    m->n_ops = (int32_t)b->ops.n;
+    m->ops_seen = b->ops_seen;
+    m->ops = adopt(m, &b->ops, &m->storage[7]);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
     return lmi_place_calls(m, scratch, e);

@@ -14,7 +14,10 @@ struct lam_model {
     lam_tensor *tensors;
     lam_event *events;
     const char **notes;
-    void *storage[7];   /* what the arrays live in when they are not in the arena; freed with the model */
+    bool ops_seen;
+    int32_t n_ops;
+    lam_op *ops;
+    void *storage[8];   /* what the arrays live in when they are not in the arena; freed with the model */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };

@@ -32,6 +32,16 @@ static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_M
 static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
 static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
 
+static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    if (l->never_called)
+        lmi_putc(out, '-');
+    else
+        lmi_put_metric(out, l->backward[metric], l->job->o->exact);
+}
+
+static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
+static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
+
 static void cell_rf(const lmi_line *l, lmi_buf *out) {
     if (!l->event || l->own) return;
     if (l->rf_state == LAM_UNKNOWN) {
@@ -95,6 +105,20 @@ static void cell_macs_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_MACS
 static void cell_flops_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_FLOPS, out); }
 static void cell_dmas_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_DMAS, out); }
 
+static void state_name(lam_count c, lmi_buf *out) { lmi_put(out, lam_state_name(c.state)); }
+
+/* A number of a phase, and its state beside it. */
+#define PHASE_CELLS(name, counts, metric)                                                                    \
+    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, l->counts[metric]); }              \
+    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(l->counts[metric], out); }
+PHASE_CELLS(backward_macs, backward, LAM_MACS)
+PHASE_CELLS(backward_flops, backward, LAM_FLOPS)
+PHASE_CELLS(backward_dmas, backward, LAM_DMAS)
+PHASE_CELLS(recompute_macs, recompute, LAM_MACS)
+PHASE_CELLS(recompute_flops, recompute, LAM_FLOPS)
+PHASE_CELLS(recompute_dmas, recompute, LAM_DMAS)
+#undef PHASE_CELLS
+
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
     if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
 }
@@ -104,9 +128,7 @@ static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->r
 static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
 static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
 
-static void cell_status(const lmi_line *l, lmi_buf *out) {
-    lmi_put(out, l->event ? "called" : l->never_called ? "never called" : "own parameters");
-}
+static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
 
 static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
 
@@ -209,12 +231,16 @@ const lmi_column *lmi_column_find(const char *id, size_t n) {
     return NULL;
 }
 
-void lmi_columns_parse(const char *ids, lmi_columns *out) {
-    out->n = 0;
+void lmi_columns_append(const char *ids, lmi_columns *out) {
     for (const char *p = ids; *p; p += strspn(p, " ")) {
         size_t n = strcspn(p, " ");
         const lmi_column *c = lmi_column_find(p, n);
         if (c && out->n < LMI_COLUMNS_MAX) out->at[out->n++] = c;
         p += n;
     }
+}
+
+void lmi_columns_parse(const char *ids, lmi_columns *out) {
+    out->n = 0;
+    lmi_columns_append(ids, out);
 }

@@ -121,6 +121,25 @@ static void tell_metrics(speaker *s) {
     tell(s, LMI_DIM, false);
 }
 
+/* What a pass besides the forward cost: a line for each that ran. */
+static void tell_phase(speaker *s, lam_phase phase, const char *title) {
+    static const char *const names[LAM_N_METRICS] = {"MACs ", "FLOPs ", "DMAs "};
+    if (!lmi_has_phase(s->j->c, phase)) return;
+    for (int m = 0; m < LAM_N_METRICS; m++) {
+        lam_count total = lam_costs_phase_total(s->j->c, phase, (lam_metric)m);
+        lmi_putf(&s->text, "%s%s", m ? "" : title, names[m]);
+        lmi_put_metric(&s->text, total, s->j->o->exact);
+        tell(s, total.state == LAM_EXACT ? NULL : LMI_WARN, m == 0);
+    }
+}
+
+static void tell_known_ops(speaker *s) {
+    const lmi_op_costs *o = &s->j->c->ops;
+    int64_t all = (int64_t)o->ran[LAM_FORWARD] + o->ran[LAM_BACKWARD] + o->ran[LAM_RECOMPUTE];
+    lmi_putf(&s->text, "operators known %d/%lld", (int)o->known, (long long)all);
+    tell(s, o->known == all ? NULL : LMI_WARN, true);
+}
+
 /* Layers are calls that do work of their own, containers that only call their children apart. */
 static void tell_known(speaker *s) {
     int32_t known = 0, layers = 0, never = 0;
@@ -134,8 +153,12 @@ static void tell_known(speaker *s) {
         layers++;
         known += all;
     }
-    lmi_putf(&s->text, "layers known %d/%d", (int)known, (int)layers);
-    tell(s, known == layers ? NULL : LMI_WARN, true);
+    if (lmi_by_ops(s->j->c)) {
+        tell_known_ops(s);
+    } else {
+        lmi_putf(&s->text, "layers known %d/%d", (int)known, (int)layers);
+        tell(s, known == layers ? NULL : LMI_WARN, true);
+    }
     if (never == 0) return;
     lmi_putf(&s->text, "never called %d", (int)never);
     tell(s, LMI_WARN, false);
@@ -193,6 +216,8 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     start(&s);
     tell_params(&s);
     tell_metrics(&s);
+    tell_phase(&s, LAM_BACKWARD, "backward: ");
+    tell_phase(&s, LAM_RECOMPUTE, "recomputed: ");
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);

@@ -14,6 +14,13 @@ size_t lmi_stem(const char *name) {
 
 enum { MARK = 0x1f }; /* separates the parts of a key; cleaned names don't hold it */
 
+static void put_counts(const lam_count *counts, size_t n, lmi_buf *key) {
+    for (size_t k = 0; k < n; k++) {
+        lmi_putf(key, "%c%d:", MARK, (int)counts[k].state);
+        lmi_put_plain(key, counts[k]);
+    }
+}
+
 static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64_t *class_of, lmi_buf *key) {
     const lmi_node *node = &t->at[i];
     const lmi_line *l = &node->line;
@@ -26,9 +33,10 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
         }
     const lam_count counts[] = {l->metric[0],   l->metric[1],   l->metric[2], l->params,
                                 l->grad_params, l->param_bytes, l->buffers,   l->buffer_bytes};
-    for (size_t k = 0; k < sizeof counts / sizeof *counts; k++) {
-        lmi_putf(key, "%c%d:", MARK, (int)counts[k].state);
-        lmi_put_plain(key, counts[k]);
+    put_counts(counts, sizeof counts / sizeof *counts, key);
+    if (lmi_by_ops(j->c)) {
+        put_counts(l->backward, LAM_N_METRICS, key);
+        put_counts(l->recompute, LAM_N_METRICS, key);
     }
     if (j->o->receptive_field) lmi_putf(key, "%c%d:%a", MARK, (int)l->rf_state, l->rf);
     lmi_putc(key, MARK);

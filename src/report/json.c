@@ -77,6 +77,18 @@ static void put_metrics(lmi_buf *b, const lam_count metric[LAM_N_METRICS], bool 
         field_count(b, lam_metric_name((lam_metric)m), metric[m], last && m + 1 == LAM_N_METRICS);
 }
 
+/* The other phases, where operators were watched. */
+static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LAM_N_METRICS],
+                       const lam_count recompute[LAM_N_METRICS], const char *end) {
+    if (!lmi_by_ops(j->c)) return;
+    lmi_put(b, "\"backward\": {");
+    put_metrics(b, backward, true);
+    lmi_put(b, "}, \"recompute\": {");
+    put_metrics(b, recompute, true);
+    lmi_put(b, "}");
+    lmi_put(b, end);
+}
+
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -87,7 +99,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_text(b, "type", l.module->type);
     field_text(b, "type_path", l.module->type_path);
     field_int(b, "depth", l.depth);
-    field_text(b, "status", l.event ? "called" : l.never_called ? "never called" : "own parameters");
+    field_text(b, "status", lmi_line_status(&l));
     if (l.event)
         field_int(b, "call", l.event->ordinal);
     else
@@ -103,9 +115,11 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_count(b, "buffers", r->buffers, false);
     field_count(b, "buffer_bytes", r->buffer_bytes, false);
     put_metrics(b, r->metric, false);
+    put_phases(j, b, r->backward, r->recompute, ", ");
     lmi_put(b, "\"subtotal\": {");
     field_count(b, "params", r->total_params, false);
-    put_metrics(b, r->total, true);
+    put_metrics(b, r->total, !lmi_by_ops(j->c));
+    put_phases(j, b, r->total_backward, r->total_recompute, "");
     lmi_put(b, "}, ");
     field_real(b, "receptive_field", r->rf, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_stride", r->rf_stride, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
@@ -135,10 +149,15 @@ static void put_head(const lmi_job *j, lmi_buf *b) {
 
 static void put_totals(const lmi_job *j, lmi_buf *b) {
     lam_param_totals p = lam_costs_params(j->c);
-    lam_count metric[LAM_N_METRICS];
-    for (int m = 0; m < LAM_N_METRICS; m++) metric[m] = lmi_total(j->c, (lam_metric)m);
+    lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
+    for (int m = 0; m < LAM_N_METRICS; m++) {
+        metric[m] = lmi_total(j->c, (lam_metric)m);
+        backward[m] = lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
+        recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
+    }
     lmi_put(b, "\"totals\": {");
     put_metrics(b, metric, false);
+    put_phases(j, b, backward, recompute, ", ");
     field_count(b, "params", p.params, false);
     field_count(b, "trainable", p.grad_params, false);
     field_count(b, "frozen", p.nograd_params, false);
@@ -158,6 +177,24 @@ static lam_status put_rows(lmi_job *j) {
     }
     lmi_put(&j->out, "],\n");
     return LAM_OK;
+}
+
+static void put_operators(const lmi_job *j, lmi_buf *b) {
+    const lmi_op_costs *o = &j->c->ops;
+    const char *s;
+    int32_t runs;
+    if (!lmi_by_ops(j->c)) return;
+    lmi_put(b, "\"operators\": {");
+    field_int(b, "ran", lam_model_n_ops(j->m));
+    field_int(b, "counted", (int64_t)o->ran[LAM_FORWARD] + o->ran[LAM_BACKWARD] + o->ran[LAM_RECOMPUTE]);
+    field_int(b, "known", o->known);
+    lmi_put(b, "\"unruled\": [");
+    for (int32_t i = 0; (s = lam_costs_unruled_op(j->c, i, &runs)) != NULL; i++) {
+        lmi_put(b, i ? ", {\"name\": " : "{\"name\": ");
+        lmi_put_json(b, s);
+        lmi_putf(b, ", \"runs\": %d}", (int)runs);
+    }
+    lmi_put(b, "]},\n");
 }
 
 static void put_lists(const lmi_job *j, lmi_buf *b) {
@@ -185,6 +222,7 @@ static void put_lists(const lmi_job *j, lmi_buf *b) {
 lam_status lmi_json(lmi_job *j) {
     put_head(j, &j->out);
     put_totals(j, &j->out);
+    put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     put_lists(j, &j->out);
     return LAM_OK;

@@ -36,6 +36,13 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
     for (; i >= 0 && !t->at[i].used; i = t->at[i].parent) t->at[i].used = true;
 }
 
+static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
+
+static bool works(const lmi_line *l) {
+    return some(l->metric[LAM_MACS]) || some(l->metric[LAM_FLOPS]) || some(l->backward[LAM_MACS]) ||
+           some(l->backward[LAM_FLOPS]);
+}
+
 static void sum_up(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = j->m->n_places - 1; i >= 0; i--) {
         lmi_node *node = &t->at[i];
@@ -45,7 +52,7 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         node->line.rf = node->self.rf;
         node->line.rf_state = node->self.rf_state;
         node->line.reason = node->self.reason;
-        node->line.never_called = node->line.calls == 0;
+        node->line.never_called = node->line.calls == 0 && !works(&node->line);
         int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
         node->next = *head;
         *head = i;
@@ -53,14 +60,12 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
     }
 }
 
-static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
-
 /* What a container holds or does itself gets a line of its own above its children, so that theirs and this
  * one add up to the container's. */
 static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
-        bool work = some(node->self.metric[LAM_MACS]) || some(node->self.metric[LAM_FLOPS]);
+        bool work = works(&node->self);
         if (!node->used || node->first_child < 0) continue;
         if (!some(node->self.params) && !(node->self.params.state != LAM_EXACT && node->has_rows) && !work)
             continue;
@@ -124,7 +129,11 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     *out = t->at[i].line;
     out->calls = t->at[i].self.calls;
     if (k == 1) return;
-    for (int m = 0; m < LAM_N_METRICS; m++) out->metric[m] = lmi_multiple(out->metric[m], k);
+    for (int m = 0; m < LAM_N_METRICS; m++) {
+        out->metric[m] = lmi_multiple(out->metric[m], k);
+        out->backward[m] = lmi_multiple(out->backward[m], k);
+        out->recompute[m] = lmi_multiple(out->recompute[m], k);
+    }
     out->params = lmi_multiple(out->params, k);
     out->grad_params = lmi_multiple(out->grad_params, k);
     out->param_bytes = lmi_multiple(out->param_bytes, k);

@@ -27,6 +27,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
         bool keep = j->o->receptive_field || strcmp(all.at[i]->id, "own_rf") != 0;
         for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++)
             if (strcmp(all.at[i]->id, metrics[k].id) == 0) keep = lmi_has_metric(j->c, metrics[k].metric);
+        if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
         if (keep) out->at[out->n++] = all.at[i];
     }
 }

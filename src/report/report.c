@@ -7,8 +7,8 @@ enum { PIECE = 64 << 10 }; /* text is handed to the sink in pieces of about this
 
 #define NONE NULL
 static const lmi_layout layouts[] = {
-#define LAYOUT(name, text_columns, data_columns, text, csv, md, doc)                                         \
-    {name, text_columns, data_columns, text, csv, md, doc},
+#define LAYOUT(name, text_columns, data_columns, op_columns, text, csv, md, doc)                             \
+    {name, text_columns, data_columns, op_columns, text, csv, md, doc},
 #include "report/layouts.def"
 #undef LAYOUT
 };

@@ -36,11 +36,12 @@ typedef struct lmi_line {
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
     int32_t depth, calls;
-    lam_count metric[LAM_N_METRICS];
+    lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, running_stats;
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
     bool own;          /* what a container itself holds, apart from its children */
+    bool outside;      /* the operators that ran outside every call */
     bool never_called; /* nor anything below it */
     bool shared, counted;
     const char *reason; /* NULL: every number is exact */
@@ -50,6 +51,8 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
+/* "called", "never called", "own parameters" or "outside calls". */
+const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
 void lmi_line_add(lmi_line *a, const lmi_line *b);
@@ -59,6 +62,8 @@ lam_count lmi_sum(lam_count a, lam_count b);
 lam_count lmi_multiple(lam_count c, int64_t k);
 /* True where the convention has any opinion on the metric. */
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
+/* True where some operator of the phase was counted. */
+bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 /* The total of the whole; unknown with a known part is "at least". */
 lam_count lmi_total(const lam_costs *c, lam_metric metric);
 
@@ -95,7 +100,7 @@ typedef struct lmi_column {
     const char *doc;
 } lmi_column;
 
-enum { LMI_COLUMNS_MAX = 32 };
+enum { LMI_COLUMNS_MAX = 48 };
 typedef struct lmi_columns {
     int32_t n;
     const lmi_column *at[LMI_COLUMNS_MAX];
@@ -105,6 +110,7 @@ typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
     const char *text_columns, *data_columns; /* ids, separated by spaces */
+    const char *op_columns; /* data columns after those where operators are counted */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
@@ -114,6 +120,7 @@ const lmi_column *lmi_column_find(const char *id, size_t n);
 /* The columns named in a list of ids; the list is ours, so an unknown id is left out (and a test would see
  * it). */
 void lmi_columns_parse(const char *ids, lmi_columns *out);
+void lmi_columns_append(const char *ids, lmi_columns *out);
 
 lam_status lmi_text_own(lmi_job *j);
 lam_status lmi_text_scan(lmi_job *j);

@@ -20,13 +20,21 @@ lam_count lmi_multiple(lam_count c, int64_t k) {
 }
 
 bool lmi_has_metric(const lam_costs *c, lam_metric metric) {
+    if (lmi_by_ops(c)) return true;
     for (int32_t i = 0; i < c->convention->n_rules; i++)
         if (c->convention->rules[i].formula[metric]) return true;
     return false;
 }
 
+bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
+
 lam_count lmi_total(const lam_costs *c, lam_metric metric) {
     return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
+}
+
+const char *lmi_line_status(const lmi_line *l) {
+    if (l->event) return "called";
+    return l->outside ? "outside calls" : l->never_called ? "never called" : "own parameters";
 }
 
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
@@ -48,15 +56,22 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .rf_padding = r->rf_padding,
                       .rf_state = r->rf_state,
                       .own = r->event < 0 && !r->never_called,
+                      .outside = lmi_is_outside(r),
                       .never_called = r->never_called,
                       .shared = r->shared,
                       .counted = r->counted,
                       .reason = r->reason};
     memcpy(out->metric, r->metric, sizeof out->metric);
+    memcpy(out->backward, r->backward, sizeof out->backward);
+    memcpy(out->recompute, r->recompute, sizeof out->recompute);
 }
 
 void lmi_line_add(lmi_line *a, const lmi_line *b) {
-    for (int i = 0; i < LAM_N_METRICS; i++) a->metric[i] = lmi_sum(a->metric[i], b->metric[i]);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        a->metric[i] = lmi_sum(a->metric[i], b->metric[i]);
+        a->backward[i] = lmi_sum(a->backward[i], b->backward[i]);
+        a->recompute[i] = lmi_sum(a->recompute[i], b->recompute[i]);
+    }
     a->params = lmi_sum(a->params, b->params);
     a->grad_params = lmi_sum(a->grad_params, b->grad_params);
     a->param_bytes = lmi_sum(a->param_bytes, b->param_bytes);

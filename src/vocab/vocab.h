@@ -15,7 +15,7 @@ typedef enum lmi_kind {
 
 typedef enum lmi_family {
     LMI_F_hold, LMI_F_point, LMI_F_layout, LMI_F_dense, LMI_F_norm, LMI_F_window, LMI_F_resample,
-    LMI_F_lookup, LMI_F_recurrent, LMI_F_attention, LMI_F_pair
+    LMI_F_lookup, LMI_F_recurrent, LMI_F_attention, LMI_F_pair, LMI_F_op
 } lmi_family;
 
 typedef enum lmi_rf_rule {
@@ -71,5 +71,19 @@ int32_t lmi_word_rank(int32_t word);
  * counts. An owned tensor may also be offered as an attribute that is true: present, of unknown shape.
  * Never fails. */
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
+
+/* -- operators (names_aten.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
+
+/* The kind of an operator's word; LMI_N_KINDS when out of range. */
+lmi_kind lmi_op_kind(int32_t op_word);
+/* True for an operator that only calls others ("aten::linear"): what runs inside it counts, not itself. */
+bool lmi_op_composite(int32_t op_word);
+/* What its line says of an element and of a result: the facts `each` and `last`; 0 out of range. */
+int32_t lmi_op_each(int32_t op_word);
+int32_t lmi_op_last(int32_t op_word);
+/* Spatial axes that the spelling tells: 2 for "aten::max_pool2d"; 0 where it tells none. */
+int32_t lmi_op_rank(int32_t op_word);
+/* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
+void lmi_bind_op(int32_t op_word, const lam_op *op, lmi_slots *out);
 
 #endif

@@ -6,6 +6,7 @@
 #define LAMINA_TEST_FAKEHOST_H
 
 #include "lamina.h"
+#include "ops_net.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -45,6 +46,8 @@ static void fake_note(const lam_live *what) {
     int n = snprintf(s, left, "%s mode=%s", what->target, what->mode ? what->mode : "-");
     for (int32_t i = 0; i < what->n_inputs; i++)
         n += snprintf(s + n, left - (size_t)n, " -i %s", what->inputs[i]);
+    if (what->ops) n += snprintf(s + n, left - (size_t)n, " ops");
+    if (what->backward) n += snprintf(s + n, left - (size_t)n, " backward");
     for (const char *const *k = what->build_kwargs; k && *k; k++)
         n += snprintf(s + n, left - (size_t)n, " %s", *k);
 }
@@ -121,6 +124,7 @@ static lam_status fake_build(const lam_live *what, lam_model **out, lam_error *e
     }
     if (strcmp(t, "m:broken") == 0) return fake_fail(e, t, "the module m has no name broken");
     if (strcmp(t, "m:two") == 0) *out = net_two_parents(false);
+    if (strcmp(t, "m:step") == 0) *out = net_step();
     return LAM_OK;
 }
 

@@ -204,7 +204,7 @@ OOM_UNUSED static lam_model *net_two_parents(bool tied) {
     return net_done(&n);
 }
 
-OOM_UNUSED static lam_costs *net_costs(const lam_model *m, const char *convention, bool released) {
+OOM_UNUSED static inline lam_costs *net_costs(const lam_model *m, const char *convention, bool released) {
     lam_costs *c = NULL;
     lam_error e = {0};
     lam_cost_options o = {.convention = convention, .released = released};

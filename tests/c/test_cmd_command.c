@@ -363,6 +363,23 @@ static void why(void **state) {
     assert_int_equal(lamina("why m:two"), 2);
 }
 
+static void why_by_operators(void **state) {
+    (void)state;
+    assert_int_equal(lamina("why m:step mine -c exact --backward"), 0);
+    assert_non_null(strstr(fake_request, " ops backward"));
+    OUT_HAS("mine (Mine), call 1 of 1\n");
+    OUT_HAS("  macs     >= 40\n           = the sum of its operators\n"
+            "           = aten::mm 40 + my::op ? + my::op ?\n");
+    OUT_HAS("  note     no rule for the operator my::op\naten::mm\n  macs     40\n");
+    OUT_HAS("\nmy::op\n  macs     ?\n  flops    ?\n  dmas     ?\n");
+    assert_int_equal(lamina("show m:step -c exact"), 0);
+    assert_non_null(strstr(fake_request, " ops"));
+    assert_null(strstr(fake_request, " backward"));
+    OUT_HAS("operators known 8/10");
+    assert_int_equal(lamina("show m:step -c layers"), 0);
+    assert_null(strstr(fake_request, " ops"));
+}
+
 static void why_never_called(void **state) {
     (void)state;
     assert_int_equal(lamina("why torchvision.models:alexnet conv"), 0);
@@ -401,7 +418,7 @@ static void doctor(void **state) {
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("this host can't run any");
-    OUT_HAS("conventions: layers torchscan thoplw\n");
+    OUT_HAS("conventions: layers torchscan thoplw exact\n");
     h = fake_host();
     h.doctor = well;
     assert_int_equal(fake_run(&h, "doctor"), 0);
@@ -473,6 +490,7 @@ int main(void) {
         cmocka_unit_test(full_disk),
         cmocka_unit_test(file_is_no_terminal),
         cmocka_unit_test(why),
+        cmocka_unit_test(why_by_operators),
         cmocka_unit_test(why_never_called),
         cmocka_unit_test(rules),
         cmocka_unit_test(doctor),

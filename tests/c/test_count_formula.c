@@ -346,13 +346,14 @@ static void who_is_served(void **state) {
 
 static void names_of_conventions(void **state) {
     (void)state;
-    assert_int_equal(lam_n_conventions(), 3);
+    assert_int_equal(lam_n_conventions(), 4);
     assert_string_equal(lam_convention_default(), "layers");
     assert_string_equal(lam_convention_name(1), "torchscan");
     assert_string_equal(lam_convention_source(2), "thoplw 2024.1.25");
-    assert_null(lam_convention_name(3));
+    assert_string_equal(lam_convention_name(3), "exact");
+    assert_null(lam_convention_name(4));
     assert_null(lam_convention_name(-1));
-    assert_null(lam_convention_source(3));
+    assert_null(lam_convention_source(4));
     assert_int_equal(lam_convention_find("thoplw"), 2);
     assert_int_equal(lam_convention_find("thop"), -1);
     assert_int_equal(lam_convention_find(NULL), -1);
@@ -361,7 +362,7 @@ static void names_of_conventions(void **state) {
     lam_error e = {0};
     assert_null(lmi_convention_named("fvcore", &e));
     assert_int_equal(e.status, LAM_USAGE);
-    assert_string_equal(e.text, "there is no convention 'fvcore'; there are layers, torchscan, thoplw");
+    assert_string_equal(e.text, "there is no convention 'fvcore'; there are layers, torchscan, thoplw, exact");
     lam_rule r;
     assert_int_equal(lam_convention_rule(9, 0, &r, &e), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, -1, &r, NULL), LAM_RANGE);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What one thread did for a capture: its operators, their names, and their arguments packed into words. This
+ * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
+#include "observe.h"
+
+#include <stdlib.h>
+
+enum { MAX_INTS = 32 };
+
+/* == lanes ============================================================================================= */
+
+void lmx_lane_free(lmx_lane *lane) {
+    lmx_vec_free(&lane->ops);
+    lmx_vec_free(&lane->words);
+    lmx_vec_free(&lane->names);
+    lmx_vec_free(&lane->frames);
+    lmx_vec_free(&lane->origins);
+    free(lane->by_text);
+    free(lane);
+}
+
+/* == names ============================================================================================= */
+
+static size_t hash_of(const char *text) {
+    uint64_t h = 0xCBF29CE484222325ull;
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001B3ull;
+    return (size_t)(h ^ h >> 29);
+}
+
+static size_t place_of(const lmx_lane *lane, const char *text) {
+    size_t at = hash_of(text) & lane->mask;
+    while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
+        at = (at + 1) & lane->mask;
+    return at;
+}
+
+static bool widen_names(lmx_lane *lane) {
+    size_t cap = lane->by_text ? (lane->mask + 1) * 2 : 512;
+    int32_t *old = lane->by_text, *wide = malloc(cap * sizeof *wide);
+    size_t n = old ? lane->mask + 1 : 0;
+    if (!wide) return false;
+    memset(wide, 0xFF, cap * sizeof *wide);
+    lane->by_text = wide;
+    lane->mask = cap - 1;
+    for (size_t i = 0; i < n; i++)
+        if (old[i] >= 0) wide[place_of(lane, (char *)lane->names.data + old[i])] = old[i];
+    free(old);
+    return true;
+}
+
+static int32_t add_name(lmx_lane *lane, const char *text) {
+    if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
+    size_t at = place_of(lane, text);
+    if (lane->by_text[at] >= 0) return lane->by_text[at];
+    size_t n = strlen(text) + 1;
+    if (lane->names.n + n > INT32_MAX) return -1;
+    char *copy = lmx_vec_push(&lane->names, 1, n);
+    if (!copy) return -1;
+    memcpy(copy, text, n);
+    lane->n_names++;
+    lane->by_text[at] = (int32_t)(copy - (char *)lane->names.data);
+    return lane->by_text[at];
+}
+
+/* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
+int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
+    size_t at = (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
+    const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
+    if (known && strcmp(known, text) == 0) return lane->seen[at].name;
+    int32_t name = add_name(lane, text);
+    lane->seen[at].at = name >= 0 ? text : NULL;
+    lane->seen[at].name = name;
+    return name;
+}
+
+/* == values ============================================================================================ */
+
+lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
+    uintptr_t at = (uintptr_t)lmx_word_at(record, (size_t)l->inputs);
+    return (lmx_values){(const char *)at, (size_t)lmx_word_at(record, (size_t)l->inputs + 8)};
+}
+
+static lmx_values between(uint64_t from, uint64_t to) {
+    return (lmx_values){(const char *)(uintptr_t)from, to > from ? (size_t)(to - from) / LMX_IVALUE : 0};
+}
+
+lmx_values lmx_outputs_of(const lmx_layout *l, const void *record) {
+    return between(lmx_word_at(record, (size_t)l->outputs), lmx_word_at(record, (size_t)l->outputs + 8));
+}
+
+lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
+    const char *list = (const char *)(uintptr_t)lmx_word_at(value, 0);
+    if (!list || l->list < 0) return (lmx_values){NULL, 0};
+    return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
+}
+
+/* A word that tells what follows, and room for `n` words after it. */
+static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
+    int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
+    if (!at) {
+        lane->lost = true;
+        return NULL;
+    }
+    memcpy(at, &head, sizeof *at);
+    return at + 1;
+}
+
+static bool pack_tensor(lmx_lane *lane, size_t position, const char *value) {
+    lmx_packed head = {.position = (uint16_t)position, .n = LMX_NO_SHAPE, .dtype = -1, .device = -1};
+    void *handle = (void *)(uintptr_t)value;
+    int64_t dims = -1, *sizes = NULL;
+    int32_t number;
+    uint64_t object = lmx_word_at(value, 0);
+    if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined) {
+        head.kind = LMX_ARG_NONE;
+        head.n = 0;
+        return pack(lane, head, 0) != NULL;
+    }
+    head.kind = LMX_ARG_TENSOR;
+    if (!lane->api->shim.dtype(handle, &number)) head.dtype = (int16_t)number;
+    if (!lane->api->shim.device(handle, &number)) head.device = (int16_t)number;
+    bool known = !lane->api->shim.dim(handle, &dims) && !lane->api->shim.sizes(handle, &sizes) && dims >= 0 &&
+                 dims <= LMX_DIMS;
+    if (known) head.n = (uint8_t)dims;
+    int64_t *to = pack(lane, head, known ? (size_t)dims : 0);
+    if (to && known && dims) memcpy(to, sizes, (size_t)dims * sizeof *to);
+    return to != NULL;
+}
+
+static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    int32_t tag = lmx_tag_of(value);
+    uint64_t word = lmx_word_at(value, 0);
+    lmx_packed head = {.position = (uint16_t)position, .n = 1};
+    if (tag == l->boolean) {
+        head.kind = LMX_ARG_BOOL;
+        word &= 0xFF;
+    } else if (tag == l->integer) {
+        head.kind = LMX_ARG_INT;
+    } else if (tag == l->real) {
+        head.kind = LMX_ARG_REAL;
+    } else if (tag == l->none) {
+        head.kind = LMX_ARG_NONE;
+        head.n = 0;
+    } else {
+        return false; /* a string, a device, a generator: nothing that counts */
+    }
+    int64_t *to = pack(lane, head, head.n);
+    if (to && head.n) memcpy(to, &word, sizeof word);
+    return to != NULL;
+}
+
+static bool pack_ints(lmx_lane *lane, size_t position, const lmx_layout *l, lmx_values list) {
+    if (list.n > MAX_INTS) return false;
+    for (size_t i = 0; i < list.n; i++) {
+        int32_t tag = lmx_tag_of(list.at + i * LMX_IVALUE);
+        if (tag != l->integer && tag != l->boolean) return false;
+    }
+    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_INTS, .n = (uint8_t)list.n};
+    int64_t *to = pack(lane, head, list.n);
+    for (size_t i = 0; to && i < list.n; i++) {
+        uint64_t word = lmx_word_at(list.at + i * LMX_IVALUE, 0);
+        to[i] = (int64_t)(lmx_tag_of(list.at + i * LMX_IVALUE) == l->boolean ? word & 0xFF : word);
+    }
+    return to != NULL;
+}
+
+static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    lmx_values list = lmx_list_of(l, value);
+    if (list.n > LMX_MAX_LIST || !list.n) return 0;
+    int32_t n = 0;
+    for (size_t i = 0; i < list.n; i++)
+        if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
+            n += pack_tensor(lane, position, list.at + i * LMX_IVALUE);
+    return n ? n : pack_ints(lane, position, l, list);
+}
+
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
+    int32_t n = 0;
+    if (values.n > LMX_MAX_LIST) return 0;
+    for (size_t i = 0; i < values.n; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        int32_t tag = lmx_tag_of(value);
+        if (tag == l->tensor)
+            n += pack_tensor(lane, i, value);
+        else if (tag == l->list_tag && l->list >= 0)
+            n += pack_list(lane, i, l, value);
+        else
+            n += pack_number(lane, i, l, value);
+    }
+    return n;
+}

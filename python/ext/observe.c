@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The callbacks that note operators. torch runs them on the thread that runs the operator, with or without
+ * the GIL, so nothing of Python is touched here and nothing is locked: every thread writes into a lane of
+ * its own, which is linked to its capture with one atomic exchange and read when the capture is closed.
+ *
+ * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
+ * each slot has functions of its own. */
+#include "observe.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SLOTS = 8, MAX_BYTES = 1 << 30 };
+
+static struct {
+    _Atomic(lmx_observer *) observer; /* NULL: what its callbacks see is nobody's */
+    atomic_int busy;                  /* callbacks that are running */
+    /* Under the GIL. A callback can be removed only by its own thread; one that outlived its capture keeps
+     * its slot until that thread opens or closes another. */
+    bool taken, stale;
+    uint64_t thread, handles[2];
+} slots[SLOTS];
+
+static _Thread_local struct {
+    uint64_t generation;
+    lmx_lane *lane;
+} mine[SLOTS];
+
+static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
+
+/* Something that is open on a thread. */
+typedef struct frame {
+    const void *record;
+    int64_t sequence;
+    int32_t op;   /* the innermost one that was noted, this one or around it */
+    int32_t call; /* what it and what it calls belongs to */
+    int32_t open; /* a node: the module call that was open when it began */
+    int32_t node; /* index of the innermost node's frame, itself included; -1 */
+    int unwinding;
+    uint8_t phase;
+    bool is_node, noted, merged, grad; /* merged: the node of this work of the engine has begun */
+} frame;
+
+/* From this sequence number on, autograd's nodes were made by `call`. */
+typedef struct origin {
+    int64_t sequence;
+    int32_t call;
+} origin;
+
+/* == lanes ============================================================================================= */
+
+static lmx_lane *new_lane(lmx_observer *o, int slot) {
+    lmx_lane *lane = calloc(1, sizeof *lane);
+    if (!lane) return NULL;
+    lane->api = api;
+    lane->thread = api->thread();
+    lane->next = atomic_load(&o->lanes);
+    while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
+    mine[slot].generation = o->generation;
+    mine[slot].lane = lane;
+    return lane;
+}
+
+static lmx_lane *lane_of(lmx_observer *o, int slot) {
+    return mine[slot].generation == o->generation ? mine[slot].lane : new_lane(o, slot);
+}
+
+/* == whose work it is ================================================================================== */
+
+static int32_t origin_in(const lmx_lane *lane, int64_t sequence) {
+    const origin *all = lane->origins.data;
+    size_t from = 0, to = lane->origins.n;
+    while (from < to) {
+        size_t mid = (from + to) / 2;
+        if (all[mid].sequence <= sequence)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from ? all[from - 1].call : -1;
+}
+
+/* The call whose forward made the node. Sequence numbers count in each thread apart. */
+static int32_t origin_of(lmx_observer *o, const void *record, int64_t sequence) {
+    if (sequence < 0) return -1;
+    int32_t at = o->layout->forward_thread;
+    uint64_t thread = at >= 0 ? lmx_word_at(record, (size_t)at) : 0;
+    for (lmx_lane *lane = atomic_load(&o->lanes); lane; lane = lane->next)
+        if (lane->thread == (thread ? thread : o->thread)) return origin_in(lane, sequence);
+    return -1;
+}
+
+/* An operator that makes a node sees the number which the node will get. */
+static void note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
+    origin *all = lane->origins.data;
+    size_t n = lane->origins.n;
+    while (n && all[n - 1].sequence >= sequence) n--;
+    lane->origins.n = n;
+    if (n && all[n - 1].call == call) return;
+    origin *at = lmx_vec_push(&lane->origins, sizeof *at, 1);
+    if (at)
+        *at = (origin){sequence, call};
+    else
+        lane->lost = true;
+}
+
+static int32_t open_call(const lmx_observer *o) {
+    return __atomic_load_n(&o->capture->open_call, __ATOMIC_RELAXED);
+}
+
+/* What runs inside a node is its backward, unless a forward is done again there: modules are called in it,
+ * or gradients are wanted of it although the node itself runs without. */
+static void place_inside(const lmx_observer *o, const lmx_lane *lane, const frame *around, frame *f) {
+    const frame *node = (frame *)lane->frames.data + around->node;
+    int32_t open = open_call(o);
+    bool called = open != node->open;
+    bool again = called || (f->sequence >= 0 && !node->grad && api->grad_enabled) ||
+                 (!around->is_node && around->phase == LAM_RECOMPUTE);
+    f->phase = again ? LAM_RECOMPUTE : LAM_BACKWARD;
+    f->call = called ? open : node->call;
+    f->node = around->node;
+}
+
+static frame *top_of(const lmx_lane *lane) {
+    return lane->frames.n ? (frame *)lane->frames.data + lane->frames.n - 1 : NULL;
+}
+
+/* == notes ============================================================================================= */
+
+static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
+    bool full = lane->ops.n * sizeof(lmx_op) + lane->words.n * sizeof(int64_t) > MAX_BYTES ||
+                lane->ops.n >= INT32_MAX;
+    int32_t text = full ? -1 : lmx_lane_name(lane, name);
+    lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
+    if (!op) {
+        lane->lost = true;
+        return NULL;
+    }
+    *op = (lmx_op){.name = text, .call = f->call, .parent = f->op, .phase = f->phase, .flags = flags};
+    op->in_at = op->out_at = lane->words.n;
+    return op;
+}
+
+static bool push_frame(lmx_lane *lane, const frame *f) {
+    frame *at = lmx_vec_push(&lane->frames, sizeof *at, 1);
+    if (at)
+        *at = *f;
+    else
+        lane->lost = true;
+    return at != NULL;
+}
+
+static bool is_transformed(const char *value) {
+    enum { LEVELS = 16 };
+    if (lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (api->wrapper(value)) return true;
+    for (int64_t level = 1; level <= LEVELS; level++)
+        if (api->is_batched(value, level)) return true;
+    return false;
+}
+
+static bool any_transformed(const lmx_layout *l, lmx_values values) {
+    for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        if (lmx_tag_of(value) == l->tensor && is_transformed(value)) return true;
+    }
+    return false;
+}
+
+/* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
+ * shapes are the real ones. */
+static bool runs_others(const lmx_layout *l, const void *record) {
+    const void *open = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
+    if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
+    lmx_values in = lmx_inputs_of(l, record);
+    if (any_transformed(l, in)) return true;
+    for (size_t i = 0; i < in.n && i < LMX_MAX_LIST; i++) {
+        const char *value = in.at + i * LMX_IVALUE;
+        if (lmx_tag_of(value) == l->list_tag && any_transformed(l, lmx_list_of(l, value))) return true;
+    }
+    return false;
+}
+
+static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
+    const frame *around = top_of(lane);
+    const lmx_layout *l = o->layout;
+    frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
+    f.sequence = (int64_t)lmx_word_at(record, (size_t)l->sequence);
+    f.call = open_call(o);
+    if (around && around->node >= 0) place_inside(o, lane, around, &f);
+    if (f.sequence >= 0) note_origin(lane, f.sequence, f.call);
+    f.unwinding = api->unwinding ? api->unwinding() : 0;
+    /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
+    bool real = strstr(name, "::") && !runs_others(l, record);
+    lmx_op *op = note_op(lane, &f, name, real ? 0 : LAM_OP_NODE);
+    if (!op) return;
+    int32_t at = (int32_t)(lane->ops.n - 1);
+    f.op = at;
+    f.noted = true;
+    if (!push_frame(lane, &f)) return;
+    op->n_in = lmx_lane_pack(lane, l, lmx_inputs_of(l, record));
+    op->t0_ns = lmx_now_ns();
+}
+
+/* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
+static const char *engine_work(const char *name) {
+    static const char prefix[] = "autograd::engine::evaluate_function: ";
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
+}
+
+/* The frame of the engine's work on the very node that begins; they are two records and one is noted. */
+static frame *same_node(const lmx_lane *lane, const char *name) {
+    frame *around = top_of(lane);
+    if (!around || !around->is_node || !around->noted || around->merged) return NULL;
+    return strcmp(lmx_op_name(lane, (lmx_op *)lane->ops.data + around->op), name) == 0 ? around : NULL;
+}
+
+static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
+    const frame *around = top_of(lane);
+    frame f = {.record = record, .op = around ? around->op : -1, .phase = LAM_BACKWARD, .is_node = true};
+    f.call = origin_of(o, record, (int64_t)lmx_word_at(record, (size_t)o->layout->sequence));
+    f.open = open_call(o);
+    f.node = (int32_t)lane->frames.n;
+    f.grad = api->grad_enabled && api->grad_enabled();
+    f.unwinding = api->unwinding ? api->unwinding() : 0;
+    frame *same = same_node(lane, name);
+    if (same) {
+        same->merged = true;
+        if (f.call >= 0) same->call = ((lmx_op *)lane->ops.data)[same->op].call = f.call;
+        push_frame(lane, &f);
+        return;
+    }
+    lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE);
+    if (!op) return;
+    f.op = (int32_t)(lane->ops.n - 1);
+    f.noted = true;
+    if (push_frame(lane, &f)) op->t0_ns = lmx_now_ns();
+}
+
+static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
+    const char *name = api->name(record), *node = is_node ? name : engine_work(name);
+    if (node)
+        open_node(o, lane, record, node);
+    else
+        open_operator(o, lane, record, name);
+}
+
+/* One that raised has no outputs; some that did not have none either. */
+static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
+    lmx_op *op = (lmx_op *)lane->ops.data + f->op;
+    op->t1_ns = now;
+    op->out_at = lane->words.n;
+    if (!f->is_node) op->n_out = lmx_lane_pack(lane, o->layout, lmx_outputs_of(o->layout, record));
+    bool raised = api->unwinding ? api->unwinding() > f->unwinding : !op->n_out && !f->is_node;
+    if (raised) op->flags |= LAM_OP_FAILED;
+}
+
+/* A record whose start was not noted is not on the stack; what lies above the one that is was lost. */
+static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int64_t now) {
+    size_t n = lane->frames.n;
+    const frame *frames = lane->frames.data;
+    while (n && frames[n - 1].record != record) n--;
+    if (!n) return;
+    frame f = frames[n - 1];
+    lane->frames.n = n - 1;
+    if (f.noted) close_op(o, lane, &f, record, now);
+}
+
+bool lmx_observe_call(lmx_capture *c) {
+    lmx_observer *o = c->observer;
+    lmx_lane *lane = o && o->slot >= 0 ? lane_of(o, o->slot) : NULL;
+    if (!lane) return false;
+    if (api->sequence) note_origin(lane, (int64_t)api->sequence(), open_call(o));
+    const frame *top = top_of(lane);
+    return top && top->node >= 0;
+}
+
+/* == callbacks ========================================================================================= */
+
+/* The lane to write to; NULL when this is not to be noted. What the capture itself does in torch is not. */
+static lmx_lane *enter(lmx_observer *o, int slot) {
+    lmx_lane *lane = o ? lane_of(o, slot) : NULL;
+    if (!lane || lane->inside || lane->lost) return NULL;
+    if ((o->capture->busy || o->capture->paused) && lane->thread == o->thread) return NULL;
+    lane->inside = true;
+    return lane;
+}
+
+static void *begin(int slot, void **context, const void *record, bool is_node) {
+    *context = NULL;
+    atomic_fetch_add(&slots[slot].busy, 1);
+    lmx_observer *o = atomic_load(&slots[slot].observer);
+    lmx_lane *lane = enter(o, slot);
+    if (lane) {
+        open_record(o, lane, record, is_node);
+        lane->inside = false;
+    }
+    atomic_fetch_sub(&slots[slot].busy, 1);
+    return context;
+}
+
+static void end(int slot, const void *record) {
+    int64_t now = lmx_now_ns();
+    atomic_fetch_add(&slots[slot].busy, 1);
+    lmx_observer *o = atomic_load(&slots[slot].observer);
+    lmx_lane *lane = enter(o, slot);
+    if (lane) {
+        close_frame(o, lane, record, now);
+        lane->inside = false;
+    }
+    atomic_fetch_sub(&slots[slot].busy, 1);
+}
+
+#define CALLBACKS(i)                                                                                         \
+    static void *begin_op_##i(void **context, const void *record) {                                          \
+        return begin(i, context, record, false);                                                             \
+    }                                                                                                        \
+    static void *begin_node_##i(void **context, const void *record) {                                        \
+        return begin(i, context, record, true);                                                              \
+    }                                                                                                        \
+    static void end_##i(const void *record, void *context) {                                                 \
+        (void)context;                                                                                       \
+        end(i, record);                                                                                      \
+    }
+CALLBACKS(0)
+CALLBACKS(1)
+CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
+
+#define ENTRY(i)                                                                                             \
+    {                                                                                                        \
+        {begin_op_##i, end_##i, false, true}, { begin_node_##i, end_##i, true, false }                       \
+    }
+    static const lmx_callback callbacks[SLOTS][2] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
+                                                     ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+
+/* == opening and closing =============================================================================== */
+
+static void remove_callbacks(int slot) {
+    api->remove(slots[slot].handles[0]);
+    api->remove(slots[slot].handles[1]);
+    slots[slot].taken = slots[slot].stale = false;
+}
+
+static void clean_up(uint64_t thread) {
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i].stale && slots[i].thread == thread) remove_callbacks(i);
+}
+
+static int free_slot(void) {
+    for (int i = 0; i < SLOTS; i++)
+        if (!slots[i].taken) return i;
+    return -1;
+}
+
+bool lmx_observe(lmx_capture *c) {
+    static uint64_t generation;
+    api = lmx_record_api_of(c->st);
+    if (!api || !c->st->watches_ops) {
+        lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
+                 "operators can't be watched: no layout of torch's records is in use");
+        return false;
+    }
+    uint64_t thread = api->thread();
+    clean_up(thread);
+    int slot = free_slot();
+    if (slot < 0) {
+        lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures of operators are open already; close some first",
+                 SLOTS);
+        return false;
+    }
+    lmx_observer *o = calloc(1, sizeof *o);
+    if (!o) {
+        PyErr_NoMemory();
+        return false;
+    }
+    *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
+    o->generation = ++generation;
+    c->observer = o;
+    slots[slot].taken = true;
+    slots[slot].thread = thread;
+    atomic_store(&slots[slot].observer, o);
+    for (int i = 0; i < 2; i++) slots[slot].handles[i] = lmx_add_callback(api, &callbacks[slot][i]);
+    return true;
+}
+
+void lmx_unobserve(lmx_capture *c) {
+    lmx_observer *o = c->observer;
+    if (!o || o->slot < 0) return;
+    int slot = o->slot;
+    o->slot = -1;
+    uint64_t thread = api->thread();
+    if (slots[slot].thread == thread)
+        remove_callbacks(slot);
+    else
+        slots[slot].stale = true;
+    atomic_store(&slots[slot].observer, NULL);
+    if (atomic_load(&slots[slot].busy)) {
+        /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */
+        PyThreadState *state = PyEval_SaveThread();
+        const struct timespec moment = {0, 10000};
+        while (atomic_load(&slots[slot].busy)) nanosleep(&moment, NULL);
+        PyEval_RestoreThread(state);
+    }
+}
+
+void lmx_observer_free(lmx_observer *o) {
+    for (lmx_lane *lane = o ? o->lanes : NULL, *next; lane; lane = next) {
+        next = lane->next;
+        lmx_lane_free(lane);
+    }
+    free(o);
+}
+
+bool lmx_observer_lost(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->lost) return true;
+    return false;
+}
+
+size_t lmx_observer_n(const lmx_observer *o) {
+    size_t n = 0;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
+    return n;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * observe: every operator that runs while a capture is open, through torch's own at::RecordFunction, which
+ * the profiler uses too. torch offers no C interface for it. Its C++ functions are exported, and the places
+ * of the few fields that are read were found, never guessed: see probe.c. */
+#ifndef LMX_OBSERVE_H
+#define LMX_OBSERVE_H
+
+#include "ext.h"
+
+#include <string.h>
+
+/* Where things lie in this build of torch: bytes into a RecordFunction and into a list, and the tags of an
+ * IValue. -1: not known. */
+#define LMX_LAYOUT(X)                                                                                        \
+    X(inputs)                                                                                                \
+    X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean) X(integer)     \
+        X(real)
+struct lmx_layout {
+#define X(name) int32_t name;
+    LMX_LAYOUT(X)
+#undef X
+};
+
+enum { LMX_IVALUE = 16, LMX_IVALUE_TAG = 8 }; /* bytes of an IValue; where its tag lies. Verified */
+
+/* An array of IValues as torch passes it. */
+typedef struct lmx_values {
+    const char *at;
+    size_t n;
+} lmx_values;
+
+/* torch's exported functions, in this process. */
+typedef struct lmx_record_api {
+    bool loaded;
+    void (*add)(void); /* of another type: lmx_add_callback knows it */
+    void (*remove)(uint64_t handle);
+    const char *(*name)(const void *record);
+    uint64_t (*thread)(void);
+    /* NULL where it is not exported, as are those that follow. */
+    bool (*grad_enabled)(void);
+    uint64_t (*sequence)(void); /* the number that the next node of this thread gets */
+    /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made. */
+    const void *(*transforms)(void);
+    bool (*is_batched)(const void *tensor, int64_t level);
+    const void *(*wrapper)(const void *tensor);
+    int (*unwinding)(void); /* exceptions in flight */
+    const void *undefined;  /* the C++ object behind every undefined tensor */
+    lmx_shim shim;
+} lmx_record_api;
+
+/* What a start or an end calls back. */
+typedef struct lmx_callback {
+    void *(*start)(void **context, const void *record);
+    void (*end)(const void *record, void *context);
+    bool nodes;  /* of the autograd graph, instead of operators */
+    bool values; /* inputs and outputs are wanted */
+} lmx_callback;
+
+const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: this platform or this torch has none */
+/* Registers for this thread, and for the threads that work for it. The handle is for api->remove. */
+uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c);
+
+static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
+    uint64_t word;
+    memcpy(&word, (const char *)from + bytes, sizeof word);
+    return word;
+}
+static inline int32_t lmx_tag_of(const char *value) {
+    uint32_t tag;
+    memcpy(&tag, value + LMX_IVALUE_TAG, sizeof tag);
+    return (int32_t)tag;
+}
+
+enum { LMX_MAX_LIST = 4096 }; /* arguments, or entries of a list, that are looked at */
+
+/* Read from the record under `l`. */
+lmx_values lmx_inputs_of(const lmx_layout *l, const void *record);
+lmx_values lmx_outputs_of(const lmx_layout *l, const void *record);
+lmx_values lmx_list_of(const lmx_layout *l, const char *value);
+
+/* == what was recorded ================================================================================= */
+
+typedef struct lmx_op {
+    int32_t name, call, parent; /* name: offset of its text in the lane's names */
+    int32_t n_in, n_out;
+    uint8_t phase, flags;
+    int64_t t0_ns, t1_ns;
+    size_t in_at, out_at; /* in the lane's words */
+} lmx_op;
+
+typedef enum lmx_arg_kind {
+    LMX_ARG_TENSOR,
+    LMX_ARG_NONE,
+    LMX_ARG_BOOL,
+    LMX_ARG_INT,
+    LMX_ARG_REAL,
+    LMX_ARG_INTS
+} lmx_arg_kind;
+
+/* One argument in a word; `n` words with sizes or values follow it. */
+typedef struct lmx_packed {
+    uint16_t position;
+    uint8_t kind, n; /* n: 255 for a tensor without a known shape */
+    int16_t dtype, device;
+} lmx_packed;
+enum { LMX_NO_SHAPE = 255 };
+
+/* What one thread did for a capture. Nobody else writes to it, and it is read once the thread is done. */
+typedef struct lmx_lane {
+    struct lmx_lane *next;
+    const lmx_record_api *api;
+    uint64_t thread;  /* torch's own number of it */
+    bool inside;      /* a callback is running: what it calls in torch is not the model's */
+    bool lost;        /* memory ran out */
+    lmx_vec ops;      /* lmx_op */
+    lmx_vec words;    /* int64_t */
+    lmx_vec names;    /* char: texts with their ends */
+    lmx_vec frames;   /* of observe.c: what is open */
+    lmx_vec origins;  /* of observe.c: from sequence numbers to calls */
+    int32_t *by_text; /* hash table of offsets of names, -1 empty */
+    size_t n_names, mask;
+    struct {
+        const char *at;
+        int32_t name;
+    } seen[256]; /* names that were met at this address */
+} lmx_lane;
+
+void lmx_lane_free(lmx_lane *lane);
+/* The offset of a name among the lane's; -1 when memory ran out. */
+int32_t lmx_lane_name(lmx_lane *lane, const char *text);
+/* Packs values; returns how many were. Memory that runs out is told by `lost`. */
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
+
+struct lmx_observer {
+    lmx_capture *capture; /* not owned: it owns this */
+    const lmx_layout *layout;
+    _Atomic(lmx_lane *) lanes; /* newest first */
+    uint64_t generation;       /* never the same for two observers */
+    uint64_t thread;           /* torch's number of the capture's own thread */
+    int slot;
+};
+
+/* The name of an operator, without the overload: "aten::convolution". */
+static inline const char *lmx_op_name(const lmx_lane *lane, const lmx_op *op) {
+    return (const char *)lane->names.data + op->name;
+}
+
+#endif

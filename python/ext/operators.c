@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From what the lanes recorded to the model's operators. */
+#include "observe.h"
+
+#include <stdlib.h>
+
+typedef struct pusher {
+    const lmx_lane *lane;
+    lam_builder *b;
+    lam_error *e;
+    lmx_vec args;   /* lam_op_arg */
+    int32_t *index; /* of the lane's operators in the model */
+} pusher;
+
+static lam_op_arg unpack_one(const int64_t **words) {
+    lmx_packed head;
+    memcpy(&head, *words, sizeof head);
+    const int64_t *rest = ++*words;
+    lam_op_arg a = {.position = head.position, .dtype = -1, .device = -1, .ndim = -1};
+    size_t n = head.n;
+    switch ((lmx_arg_kind)head.kind) {
+    case LMX_ARG_TENSOR:
+        a.is_tensor = true;
+        a.dtype = head.dtype;
+        a.device = head.device;
+        a.ndim = head.n == LMX_NO_SHAPE ? -1 : head.n;
+        a.sizes = rest;
+        n = head.n == LMX_NO_SHAPE ? 0 : n;
+        break;
+    case LMX_ARG_NONE: break;
+    case LMX_ARG_BOOL: a.value = (lam_value){.type = LAM_BOOL, .i = *rest != 0}; break;
+    case LMX_ARG_INT: a.value = (lam_value){.type = LAM_INT, .i = *rest}; break;
+    case LMX_ARG_REAL:
+        a.value.type = LAM_FLOAT;
+        memcpy(&a.value.f, rest, sizeof a.value.f);
+        break;
+    case LMX_ARG_INTS: a.value = (lam_value){.type = LAM_INTS, .n = head.n, .ints = rest}; break;
+    }
+    *words = rest + n;
+    return a;
+}
+
+static void unpack(const lmx_lane *lane, size_t at, int32_t n, lam_op_arg *out) {
+    const int64_t *words = n ? (const int64_t *)lane->words.data + at : NULL;
+    for (int32_t i = 0; i < n; i++) out[i] = unpack_one(&words);
+}
+
+static lam_status push_one(pusher *p, const lmx_op *op, int32_t *index) {
+    size_t n = (size_t)op->n_in + (size_t)op->n_out;
+    p->args.n = 0;
+    lam_op_arg *in = n ? lmx_vec_push(&p->args, sizeof *in, n) : NULL;
+    if (n && !in) return LAM_NOMEM;
+    lam_op_arg *out = in ? in + op->n_in : NULL;
+    unpack(p->lane, op->in_at, op->n_in, in);
+    unpack(p->lane, op->out_at, op->n_out, out);
+    lam_op_info info = {
+        .name = lmx_op_name(p->lane, op),
+        .call = op->call,
+        .parent = op->parent < 0 ? -1 : p->index[op->parent],
+        .phase = (lam_phase)op->phase,
+        .flags = op->flags,
+        .t0_ns = op->t0_ns,
+        .t1_ns = op->t1_ns,
+        .n_in = op->n_in,
+        .n_out = op->n_out,
+        .in = in,
+        .out = out,
+    };
+    return lam_build_op(p->b, &info, index, p->e);
+}
+
+static lam_status push_lane(const lmx_lane *lane, lam_builder *b, lam_error *e) {
+    pusher p = {.lane = lane, .b = b, .e = e, .index = malloc((lane->ops.n + 1) * sizeof *p.index)};
+    lam_status s = p.index ? LAM_OK : LAM_NOMEM;
+    const lmx_op *ops = lane->ops.data;
+    for (size_t i = 0; s == LAM_OK && i < lane->ops.n; i++) s = push_one(&p, &ops[i], &p.index[i]);
+    lmx_vec_free(&p.args);
+    free(p.index);
+    if (s != LAM_OK && e->status == LAM_OK) e->status = s;
+    return s;
+}
+
+lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
+    lam_status s = lam_build_ops_seen(b, e);
+    for (const lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next) s = push_lane(lane, b, e);
+    return s;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Where the fields of torch's records lie. A known operation is run and its own arguments are looked for in
+ * its record; Python then checks what was found with other operations (lamina._observe). Looking follows
+ * words that may be no pointers, so it happens in a process of its own; here a layout is only used. */
+#include "observe.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+/* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how passed. */
+#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+enum { OFFERED = 1 };
+#else
+enum { OFFERED = 0 };
+#endif
+
+/* at::RecordFunctionCallback, as every torch since 1.13 has it. */
+typedef struct cxx_callback {
+    void *(*start)(void **, const void *);
+    void (*end)(const void *, void *);
+    double probability;
+    uint8_t scopes[10], inputs, outputs, ids;
+} cxx_callback;
+
+enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1 };
+
+static lmx_record_api the_api;
+
+uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
+    uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))api->add;
+    cxx_callback cxx = {.start = c->start, .end = c->end, .probability = 1.0};
+    cxx.scopes[c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
+    cxx.inputs = cxx.outputs = c->values;
+    return add(cxx);
+}
+
+static bool load_api(lmx_record_api *api, void *library) {
+    lmx_shim *s = &api->shim;
+    bool all =
+        lmx_symbol(library, "_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE", &api->add) &&
+        lmx_symbol(library, "_ZN2at14removeCallbackEm", &api->remove) &&
+        lmx_symbol(library, "_ZNK2at14RecordFunction4nameEv", &api->name) &&
+        lmx_symbol(library, "_ZN2at14RecordFunction15currentThreadIdEv", &api->thread) &&
+        lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
+        lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
+        lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
+        lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+    lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
+    lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
+    lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
+    lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
+    lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
+    lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
+    api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
+    return all;
+}
+
+const lmx_record_api *lmx_record_api_of(lmx_state *st) {
+    if (!OFFERED || the_api.loaded) return the_api.loaded ? &the_api : NULL;
+    PyObject *name = PyUnicode_FromString("torch");
+    PyObject *torch = name && lmx_torch_ready(st) ? PyImport_GetModule(name) : NULL;
+    void *library = torch ? lmx_torch_library(torch) : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(torch);
+    PyErr_Clear();
+    if (!library) return NULL;
+    the_api.loaded = load_api(&the_api, library);
+    dlclose(library); /* torch keeps it loaded */
+    return the_api.loaded ? &the_api : NULL;
+}
+
+/* Why operators can't be observed here, whatever the layout; NULL: they may be. */
+static const char *refused(lmx_state *st) {
+    if (!OFFERED) return "lamina observes operators on x86-64 Linux with glibc only";
+    if (!lmx_record_api_of(st)) return "this torch does not export what observers need";
+    return NULL;
+}
+
+static PyObject *why_refused(PyObject *module, PyObject *unused) {
+    (void)unused;
+    lmx_state *st = lmx_state_of(module);
+    return lmx_torch_ready(st) ? lmx_str(refused(st)) : NULL;
+}
+
+/* == looking =========================================================================================== */
+
+enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16 }; /* bytes of a record that are looked through; arguments */
+
+typedef struct trial {
+    const char *name;
+    size_t n;
+    uint64_t objects[MAX_ARGS]; /* of tensors: the C++ object; of others 0 */
+    uint64_t ints[MAX_ARGS][2]; /* of a list of two integers */
+    bool is_list[MAX_ARGS], begun, ended;
+    const void *record;
+    int32_t inputs, outputs, list;
+    int32_t tags[MAX_ARGS];
+    uint64_t words[MAX_ARGS];
+    unsigned char begin[RECORD], end[RECORD];
+} trial;
+
+static trial *current;
+
+static bool may_point(uint64_t word) { return word > 4096 && word < (uint64_t)1 << 47 && word % 8 == 0; }
+
+static bool holds_arguments(const trial *t, uint64_t at) {
+    bool any = false;
+    for (size_t i = 0; i < t->n; i++) {
+        if (!t->objects[i]) continue;
+        any = true;
+        if (lmx_word_at((void *)(uintptr_t)at, i * LMX_IVALUE) != t->objects[i]) return false;
+    }
+    return any;
+}
+
+static void find_list(trial *t, size_t i) {
+    const void *list = (void *)(uintptr_t)t->words[i];
+    for (int32_t at = 8; t->list < 0 && may_point(t->words[i]) && at <= 32; at += 8) {
+        uint64_t from = lmx_word_at(list, (size_t)at), to = lmx_word_at(list, (size_t)at + 8);
+        if (!may_point(from) || to - from != 2 * LMX_IVALUE) continue;
+        const void *values = (void *)(uintptr_t)from;
+        if (lmx_word_at(values, 0) == t->ints[i][0] && lmx_word_at(values, LMX_IVALUE) == t->ints[i][1])
+            t->list = at;
+    }
+}
+
+static void find_inputs(trial *t, const void *record) {
+    for (int32_t at = FIRST; t->inputs < 0 && at < RECORD - 8; at += 8) {
+        uint64_t word = lmx_word_at(record, (size_t)at);
+        if (lmx_word_at(record, (size_t)at + 8) != t->n || !may_point(word)) continue;
+        if (!holds_arguments(t, word)) continue;
+        t->inputs = at;
+        for (size_t i = 0; i < t->n; i++) {
+            const char *value = (const char *)(uintptr_t)word + i * LMX_IVALUE;
+            t->tags[i] = lmx_tag_of(value);
+            t->words[i] = lmx_word_at(value, 0);
+            if (t->is_list[i]) find_list(t, i);
+        }
+    }
+}
+
+/* The operation returns its first argument. */
+static void find_outputs(trial *t, const void *record) {
+    for (int32_t at = t->inputs + 16; t->inputs >= 0 && at < RECORD - 8; at += 8) {
+        uint64_t from = lmx_word_at(record, (size_t)at), to = lmx_word_at(record, (size_t)at + 8);
+        if (t->outputs >= 0 || !may_point(from) || to - from != LMX_IVALUE) continue;
+        if (lmx_word_at((void *)(uintptr_t)from, 0) == t->objects[0]) t->outputs = at;
+    }
+}
+
+static void *look_at_start(void **context, const void *record) {
+    trial *t = current;
+    *context = NULL;
+    if (!t || t->begun || strcmp(the_api.name(record), t->name) != 0) return context;
+    t->begun = true;
+    t->record = record;
+    memcpy(t->begin, record, RECORD);
+    find_inputs(t, record);
+    return context;
+}
+
+static void look_at_end(const void *record, void *context) {
+    trial *t = current;
+    (void)context;
+    if (!t || !t->begun || t->ended || t->record != record) return;
+    t->ended = true;
+    memcpy(t->end, record, RECORD);
+    find_outputs(t, record);
+}
+
+/* What an argument must look like in the record. */
+static bool expect(lmx_state *st, trial *t, PyObject *arg) {
+    size_t i = t->n++;
+    if (lmx_is_tensor(st, arg)) {
+        t->objects[i] = lmx_word_at(arg, (size_t)st->torch.offset);
+    } else if (PyList_Check(arg) && PyList_Size(arg) == 2) {
+        t->is_list[i] = true;
+        for (Py_ssize_t k = 0; k < 2; k++) t->ints[i][k] = PyLong_AsUnsignedLongLong(PyList_GetItem(arg, k));
+    }
+    return !PyErr_Occurred();
+}
+
+static PyObject *ints_of(const int32_t *tags, const uint64_t *words, size_t n) {
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *item = tags ? PyLong_FromLong(tags[i]) : PyLong_FromUnsignedLongLong(words[i]);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *found(const trial *t) {
+    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread",
+                         (unsigned long long)the_api.thread(), "inputs", (int)t->inputs, "outputs",
+                         (int)t->outputs, "list", (int)t->list, "tags", ints_of(t->tags, NULL, t->n), "words",
+                         ints_of(NULL, t->words, t->n), "begin", t->begin, (Py_ssize_t)RECORD, "end", t->end,
+                         (Py_ssize_t)RECORD);
+}
+
+static PyObject *probe_record(PyObject *module, PyObject *args) {
+    lmx_state *st = lmx_state_of(module);
+    PyObject *call, *expected;
+    int nodes = 0;
+    trial t = {.inputs = -1, .outputs = -1, .list = -1};
+    if (!PyArg_ParseTuple(args, "sOO!|p:probe_record", &t.name, &call, &PyTuple_Type, &expected, &nodes))
+        return NULL;
+    if (!lmx_torch_ready(st)) return NULL;
+    const char *why = refused(st);
+    if (why || st->torch.offset < 0)
+        return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", why ? why : st->torch.why);
+    const lmx_record_api *api = lmx_record_api_of(st);
+    for (Py_ssize_t i = 0; i < PyTuple_Size(expected) && i < MAX_ARGS; i++)
+        if (!expect(st, &t, PyTuple_GetItem(expected, i))) return NULL;
+    lmx_callback look = {look_at_start, look_at_end, nodes != 0, !nodes};
+    current = &t;
+    uint64_t handle = lmx_add_callback(api, &look);
+    PyObject *result = PyObject_CallFunctionObjArgs(call, NULL);
+    api->remove(handle);
+    current = NULL;
+    if (!result) return NULL;
+    Py_DECREF(result);
+    if (!t.begun) Py_RETURN_NONE;
+    return found(&t);
+}
+
+/* == using ============================================================================================= */
+
+static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
+    static const struct {
+        const char *name;
+        size_t at;
+    } fields[] = {
+#define X(name) {#name, offsetof(lmx_layout, name)},
+        LMX_LAYOUT(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        PyObject *value = PyDict_GetItemString(dict, fields[i].name);
+        long number = value && PyLong_Check(value) ? PyLong_AsLong(value) : INT32_MAX;
+        if (number < -1 || number > 4096) {
+            lmx_fail(st, LAM_USAGE, NULL, "a layout has a small number '%s'", fields[i].name);
+            return false;
+        }
+        int32_t narrow = (int32_t)number;
+        memcpy((char *)l + fields[i].at, &narrow, sizeof narrow);
+    }
+    return l->inputs >= 0 && l->outputs >= 0 && l->sequence >= 0 && l->tensor >= 0;
+}
+
+/* Operators are watched under this layout from now on; None: they aren't. */
+static PyObject *use_layout(PyObject *module, PyObject *dict) {
+    lmx_state *st = lmx_state_of(module);
+    lmx_layout l;
+    if (dict != Py_None && (!PyDict_Check(dict) || !read_layout(st, dict, &l))) {
+        if (!PyErr_Occurred()) lmx_fail(st, LAM_USAGE, NULL, "a layout is a dict, with every place known");
+        return NULL;
+    }
+    if (dict == Py_None) {
+        st->watches_ops = false;
+        Py_RETURN_NONE;
+    }
+    if (!lmx_torch_ready(st)) return NULL;
+    const char *why = refused(st);
+    if (why) return lmx_fail(st, LAM_UNSUPPORTED, NULL, "%s", why);
+    *st->layout = l;
+    st->watches_ops = true;
+    Py_RETURN_NONE;
+}
+
+PyMethodDef lmx_probe_methods[] = {
+    {"probe_record", probe_record, METH_VARARGS,
+     PyDoc_STR(
+         "probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
+         "operation `name` in its record while `call` runs. It may crash.")},
+    {"why_refused", why_refused, METH_NOARGS,
+     PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
+    {"use_layout", use_layout, METH_O,
+     PyDoc_STR(
+         "use_layout($module, layout, /)\n--\n\nWatches operators under this layout; None: not at all.")},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether operators can be watched here, and the proof.
+
+The observer (python/ext/observe.c) reads torch's own records of running operators, whose layout no header
+promises. It is found with operations whose arguments are known, checked with others, and kept in a small
+file for this very build of torch. Looking for it may crash, so that is done in a process of its own, once;
+afterwards each process only checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import _lamina
+from ._errors import UnsupportedError
+
+WAYS = ("observer", "calls")
+TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
+
+
+class Way(NamedTuple):
+    """How operators are watched, one of WAYS, and why that way."""
+
+    name: str
+    why: str
+
+
+_way: Way | None = None
+
+
+def way() -> Way:
+    """How operators are watched in this process; the proof runs when this is first asked for."""
+    global _way
+    forced = os.environ.get("LAMINA_CAPTURE", "")
+    if forced == "calls":
+        return Way("calls", "LAMINA_CAPTURE=calls asks for it")
+    if _way is None:
+        _way = _prove()
+    if forced not in ("", *WAYS):
+        return Way(_way.name, f"{_way.why}; LAMINA_CAPTURE is none of {', '.join(WAYS)} and is ignored")
+    return _way
+
+
+def need() -> None:
+    """Raises UnsupportedError, which says why, where operators can't be watched."""
+    name, why = way()
+    forced = os.environ.get("LAMINA_CAPTURE", "")
+    if name == "calls" or (forced in WAYS and forced != name):
+        raise UnsupportedError(f"operators can't be watched here: {why}")
+
+
+def _prove() -> Way:
+    refused = _lamina.why_refused()
+    if refused is not None:
+        return Way("calls", refused)
+    kept = _Kept()
+    record = kept.read()
+    if record is not None:
+        told = _use(record)
+        if told.name == "observer" or "failed" in record:
+            return told
+    record = _ask_child()
+    kept.write(record)
+    return _use(record)
+
+
+def _use(record: dict[str, Any]) -> Way:
+    """Takes over what a proof told, if it fits this process too."""
+    from ._probe import fits
+
+    wrong = str(record["failed"]) if "failed" in record else fits(record["layout"])
+    if wrong is None:
+        return Way("observer", "the layout of torch's records was found and checked with known operations")
+    _lamina.use_layout(None)
+    return Way("calls", wrong)
+
+
+# -- what is remembered --------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """The file that holds the layout for this build of torch; where it can't be written, nothing is kept."""
+
+    def __init__(self) -> None:
+        self.key = self._key()
+        base = os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache")
+        self.path = Path(base, "lamina", f"observer-{self._digest()}.json")
+
+    def _key(self) -> dict[str, Any]:
+        torch = sys.modules["torch"]
+        path = Path(Path(torch.__file__ or "").parent, "lib", "libtorch_cpu.so")
+        key: dict[str, Any] = {
+            "lamina": _lamina.version(),
+            "torch": str(torch.__version__),
+            "git": getattr(getattr(torch, "version", None), "git_version", None),
+            "library": str(path),
+        }
+        try:
+            stat = path.stat()
+        except OSError:
+            return key
+        return {**key, "size": stat.st_size, "mtime": stat.st_mtime_ns}
+
+    def _digest(self) -> str:
+        from hashlib import sha256
+
+        return sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
+
+    def read(self) -> dict[str, Any] | None:
+        try:
+            path = self.path.expanduser()
+            if path.stat().st_uid != os.getuid():
+                return None
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home
+            return None
+        fits = isinstance(record, dict) and record.get("key") == self.key
+        return record if fits and ("layout" in record or "failed" in record) else None
+
+    def write(self, record: dict[str, Any]) -> None:
+        if record.get("passing"):
+            return  # the next process may have better luck
+        try:
+            path = self.path.expanduser()
+            part = path.with_suffix(f".{os.getpid()}")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part.write_text(json.dumps({"key": self.key, **record}), encoding="utf-8")
+            part.replace(path)
+        except (OSError, RuntimeError):
+            return
+
+
+# -- in a process of its own ---------------------------------------------------------------------------------
+
+_CHILD = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from lamina._observe import child; child()"
+
+
+def _ask_child() -> dict[str, Any]:
+    import subprocess
+
+    if not sys.executable:
+        return {
+            "failed": "there is no Python executable to prove the layout of torch's records with",
+            "passing": True,
+        }
+    env = {k: v for k, v in os.environ.items() if k not in ("LAMINA_TENSORS", "LAMINA_CAPTURE")}
+    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, json.dumps(sys.path)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"failed": f"the proof could not be run: {error}", "passing": True}
+    if done.returncode < 0:
+        return {"failed": f"the proof crashed with signal {-done.returncode}"}
+    try:
+        told = json.loads(done.stdout.decode().strip().rpartition("\n")[2])
+    except ValueError:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return {"failed": f"the proof gave no answer: {last}", "passing": True}
+    return told if isinstance(told, dict) else {"failed": "the proof gave no answer", "passing": True}
+
+
+def child() -> None:
+    """Finds and checks the layout, and prints it as one line of JSON. It may crash; it has its own process."""
+    import torch
+
+    from ._probe import NotFoundError, find, fits
+
+    torch.set_num_threads(1)
+    told: dict[str, Any]
+    try:
+        layout = find()
+        failed = fits(layout)
+        told = {"layout": layout} if failed is None else {"failed": failed}
+    except NotFoundError as error:
+        told = {"failed": str(error)}
+    except Exception as error:
+        told = {"failed": f"{type(error).__name__}: {error}", "passing": True}
+    sys.stdout.write(json.dumps(told) + "\n")

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that are not known, by name: those without a rule, and those whose rule gave no number. */
+#include "analyse/work.h"
+
+static const char *kept(lmi_work *w, lmi_buf *b) {
+    const char *s = b->bad ? NULL : lmi_strdup(&w->c->arena, lmi_buf_text(b));
+    lmi_buf_free(b);
+    return s;
+}
+
+static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_facts *facts,
+                              const lam_count n[LAM_N_METRICS]) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (!g->rule) lmi_put(&b, "no rule for ");
+    lmi_put(&b, "the operator ");
+    lmi_put_clean(&b, g->name);
+    if (g->rule) {
+        lmi_put(&b, ": ");
+        lmi_put_missing(&b, g->rule, facts, n, "its arguments do not tell");
+    }
+    return kept(w, &b);
+}
+
+/* Equal names are one text in the model, so its address tells them apart; one more for the cause. */
+static uint64_t key_of(const char *name, const lmi_rule *rule) {
+    return ((uint64_t)(uintptr_t)name << 1) | (rule != NULL);
+}
+
+lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
+                         const lam_count n[LAM_N_METRICS], int32_t *group, lam_error *e) {
+    const char *name = w->m->ops[op].name;
+    int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
+    if (at < 0) {
+        lmi_op_group fresh = {.name = name, .rule = rule};
+        at = (int64_t)w->op_groups.n;
+        fresh.reason = reason_for(w, &fresh, facts, n);
+        lmi_op_group *to = fresh.reason ? lmi_vec_push(&w->op_groups) : NULL;
+        if (!to) return lmi_nomem(e);
+        *to = fresh;
+        LAM_TRY(lmi_map_put_u64(&w->op_by_name, key_of(name, rule), at, e));
+    }
+    ((lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)at))->runs++;
+    *group = (int32_t)at;
+    return LAM_OK;
+}
+
+static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_putf(&b, "%s (%d run%s)", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");
+    return kept(w, &b);
+}
+
+lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
+    lam_costs *c = w->c;
+    lmi_op_costs *o = &c->ops;
+    o->unruled = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled);
+    o->unruled_runs = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled_runs);
+    if (!o->unruled || !o->unruled_runs) return lmi_nomem(e);
+    for (size_t i = 0; i < w->op_groups.n; i++) {
+        const lmi_op_group *g = lmi_vec_at(&w->op_groups, i);
+        c->gaps[from + (int32_t)i] = gap_of(w, g);
+        if (!c->gaps[from + (int32_t)i]) return lmi_nomem(e);
+        c->n_gaps++;
+        if (g->rule) continue;
+        o->unruled[o->n_unruled] = g->name;
+        o->unruled_runs[o->n_unruled++] = g->runs;
+    }
+    return LAM_OK;
+}

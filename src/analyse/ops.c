@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators: which of them count, and the sums of the calls that they belong to. An operator that a rule
+ * serves accounts for everything that ran inside it; one that only calls others stands for what it called.
+ * Parents come before what runs inside them, so one pass forward decides all, however deep they nest. */
+#include "analyse/work.h"
+
+/* -- formulas, parsed once ----------------------------------------------------------------------- */
+
+static lam_status parse(lmi_work *w, const lmi_rule *r, lmi_op_code *out, lam_error *e) {
+    *out = (lmi_op_code){{NULL}};
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (!r->formula[i]) continue;
+        lmi_formula *f = lmi_alloc(&w->scratch, 1, sizeof *f);
+        if (!f) return lmi_nomem(e);
+        LAM_TRY(lmi_formula_parse(f, r->formula[i], e));
+        out->formula[i] = f;
+    }
+    return LAM_OK;
+}
+
+static lam_status code_of(lmi_work *w, const lmi_rule *r, const lmi_op_code **out, lam_error *e) {
+    int64_t at = lmi_map_get_u64(&w->op_by_rule, (uint64_t)(uintptr_t)r);
+    if (at < 0) {
+        lmi_op_code code;
+        at = (int64_t)w->op_code.n;
+        LAM_TRY(parse(w, r, &code, e));
+        lmi_op_code *to = lmi_vec_push(&w->op_code);
+        if (!to) return lmi_nomem(e);
+        *to = code;
+        LAM_TRY(lmi_map_put_u64(&w->op_by_rule, (uint64_t)(uintptr_t)r, at, e));
+    }
+    *out = lmi_vec_at(&w->op_code, (size_t)at);
+    return LAM_OK;
+}
+
+/* -- which operators count ----------------------------------------------------------------------- */
+
+static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rule) {
+    const uint8_t *role = w->c->ops.role;
+    *rule = NULL;
+    if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
+        return LMI_ROLE_INSIDE;
+    if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
+    *rule = lmi_rule_for_op(w->cv, o->word);
+    if (o->n_children > 0 && (!*rule || lmi_op_composite(o->word))) return LMI_ROLE_THROUGH;
+    return *rule ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
+}
+
+/* An operator of somebody's own that gives a tensor. Where nothing inside it is seen to compute, its kernel
+ * does the work unseen, and what it only allocated or looked at says nothing of that. */
+static bool is_strange(const lam_op *o) {
+    static const char ours[] = "aten::";
+    if (o->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->name, "::")) return false;
+    if (strncmp(o->name, ours, sizeof ours - 1) == 0) return false;
+    for (int32_t i = 0; i < o->n_out; i++)
+        if (o->out[i].is_tensor) return true;
+    return false;
+}
+
+static bool is_zero(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
+
+/* -- sums a call --------------------------------------------------------------------------------- */
+
+/* What is noted of each operator on the way. */
+typedef struct tally {
+    bool *costs;    /* some number of it is not 0 */
+    bool *computes; /* the same without what is read and written; also of what is inside it */
+} tally;
+
+static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS]) {
+    const lam_op *o = &w->m->ops[op];
+    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    bool known = true;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
+        known = known && n[i].state != LAM_UNKNOWN;
+        t->costs[op] = t->costs[op] || !is_zero(n[i]);
+    }
+    t->computes[op] = !is_zero(n[LAM_MACS]) || !is_zero(n[LAM_FLOPS]);
+    sum->any = true;
+    w->c->ops.ran[o->phase]++;
+    w->c->ops.known += known;
+}
+
+static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
+                         const lam_count n[LAM_N_METRICS], lam_error *e) {
+    int32_t group, call = w->m->ops[op].call;
+    LAM_TRY(lmi_op_unsure(w, op, rule, facts, n, &group, e));
+    lmi_op_sum *sum = &w->by_call[call >= 0 ? call : w->m->n_events];
+    if (sum->unsure == 0) sum->unsure = group + 1;
+    return LAM_OK;
+}
+
+static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    const lmi_op_code *code;
+    lmi_facts facts;
+    bool known = true;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
+        known = known && n[i].state != LAM_UNKNOWN;
+    }
+    add(w, t, op, n);
+    return known ? LAM_OK : unsure(w, op, rule, &facts, n, e);
+}
+
+static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    const lam_count n[LAM_N_METRICS] = {lmi_unknown(), lmi_unknown(), lmi_unknown()};
+    w->c->ops.role[op] = LMI_ROLE_NO_RULE;
+    add(w, t, op, n);
+    return unsure(w, op, NULL, NULL, n, e);
+}
+
+static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
+    uint8_t *role = w->c->ops.role;
+    for (int32_t i = 0; i < w->m->n_ops; i++) {
+        const lmi_rule *rule;
+        role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
+        if (role[i] == LMI_ROLE_COUNTED) LAM_TRY(count_op(w, t, i, rule, e));
+        if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
+    }
+    for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
+        const lam_op *o = &w->m->ops[i];
+        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && is_strange(o))
+            LAM_TRY(count_unknown(w, t, i, e));
+        if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
+    }
+    return LAM_OK;
+}
+
+/* Lists the operators of each call's forward that cost something, in the order in which they ran. */
+static lam_status list_work(lmi_work *w, const tally *t, lam_error *e) {
+    const lam_model *m = w->m;
+    lmi_op_costs *c = &w->c->ops;
+    int32_t *start = lmi_alloc(&w->c->arena, (uint64_t)m->n_events + 3, sizeof *start), n = 0;
+    if (!start) return lmi_nomem(e);
+    /* Two places ahead, so that filling the lists below moves each start to where it belongs. */
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        if (!t->costs[i] || m->ops[i].phase != LAM_FORWARD) continue;
+        start[(m->ops[i].call >= 0 ? m->ops[i].call : m->n_events) + 2]++;
+        n++;
+    }
+    for (int32_t i = 2; i < m->n_events + 3; i++) start[i] += start[i - 1];
+    c->work = lmi_alloc(&w->c->arena, (uint64_t)n, sizeof *c->work);
+    if (!c->work) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        if (!t->costs[i] || m->ops[i].phase != LAM_FORWARD) continue;
+        c->work[start[(m->ops[i].call >= 0 ? m->ops[i].call : m->n_events) + 1]++] = i;
+    }
+    c->start = start;
+    return LAM_OK;
+}
+
+lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
+    uint64_t n = (uint64_t)w->m->n_ops;
+    if (!lmi_by_ops(w->c)) return LAM_OK;
+    if (!w->m->ops_seen)
+        return lmi_fail(e, LAM_USAGE, w->cv->name,
+                        "the convention counts operators and none were watched; capture with ops=True");
+    tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool))};
+    w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
+    w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
+    if (!t.costs || !t.computes || !w->c->ops.role || !w->by_call) return lmi_nomem(e);
+    LAM_TRY(count_all(w, &t, e));
+    return list_work(w, &t, e);
+}
+
+void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    const lmi_op_sum *sum = &w->by_call[event];
+    for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = lmi_settled(sum->n[LAM_FORWARD][i]);
+    p->counted = sum->any || (ev->n_children_called == 0 && !lmi_plain_holder(&w->m->modules[ev->module]));
+    p->cause = sum->unsure ? LMI_CAUSE_OP : LMI_CAUSE_NONE;
+}
+
+/* -- the other phases of the rows ---------------------------------------------------------------- */
+
+static void fill_phases(lam_cost_row *row, const lmi_op_sum *own, const lmi_op_sum *whole) {
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
+        row->recompute[i] = lmi_settled(own->n[LAM_RECOMPUTE][i]);
+        row->total_backward[i] = lmi_settled(whole->n[LAM_BACKWARD][i]);
+        row->total_recompute[i] = lmi_settled(whole->n[LAM_RECOMPUTE][i]);
+    }
+}
+
+static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
+    for (int p = 0; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) to->n[p][i] = lam_count_add(to->n[p][i], from->n[p][i]);
+}
+
+/* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
+ * parent. */
+static lam_status subtotals(lmi_work *w, lam_error *e) {
+    const lam_model *m = w->m;
+    lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole),
+               all = {0};
+    if (!whole) return lmi_nomem(e);
+    for (int32_t i = m->n_events - 1; i >= 0; i--)
+        if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
+    for (int32_t i = 0; i <= m->n_events; i++) add_sum(&all, &w->by_call[i]);
+    for (int p = 0; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = lmi_settled(all.n[p][i]);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        lam_cost_row *row = &w->c->rows[r];
+        int32_t at = row->event >= 0 ? row->event : m->n_events;
+        if (row->event >= 0 || lmi_is_outside(row)) fill_phases(row, &w->by_call[at], &whole[at]);
+    }
+    /* Without any place there is no row to show them in. */
+    if (m->n_places == 0) memcpy(w->c->total, w->c->ops.total[LAM_FORWARD], sizeof w->c->total);
+    return LAM_OK;
+}
+
+lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
+    if (lmi_by_ops(w->c)) return subtotals(w, e);
+    lmi_op_sum unknown = {0};
+    for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = unknown.n[p][i] = lmi_unknown();
+    for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(&w->c->rows[r], &unknown, &unknown);
+    return LAM_OK;
+}
+
+/* -- what the caller reads ----------------------------------------------------------------------- */
+
+lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric) {
+    if ((unsigned)phase >= LAM_N_PHASES || (unsigned)metric >= LAM_N_METRICS) return lmi_unknown();
+    return phase == LAM_FORWARD ? c->total[metric] : c->ops.total[phase][metric];
+}
+
+lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,
+                        lam_error *e) {
+    const lam_op *o = lam_model_op(c->model, op);
+    if (!o)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_op", "there is no operator %d; the model has %d", (int)op,
+                        (int)c->model->n_ops);
+    lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
+    bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE));
+    lmi_count_op(c->convention, c->model, op, out);
+    for (int i = 0; nothing && i < LAM_N_METRICS; i++) out[i] = lmi_exact(0);
+    if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;
+    return LAM_OK;
+}
+
+const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t *n) {
+    if (i < 0 || i >= c->ops.n_unruled) return NULL;
+    if (n) *n = c->ops.unruled_runs[i];
+    return c->ops.unruled[i];
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op: exact whole numbers of one operator, from the shapes of its tensors and a few of its arguments.
+ * This file has what every kind has, and the way to the file whose kinds need more. */
+#include "count/facts_op.h"
+
+static lam_shape shape_of(const lam_op_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
+
+static lam_shape nth_tensor(const lam_op_arg *args, int32_t n, int32_t position) {
+    for (int32_t i = 0; i < n; i++)
+        if (args[i].is_tensor && (position < 0 || args[i].position == position)) return shape_of(&args[i]);
+    return (lam_shape){-1, NULL};
+}
+
+lam_shape lmi_op_out(const lam_op *op, int32_t position) { return nth_tensor(op->out, op->n_out, position); }
+
+bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id) { return s->at[id].present && !s->at[id].value; }
+
+int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id) {
+    return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : -1;
+}
+
+/* Elements of a role that may stay empty: 0 then. */
+int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
+    return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : 0;
+}
+
+bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out) {
+    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    if (v && v->type == LAM_BOOL) *out = v->i != 0;
+    return v && v->type == LAM_BOOL;
+}
+
+double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback) {
+    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    if (v && v->type == LAM_FLOAT) return v->f;
+    return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
+}
+
+/* -- the frame ------------------------------------------------------------------------------------------- */
+
+static bool in_place(const lam_op *op) {
+    size_t n = strlen(op->name);
+    return n > 0 && op->name[n - 1] == '_';
+}
+
+/* A tensor that was handed in to take the result: it is written, not read. */
+static bool takes_result(const lam_op *op, int32_t i) {
+    if (i == 0 || !op->in[i].storage || in_place(op)) return false;
+    for (int32_t k = 0; k < op->n_out; k++)
+        if (op->out[k].is_tensor && op->out[k].storage == op->in[i].storage) return true;
+    return false;
+}
+
+static int64_t sum_in(const lam_op *op) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < op->n_in; i++) {
+        if (!op->in[i].is_tensor || takes_result(op, i)) continue;
+        int64_t n = lmi_numel(shape_of(&op->in[i]));
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
+    }
+    return sum;
+}
+
+/* -1 where nothing is known to have come out, which an operator that gives no tensor can't be told from. */
+static int64_t sum_out(const lam_op *op) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < op->n_out; i++) {
+        int64_t n = op->out[i].is_tensor ? lmi_numel(shape_of(&op->out[i])) : 0;
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
+    }
+    return op->n_out > 0 ? sum : -1;
+}
+
+lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s) {
+    if (lmi_op_tensor(s, LMI_S_x)) return s->at[LMI_S_x].shape;
+    if (lmi_op_tensor(s, LMI_S_q)) return s->at[LMI_S_q].shape;
+    return nth_tensor(op->in, op->n_in, -1);
+}
+
+enum { FIRST_COMPLEX = 8, LAST_COMPLEX = 10 }; /* dtypes.def */
+
+static int64_t is_complex(const lam_op_arg *args, int32_t n) {
+    for (int32_t i = 0; i < n; i++) {
+        if (!args[i].is_tensor) continue;
+        return args[i].dtype < 0 ? -1 : args[i].dtype >= FIRST_COMPLEX && args[i].dtype <= LAST_COMPLEX;
+    }
+    return -1;
+}
+
+static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, -1);
+    lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
+    lmi_fact_set(f, LMI_FACT_out, lmi_numel(y));
+    lmi_fact_set(f, LMI_FACT_ins, sum_in(op));
+    lmi_fact_set(f, LMI_FACT_outs, sum_out(op));
+    lmi_fact_set(f, LMI_FACT_dims, x.ndim);
+    lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
+    lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
+    lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
+    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->word));
+    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->word));
+    lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
+    lmi_fact_set(f, LMI_FACT_pair, lmi_op_tensor(s, LMI_S_x2));
+    lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
+    int64_t complex = is_complex(op->out, op->n_out);
+    lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->in, op->n_in));
+}
+
+/* A gradient that nobody asked for does not come out. */
+static int64_t wanted(const lam_op *op, int32_t position) {
+    for (int32_t i = 0; i < op->n_out; i++)
+        if (op->out[i].position == position && op->out[i].is_tensor) return 1;
+    return 0;
+}
+
+static void set_wanted(const lam_op *op, lmi_facts *f) {
+    if (op->n_out == 0) return;
+    lmi_fact_set(f, LMI_FACT_want_x, wanted(op, 0));
+    lmi_fact_set(f, LMI_FACT_want_w, wanted(op, 1));
+    lmi_fact_set(f, LMI_FACT_want_b, wanted(op, 2));
+}
+
+/* -- kinds that need more -------------------------------------------------------------------------------- */
+
+static lmi_op_family *const families[LMI_N_KINDS] = {
+    [LMI_K_conv] = lmi_op_dense,
+    [LMI_K_conv_transpose] = lmi_op_dense,
+    [LMI_K_conv_either] = lmi_op_dense,
+    [LMI_K_conv_fused] = lmi_op_dense,
+    [LMI_K_conv_backward] = lmi_op_dense,
+    [LMI_K_linear] = lmi_op_dense,
+    [LMI_K_product] = lmi_op_dense,
+    [LMI_K_product_act] = lmi_op_dense,
+    [LMI_K_grouped_mm] = lmi_op_dense,
+    [LMI_K_euclidean] = lmi_op_dense,
+    [LMI_K_pair_distance] = lmi_op_dense,
+    [LMI_K_attend] = lmi_op_attention,
+    [LMI_K_attend_backward] = lmi_op_attention,
+    [LMI_K_fused_mha] = lmi_op_attention,
+    [LMI_K_fused_encoder] = lmi_op_attention,
+    [LMI_K_rnn_layer] = lmi_op_recurrent,
+    [LMI_K_rnn_layer_backward] = lmi_op_recurrent,
+    [LMI_K_rnn_stack] = lmi_op_recurrent,
+    [LMI_K_batch_norm] = lmi_op_norm,
+    [LMI_K_batch_norm_backward] = lmi_op_norm,
+    [LMI_K_layer_norm] = lmi_op_norm,
+    [LMI_K_group_norm] = lmi_op_norm,
+    [LMI_K_rms_norm] = lmi_op_norm,
+    [LMI_K_row_norm_backward] = lmi_op_norm,
+    [LMI_K_rms_norm_backward] = lmi_op_norm,
+    [LMI_K_weight_norm] = lmi_op_norm,
+    [LMI_K_weight_norm_backward] = lmi_op_norm,
+    [LMI_K_softmax] = lmi_op_axes,
+    [LMI_K_log_softmax] = lmi_op_axes,
+    [LMI_K_softmax_backward] = lmi_op_axes,
+    [LMI_K_scan] = lmi_op_axes,
+    [LMI_K_vector_norm] = lmi_op_axes,
+    [LMI_K_map] = lmi_op_point,
+    [LMI_K_gelu] = lmi_op_point,
+    [LMI_K_gelu_backward] = lmi_op_point,
+    [LMI_K_loss] = lmi_op_point,
+    [LMI_K_nll_loss] = lmi_op_point,
+    [LMI_K_embedding] = lmi_op_index,
+    [LMI_K_embedding_bag] = lmi_op_index,
+    [LMI_K_pick] = lmi_op_index,
+    [LMI_K_pick_list] = lmi_op_index,
+    [LMI_K_put_list] = lmi_op_index,
+    [LMI_K_max_pool] = lmi_op_window,
+    [LMI_K_avg_pool] = lmi_op_window,
+    [LMI_K_avg_pool_backward] = lmi_op_window,
+    [LMI_K_adaptive_avg_pool] = lmi_op_window,
+    [LMI_K_adaptive_avg_pool_backward] = lmi_op_window,
+    [LMI_K_adaptive_max_pool] = lmi_op_window,
+    [LMI_K_interpolate] = lmi_op_window,
+    [LMI_K_interpolate_backward] = lmi_op_window,
+    [LMI_K_grid_sample] = lmi_op_window,
+};
+
+void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
+    memset(out, 0, sizeof *out);
+    const lam_op *o = lam_model_op(m, op);
+    lmi_kind kind = o ? lmi_op_kind(o->word) : LMI_N_KINDS;
+    if (kind == LMI_N_KINDS) return;
+    lmi_slots slots;
+    lmi_bind_op(o->word, o, &slots);
+    set_frame(o, &slots, out);
+    set_wanted(o, out);
+    if (families[kind]) families[kind](m, o, kind, &slots, out);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op: what the files of facts of operators share. */
+#ifndef LMI_FACTS_OP_H
+#define LMI_FACTS_OP_H
+
+#include "count/sweep.h"
+
+/* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_window.c. */
+typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,
+                           lmi_facts *f);
+lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,
+    lmi_op_index, lmi_op_window;
+
+/* The first input: the role x or q, else the first tensor. */
+lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s);
+/* The tensor that came out at a position, -1: the first one; ndim -1 where there is none. */
+lam_shape lmi_op_out(const lam_op *op, int32_t position);
+/* True when the role holds a tensor, of known shape or not. */
+bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id);
+/* Elements of a role's tensor; -1 when it holds none, or 0 for a role that may stay empty. */
+int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id);
+int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id);
+/* The value of a role; false or `fallback` where it holds no such value. */
+bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out);
+double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback);
+
+#endif

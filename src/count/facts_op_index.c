@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_index: operators that read or write where indices say, and those that look through windows. */
+#include "count/facts_op.h"
+
+/* -- indices --------------------------------------------------------------------------------------------- */
+
+static int64_t listed(const lam_op *op, int32_t position) {
+    int64_t sum = 0;
+    bool any = false;
+    for (int32_t i = 0; i < op->n_in; i++) {
+        const lam_op_arg *a = &op->in[i];
+        if (a->position != position || !a->is_tensor) continue;
+        int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
+        any = true;
+    }
+    return any ? sum : -1;
+}
+
+/* How a bag is reduced: 0 sum, 1 mean, 2 maximum. */
+static void bag(const lmi_slots *s, lmi_facts *f) {
+    double mode = lmi_op_number(s, LMI_S_mode, -1);
+    lmi_fact_set(f, LMI_FACT_weights, lmi_op_numel(s, LMI_S_w));
+    lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_per_sample));
+    lmi_fact_set(f, LMI_FACT_divides, mode < 0 ? -1 : mode == 1);
+    lmi_fact_set(f, LMI_FACT_skips, lmi_op_number(s, LMI_S_padding_idx, -1) >= 0);
+}
+
+void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    bool adds;
+    lmi_fact_set(f, LMI_FACT_indices, lmi_op_numel(s, LMI_S_index));
+    lmi_fact_set(f, LMI_FACT_row, lmi_op_tensor(s, LMI_S_w) ? lmi_axis(s->at[LMI_S_w].shape, -1) : -1);
+    if (k == LMI_K_embedding_bag) bag(s, f);
+    if (k == LMI_K_pick_list || k == LMI_K_put_list) lmi_fact_set(f, LMI_FACT_listed, listed(op, 1));
+    if (k != LMI_K_put_list) return;
+    bool told = lmi_op_bool(s, LMI_S_accumulate, &adds);
+    lmi_fact_set(f, LMI_FACT_accumulates, told ? adds : s->at[LMI_S_accumulate].present ? -1 : 0);
+}
+
+/* -- windows --------------------------------------------------------------------------------------------- */
+
+static bool is_adaptive(lmi_kind k) {
+    return k == LMI_K_adaptive_avg_pool || k == LMI_K_adaptive_avg_pool_backward ||
+           k == LMI_K_adaptive_max_pool;
+}
+
+/* A source that can't read lists of integers leaves the window out. The layer that made the call then says
+ * it, if it is that kind of layer and works over as many axes. */
+static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lmi_slots *s) {
+    const lam_event *call = lam_model_event(m, op->call);
+    const lam_module *mod = call ? lam_model_module(m, call->module) : NULL;
+    lmi_kind kind = k == LMI_K_avg_pool_backward ? LMI_K_avg_pool : k;
+    if (s->at[LMI_S_kernel].present || !mod || lmi_word_kind(mod->word) != kind) return;
+    if (lmi_word_rank(mod->word) != lmi_op_rank(op->word) || (mod->flags & LAM_MODULE_OWN_FORWARD)) return;
+    static const lmi_slot_id ids[] = {LMI_S_kernel, LMI_S_stride, LMI_S_pad, LMI_S_dil};
+    lmi_slots layer;
+    lmi_model_bind(m, op->call, &layer);
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) s->at[ids[i]] = layer.at[ids[i]];
+}
+
+static bool sweep(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, int32_t rank, lmi_swept *total) {
+    if (rank < 1 || x.ndim < rank || y.ndim < rank) return false;
+    *total = (lmi_swept){1, 1, 1};
+    for (int32_t i = 0; i < rank; i++) {
+        lmi_swept axis;
+        lmi_sweep a = {0};
+        int64_t in = lmi_axis(x, i - rank), out = lmi_axis(y, i - rank);
+        bool known = is_adaptive(k) ? lmi_sweep_adaptive(in, out, &axis) : lmi_sweep_slots(s, i, &a);
+        a.in = in;
+        a.out = out;
+        if (!known || (!is_adaptive(k) && !lmi_sweep_axis(&a, &axis))) return false;
+        if (!lmi_swept_times(total, &axis)) return false;
+    }
+    return true;
+}
+
+static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *bound, lmi_facts *f) {
+    lmi_slots s = *bound;
+    bool backward = k == LMI_K_avg_pool_backward || k == LMI_K_adaptive_avg_pool_backward;
+    lam_shape x = lmi_op_in(op, &s), y = backward ? s.at[LMI_S_grad].shape : lmi_op_out(op, -1);
+    int32_t rank = lmi_op_rank(op->word);
+    lmi_swept all;
+    int64_t planes;
+    if (!is_adaptive(k)) window_of_layer(m, op, k, &s);
+    if (!sweep(k, &s, x, y, rank, &all) || !lmi_product(x.sizes, x.ndim - rank, &planes)) return;
+    lmi_fact_set(f, LMI_FACT_covered, lmi_times(planes, all.covered));
+    lmi_fact_set(f, LMI_FACT_windows, lmi_times(planes, all.windows));
+}
+
+/* -- grids ----------------------------------------------------------------------------------------------- */
+
+static void blends(const lam_op *op, lmi_facts *f) {
+    int64_t taps = lmi_op_each(op->word), sum = 0, power = 1;
+    for (int32_t i = 0; i < lmi_op_rank(op->word); i++, power *= taps) sum += power;
+    lmi_fact_set(f, LMI_FACT_taps, taps);
+    lmi_fact_set(f, LMI_FACT_blends, sum);
+    lmi_fact_set(f, LMI_FACT_grads,
+                 lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
+}
+
+/* Only the bilinear mode (0) is known: two coordinates of 4 operations each (3 where corners are aligned),
+ * each rounded down; four distances and four products of them. */
+static void grid(const lmi_slots *s, lmi_facts *f) {
+    bool aligned;
+    int64_t positions = lmi_op_numel(s, LMI_S_x2);
+    lmi_fact_set(f, LMI_FACT_points, positions < 0 ? -1 : positions / 2);
+    bool known = lmi_op_number(s, LMI_S_mode, -1) == 0 && lmi_op_bool(s, LMI_S_align, &aligned);
+    lmi_fact_set(f, LMI_FACT_each, !known ? -1 : aligned ? 16 : 18);
+}
+
+void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    switch (k) {
+    case LMI_K_interpolate:
+    case LMI_K_interpolate_backward: blends(op, f); break;
+    case LMI_K_grid_sample: grid(s, f); break;
+    default: windows(m, op, k, s, f); break;
+    }
+}

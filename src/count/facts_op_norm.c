@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_norm: operators that normalise or work along an axis, and those that work element by element. */
+#include "count/facts_op.h"
+
+#include <math.h>
+
+/* -- normalisations -------------------------------------------------------------------------------------- */
+
+/* Whether the batch's own statistics are taken. Where the flag is not told: statistics are then saved for the
+ * backward pass, which they are not otherwise. A backward without a flag is one of training. */
+static int64_t in_training(const lam_op *op, lmi_kind k, const lmi_slots *s) {
+    bool flag;
+    if (lmi_op_bool(s, LMI_S_training, &flag)) return flag;
+    if (k == LMI_K_batch_norm_backward) return s->at[LMI_S_training].present ? -1 : 1;
+    int64_t saved = lmi_numel(lmi_op_out(op, 1));
+    return saved < 0 ? -1 : saved > 0;
+}
+
+static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_chan, lmi_axis(lmi_op_in(op, s), 1));
+    lmi_fact_set(f, LMI_FACT_training, in_training(op, k, s));
+    lmi_fact_set(f, LMI_FACT_tracked, lmi_op_tensor(s, LMI_S_mean));
+}
+
+/* Rows that share one mean: as many as the means, which come out next to the result and go into the
+ * backward; else the elements for one of the scale. */
+static int64_t rows_of(const lam_op *op, lmi_kind k, const lmi_slots *s) {
+    if (k == LMI_K_row_norm_backward || k == LMI_K_rms_norm_backward) return lmi_op_numel(s, LMI_S_mean);
+    int64_t rows = lmi_numel(lmi_op_out(op, 1));
+    if (rows >= 0 || k == LMI_K_group_norm || k == LMI_K_weight_norm || k == LMI_K_weight_norm_backward)
+        return rows;
+    int64_t in = lmi_numel(lmi_op_in(op, s)), scale = lmi_op_numel(s, LMI_S_w);
+    return in >= 0 && scale > 0 ? in / scale : -1;
+}
+
+/* Elements of one scale, for the gradients of scale and shift. */
+static int64_t one_scale(const lam_op *op, const lmi_slots *s) {
+    int64_t w = lmi_op_numel(s, LMI_S_w), out = lmi_numel(lmi_op_out(op, 1));
+    return w >= 0 ? w : out >= 0 ? out : lmi_numel(lmi_op_out(op, 2));
+}
+
+void lmi_op_norm(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    lmi_fact_set(f, LMI_FACT_scales, lmi_op_optional(s, LMI_S_w));
+    lmi_fact_set(f, LMI_FACT_shifts, lmi_op_optional(s, LMI_S_b));
+    if (k == LMI_K_batch_norm || k == LMI_K_batch_norm_backward) {
+        batch_norm(op, k, s, f);
+        return;
+    }
+    lmi_fact_set(f, LMI_FACT_rows, rows_of(op, k, s));
+    lmi_fact_set(f, LMI_FACT_chan, one_scale(op, s));
+}
+
+/* -- along an axis --------------------------------------------------------------------------------------- */
+
+/* Elements along the axis that an argument names; a number alone has one. */
+static int64_t along(lam_shape x, const lmi_slots *s) {
+    const lam_value *v = s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
+    if (!v || v->type != LAM_INT || x.ndim < 0) return -1;
+    if (x.ndim == 0) return 1;
+    return v->i >= -x.ndim && v->i < x.ndim ? lmi_axis(x, (int32_t)v->i) : -1;
+}
+
+/* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of
+ * the sum: a root, but for the norms 0, 1 and infinity. */
+static void norm(const lmi_slots *s, lmi_facts *f) {
+    bool told = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
+                (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
+    double p = lmi_op_number(s, LMI_S_norm, 2);
+    bool plain = p == 0 || p == 1 || isinf(p);
+    bool absent = !s->at[LMI_S_norm].present; /* torch's default is 2 */
+    lmi_fact_set(f, LMI_FACT_each, !told && !absent ? -1 : plain || p == 2 ? 1 : 2);
+    lmi_fact_set(f, LMI_FACT_last, !plain);
+}
+
+void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    if (k == LMI_K_vector_norm) {
+        norm(s, f);
+        return;
+    }
+    lam_shape x = lmi_op_in(op, s);
+    int64_t axis = along(x, s), in = lmi_numel(x);
+    lmi_fact_set(f, LMI_FACT_axis, axis);
+    lmi_fact_set(f, LMI_FACT_rows, axis < 0 || in < 0 ? -1 : axis == 0 ? 0 : in / axis);
+}
+
+/* -- element by element ---------------------------------------------------------------------------------- */
+
+static int64_t bounds(const lmi_slots *s) { return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end); }
+
+static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
+    const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;
+    if (!v || v->type != LAM_TEXT) { /* the layer that called it says it too */
+        const lam_event *call = lam_model_event(m, op->call);
+        v = call ? lam_model_attr(m, call->module, "approximate") : NULL;
+    }
+    return v && v->type == LAM_TEXT ? !strcmp(v->text, "tanh") : -1;
+}
+
+void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    switch (k) {
+    case LMI_K_gelu:
+    case LMI_K_gelu_backward: lmi_fact_set(f, LMI_FACT_by_tanh, by_tanh(m, op, s)); break;
+    case LMI_K_map:
+        lmi_fact_set(f, LMI_FACT_extra, bounds(s) + (lmi_op_number(s, LMI_S_alpha, 1) != 1));
+        break;
+    default:
+        lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_w));
+        lmi_fact_set(f, LMI_FACT_reduction, lmi_value_int(s->at[LMI_S_reduction].value, -1));
+        break;
+    }
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Words of operators: how the framework spells them, their kinds, and the binder from the positions of a
+ * schema to roles. */
+#include "vocab/vocab.h"
+
+/* A role of slots.def a position; LMI_N_SLOTS takes one without a role. -1 ends. */
+typedef int16_t role;
+
+#define ARG(ours)            LMI_S_##ours,
+#define SKIP                 LMI_N_SLOTS,
+#define SIGNATURE(name, ...) static const role name##_roles[] = {__VA_ARGS__ - 1};
+#include "vocab/signatures_op.def"
+#undef SIGNATURE
+#undef SKIP
+#undef ARG
+
+static const struct op_word {
+    const char *name;
+    const role *roles;
+    lmi_kind kind;
+    bool composite;
+    int8_t each, last;
+} words[] = {
+#define NAME(spelling, kind, signature, each, last)                                                          \
+    {spelling, signature##_roles, LMI_K_##kind, false, each, last},
+#define WRAP(spelling, kind, signature, each, last)                                                          \
+    {spelling, signature##_roles, LMI_K_##kind, true, each, last},
+#include "vocab/names_aten.def"
+#undef WRAP
+#undef NAME
+};
+
+enum { N_WORDS = sizeof words / sizeof *words };
+
+static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
+
+/* Which way the first n bytes of `name` lie from a whole spelling. */
+static int order(const char *name, size_t n, const char *spelling) {
+    int o = strncmp(name, spelling, n);
+    return o ? o : spelling[n] ? -1 : 0;
+}
+
+static int32_t find(const char *name, size_t n) {
+    int32_t low = 0, high = N_WORDS;
+    while (low < high) {
+        int32_t mid = low + (high - low) / 2;
+        int o = order(name, n, words[mid].name);
+        if (o == 0) return mid;
+        if (o < 0) {
+            high = mid;
+        } else {
+            low = mid + 1;
+        }
+    }
+    return -1;
+}
+
+static bool ends(const char *name, size_t n, const char *end) {
+    size_t k = strlen(end);
+    return n > k && memcmp(name + n - k, end, k) == 0;
+}
+
+/* "add_" works in place and "add_out" where it is told; both do what "add" does. */
+int32_t lam_word_op(const char *name) {
+    size_t n = name ? strlen(name) : 0;
+    int32_t word = n ? find(name, n) : -1;
+    if (word < 0 && ends(name ? name : "", n, "_out")) return find(name, n - 4);
+    if (word < 0 && ends(name ? name : "", n, "_")) return find(name, n - 1);
+    return word;
+}
+
+const char *lam_word_op_name(int32_t word) { return at(word) ? words[word].name : NULL; }
+const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(words[word].kind) : NULL; }
+lmi_kind lmi_op_kind(int32_t word) { return at(word) ? words[word].kind : LMI_N_KINDS; }
+bool lmi_op_composite(int32_t word) { return at(word) && words[word].composite; }
+int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }
+int32_t lmi_op_last(int32_t word) { return at(word) ? words[word].last : 0; }
+
+int32_t lmi_op_rank(int32_t word) {
+    const char *name = at(word) ? words[word].name : "";
+    for (const char *p = name; *p; p++) {
+        if (*p >= '1' && *p <= '3' && p[1] == 'd') return *p - '0';
+    }
+    return 0;
+}
+
+/* -- the binder ------------------------------------------------------------------------------------------ */
+
+static void fill(lmi_slot *slot, const lam_op_arg *a) {
+    if (slot->present) return; /* of a list the first tensor counts */
+    slot->present = true;
+    slot->value = a->is_tensor ? NULL : &a->value;
+    if (a->is_tensor) slot->shape = (lam_shape){a->ndim, a->sizes};
+}
+
+void lmi_bind_op(int32_t word, const lam_op *op, lmi_slots *out) {
+    *out = (lmi_slots){0};
+    for (int32_t i = 0; i < LMI_N_SLOTS; i++) out->at[i].shape.ndim = -1;
+    if (!at(word)) return;
+    int32_t n_roles = 0;
+    const role *roles = words[word].roles;
+    while (roles[n_roles] >= 0) n_roles++;
+    for (int32_t i = 0; i < op->n_in; i++) {
+        int32_t position = op->in[i].position;
+        if (position < 0 || position >= n_roles || roles[position] == LMI_N_SLOTS) continue;
+        fill(&out->at[roles[position]], &op->in[i]);
+    }
+}

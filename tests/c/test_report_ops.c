@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports of counted operators: the backward pass and recomputation in every format, and nothing of them
+ * where calls are counted. */
+#include "oom.h"
+
+#include "ops_net.h"
+#include "show.h"
+
+static void has(const char *part) {
+    if (!strstr(shown, part)) fail_msg("the report lacks '%s':\n%s", part, shown);
+}
+static void lacks(const char *part) {
+    if (strstr(shown, part)) fail_msg("the report has '%s':\n%s", part, shown);
+}
+
+static void show_as(const lam_costs *c, const char *format, int32_t width) {
+    lam_report_options o = show_options(NULL, format);
+    o.width = width;
+    show(c, &o);
+}
+
+static void transcripts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *format;
+        int32_t width;
+    } cases[] = {{"ops-step", "text", 100},    {"ops-step-70", "text", 70}, {"ops-step-csv", "csv", 0},
+                 {"ops-step-json", "json", 0}, {"ops-step-md", "md", 0},    {"ops-step-html", "html", 0}};
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        show_as(c, cases[i].format, cases[i].width);
+        show_golden(cases[i].name, true);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* The backward's columns go first when the page is narrow, and its line stays. */
+static void narrow(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 100);
+    has("bwd MACs");
+    has("bwd FLOPs");
+    show_as(c, "text", 85);
+    has("DMAs  bwd MACs\n");
+    lacks("bwd FLOPs");
+    show_as(c, "text", 70);
+    has("  DMAs\n");
+    lacks("bwd");
+    has("\nbackward: MACs 48   FLOPs 96   DMAs ");
+    has("\nrecomputed: MACs 24   FLOPs 48   DMAs ");
+    has("\noperators known 8/10   never called 1\n");
+    lacks("layers known");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* What is not there takes no room. */
+static void forward_alone(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    lacks("bwd");
+    lacks("backward");
+    lacks("recomputed");
+    has("operators known 1/1");
+    show_as(c, "csv", 0);
+    has(",recompute_dmas_state\n");
+    has("fc,fc,Linear,1,0,");
+    has(",0,exact,0,exact,0,exact,0,exact,0,exact,0,exact\n");
+    show_as(c, "json", 0);
+    has("\"operators\": {\"ran\": 1, \"counted\": 1, \"known\": 1, \"unruled\": []}");
+    has("\"backward\": {\"macs\": {\"value\": 0, \"state\": \"exact\"}");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Where calls are counted every report is as if no operator had been watched. */
+static void calls_as_before(void **state) {
+    (void)state;
+    static const char *const formats[] = {"text", "csv", "json", "md", "html"};
+    static char before[sizeof shown];
+    net n = net_new();
+    net_plain(&n);
+    lam_model *with = net_step(), *without = net_done(&n);
+    lam_costs *a = net_costs(without, "layers", false), *b = net_costs(with, "layers", false);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        show_as(a, formats[i], 120);
+        memcpy(before, shown, shown_n + 1);
+        show_as(b, formats[i], 120);
+        assert_string_equal(shown, before);
+        lacks("backward");
+    }
+    lam_costs_free(a);
+    lam_costs_free(b);
+    lam_model_free(with);
+    lam_model_free(without);
+}
+
+/* An unknown part of the backward is a lower bound, and an unknown whole a question mark. */
+static void not_known(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_BACKWARD, 0}, 2, 3, 4);
+    net_op(&n, "my::\"op\"", (op_at){k.act, -1, LAM_BACKWARD, 0});
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("\nbackward: MACs >= 24   FLOPs >= 48");
+    lam_report_options o = show_options(NULL, "text");
+    o.color = true;
+    show(c, &o);
+    has("\033[33mbackward:\033[0m");
+    show_as(c, "json", 0);
+    has("\"backward\": {\"macs\": {\"value\": null, \"state\": \"unknown\"}");
+    has("\"unruled\": [{\"name\": \"my::\\\"op\\\"\", \"runs\": 1}]");
+    show_as(c, "csv", 0);
+    has(",,unknown,,unknown,,unknown,0,exact,0,exact,0,exact\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Sequential of four equal Linear layers; the backward of the last one or of none differs. */
+static lam_model *net_row(bool differs) {
+    static const char *const names[] = {"0", "1", "2", "3"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root), call[4], fc[4];
+    for (int i = 0; i < 4; i++) {
+        fc[i] = net_linear(&n, 10, 10);
+        net_place(&n, p, names[i], fc[i]);
+    }
+    int32_t r = net_call(&n, root, -1, SH(1, 10), 0, SH(1, 10), 0);
+    for (int i = 0; i < 4; i++) call[i] = net_call(&n, fc[i], r, SH(1, 10), 0, SH(1, 10), 0);
+    for (int i = 0; i < 4; i++) {
+        net_mm(&n, (op_at){call[i], -1, LAM_FORWARD, 0}, 1, 10, 10);
+        net_mm(&n, (op_at){call[i], -1, differs && i == 3 ? LAM_RECOMPUTE : LAM_BACKWARD, 0}, 1, 10, 20);
+    }
+    return net_done(&n);
+}
+
+static void folded(void **state) {
+    (void)state;
+    lam_model *m = net_row(false);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("0..3 x4");
+    has("     800     1.60 K\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+    m = net_row(true);
+    c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("0..2 x3");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Work outside every call of a model that was never called still shows. */
+static void never_called(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", net_linear(&n, 2, 3));
+    net_mm(&n, (op_at){-1, -1, LAM_BACKWARD, 0}, 1, 2, 3);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("Net ");
+    has("\nNet  ");
+    has("        6         12\n");
+    has("never called 1\n");
+    lacks("[never called]");
+    show_as(c, "csv", 0);
+    has(",outside calls,");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void write_all(void *arg, bool *ok) {
+    static const char *const formats[] = {"text", "csv", "json", "html"};
+    lam_status s = LAM_OK;
+    lam_error e = {0};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats && s == LAM_OK; i++) {
+        lam_report_options o = show_options(NULL, formats[i]);
+        s = lam_report_write(arg, &o, show_sink(), &e);
+    }
+    *ok = s == LAM_OK;
+    assert_int_equal(s == LAM_OK ? LAM_OK : LAM_NOMEM, s);
+}
+
+static void out_of_memory(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    oom_sweep(write_all, c);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),        cmocka_unit_test(forward_alone),
+        cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),     cmocka_unit_test(folded),
+        cmocka_unit_test(never_called),    cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real models against their true counts: what one forward and one backward execute, to the unit.
+
+tests/data/truth.json was counted by formulas on the kernels that ran, under a dispatch mode of its own, and
+agrees with PyTorch's FlopCounterMode where that is made to decompose, and with closed forms.
+"""
+
+from __future__ import annotations
+
+import json
+
+import corpus_nets
+import pytest
+import torch
+from conftest import DATA
+
+import lamina
+from lamina import _observe
+
+TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
+
+pytestmark = [
+    pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}"),
+    # What a layer runs differs between versions of torch, and so does what is true of it.
+    pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="counted on torch 2.13"),
+]
+
+
+def build(truth):
+    if truth["build"].startswith("tv") or "tv(" in truth["build"]:
+        pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
+    return model.eval(), args, kwargs
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_forward(name):
+    truth = TRUTH[name]
+    model, args, kwargs = build(truth)
+    report = lamina.inspect(model, args, kwargs, convention="exact")
+    assert (report.macs, report.macs.state, report.params) == (truth["macs"], "exact", truth["params"])
+    assert sum(row.macs for row in report.rows) == truth["macs"]
+    assert report.notes == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, truth in TRUTH.items() if truth["backward_macs"] is not None]
+)
+def test_backward(name):
+    truth = TRUTH[name]
+    model, args, kwargs = build(truth)
+    report = lamina.inspect(model, args, kwargs, convention="exact", backward=True)
+    backward = report.backward.macs + report.recompute.macs
+    assert (report.macs, report.macs.state) == (truth["macs_with_grad"], "exact")
+    assert (backward, backward.state) == (truth["backward_macs"], "exact")
+    assert sum(row.backward_macs + row.recompute_macs for row in report.rows) == truth["backward_macs"]
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["resnet18", "densenet121", "mobilenet_v2", "unet_small"])
+def test_each_layers_backward_is_its_forward_once_a_gradient(name):
+    """A dense layer's backward is twice its forward; once where its input needs no gradient."""
+    model, args, kwargs = build(TRUTH[name])
+    report = lamina.inspect(model, args, kwargs, convention="exact", backward=True)
+    layers = [row for row in report.rows if row.macs and row.leaf]
+    first, *rest = layers
+    assert first.backward_macs == first.macs
+    assert len(rest) >= 5
+    assert all(row.backward_macs == 2 * row.macs for row in rest)

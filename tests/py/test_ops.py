@@ -1,0 +1,558 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators: what is seen, whose work it is, and that watching leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import lamina
+from lamina import _observe
+
+pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+
+def exact(model, *args, **options):
+    return lamina.inspect(model, args, convention="exact", **options)
+
+
+def seen(model, work):
+    """Every operator that ran while ``work`` did."""
+    with lamina.capture(model, ops=True) as watch:
+        work()
+    return watch._model.operators()
+
+
+def by_path(report, field="macs"):
+    told = {}
+    for row in report.rows:
+        told[row.path] = told.get(row.path, 0) + int(row[field])
+    return told
+
+
+class Calls(nn.Module):
+    """A module whose forward is a function of itself and its inputs."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        self.does = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args):
+        return self.does(self, *args)
+
+
+# -- what is seen --------------------------------------------------------------------------------------------
+
+
+def test_operators_nest_as_they_ran():
+    ops = seen(nn.Linear(3, 2), lambda: F.linear(torch.ones(4, 3), torch.ones(2, 3), torch.ones(2)))
+    linear = next(i for i, op in enumerate(ops) if op["name"] == "aten::linear")
+    addmm = next(op for op in ops if op["name"] == "aten::addmm")
+    assert (ops[linear]["parent"], addmm["parent"]) == (-1, linear)
+    assert all(op["parent"] < i for i, op in enumerate(ops))
+    assert all(ops[linear]["t0_ns"] <= op["t0_ns"] <= op["t1_ns"] for op in ops if op["parent"] == linear)
+
+
+def test_shapes_types_and_values_are_read():
+    def work():
+        torch.cat([torch.ones(2, 3), torch.ones(4, 3)], dim=0)
+        F.conv2d(
+            torch.ones(1, 2, 5, 5, dtype=torch.float64), torch.ones(4, 1, 3, 3, dtype=torch.float64), groups=2
+        )
+        F.elu(torch.ones(3), alpha=0.5)
+
+    ops = {op["name"]: op for op in reversed(seen(nn.Identity(), work))}
+    cat, conv, elu = ops["aten::cat"], ops["aten::convolution"], ops["aten::elu"]
+    assert [(at, v["shape"]) for at, v in cat["inputs"][:2]] == [(0, (2, 3)), (0, (4, 3))]
+    assert (cat["inputs"][2], cat["outputs"][0][1]["shape"]) == ((1, 0), (6, 3))
+    assert [v for _, v in conv["inputs"][2:]] == [None, (1, 1), (0, 0), (1, 1), False, (0, 0), 2]
+    assert conv["inputs"][0][1]["dtype"] == "float64"
+    assert elu["inputs"][1] == (1, 0.5)
+
+
+def test_one_that_raises_is_marked_and_the_stack_stays_whole():
+    def work():
+        with pytest.raises(RuntimeError):
+            torch.linalg.multi_dot([torch.ones(3, 4), torch.ones(5, 6), torch.ones(6, 2)])
+        torch.mm(torch.ones(2, 3), torch.ones(3, 4))
+
+    ops = seen(nn.Identity(), work)
+    failed = {op["name"] for op in ops if op["failed"]}
+    last = next(op for op in ops if op["name"] == "aten::mm" and not op["failed"])
+    assert "aten::linalg_multi_dot" in failed
+    assert (last["parent"], last["outputs"][0][1]["shape"]) == (-1, (2, 4))
+
+
+def test_operators_without_results_did_not_raise():
+    tensors = [torch.ones(3), torch.ones(4)]
+    ops = seen(nn.Identity(), lambda: torch._foreach_add_(tensors, 1))
+    op = next(op for op in ops if op["name"] == "aten::_foreach_add_")
+    assert (op["failed"], len(op["inputs"])) == (False, 3)
+
+
+def test_one_that_raised_counts_nothing():
+    def forward(self, x):
+        try:
+            torch.mm(x, x)
+        except RuntimeError:
+            return self.fc(x)
+
+    report = exact(Calls(forward, fc=nn.Linear(3, 2)), torch.ones(4, 3))
+    assert (report.macs, report.macs.state) == (4 * 3 * 2, "exact")
+
+
+# -- whose work it is ----------------------------------------------------------------------------------------
+
+
+def net():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.ReLU(inplace=True),
+        nn.Conv2d(8, 4, 3, groups=2),
+        nn.Flatten(),
+        nn.Linear(64, 5),
+    )
+
+
+def test_a_backward_is_its_forward_once_a_gradient():
+    x = torch.rand(2, 3, 8, 8)
+    report = exact(net(), x, backward=True)
+    forward, backward = by_path(report), by_path(report, "backward_macs")
+    assert forward["0"] == 2 * 6 * 6 * 8 * 27
+    assert backward["0"] == forward["0"]  # its input needs no gradient
+    assert (backward["2"], backward["4"]) == (2 * forward["2"], 2 * forward["4"])
+    assert report.backward.macs == sum(backward.values())
+    assert report.backward.macs.state == "exact"
+    needed = exact(net(), x.requires_grad_(), backward=True)
+    assert by_path(needed, "backward_macs")["0"] == 2 * forward["0"]
+    assert x.grad is None
+
+
+def test_frozen_layers_have_no_weight_gradient():
+    model = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4))
+    for parameter in model[1].parameters():
+        parameter.requires_grad_(False)
+    assert by_path(exact(model, torch.ones(3, 6), backward=True), "backward_macs") == {
+        "": 0,
+        "0": 90,
+        "1": 60,
+    }
+
+
+def test_a_shared_layer_is_charged_where_it_was_called():
+    layer = nn.Linear(4, 4)
+    report = exact(nn.Sequential(layer, nn.Tanh(), layer), torch.ones(3, 4), backward=True)
+    assert report.macs == 2 * 48
+    assert sorted(int(row.backward_macs) for row in report.rows if row.type == "Linear") == [48, 96]
+
+
+def test_work_of_the_root_itself_is_its_own():
+    report = exact(
+        Calls(lambda self, x: x @ self.w, w=nn.Parameter(torch.ones(4, 5))), torch.ones(3, 4), backward=True
+    )
+    root = report.rows[0]
+    assert (root.path, root.macs, root.backward_macs) == ("", 60, 60)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_layers_are_recomputed(reentrant):
+    def forward(self, x):
+        return self.last(checkpoint(self.first, x, use_reentrant=reentrant))
+
+    first = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 8), nn.Tanh())
+    model = Calls(forward, first=first, last=nn.Linear(8, 4))
+    report = exact(model, torch.ones(2, 8, requires_grad=True), backward=True)
+    layer = 2 * 8 * 16
+    assert (report.macs, report.macs.state) == (2 * layer + 64, "exact")
+    assert report.backward.macs == 2 * report.macs
+    assert report.recompute.macs == 2 * layer
+    again = by_path(report, "recompute_macs")
+    assert (again["first.0"], again["first.2"], again["last"]) == (layer, layer, 0)
+    assert by_path(report, "backward_macs")["first.0"] == 2 * layer
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_functions_are_recomputed(reentrant):
+    def forward(self, x):
+        return checkpoint(lambda x: torch.tanh(x @ self.w), x, use_reentrant=reentrant).sum()
+
+    model = Calls(forward, w=nn.Parameter(torch.rand(8, 8)))
+    report = exact(model, torch.ones(2, 8, requires_grad=True), backward=True)
+    assert (report.macs, report.backward.macs, report.recompute.macs) == (128, 256, 128)
+    assert report.rows[0].recompute_macs == 128
+
+
+def test_autograd_functions_belong_to_their_call():
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x @ w
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            return grad @ w.t(), x.t() @ grad
+
+    model = nn.Sequential(
+        Calls(lambda self, x: Product.apply(x, self.w), w=nn.Parameter(torch.rand(8, 8))), nn.Linear(8, 2)
+    )
+    report = exact(model, torch.ones(4, 8), backward=True)
+    assert (by_path(report), report.unruled_ops) == ({"": 0, "0": 256, "1": 64}, {})
+    assert by_path(report, "backward_macs")["0"] == 512
+
+
+def test_scripted_work_belongs_to_the_scripted_module():
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3)
+
+        def forward(self, x):
+            y = torch.relu(self.a(x))
+            return self.b(y @ y.t() @ y)
+
+    model = nn.Sequential(torch.jit.script(Inner()), nn.Linear(3, 2))
+    for _ in range(3):  # the second and third runs are optimised
+        report = exact(model, torch.rand(4, 8), backward=True)
+        assert (by_path(report)["0"], by_path(report)["1"]) == (256 + 2 * 128 + 96, 24)
+        assert by_path(report, "backward_macs")["0"] == 256 + 4 * 128 + 2 * 96
+
+
+def test_vmap_counts_the_whole_batch():
+    model = Calls(lambda self, x: torch.vmap(lambda row: self.w @ row)(x), w=nn.Parameter(torch.rand(8, 8)))
+    assert exact(model, torch.ones(5, 8)).macs == 5 * 64
+
+
+def test_second_derivatives_belong_to_their_layer():
+    layer = nn.Linear(3, 3, bias=False)
+
+    def work():
+        x = torch.rand(2, 3, requires_grad=True)
+        (grad,) = torch.autograd.grad(layer(x).tanh().sum(), x, create_graph=True)
+        grad.square().sum().backward()
+
+    with lamina.capture(layer, ops=True) as watch:
+        work()
+    report = watch.report("exact")
+    assert (report.macs, report.recompute.macs) == (18, 0)
+    assert report.backward.macs > 2 * 18
+    assert by_path(report, "backward_macs")[""] == report.backward.macs
+
+
+# -- kernels that other counters miss ------------------------------------------------------------------------
+
+
+def test_attention_and_recurrence_have_their_true_counts():
+    q = torch.rand(2, 5, 16)
+    attention = nn.MultiheadAttention(16, 4, batch_first=True).eval()
+    macs = 2 * (4 * 5 * 16 * 16 + 2 * 5 * 5 * 16)
+    fast = exact(attention, q, q, q)
+    slow = exact(attention, q, q, q, backward=True)
+    assert (fast.macs, slow.macs) == (macs, macs)
+    lstm = exact(nn.LSTM(8, 16, 2, bidirectional=True), torch.rand(5, 2, 8), backward=True)
+    assert lstm.macs == 5 * 2 * 2 * (4 * 16 * (8 + 16) + 4 * 16 * (32 + 16))
+    assert lstm.backward.macs == 2 * lstm.macs
+
+
+def test_encoder_layers_in_evaluation():
+    encoder = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    report = exact(encoder, torch.rand(2, 5, 16))
+    assert report.macs == 2 * (4 * 5 * 16 * 16 + 2 * 5 * 5 * 16) + 2 * 2 * 5 * 16 * 32
+    assert report.macs.state == "exact"
+
+
+# -- others in the same process ------------------------------------------------------------------------------
+
+
+def test_another_threads_operators_are_not_seen():
+    stop, ready = threading.Event(), threading.Event()
+
+    def work():
+        while not stop.is_set():
+            torch.mm(torch.ones(3, 3), torch.ones(3, 3))
+            ready.set()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    ready.wait()
+    try:
+        ops = seen(nn.Identity(), lambda: [torch.ones(2) + 1 for _ in range(200)])
+    finally:
+        stop.set()
+        thread.join()
+    assert {op["name"] for op in ops} & {"aten::mm"} == set()
+    assert sum(op["name"] == "aten::add" for op in ops) == 200
+
+
+def test_captures_nest_and_each_has_its_own():
+    layer = nn.Linear(8, 3)
+    with lamina.capture(layer, ops=True) as outer:
+        layer(torch.ones(4, 8))
+        with lamina.capture(layer, ops=True) as inner:
+            layer(torch.ones(2, 8))
+        with lamina.capture(layer) as calls:
+            layer(torch.ones(1, 8))
+    assert [watch.report("exact").macs for watch in (outer, inner)] == [7 * 24, 2 * 24]
+    with pytest.raises(ValueError, match="ops=True"):
+        calls.report("exact")
+
+
+def test_too_many_captures_are_refused_and_all_slots_come_back():
+    layer = nn.Linear(2, 2)
+    for _ in range(3):
+        held = [lamina._lamina.Capture(layer, True) for _ in range(8)]
+        for capture in held:
+            capture.start()
+        with pytest.raises(lamina.LaminaError, match="open"), lamina.capture(layer, ops=True):
+            pass
+        for capture in held:
+            capture.stop()
+    assert exact(layer, torch.ones(1, 2)).macs == 4
+
+
+def test_a_capture_stopped_by_another_thread_gives_its_slot_back_later():
+    layer = nn.Linear(2, 2)
+    for _ in range(20):
+        capture = lamina._lamina.Capture(layer, True)
+        capture.start()
+        layer(torch.ones(3, 2))
+        thread = threading.Thread(target=capture.stop)
+        thread.start()
+        thread.join()
+        before = capture.n_ops
+        layer(torch.ones(3, 2))
+        assert capture.n_ops == before > 0
+    assert exact(layer, torch.ones(1, 2)).macs == 4
+
+
+def test_the_profiler_and_the_observer_see_the_same():
+    layer = nn.Linear(8, 3)
+    with torch.profiler.profile() as profile:
+        report = exact(layer, torch.ones(4, 8), backward=True)
+    names = [event.name for event in profile.events()]
+    assert (report.macs, names.count("aten::addmm")) == (96, 1)
+
+
+def test_threads_capture_models_of_their_own():
+    told = {}
+
+    def work(n):
+        for _ in range(20):
+            told[n] = exact(nn.Linear(n, n), torch.ones(2, n), backward=True)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in (2, 3, 4, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {n: (int(r.macs), int(r.backward.macs)) for n, r in told.items()} == {
+        n: (2 * n * n,) * 2 for n in (2, 3, 4, 5)
+    }
+
+
+def test_a_backward_in_another_thread_is_not_ours():
+    layer = nn.Linear(4, 4)
+    with lamina.capture(layer, ops=True) as watch:
+        loss = layer(torch.ones(2, 4)).sum()
+        thread = threading.Thread(target=loss.backward)
+        thread.start()
+        thread.join()
+    assert watch.report("exact").backward.macs == 0
+
+
+def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
+    other, ours, kept = nn.Linear(4, 4), nn.Linear(4, 4), []
+    thread = threading.Thread(target=lambda: kept.append(other(torch.ones(2, 4)).sum()))
+    thread.start()
+    thread.join()
+    with lamina.capture(ours, ops=True) as watch:
+        for _ in range(50):
+            ours(torch.ones(2, 4))
+        kept[0].backward()
+    report = watch.report("exact")
+    assert (report.backward.macs, by_path(report, "backward_macs")[""]) == (32, 32)
+    assert all(row.backward_macs == 0 for row in report.rows if row.event >= 0)
+
+
+# -- nothing is left behind ----------------------------------------------------------------------------------
+
+
+def test_gradients_are_as_before():
+    model = net()
+    first, *others = model.parameters()
+    first.grad = torch.rand_like(first)
+    was, bytes_ = first.grad, first.grad.clone()
+    needs = [p.requires_grad for p in model.parameters()]
+    exact(model, torch.rand(2, 3, 8, 8), backward=True)
+    assert first.grad is was
+    assert torch.equal(was, bytes_)
+    assert all(p.grad is None for p in others)
+    assert [p.requires_grad for p in model.parameters()] == needs
+
+
+def test_leaves_outside_the_model_get_no_gradient():
+    free = torch.rand(4, 4, requires_grad=True)
+    exact(Calls(lambda self, x: self.fc(x @ free), fc=nn.Linear(4, 2)), torch.ones(3, 4), backward=True)
+    assert free.grad is None
+
+
+def test_an_optimizer_in_the_backward_does_not_step():
+    layer = nn.Linear(4, 4)
+    steps = []
+    for parameter in layer.parameters():
+        parameter.register_post_accumulate_grad_hook(steps.append)
+    exact(layer, torch.ones(3, 4), backward=True)
+    assert steps == []
+    layer(torch.ones(3, 4)).sum().backward()
+    assert len(steps) == 2
+
+
+def test_running_statistics_and_generators_are_as_before():
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)).train()
+    state = {k: v.clone() for k, v in model.state_dict().items()}
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    exact(model, torch.rand(6, 4), backward=True)
+    torch.manual_seed(3)
+    exact(model, torch.ones(6, 4), backward=True)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
+
+
+def test_a_forward_that_raises_leaves_nothing_open():
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(7, 2))
+    with pytest.raises(RuntimeError, match="shapes") as caught:
+        exact(model, torch.ones(2, 8), backward=True)
+    report = caught.value.lamina_report
+    assert (report.macs, report.macs.state) == (128, "at least")
+    watch = lamina._lamina.Capture(model, True)
+    torch.ones(2) + 1
+    assert (watch.n_ops, exact(model[0], torch.ones(1, 8)).macs) == (0, 64)
+
+
+def test_a_backward_that_raises_comes_through():
+    class Refuses(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            raise ArithmeticError("not today")
+
+    model = Calls(lambda self, x: Refuses.apply(self.fc(x)), fc=nn.Linear(4, 4))
+    with pytest.raises(ArithmeticError, match="not today") as caught:
+        exact(model, torch.ones(2, 4), backward=True)
+    assert caught.value.lamina_report.macs == 32
+    assert all(p.grad is None for p in model.parameters())
+    assert exact(model.fc, torch.ones(2, 4), backward=True).backward.macs == 32
+
+
+def test_a_model_that_needs_no_gradient_says_so():
+    model = nn.Linear(4, 4).requires_grad_(False)
+    report = exact(model, torch.ones(2, 4), backward=True)
+    assert (report.backward.macs, report.backward.macs.state) == (0, "exact")
+    assert "nothing was back-propagated" in report.notes[0]
+
+
+def test_watching_under_no_grad_and_inference_mode():
+    layer = nn.Linear(4, 4)
+    with torch.inference_mode():
+        assert exact(layer, torch.ones(2, 4)).macs == 32
+    with torch.no_grad():
+        assert exact(layer, torch.ones(2, 4), backward=True).backward.macs == 32
+
+
+def test_outputs_in_any_nesting_are_back_propagated():
+    def forward(self, x):
+        a, b = self.a(x), self.b(x)
+        return {"a": (a, [a]), "n": 3, "whole": torch.ones(2, dtype=torch.int64), "deep": [{"b": b}]}
+
+    model = Calls(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 2))
+    assert by_path(exact(model, torch.ones(3, 4), backward=True), "backward_macs") == {
+        "": 0,
+        "a": 48,
+        "b": 24,
+    }
+
+
+def test_nothing_is_kept_alive():
+    model = net()
+    gc.collect()
+    before = sum(isinstance(o, torch.Tensor) for o in gc.get_objects())
+    for _ in range(3):
+        report = exact(model, torch.rand(1, 3, 8, 8), backward=True)
+    del report
+    gc.collect()
+    assert sum(isinstance(o, torch.Tensor) for o in gc.get_objects()) <= before
+
+
+# -- asking --------------------------------------------------------------------------------------------------
+
+
+def test_operators_are_watched_when_they_are_needed():
+    layer = nn.Linear(4, 4)
+    plain, backward = (
+        lamina.inspect(layer, torch.ones(2, 4)),
+        lamina.inspect(layer, torch.ones(2, 4), backward=True),
+    )
+    assert (plain.convention, plain.backward.macs.state) == ("layers", "unknown")
+    assert (backward.convention, backward.macs, backward.under("exact").backward.macs) == ("layers", 32, 32)
+    with pytest.raises(ValueError, match="ops"):
+        lamina.inspect(layer, torch.ones(2, 4), convention="exact", ops=False)
+    with pytest.raises(ValueError, match="ops=True"):
+        plain.under("exact")
+
+
+def in_process(code, **env):
+    """Standard output of a Python with the same modules and another environment."""
+    given = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **env}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=given, capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_calls_alone_can_be_forced():
+    code = (
+        "import torch, lamina\nlayer, x = torch.nn.Linear(2, 2), torch.ones(1, 2)\n"
+        "print(lamina.inspect(layer, x).macs)\n"
+        "try: lamina.inspect(layer, x, backward=True)\nexcept ValueError as error: print(error)\n"
+    )
+    assert in_process(code, LAMINA_CAPTURE="calls").splitlines() == [
+        "4",
+        "operators can't be watched here: LAMINA_CAPTURE=calls asks for it",
+    ]
+
+
+def test_the_proof_is_remembered_and_a_damaged_file_is_not_believed(tmp_path):
+    code = "import torch\nfrom lamina import _observe\nprint(_observe.way().name)"
+    assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) == "observer\n"
+    (kept,) = (tmp_path / "lamina").iterdir()
+    layout = json.loads(kept.read_text())
+    assert layout["layout"]["inputs"] > 0
+    kept.write_text("{")
+    assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) == "observer\n"
+    assert json.loads(kept.read_text()) == layout
+    kept.write_text(json.dumps({**layout, "layout": None, "failed": "a test says so"}))
+    assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) != "observer\n"
+
+
+def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    code = "import torch\nfrom lamina import _observe\nprint(_observe.way().name)"
+    assert in_process(code, XDG_CACHE_HOME=str(blocked)) == "observer\n"
