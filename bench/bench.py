@@ -49,7 +49,7 @@ class Node(nn.Module):
             self.add_module(str(i), Node(levels - 1, width))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for child in self.children():
+        for child in self._modules.values():  # .children() would cost more than the calls
             child(x)
         return x
 
