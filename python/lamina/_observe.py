@@ -171,7 +171,7 @@ def _ask_child() -> dict[str, Any]:
 
 
 def child() -> None:
-    """Finds and checks the layout, and prints it as one line of JSON. It may crash; it has its own process."""
+    """Finds and checks the layout, and prints it as a line of JSON. It may crash: it has its own process."""
     import torch
 
     from ._probe import NotFoundError, find, fits
