@@ -40,10 +40,11 @@ def inspect(
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
-        ops: watches every operator that runs too. By default where the convention counts them, or ``backward`` is
-            asked for.
-        backward: runs the forward with gradients, then back-propagates the sum of the floating-point tensors that
-            came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells what it cost.
+        ops: watches every operator that runs too. By default where the convention counts them, or
+            ``backward`` is asked for.
+        backward: runs the forward with gradients, then back-propagates the sum of the floating-point
+            tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
+            what it cost.
 
     Returns:
         The report. The model, its modes, buffers and hooks and the random number generators are as before.
@@ -162,8 +163,9 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
     may each capture a model of their own. lamina changes nothing here, and what your code does to the
     model stays done.
 
-    ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the report can
-    count under conventions that count operators, and tells forward, backward and recomputation apart.
+    ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the
+    report can count under conventions that count operators, and tells forward, backward and recomputation
+    apart.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
@@ -196,9 +198,10 @@ def check_convention(convention: str | None) -> None:
 
 def counts_ops(convention: str | None) -> bool:
     """True when the convention, or the default one, counts operators."""
-    return any(
-        c["counts_ops"] for c in _lamina.conventions() if (c["default"] if convention is None else c["name"] == convention)
-    )
+    for row in _lamina.conventions():
+        if row["name"] == convention or (convention is None and row["default"]):
+            return bool(row["counts_ops"])
+    return False
 
 
 def check_mode(mode: str | None) -> None:

@@ -246,7 +246,9 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> Non
     watch.pause(True)  # what prepares it is not the model's
     ends = floats(result)
     if not ends:
-        run.left.append("nothing was back-propagated: no floating-point tensor that came out needs a gradient")
+        run.left.append(
+            "nothing was back-propagated: no floating-point tensor that came out needs a gradient"
+        )
         return
     with no_gradients_left([*root.parameters(), *leaves(ends)]):
         starts = start_of(ends)

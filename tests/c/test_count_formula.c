@@ -362,7 +362,8 @@ static void names_of_conventions(void **state) {
     lam_error e = {0};
     assert_null(lmi_convention_named("fvcore", &e));
     assert_int_equal(e.status, LAM_USAGE);
-    assert_string_equal(e.text, "there is no convention 'fvcore'; there are layers, torchscan, thoplw, exact");
+    assert_string_equal(e.text,
+                        "there is no convention 'fvcore'; there are layers, torchscan, thoplw, exact");
     lam_rule r;
     assert_int_equal(lam_convention_rule(9, 0, &r, &e), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, -1, &r, NULL), LAM_RANGE);
