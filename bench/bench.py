@@ -237,6 +237,9 @@ def main() -> int:
         f"lamina {lamina.__version__}, torch {torch.__version__}, Python {sys.version.split()[0]}, one thread"
     )
     print("ratio to one plain forward (1.00 would cost nothing), median of interleaved pairs")
+    busy = os.getloadavg()[0]
+    if busy > 1:
+        print(f"note: other programs are running here (load {busy:.1f}); the figures are too high")
     held = [report(case, options.rounds or case.rounds) for case in CASES]
     ns = capture_ns()
     bare, full, others = import_ms()

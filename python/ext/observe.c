@@ -323,9 +323,9 @@ static void end(int slot, const void *record) {
         (void)context;                                                                                       \
         end(i, record);                                                                                      \
     }
-CALLBACKS(0)
-CALLBACKS(1)
-CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
+/* clang-format off */
+CALLBACKS(0) CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
+/* clang-format on */
 
 #define ENTRY(i)                                                                                             \
     {                                                                                                        \

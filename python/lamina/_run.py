@@ -198,7 +198,7 @@ def run_once(
             if mode is not None:
                 root.train(mode == "train")
             if backward:
-                stack.enter_context(torch.inference_mode(False))
+                stack.enter_context(torch.inference_mode(mode=False))
             stack.enter_context(torch.enable_grad() if backward else torch.no_grad())
             stack.enter_context(Uncompiled())
             if around is not None:
@@ -243,7 +243,7 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> Non
     from ._backward import floats, leaves, no_gradients_left, start_of
 
     torch = sys.modules["torch"]
-    watch.pause(True)  # what prepares it is not the model's
+    watch.pause(True)  # noqa: FBT003 - what prepares it is not the model's
     ends = floats(result)
     if not ends:
         run.left.append(
@@ -252,6 +252,6 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> Non
         return
     with no_gradients_left([*root.parameters(), *leaves(ends)]):
         starts = start_of(ends)
-        watch.pause(False)
+        watch.pause(False)  # noqa: FBT003
         torch.autograd.backward(ends, starts)
-        watch.pause(True)
+        watch.pause(True)  # noqa: FBT003

@@ -55,7 +55,7 @@ static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     if (lmi_plain_holder(mod)) return false;
     if (w->cv->which == LMI_LEAF) {
         if (mod->flags & LAM_MODULE_LEAF) return true;
-        /* nn.Transformer had a formula that only asking for this one layer reached: a run calls its children. */
+        /* nn.Transformer had a formula that only a question for this one layer reached. */
         if (w->c->released) return parametrized(mod, r) || (r && alone);
         return (r && works_itself(r)) || alone;
     }

@@ -95,10 +95,10 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     row->leaf = mod->flags & LAM_MODULE_LEAF;
     row->rf = row->rf_stride = 1;
     row->rf_state = LAM_UNKNOWN;
-    if (it->outside) {
+    if (it->outside && w->by_call) {
         row->counted = true;
-        memcpy(row->metric, w->by_call[w->m->n_events].n[LAM_FORWARD], sizeof row->metric);
-        for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = lmi_settled(row->metric[i]);
+        const lam_count *outside = w->by_call[w->m->n_events].n[LAM_FORWARD];
+        for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = lmi_settled(outside[i]);
         memcpy(row->total, row->metric, sizeof row->total);
         return;
     }

@@ -158,7 +158,10 @@ static bool set_in_environment(const char *name) {
     return v && *v;
 }
 
-static bool forced(const char *name) { return set_in_environment(name) && strcmp(getenv(name), "0") != 0; }
+static bool forced(const char *name) {
+    const char *v = getenv(name);
+    return v && *v && strcmp(v, "0") != 0;
+}
 
 /* What was asked for by name comes first, then NO_COLOR (no-color.org), then what forces colours, then the
  * terminal. */

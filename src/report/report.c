@@ -19,8 +19,13 @@ typedef enum form { FORM_TEXT, FORM_CSV, FORM_MD, FORM_JSON, FORM_HTML, N_FORMS 
 static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html"};
 
 static lmi_writer writer_of(const lmi_layout *l, form f) {
-    const lmi_writer writers[N_FORMS] = {l->text, l->csv, l->md, lmi_json, lmi_html};
-    return writers[f];
+    switch (f) {
+    case FORM_TEXT: return l->text;
+    case FORM_CSV: return l->csv;
+    case FORM_MD: return l->md;
+    case FORM_JSON: return lmi_json;
+    default: return lmi_html;
+    }
 }
 
 const lmi_layout *lmi_layout_find(const char *name) {
@@ -98,11 +103,12 @@ lam_status lmi_job_close(lmi_job *j, lam_status so_far) {
 
 lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e) {
     lam_report_options defaults;
-    lmi_writer write;
+    lmi_writer write = NULL;
     lam_report_defaults(&defaults);
     lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
     LAM_TRY(check(j.o, e));
-    LAM_TRY(find_writer(j.o, &j.layout, &write, e));
+    lam_status found = find_writer(j.o, &j.layout, &write, e);
+    if (found != LAM_OK || !write) return found;
     lmi_buf_init(&j.out);
     return lmi_job_close(&j, write(&j));
 }

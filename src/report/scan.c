@@ -84,7 +84,7 @@ void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_w
 static lam_status put_value(lmi_buf *b, const lmi_columns *columns, const lam_scan_row *row, int32_t column,
                             int32_t width, lam_wrap wrap, lam_error *e) {
     lmi_line l = {.scan = row};
-    if (column > 0) {
+    if (column > 0 && column < LMI_COLUMNS_MAX) {
         columns->at[column]->cell(&l, b);
         return LAM_OK;
     }

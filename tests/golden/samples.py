@@ -63,3 +63,25 @@ def unruled() -> nn.Module:
 def broken() -> nn.Module:
     """The second layer does not fit the first."""
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(15, 2))
+
+
+class Sorted(nn.Module):
+    """Sorting takes as many comparisons as its values ask for."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sort().values
+
+
+def foreign() -> nn.Module:
+    """An operator of somebody's own, whose kernel computes where nothing is seen; then one that depends on values."""
+    library = torch.library.Library("samples", "DEF")
+    library.define("double(Tensor x) -> Tensor")
+    library.impl("double", lambda x: torch.tensor([[2 * n for n in row] for row in x.tolist()]), "CPU")
+
+    class Foreign(nn.Module):
+        kept = library  # what it registered goes with it
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.samples.double(x)
+
+    return nn.Sequential(nn.Linear(8, 8), Foreign(), Sorted())
