@@ -73,7 +73,7 @@ class Sorted(nn.Module):
 
 
 def foreign() -> nn.Module:
-    """An operator of somebody's own, whose kernel computes where nothing is seen; then one that depends on values."""
+    """An operator of somebody's own, whose kernel computes unseen; then one that depends on values."""
     library = torch.library.Library("samples", "DEF")
     library.define("double(Tensor x) -> Tensor")
     library.impl("double", lambda x: torch.tensor([[2 * n for n in row] for row in x.tolist()]), "CPU")
