@@ -44,6 +44,8 @@ typedef struct lmx_vec {
 /* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set. */
 void *lmx_vec_push(lmx_vec *v, size_t size, size_t more);
 void lmx_vec_free(lmx_vec *v);
+/* Lets the C library keep what captures free, for the next one. Once is enough. */
+void lmx_keep_memory(void);
 
 /* From an object's address to an index. */
 typedef struct lmx_map {

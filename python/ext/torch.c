@@ -261,6 +261,7 @@ bool lmx_torch_ready(lmx_state *st) {
     late_types(t);
     if (!t->probed) {
         t->probed = true;
+        lmx_keep_memory();
         probe_ways(st, torch);
     }
     Py_XDECREF(torch);

@@ -23,6 +23,7 @@ static struct {
     slot *active;       /* the one that is installed, NULL when no capture is open */
     slot *owed;         /* its original could not be put back yet, because memory ran out */
     PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
+    PyObject *behind;   /* the dict that it shows, or NULL */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
 } watch;
 
@@ -291,8 +292,42 @@ static PyObject *current_call(lmx_state *st) {
     return watch.dict ? PyObject_GetItem(watch.dict, st->n___call__) : NULL;
 }
 
-static bool set_call(lmx_state *st, PyObject *call) {
-    return PyObject_SetAttr((PyObject *)st->torch.module, st->n___call__, call) == 0;
+/* The dict behind Module.__dict__; NULL when it can't be had. */
+static PyObject *dict_behind(PyObject *proxy) {
+    PyObject *gc = PyImport_ImportModule("gc");
+    PyObject *shown = gc ? PyObject_CallMethod(gc, "get_referents", "O", proxy) : NULL;
+    PyObject *dict = shown && PyList_Check(shown) ? PyList_GetItem(shown, 0) : NULL;
+    if (dict && !PyDict_CheckExact(dict)) dict = NULL;
+    Py_XINCREF(dict);
+    Py_XDECREF(shown);
+    Py_XDECREF(gc);
+    PyErr_Clear();
+    return dict;
+}
+
+/* True when `call` is what Module and with it every subclass answers with now. */
+static bool is_set(lmx_state *st, PyObject *call) {
+    PyObject *found = PyObject_GetAttr((PyObject *)st->torch.module, st->n___call__);
+    Py_XDECREF(found);
+    PyErr_Clear();
+    return found == call;
+}
+
+/* Setting an attribute called __call__ looks at the slots of every subclass that was ever imported: half a
+ * millisecond, twice a capture. A Python function and a C method are reached through the same slot, so it is
+ * enough to write the entry and to say that the type changed. */
+static bool set_quickly(lmx_state *st, PyObject *old, PyObject *call) {
+    if (!old || Py_TYPE(old) == &PyWrapperDescr_Type || Py_TYPE(call) == &PyWrapperDescr_Type) return false;
+    if (!watch.behind && watch.dict) watch.behind = dict_behind(watch.dict);
+    if (!watch.behind || lmx_get(watch.behind, st->n___call__) != old) return false;
+    if (PyDict_SetItem(watch.behind, st->n___call__, call) < 0) PyErr_Clear();
+    PyType_Modified(st->torch.module);
+    return is_set(st, call);
+}
+
+static bool set_call(lmx_state *st, PyObject *old, PyObject *call) {
+    return set_quickly(st, old, call) ||
+           PyObject_SetAttr((PyObject *)st->torch.module, st->n___call__, call) == 0;
 }
 
 /* The slot to install over `current`; NULL when every slot is still reachable for somebody. */
@@ -321,7 +356,7 @@ static bool install(lmx_state *st) {
     PyObject *current = current_call(st);
     if (!current) return false;
     slot *s = slot_for(current);
-    bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, s->method));
+    bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, current, s->method));
     if (!s)
         lmx_fail(st, LAM_LIMIT, "torch.nn.Module.__call__",
                  "it was replaced by others during %d captures, and what replaced it still calls lamina; "
@@ -337,7 +372,7 @@ static bool install(lmx_state *st) {
 static bool uninstall(lmx_state *st, slot *s) {
     PyObject *current = current_call(st);
     bool ours = !current || current == s->method;
-    watch.owed = ours && !set_call(st, s->original) ? s : NULL;
+    watch.owed = ours && !set_call(st, current, s->original) ? s : NULL;
     Py_XDECREF(current);
     PyErr_Clear();
     return ours;

@@ -70,17 +70,14 @@ def state_of_generators() -> Callable[[], None]:
     torch = sys.modules["torch"]
     puts: list[Callable[[], object]] = []
     cpu, python = torch.get_rng_state(), random.getstate()
+    puts.append(lambda: torch.set_rng_state(cpu))
 
-    # Setting a state takes several times as long as looking whether anybody drew.
-    def put_cpu() -> None:
-        if not torch.equal(torch.get_rng_state(), cpu):
-            torch.set_rng_state(cpu)
-
+    # Setting this state takes ten times as long as looking whether anybody drew.
     def put_python() -> None:
         if random.getstate() != python:
             random.setstate(python)
 
-    puts += [put_cpu, put_python]
+    puts.append(put_python)
     if torch.cuda.is_initialized():
         cuda = torch.cuda.get_rng_state_all()
         puts.append(lambda: torch.cuda.set_rng_state_all(cuda))
