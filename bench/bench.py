@@ -239,7 +239,7 @@ def main() -> int:
     print("ratio to one plain forward (1.00 would cost nothing), median of interleaved pairs")
     busy = os.getloadavg()[0]
     if busy > 1:
-        print(f"note: other programs are running here (load {busy:.1f}); the figures are too high")
+        print(f"note: other programs run here (load {busy:.1f}), so figures are higher than they would be")
     held = [report(case, options.rounds or case.rounds) for case in CASES]
     ns = capture_ns()
     bare, full, others = import_ms()
