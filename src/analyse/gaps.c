@@ -66,6 +66,8 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
     const char *fact = formula ? missing_fact(formula, facts) : NULL;
     if (fact)
         lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
+    else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && strcmp(formula, "unknown") == 0)
+        lmi_put(b, lmi_kind_doc(rule->kind)); /* a kind that says itself why it has no number */
     else if (formula && strstr(formula, "unknown"))
         lmi_putf(b, "the rule of %s gives no number for this case", kind);
     else
