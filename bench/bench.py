@@ -221,9 +221,9 @@ def report(case: Case, rounds: int) -> bool:
             print(f"  {name:<16} skipped: {skipped[name]}")
         elif name == "lamina.inspect":
             told = verdict(medians[name], case.bar)
-            print(f"  {name:<16} {medians[name]:8.2f}   bar {case.bar:.2f}  {told}")
+            print(f"  {name:<16} {medians[name]:8.3f}   bar {case.bar:.2f}  {told}")
         else:
-            print(f"  {name:<16} {medians[name]:8.2f}")
+            print(f"  {name:<16} {medians[name]:8.3f}")
     return "lamina.inspect" in medians and medians["lamina.inspect"] <= case.bar
 
 
