@@ -87,7 +87,7 @@ static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
     lmi_near near = lmi_near_start(layer);
     for (int32_t i = 0; i < lam_model_n_places(m); i++) lmi_near_put(&near, lam_model_place(m, i)->path);
     char hint[TEXT] = "`lamina show` lists the layers; `.` is the whole model";
-    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
+    if (near.best && *near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
     lmi_complain(c, hint, "%s: the model has no such layer", layer);
     return LMI_EXIT_USAGE;
 }
