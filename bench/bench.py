@@ -163,6 +163,9 @@ def ratios(case: Case, rounds: int) -> tuple[float, dict[str, float], dict[str, 
             target = copy.deepcopy(model) if name in NEEDS_COPY else model
             forward(target, x)
             base = timed(lambda target=target: forward(target, x))
+            # As the forward before it, a tool runs once to be warm: the one before it left other things in
+            # the caches.
+            TOOLS[name](copy.deepcopy(model) if name in NEEDS_COPY else model, x)
             taken = timed(lambda name=name, target=target: TOOLS[name](target, x))
             plain.append(base)
             found[name].append(taken / base)
