@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan valgrind coverage lint fmt bench golden docs clean
+.PHONY: help setup demo test asan proof valgrind coverage lint fmt bench golden docs clean
 SHELL := /bin/bash
 
 PYTHON := .venv/bin/python
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
-PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally
+PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof
 
 help: ## says what there is to make
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -29,6 +29,9 @@ asan: ## the C tests alone, under AddressSanitizer and UndefinedBehaviorSanitize
 	@$(IN_VENV) cmake -G Ninja -S . -B build/asan $(TESTS) -DLAMINA_SANITIZE=ON
 	@$(IN_VENV) cmake --build build/asan
 	@$(IN_VENV) ctest --test-dir build/asan --output-on-failure -j $$(nproc)
+
+proof: asan ## records over how many random shapes the C tests prove each rule; `make docs` prints it
+	@tools/proof build/asan/proof
 
 valgrind: ## the C tests under valgrind
 	@tools/setup test

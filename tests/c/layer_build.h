@@ -30,6 +30,52 @@ MAYBE static int64_t pick(int64_t low, int64_t high) {
 }
 MAYBE static bool coin(void) { return draw() & 1; }
 
+/* -- how much was proved ------------------------------------------------------------------------------- */
+
+enum { ENOUGH = 10000, PROOFS = 256 };
+
+/* Over how many random shapes a rule was held against its loop. */
+static struct proof {
+    const char *table, *kind;
+    int64_t shapes;
+    bool touched; /* by the loop that runs */
+} proofs_[PROOFS];
+static int n_proofs_;
+
+/* Into the file that LAMINA_PROOF names. tools/proof adds the files of all programs up. */
+static void tell_proofs(void) {
+    const char *path = getenv("LAMINA_PROOF");
+    FILE *f = path ? fopen(path, "w") : NULL;
+    if (!f) return;
+    for (int i = 0; i < n_proofs_; i++)
+        fprintf(f, "%s\t%s\t%lld\n", proofs_[i].table, proofs_[i].kind, (long long)proofs_[i].shapes);
+    fclose(f);
+}
+
+static void proved(const char *table, const char *kind) {
+    int i = 0;
+    while (i < n_proofs_ && (strcmp(proofs_[i].kind, kind) != 0 || strcmp(proofs_[i].table, table) != 0)) i++;
+    assert_true(i < PROOFS);
+    if (i == n_proofs_) {
+        if (n_proofs_++ == 0) assert_int_equal(atexit(tell_proofs), 0);
+        proofs_[i].table = table;
+        proofs_[i].kind = kind;
+    }
+    proofs_[i].shapes++;
+    proofs_[i].touched = true;
+}
+
+/* Whether a loop over random shapes goes on with round i: for `least` rounds, and then until each kind that
+ * it proves has had enough of them. */
+MAYBE static bool more(int i, int least) {
+    bool enough = i >= least;
+    for (int k = 0; k < n_proofs_; k++) {
+        if (i == 0) proofs_[k].touched = false;
+        enough = enough && (!proofs_[k].touched || proofs_[k].shapes >= ENOUGH);
+    }
+    return !enough;
+}
+
 /* -- the counting machine ------------------------------------------------------------------------------ */
 
 enum { MACHINE_TENSORS = 48 };
@@ -291,6 +337,7 @@ MAYBE static void proves_inside(layer *l, int32_t n_called, const int32_t *calle
     same_number(l, LAM_MACS, got[LAM_MACS], now.macs);
     same_number(l, LAM_FLOPS, got[LAM_FLOPS], now.flops);
     same_number(l, LAM_DMAS, got[LAM_DMAS], moved_elements());
+    proved("layers", lam_word_kind(lam_word_module(l->word)));
     forget();
 }
 MAYBE static void proves(layer *l) { proves_inside(l, 0, NULL); }

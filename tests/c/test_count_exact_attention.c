@@ -83,7 +83,7 @@ static void inputs(const attention *a, int32_t first, int32_t mask) {
 
 static void attend(void **state) {
     (void)state;
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; more(i, 6000); i++) {
         reseed((uint64_t)i);
         attention a;
         random_attention(&a);
@@ -123,7 +123,7 @@ static void backward_walk(const attention *a, const tensors *t, cells *go, cells
 
 static void attend_backward(void **state) {
     (void)state;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         attention a;
         random_attention(&a);
@@ -202,7 +202,7 @@ static void unit(int64_t gates, double *g, double c) {
 static void rnn_layer(void **state) {
     (void)state;
     static const int64_t kinds[] = {1, 3, 4};
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         int64_t steps = pick(0, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3);
         int64_t gates = kinds[pick(0, 2)], rows = gates * hidden;
@@ -243,7 +243,7 @@ static void lstm_unit_grad(void) {
 
 static void lstm_backward(void **state) {
     (void)state;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; more(i, 2000); i++) {
         reseed((uint64_t)i);
         int64_t steps = pick(1, 3), batch = pick(1, 3), in = pick(1, 4), hidden = pick(1, 3),
                 rows = 4 * hidden;

@@ -30,7 +30,7 @@ static void read_whole(cells *a, cells *b, cells *c) {
 
 static void matrices(void **state) {
     (void)state;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(0, 4), k = pick(0, 5), m = pick(0, 4);
         bool added = coin();
@@ -53,7 +53,7 @@ static void matrices(void **state) {
 
 static void batches(void **state) {
     (void)state;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         int64_t batch = pick(0, 3), n = pick(0, 4), k = pick(0, 4), m = pick(1, 4);
         bool added = coin(), summed = added && coin();
@@ -77,7 +77,7 @@ static void batches(void **state) {
 
 static void vectors(void **state) {
     (void)state;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; more(i, 2000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(0, 5), k = pick(0, 6);
         int which = (int)pick(0, 2);
@@ -129,7 +129,7 @@ static void scaled(void **state) {
 /* Rows of x are dealt out to matrices; every row meets one of them. */
 static void grouped(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t g = pick(1, 4), k = pick(0, 4), n = pick(0, 4), rows = pick(0, 6);
         op_new("aten::_grouped_mm");
@@ -263,7 +263,7 @@ static void conv_shapes(const conv *c, int64_t *x, int64_t *w, int64_t *y) {
 
 static void convolution(void **state) {
     (void)state;
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; more(i, 6000); i++) {
         reseed((uint64_t)i);
         conv c;
         random_conv(&c);
@@ -287,7 +287,7 @@ static void convolution(void **state) {
 /* The kernels that convolution calls, which are seen alone in compiled programs. */
 static void kernels(void **state) {
     (void)state;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; more(i, 2000); i++) {
         reseed((uint64_t)i);
         conv c;
         random_conv(&c);
@@ -315,7 +315,7 @@ static void kernels(void **state) {
  * the sum of each channel of the gradient. */
 static void backward(void **state) {
     (void)state;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         conv c;
         random_conv(&c);
@@ -391,7 +391,7 @@ static void fused(void **state) {
 /* sqrt(max(|x|^2 + |y|^2 - 2 x.y, 0)) for all pairs, and distances computed one by one. */
 static void distances(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(1, 4), m = pick(1, 4), k = pick(1, 5);
         static const double norms[] = {2, 1, 0, HUGE_VAL, 3};

@@ -70,7 +70,7 @@ static void writes(int64_t n) {
 
 static void batch_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         int64_t batch = pick(1, 4), chan = pick(1, 4), more = pick(1, 4);
         bool scales = coin(), shifts = coin(), tracked = coin(), training = coin() || !tracked, told = coin();
@@ -98,7 +98,7 @@ static void batch_norm(void **state) {
 
 static void rows_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         bool grouped = coin(), rms = !grouped && coin(), scales = coin(), shifts = !rms && coin();
         int64_t batch = pick(1, 3), groups = pick(1, 2), chan = groups * pick(1, 3), more = pick(1, 3);
@@ -149,7 +149,7 @@ static void outputs(const bool *want, int32_t n, int64_t a, int64_t b, int64_t c
 /* gw = sum g*x^ and gb = sum g over each channel; gx = (g - gb/n - x^*gw/n) * (gamma/std). */
 static void batch_norm_backward(void **state) {
     (void)state;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         int64_t batch = pick(1, 4), chan = pick(1, 4), more = pick(1, 4);
         bool scales = coin(), training = coin(), want[3] = {coin(), coin(), coin()};
@@ -185,7 +185,7 @@ static void batch_norm_backward(void **state) {
 /* h = g*gamma; gx = (h - mean h - x^ * mean(h*x^)) / std, and gradients of gamma and beta over all rows. */
 static void row_norm_backward(void **state) {
     (void)state;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         bool grouped = coin(), rms = !grouped && coin(), scales = coin(), want[3] = {coin(), coin(), coin()};
         int64_t batch = pick(1, 3), groups = pick(1, 2), chan = groups * pick(1, 3), more = pick(1, 3);
@@ -221,7 +221,7 @@ static void row_norm_backward(void **state) {
 /* v * (g / |v|) and its gradients, a row a scale. */
 static void weight_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t rows = pick(1, 5), per = pick(1, 6);
         bool back = coin();
@@ -247,7 +247,7 @@ static void softmax(void **state) {
     (void)state;
     static const char *const names[] = {"aten::_softmax", "aten::_log_softmax",
                                         "aten::_softmax_backward_data", "aten::_log_softmax_backward_data"};
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; more(i, 4000); i++) {
         reseed((uint64_t)i);
         int64_t s[4];
         int32_t ndim = random_shape(0, 4, s), dim = ndim ? (int32_t)pick(-ndim, ndim - 1) : 0;

@@ -128,7 +128,7 @@ static const struct {
  * once. */
 static void element_by_element(void **state) {
     (void)state;
-    for (int i = 0; i < 10000; i++) {
+    for (int i = 0; more(i, 10000); i++) {
         reseed((uint64_t)i);
         size_t which = (size_t)pick(0, sizeof maps / sizeof *maps - 1);
         int64_t s[4], small[4];
@@ -201,7 +201,7 @@ static void arguments(void **state) {
 /* The gradient of gelu, both ways, one element at a time. */
 static void gelu_gradients(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(0, 20);
         bool by_tanh = coin();
@@ -252,7 +252,7 @@ static const struct {
 
 static void reduce(void **state) {
     (void)state;
-    for (int i = 0; i < 6000; i++) {
+    for (int i = 0; more(i, 6000); i++) {
         reseed((uint64_t)i);
         size_t which = (size_t)pick(0, sizeof reductions / sizeof *reductions - 1);
         int64_t s[4], left[4], at[4] = {0};
@@ -285,7 +285,7 @@ static void reduce(void **state) {
 /* Rows of a variance: the mean, the differences, the squares and their mean; a deviation is its root. */
 static void variance(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t rows = pick(1, 5), per = pick(1, 6);
         bool root = coin(), mean = coin();
@@ -314,7 +314,7 @@ static void variance(void **state) {
 
 static void scan(void **state) {
     (void)state;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; more(i, 2000); i++) {
         reseed((uint64_t)i);
         int64_t s[3];
         int32_t ndim = random_shape(1, 3, s), dim = (int32_t)pick(-ndim, ndim - 1);
@@ -333,7 +333,7 @@ static void scan(void **state) {
 
 static void losses(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(1, 12), reduction = pick(0, 2);
         bool cross = coin();

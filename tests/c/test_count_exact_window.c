@@ -79,7 +79,7 @@ static void pools(void **state) {
                                             {"aten::avg_pool2d", "aten::avg_pool3d"},
                                             {"aten::avg_pool2d_backward", "aten::avg_pool3d_backward"},
                                             {"aten::max_pool2d", "aten::max_pool3d"}};
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; more(i, 5000); i++) {
         reseed((uint64_t)i);
         pool p;
         int which = (int)pick(0, 3);
@@ -111,7 +111,7 @@ static void adaptive_pools(void **state) {
                                             {"aten::_adaptive_avg_pool2d_backward",
                                              "aten::_adaptive_avg_pool3d_backward"},
                                             {"aten::adaptive_max_pool2d", "aten::adaptive_max_pool3d"}};
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         pool p;
         int which = (int)pick(0, 2);
@@ -183,7 +183,7 @@ static void interpolations(void **state) {
                {"aten::upsample_bilinear2d", "aten::upsample_bilinear2d_backward", 2, 2},
                {"aten::upsample_bicubic2d", "aten::upsample_bicubic2d_backward", 2, 4},
                {"aten::upsample_trilinear3d", "aten::upsample_trilinear3d_backward", 3, 2}};
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; more(i, 2000); i++) {
         reseed((uint64_t)i);
         size_t which = (size_t)pick(0, 3);
         int64_t x[5] = {pick(1, 2), pick(1, 2)}, y[5] = {x[0], x[1]};
@@ -206,7 +206,7 @@ static void interpolations(void **state) {
 
 static void grid(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
         bool aligned = coin();
@@ -243,7 +243,7 @@ static void grid(void **state) {
 
 static void lookups(void **state) {
     (void)state;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
         int64_t rows = pick(1, 5), width = pick(1, 4), n = pick(0, 6);
         int which = (int)pick(0, 3);
@@ -284,7 +284,7 @@ static void additions(void **state) {
                {"aten::index_add", 3},
                {"aten::max_pool2d_with_indices_backward", 0},
                {"aten::reflection_pad2d_backward", 0}};
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         size_t which = (size_t)pick(0, 4);
         int64_t n = pick(0, 8), m = pick(1, 8);
@@ -302,7 +302,7 @@ static void additions(void **state) {
 
 static void bags(void **state) {
     (void)state;
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
         int64_t rows = pick(1, 4), width = pick(1, 4), n = pick(0, 6), bags = pick(1, 4), mode = pick(0, 2);
         bool weighted = mode == 0 && coin();

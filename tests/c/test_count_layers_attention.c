@@ -259,7 +259,7 @@ static void outputs(layer *l, attention *a) {
 
 static void multihead(void **state) {
     (void)state;
-    for (int i = 0; i < 900; i++) {
+    for (int i = 0; more(i, 900); i++) {
         reseed((uint64_t)i);
         attention a;
         layer l;
@@ -397,7 +397,7 @@ static void encoder_call(layer *l, attention *a, bool named) {
 /* torch's fused path: the layer is called, its children are not. Only in eval() mode. */
 static void fused_encoder(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         attention a;
         feed f;
@@ -426,7 +426,7 @@ static void own_activation(const feed *f, int64_t n) {
 
 static void open_encoder(void **state) {
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; more(i, 300); i++) {
         reseed((uint64_t)i);
         attention a;
         feed f;
@@ -448,7 +448,7 @@ static void open_encoder(void **state) {
 
 static void open_decoder(void **state) {
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; more(i, 300); i++) {
         reseed((uint64_t)i);
         layer l;
         feed f = {.ff = pick(1, 6), .gelu = coin()};

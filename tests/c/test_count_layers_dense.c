@@ -32,7 +32,7 @@ static void linear_walk(int64_t rows, int64_t in, int64_t out, bool bias) {
 
 static void linear(void **state) {
     (void)state;
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t in = pick(1, 6), out = pick(1, 6), lead = pick(0, 4);
@@ -71,7 +71,7 @@ static void bilinear_walk(int64_t rows, int64_t in1, int64_t in2, int64_t out, b
 
 static void bilinear(void **state) {
     (void)state;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; more(i, 400); i++) {
         reseed((uint64_t)i);
         layer l;
         bool bias = coin(), same = pick(0, 3) == 0;
@@ -204,7 +204,7 @@ static void conv_walk(const conv *c) {
 
 static void convolution(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         conv c;
         layer l;
@@ -247,7 +247,7 @@ static void transposed_walk(const conv *c) {
 
 static void transposed_convolution(void **state) {
     (void)state;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; more(i, 400); i++) {
         reseed((uint64_t)i);
         conv c;
         layer l;

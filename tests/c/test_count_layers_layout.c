@@ -12,7 +12,7 @@
 static void reshape(void **state) {
     (void)state;
     enum { VIEW, COPY, META, EMPTY };
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; more(i, 200); i++) {
         reseed((uint64_t)i);
         layer l;
         bool joins = coin();
@@ -50,7 +50,7 @@ static void reshape(void **state) {
 
 static void shuffles(void **state) {
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; more(i, 300); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t r = pick(1, 3), n = pick(1, 2), c = pick(1, 3), h = pick(1, 3), w = pick(1, 3),
@@ -145,7 +145,7 @@ static void paddings(void **state) {
                  {"ReflectionPad1d", 'r', 1},  {"ReflectionPad2d", 'r', 2},  {"ReflectionPad3d", 'r', 3},
                  {"ReplicationPad1d", 'e', 1}, {"ReplicationPad2d", 'e', 2}, {"ReplicationPad3d", 'e', 3},
                  {"CircularPad1d", 'w', 1},    {"CircularPad2d", 'w', 2},    {"CircularPad3d", 'w', 3}};
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; more(i, 1500); i++) {
         reseed((uint64_t)i);
         layer l;
         size_t which = (size_t)pick(0, 14);
@@ -245,7 +245,7 @@ static void windows_walk(const windows *v, bool folds) {
 
 static void fold_unfold(void **state) {
     (void)state;
-    for (int i = 0; i < 800; i++) {
+    for (int i = 0; more(i, 800); i++) {
         reseed((uint64_t)i);
         windows v;
         layer l;

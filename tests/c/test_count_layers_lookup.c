@@ -16,7 +16,7 @@ static int64_t index_at(cells *x, int64_t i, int64_t rows) { return (int64_t)fab
 
 static void embedding(void **state) {
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; more(i, 300); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t rows = pick(1, 6), width = pick(1, 5), s[LAYER_NDIM];
@@ -73,7 +73,7 @@ static void random_bags(bags *g) {
 
 static void embedding_bag(void **state) {
     (void)state;
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         bags g;

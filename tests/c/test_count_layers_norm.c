@@ -134,7 +134,7 @@ static int64_t norm_shapes(layer *l, bool batched, int64_t samples, int64_t chan
 static void batch_norm(void **state) {
     (void)state;
     static const char *const names[] = {"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t which = pick(0, 3), samples = pick(2, 4), channels = pick(1, 5);
@@ -190,7 +190,7 @@ static void instance_channel(norm *m, kept *k, int64_t c, bool training) {
 static void instance_norm(void **state) {
     (void)state;
     static const char *const names[] = {"InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t rank = pick(1, 3), channels = pick(1, 4);
@@ -222,7 +222,7 @@ static void group_walk(norm *m, int64_t groups) {
 
 static void group_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; more(i, 400); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t groups = pick(1, 3), channels = groups * pick(1, 3), samples = pick(1, 3);
@@ -252,7 +252,7 @@ static int32_t last_axes(int64_t *s, int32_t *from) {
 
 static void layer_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t s[LAYER_NDIM];
@@ -287,7 +287,7 @@ static void rms_walk(norm *m, int64_t rows, int64_t per_row) {
 
 static void rms_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; more(i, 400); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t s[LAYER_NDIM];
@@ -328,7 +328,7 @@ static void response_walk(norm *m, int64_t size) {
 
 static void local_response_norm(void **state) {
     (void)state;
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; more(i, 300); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t size = pick(1, 7), samples = pick(1, 3), channels = pick(1, 6);

@@ -84,7 +84,7 @@ static void walk(layer *l, pair *p, int32_t axis, double (*row)(const pair *, in
 
 static void cosine_similarity(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         layer l;
         pair p;
@@ -101,7 +101,7 @@ static void cosine_similarity(void **state) {
 
 static void pairwise_distance(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         layer l;
         pair p;

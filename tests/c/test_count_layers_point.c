@@ -91,7 +91,7 @@ static int32_t random_shape(int64_t *s, int32_t least) {
 
 static void elementwise(void **state) {
     (void)state;
-    for (int i = 0; i < 40 * N_ACTIVATIONS; i++) {
+    for (int i = 0; more(i, 40 * N_ACTIVATIONS); i++) {
         reseed((uint64_t)i);
         layer l;
         int which = i % N_ACTIVATIONS;
@@ -113,7 +113,7 @@ static void elementwise(void **state) {
 
 static void prelu(void **state) {
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; more(i, 200); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t n = pick(1, 3), c = pick(1, 5), w = pick(1, 5), slopes = coin() ? 1 : c;
@@ -157,7 +157,7 @@ static along split(int32_t ndim, const int64_t *s, int32_t axis) {
 
 static void glu(void **state) {
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; more(i, 200); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t s[LAYER_NDIM];
@@ -202,7 +202,7 @@ static void softmax(void **state) {
         const char *word;
         char how;
     } kinds[] = {{"Softmax", '+'}, {"Softmin", '-'}, {"LogSoftmax", 'l'}, {"Softmax2d", '+'}};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t s[LAYER_NDIM], which = pick(0, 3);
@@ -268,7 +268,7 @@ static void dropout(void **state) {
         int64_t rank;
     } kinds[] = {{"Dropout", false, 0},   {"AlphaDropout", true, 0}, {"FeatureAlphaDropout", true, 9},
                  {"Dropout1d", false, 1}, {"Dropout2d", false, 2},   {"Dropout3d", false, 3}};
-    for (int i = 0; i < 900; i++) {
+    for (int i = 0; more(i, 900); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t s[LAYER_NDIM], which = pick(0, 5), rank = kinds[which].rank;

@@ -254,7 +254,7 @@ static void states(layer *l, net *r, bool out) {
 
 static void stacks(void **state) {
     (void)state;
-    for (int i = 0; i < 700; i++) {
+    for (int i = 0; more(i, 700); i++) {
         reseed((uint64_t)i);
         net r;
         layer l;
@@ -280,7 +280,7 @@ static void stacks(void **state) {
 
 static void one_cell(void **state) {
     (void)state;
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; more(i, 500); i++) {
         reseed((uint64_t)i);
         net r;
         layer l;

@@ -93,7 +93,7 @@ static void upsample(void **state) {
         bool exact;
     } modes[] = {{"nearest", 0, 1, false},  {"nearest-exact", 0, 1, true}, {"linear", 1, 2, false},
                  {"bilinear", 2, 2, false}, {"trilinear", 3, 2, false},    {"bicubic", 2, 4, false}};
-    for (int i = 0; i < 1200; i++) {
+    for (int i = 0; more(i, 1200); i++) {
         reseed((uint64_t)i);
         layer l;
         size_t which = (size_t)pick(0, 5);
@@ -118,7 +118,7 @@ static void upsample(void **state) {
 /* mode="area" is adaptive average pooling. */
 static void area(void **state) {
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; more(i, 200); i++) {
         reseed((uint64_t)i);
         layer l;
         grid g = {.rank = 1, .planes = pick(1, 4), .in = {pick(1, 9)}, .out = {pick(1, 9)}};

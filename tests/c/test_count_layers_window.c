@@ -142,7 +142,7 @@ static void pool_attributes(layer *l, const pool *p) {
 static void max_pool(void **state) {
     (void)state;
     static const char *const names[] = {"MaxPool1d", "MaxPool2d", "MaxPool3d"};
-    for (int i = 0; i < 700; i++) {
+    for (int i = 0; more(i, 700); i++) {
         reseed((uint64_t)i);
         pool p;
         layer l;
@@ -162,7 +162,7 @@ static void max_pool(void **state) {
 static void avg_pool(void **state) {
     (void)state;
     static const char *const names[] = {"AvgPool1d", "AvgPool2d", "AvgPool3d"};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         pool p;
         layer l;
@@ -181,7 +181,7 @@ static void avg_pool(void **state) {
 static void lp_pool(void **state) {
     (void)state;
     static const char *const names[] = {"LPPool1d", "LPPool2d", "LPPool3d"};
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; more(i, 400); i++) {
         reseed((uint64_t)i);
         pool p;
         layer l;
@@ -200,7 +200,7 @@ static void adaptive(void **state) {
     (void)state;
     static const char *const names[] = {"AdaptiveMaxPool1d", "AdaptiveMaxPool2d", "AdaptiveMaxPool3d",
                                         "AdaptiveAvgPool1d", "AdaptiveAvgPool2d", "AdaptiveAvgPool3d"};
-    for (int i = 0; i < 600; i++) {
+    for (int i = 0; more(i, 600); i++) {
         reseed((uint64_t)i);
         layer l;
         bool mean = coin(), indices = !mean && coin();
@@ -223,7 +223,7 @@ static void adaptive(void **state) {
 /* Windows lie at random, none over the edge; here they all lie at the start. What they read is chance. */
 static void fractional(void **state) {
     (void)state;
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; more(i, 100); i++) {
         reseed((uint64_t)i);
         layer l;
         pool p = {.rank = (int32_t)pick(2, 3), .batched = true, .batch = pick(1, 2), .channels = pick(1, 3)};
@@ -243,13 +243,14 @@ static void fractional(void **state) {
         same_number(&l, LAM_MACS, got[LAM_MACS], now.macs);
         same_number(&l, LAM_FLOPS, got[LAM_FLOPS], now.flops);
         assert_int_equal(got[LAM_DMAS].state, LAM_UNKNOWN);
+        proved("layers", "fractional_max_pool");
         forget();
     }
 }
 
 static void unpool(void **state) {
     (void)state;
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; more(i, 200); i++) {
         reseed((uint64_t)i);
         layer l;
         int64_t n = pick(1, 3), c = pick(1, 3), w = pick(1, 5), wide = w * pick(1, 3);
@@ -272,7 +273,7 @@ static void unpool(void **state) {
 
 static void sweep(void **state) {
     (void)state;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; more(i, 20000); i++) {
         reseed((uint64_t)i);
         lmi_sweep a = {pick(0, 20), pick(0, 10), pick(1, 9), pick(1, 7), pick(0, 9), pick(1, 7)};
         lmi_swept got, want = {0};
