@@ -168,12 +168,27 @@ static bool any_transformed(const lmx_layout *l, lmx_values values) {
     return false;
 }
 
+/* An operator that is called through the stack of an interpreter (TorchScript's, a transform's) is shown all
+ * that lies there: its own are the last. */
+static lmx_values last_of(lmx_values all, size_t n) {
+    if (!n || n >= all.n) return all;
+    return (lmx_values){all.at + (all.n - n) * LMX_IVALUE, n};
+}
+
+static lmx_values inputs_of(const lmx_layout *l, const void *record) {
+    return last_of(lmx_inputs_of(l, record), api->n_inputs ? api->n_inputs(record) : 0);
+}
+
+static lmx_values outputs_of(const lmx_layout *l, const void *record) {
+    return last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
+}
+
 /* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
  * shapes are the real ones. */
 static bool runs_others(const lmx_layout *l, const void *record) {
     const void *open = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
     if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
-    lmx_values in = lmx_inputs_of(l, record);
+    lmx_values in = inputs_of(l, record);
     if (any_transformed(l, in)) return true;
     for (size_t i = 0; i < in.n && i < LMX_MAX_LIST; i++) {
         const char *value = in.at + i * LMX_IVALUE;
@@ -199,7 +214,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.op = at;
     f.noted = true;
     if (!push_frame(lane, &f)) return;
-    op->n_in = lmx_lane_pack(lane, l, lmx_inputs_of(l, record));
+    op->n_in = lmx_lane_pack(lane, l, inputs_of(l, record));
     op->t0_ns = lmx_now_ns();
 }
 
@@ -251,7 +266,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->t1_ns = now;
     op->out_at = lane->words.n;
-    if (!f->is_node) op->n_out = lmx_lane_pack(lane, o->layout, lmx_outputs_of(o->layout, record));
+    if (!f->is_node) op->n_out = lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
     bool raised = api->unwinding ? api->unwinding() > f->unwinding : !op->n_out && !f->is_node;
     if (raised) op->flags |= LAM_OP_FAILED;
 }

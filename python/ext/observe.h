@@ -37,6 +37,8 @@ typedef struct lmx_record_api {
     const char *(*name)(const void *record);
     uint64_t (*thread)(void);
     /* NULL where it is not exported, as are those that follow. */
+    size_t (*n_inputs)(const void *record); /* by the schema; 0 where there is none */
+    size_t (*n_outputs)(const void *record);
     bool (*grad_enabled)(void);
     uint64_t (*sequence)(void); /* the number that the next node of this thread gets */
     /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made. */

@@ -46,6 +46,8 @@ static bool load_api(lmx_record_api *api, void *library) {
         lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
         lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
         lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+    lmx_symbol(library, "_ZNK2at14RecordFunction10num_inputsEv", &api->n_inputs);
+    lmx_symbol(library, "_ZNK2at14RecordFunction11num_outputsEv", &api->n_outputs);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
