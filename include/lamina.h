@@ -217,7 +217,8 @@ typedef enum lam_op_flags {
     LAM_OP_FAILED = 1, /* it raised: nothing came out, and it does not count */
     /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
      * tensors, which runs others on the real ones: it counts nothing itself */
-    LAM_OP_NODE = 2
+    LAM_OP_NODE = 2,
+    LAM_OP_HIDES = 4 /* compiled code: what a compiler fused ran in it without being seen */
 } lam_op_flags;
 
 typedef struct lam_op_info {
@@ -447,6 +448,8 @@ LAM_API lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_erro
 /* One number with its formula and the values put in, for `lamina why`. */
 typedef struct lam_why {
     lam_metric metric;
+    lam_phase phase;
+    int32_t op;             /* the operator that it is about; -1: the row */
     const char *formula;    /* NULL: no rule */
     char substituted[512];  /* "1605632 * (2*147 - 1 + 0)" */
     lam_count value;
@@ -454,7 +457,8 @@ typedef struct lam_why {
 } lam_why;
 /* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
  * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most) follow
- * with its name as the note. */
+ * with its name as the note. The row's backward and its recomputation, where there are any, follow in the same
+ * way. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value); false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);

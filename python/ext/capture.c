@@ -5,10 +5,10 @@
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"root", "ops", NULL};
-    PyObject *root;
+    static char *names[] = {"root", "ops", "alias", NULL};
+    PyObject *root, *alias = NULL;
     int ops = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:Capture", names, &root, &ops)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pO:Capture", names, &root, &ops, &alias)) return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
@@ -19,11 +19,21 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
     if (!c) return NULL;
     c->st = st;
-    c->open_call = -1;
+    c->open_call = c->alias_call = -1;
     c->wants_ops = ops;
     Py_INCREF(root);
     c->root = root;
+    if (alias && alias != Py_None && alias != root) c->alias = alias;
+    Py_XINCREF(c->alias);
     return (PyObject *)c;
+}
+
+/* The alias is known as the root from now on, unless it has a place of its own in the tree. */
+static bool know_alias(lmx_capture *c) {
+    if (!c->alias || lmx_map_get(&c->tree.index, c->alias) >= 0) return true;
+    if (lmx_map_put(&c->tree.index, c->alias, 0)) return true;
+    PyErr_NoMemory();
+    return false;
 }
 
 static PyObject *capture_start(PyObject *self, PyObject *unused) {
@@ -32,7 +42,7 @@ static PyObject *capture_start(PyObject *self, PyObject *unused) {
     if (c->phase != LMX_NEW)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture can be started once; make a new one");
     if (!lmx_torch_ready(c->st)) return NULL;
-    if (!lmx_walk(c->st, &c->tree, c->root) || !lmx_watch(c)) {
+    if (!lmx_walk(c->st, &c->tree, c->root) || !know_alias(c) || !lmx_watch(c)) {
         lmx_tree_free(&c->tree);
         return NULL;
     }
@@ -48,6 +58,15 @@ static PyObject *capture_stop(PyObject *self, PyObject *unused) {
 /* What runs from now on, until it is called again, is not the model's: its operators are not noted. */
 static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     self_of(self)->paused = PyObject_IsTrue(paused) > 0;
+    Py_RETURN_NONE;
+}
+
+/* Which compiled code runs operator by operator, by the names that torch notes it under. */
+static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
+    PyObject *set = PyFrozenSet_New(names);
+    if (!set) return NULL;
+    Py_XDECREF(self_of(self)->open_regions);
+    self_of(self)->open_regions = set;
     Py_RETURN_NONE;
 }
 
@@ -78,6 +97,8 @@ static void drop_records(lmx_capture *c) {
     lmx_observer_free(c->observer);
     c->observer = NULL;
     Py_CLEAR(c->root);
+    Py_CLEAR(c->alias);
+    Py_CLEAR(c->open_regions);
     lmx_tree_free(&c->tree);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
     lmx_vec_free(&c->names);
@@ -108,6 +129,8 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_capture *c = self_of(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(c->root);
+    Py_VISIT(c->alias);
+    Py_VISIT(c->open_regions);
     Py_VISIT(c->model);
     return lmx_tree_visit(&c->tree, visit, arg);
 }
@@ -135,6 +158,9 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
     {"pause", capture_pause, METH_O,
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
+    {"seen_through", capture_seen_through, METH_O,
+     PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
+               "in other compiled code something runs unseen.")},
     {"model", capture_model, METH_NOARGS,
      PyDoc_STR("model($self, /)\n--\n\nWhat was seen. The modules are described when this is first called, "
                "so that lazy "
@@ -152,8 +178,8 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root, ops=False)\n--\n\nNotes every call of the modules under `root` in the thread that starts "
-     "it, and every operator that runs there."},
+     "Capture(root, ops=False, alias=None)\n--\n\nNotes every call of the modules under `root` in the thread "
+     "that starts it, and every operator that runs there. A call of `alias` is one of `root`."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

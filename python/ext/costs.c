@@ -346,9 +346,10 @@ static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *why_as_dict(const lam_why *w) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
     PyObject *d = PyDict_New();
     bool ok = d && lmx_put(d, "metric", lmx_str(lam_metric_name(w->metric))) &&
-              lmx_put(d, "formula", lmx_str(w->formula)) &&
+              lmx_put(d, "phase", lmx_str(phases[w->phase])) && lmx_put(d, "formula", lmx_str(w->formula)) &&
               lmx_put(d, "substituted", lmx_str(w->substituted)) &&
               lmx_put(d, "value", lmx_count(w->value)) && lmx_put(d, "note", lmx_str(w->note));
     if (!ok) Py_CLEAR(d);

@@ -267,6 +267,8 @@ typedef struct lmx_capture {
     PyObject_HEAD
     lmx_state *st;
     PyObject *root, *model; /* model: built once, when asked for */
+    PyObject *alias;        /* what torch.compile made of the root: its calls are the root's; or NULL */
+    PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
     lmx_vec calls; /* lmx_call */
@@ -275,6 +277,7 @@ typedef struct lmx_capture {
     size_t n_calls, n_modules; /* what there was before the records were dropped */
     unsigned long owner;       /* thread */
     int32_t open_call;
+    int32_t alias_call; /* the last one that was made through the alias; -1 */
     lmx_phase phase;
     bool busy;     /* tensors are being described: calls that this makes are not the model's */
     bool lost;     /* memory for records ran out, or */

@@ -188,6 +188,7 @@ static PyObject *op_at(const lam_model *model, int32_t i) {
               lmx_put(d, "phase", lmx_str(phases[op->phase])) &&
               lmx_put(d, "failed", PyBool_FromLong(op->flags & LAM_OP_FAILED)) &&
               lmx_put(d, "node", PyBool_FromLong(op->flags & LAM_OP_NODE)) &&
+              lmx_put(d, "hides", PyBool_FromLong(op->flags & LAM_OP_HIDES)) &&
               lmx_put(d, "kind", lmx_str(lam_word_op_kind(op->word))) &&
               lmx_put(d, "n_children", PyLong_FromLong(op->n_children)) &&
               lmx_put(d, "t0_ns", PyLong_FromLongLong(op->t0_ns)) &&

@@ -118,6 +118,9 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
  * call. */
 static bool is_inner_again(const lmx_capture *c, int32_t module) {
     const lmx_call *open = c->open_call >= 0 ? (const lmx_call *)c->calls.data + c->open_call : NULL;
+    if (open && open->module == module && c->open_call == c->alias_call &&
+        (size_t)c->open_call + 1 == c->calls.n)
+        return true;
     return open && open->module == module && open->parent >= 0 && (size_t)c->open_call + 1 == c->calls.n &&
            lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
 }
@@ -131,13 +134,15 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
     lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
-    call.flags = training_flag(c, self) | LAM_CALL_UNSEEN;
+    PyObject *module = lmx_node_at(&c->tree, f->module)->object;
+    call.flags = training_flag(c, module) | LAM_CALL_UNSEEN;
     if (!find_arguments(c, args, n, names, &call.n_in)) {
         c->words.n = call.in_at;
         return false;
     }
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
+    if (self != module) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
     if (f->call >= 0 && inner >= 0) {
         call.module = inner;

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._report import Report
-from ._run import Run, Uncompiled, check_module, describe_object, run_once, state_of_generators
+from ._compiled import AROUND, AS_IT_IS, Compiled, seen_through
+from ._run import Run, check_module, describe_object, run_once, state_of_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,10 +99,11 @@ class Capture:
 
     def __init__(self, model: Any, ops: bool = False) -> None:
         self._root = check_module(model)
+        self._given = model
         self._ops = ops
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance = Uncompiled()
+        self._stance = Compiled(AS_IT_IS if ops else AROUND)
         self.error: BaseException | None = None
 
     def __enter__(self) -> Capture:
@@ -111,7 +113,7 @@ class Capture:
             from ._observe import need
 
             need()
-        self._watch = _lamina.Capture(self._root, self._ops)
+        self._watch = _lamina.Capture(self._root, self._ops, self._given)
         self._model = self.error = None
         self._stance.__enter__()
         try:
@@ -133,6 +135,7 @@ class Capture:
         self.error = error
         put_back = state_of_generators()  # describing a module may run a property of the user's own
         try:
+            watch.seen_through(seen_through())
             self._model = watch.model()
         finally:
             put_back()
@@ -165,7 +168,9 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
 
     ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the
     report can count under conventions that count operators, and tells forward, backward and recomputation
-    apart.
+    apart. Compiled code that there is for the inputs at hand runs then, and is counted by the operators that it
+    runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
+    ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.

@@ -210,7 +210,8 @@ class Report:
 
     def why(self, path: str) -> list[dict[str, Any]]:
         """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the
-        values.
+        values. Where operators are counted, each of them follows with its name as the note, and then the same
+        for the backward and for what that did again; ``phase`` tells which.
 
         Raises:
             KeyError: no row has that path.

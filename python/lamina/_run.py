@@ -9,11 +9,11 @@ torch is only taken from ``sys.modules``: whoever hands over a model has importe
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
+from ._compiled import Compiled, seen_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -94,36 +94,6 @@ def state_of_generators() -> Callable[[], None]:
     return put_back
 
 
-class Uncompiled:
-    """While one is open, code under ``torch.compile`` runs layer by layer; what was compiled stays compiled.
-
-    The switch is one for the whole process, so the first to open turns it and the last to close turns it
-    back: captures nest and run in several threads. A torch without ``torch.compiler.set_stance`` has no such
-    switch: a compiled child then is one opaque row. Where nothing was compiled yet, there is nothing to step
-    around, and torch's compiler is not imported.
-    """
-
-    _lock = threading.Lock()
-    _open = 0
-    _stance: Any = None
-
-    def __enter__(self) -> None:
-        cls = Uncompiled
-        with cls._lock:
-            cls._open += 1  # not a count: who is open
-            if cls._stance is None and "torch._dynamo" in sys.modules:
-                set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
-                cls._stance = None if set_stance is None else set_stance("force_eager")
-
-    def __exit__(self, *_: object) -> None:
-        cls = Uncompiled
-        with cls._lock:
-            cls._open -= 1  # not a count: who is open
-            if cls._open == 0 and cls._stance is not None:
-                stance, cls._stance = cls._stance, None
-                stance.__exit__(None, None, None)
-
-
 @contextmanager
 def progress(what: str) -> Iterator[None]:
     """One line on stderr, on a terminal only and only once half a second has passed."""
@@ -131,6 +101,7 @@ def progress(what: str) -> Iterator[None]:
     if stream is None or not stream.isatty():
         yield
         return
+    import threading
     import time
 
     done, began = threading.Event(), time.monotonic()
@@ -206,7 +177,7 @@ def run_once(
             if backward:
                 stack.enter_context(torch.inference_mode(mode=False))
             stack.enter_context(torch.enable_grad() if backward else torch.no_grad())
-            stack.enter_context(Uncompiled())
+            stack.enter_context(Compiled())
             if around is not None:
                 stack.enter_context(around)
             given = args() if callable(args) else args
@@ -216,6 +187,7 @@ def run_once(
                 run.error = _call(root, given, kwargs or {}, watch if backward else None, run)
             finally:
                 watch.stop()
+        watch.seen_through(seen_through())
         run.model = watch.model()
     finally:
         try:

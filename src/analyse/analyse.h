@@ -46,8 +46,8 @@ typedef enum lmi_role {
 /* Where a convention counts operators; all 0 where it counts calls. */
 typedef struct lmi_op_costs {
     uint8_t *role;         /* lmi_role of each operator */
-    /* work[start[i]] .. work[start[i + 1] - 1]: operators of call i's forward that cost something;
-     * i = n_events: outside every call */
+    /* work[start[i]] .. work[start[i + 1] - 1]: operators that cost something, of phase p of call k for
+     * i = k * LAM_N_PHASES + p; k = n_events: outside every call */
     int32_t *start, *work;
     int32_t ran[LAM_N_PHASES]; /* operators that count, and */
     int32_t known;             /* those with numbers */

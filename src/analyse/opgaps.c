@@ -13,6 +13,12 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
                               const lam_count n[LAM_N_METRICS]) {
     lmi_buf b;
     lmi_buf_init(&b);
+    if (g->hides) {
+        lmi_put(&b, "compiled code (");
+        lmi_put_clean(&b, g->name);
+        lmi_put(&b, "): what the compiler fused into kernels of its own is not seen");
+        return kept(w, &b);
+    }
     if (!g->rule) lmi_put(&b, "no rule for ");
     lmi_put(&b, "the operator ");
     lmi_put_clean(&b, g->name);
@@ -33,7 +39,8 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     const char *name = w->m->ops[op].name;
     int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
     if (at < 0) {
-        lmi_op_group fresh = {.name = name, .rule = rule};
+        bool hides = w->m->ops[op].flags & LAM_OP_HIDES;
+        lmi_op_group fresh = {.name = name, .rule = rule, .hides = hides};
         at = (int64_t)w->op_groups.n;
         fresh.reason = reason_for(w, &fresh, facts, n);
         lmi_op_group *to = fresh.reason ? lmi_vec_push(&w->op_groups) : NULL;
@@ -64,7 +71,7 @@ lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
         c->gaps[from + (int32_t)i] = gap_of(w, g);
         if (!c->gaps[from + (int32_t)i]) return lmi_nomem(e);
         c->n_gaps++;
-        if (g->rule) continue;
+        if (g->rule || g->hides) continue;
         o->unruled[o->n_unruled] = g->name;
         o->unruled_runs[o->n_unruled++] = g->runs;
     }

@@ -114,6 +114,17 @@ static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e)
     return unsure(w, op, NULL, NULL, n, e);
 }
 
+/* Compiled code: what is seen inside it is less than what ran. */
+static lam_status count_hidden(lmi_work *w, int32_t op, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    const lam_count least = {.state = LAM_AT_LEAST};
+    for (int i = 0; i < LAM_N_METRICS; i++) sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], least);
+    sum->any = true;
+    w->c->ops.ran[o->phase]++;
+    return unsure(w, op, NULL, NULL, NULL, e);
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
@@ -121,6 +132,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED) LAM_TRY(count_op(w, t, i, rule, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
+        if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, e));
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
@@ -131,25 +143,29 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* Lists the operators of each call's forward that cost something, in the order in which they ran. */
+static int32_t list_of(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    return (o->call >= 0 ? o->call : m->n_events) * LAM_N_PHASES + (int32_t)o->phase;
+}
+
+/* Lists the operators of each call's phases that cost something, in the order in which they ran. */
 static lam_status list_work(lmi_work *w, const tally *t, lam_error *e) {
     const lam_model *m = w->m;
     lmi_op_costs *c = &w->c->ops;
-    int32_t *start = lmi_alloc(&w->c->arena, (uint64_t)m->n_events + 3, sizeof *start), n = 0;
+    uint64_t lists = ((uint64_t)m->n_events + 1) * LAM_N_PHASES;
+    int32_t *start = lmi_alloc(&w->c->arena, lists + 2, sizeof *start), n = 0;
     if (!start) return lmi_nomem(e);
     /* Two places ahead, so that filling the lists below moves each start to where it belongs. */
     for (int32_t i = 0; i < m->n_ops; i++) {
-        if (!t->costs[i] || m->ops[i].phase != LAM_FORWARD) continue;
-        start[(m->ops[i].call >= 0 ? m->ops[i].call : m->n_events) + 2]++;
+        if (!t->costs[i]) continue;
+        start[list_of(m, i) + 2]++;
         n++;
     }
-    for (int32_t i = 2; i < m->n_events + 3; i++) start[i] += start[i - 1];
+    for (uint64_t i = 2; i < lists + 2; i++) start[i] += start[i - 1];
     c->work = lmi_alloc(&w->c->arena, (uint64_t)n, sizeof *c->work);
     if (!c->work) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_ops; i++) {
-        if (!t->costs[i] || m->ops[i].phase != LAM_FORWARD) continue;
-        c->work[start[(m->ops[i].call >= 0 ? m->ops[i].call : m->n_events) + 1]++] = i;
-    }
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (t->costs[i]) c->work[start[list_of(m, i) + 1]++] = i;
     c->start = start;
     return LAM_OK;
 }
@@ -239,7 +255,8 @@ lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METR
     lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
     bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE));
     lmi_count_op(c->convention, c->model, op, out);
-    for (int i = 0; nothing && i < LAM_N_METRICS; i++) out[i] = lmi_exact(0);
+    for (int i = 0; nothing && i < LAM_N_METRICS; i++)
+        out[i] = (lam_count){.state = o->flags & LAM_OP_HIDES ? LAM_AT_LEAST : LAM_EXACT};
     if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;
     return LAM_OK;
 }

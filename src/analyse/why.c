@@ -26,9 +26,9 @@ static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e)
 
 enum { MOST_OPS = 32 }; /* of one row that are told one by one */
 
-/* The forward operators of a row that cost something. */
-static const int32_t *work_of(const lam_costs *c, const lam_cost_row *r, int32_t *n) {
-    int32_t at = r->event >= 0 ? r->event : c->model->n_events;
+/* The operators of a phase of a row that cost something. */
+static const int32_t *work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, int32_t *n) {
+    int32_t at = (r->event >= 0 ? r->event : c->model->n_events) * LAM_N_PHASES + (int32_t)phase;
     *n = c->ops.start[at + 1] - c->ops.start[at];
     return c->ops.work + c->ops.start[at];
 }
@@ -70,18 +70,45 @@ static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error
     return substitute(out, &facts, e);
 }
 
-/* First each metric as a sum, then every metric of each operator, whose name is the note. */
+static lam_count of_phase(const lam_cost_row *r, lam_phase phase, lam_metric metric) {
+    const lam_count *all[] = {r->metric, r->backward, r->recompute};
+    return all[phase][metric];
+}
+
+/* The phase that explanation `*i` belongs to, and its number there; LAM_N_PHASES past the last one. A phase
+ * in which nothing that costs ran is told of the forward alone. */
+static int32_t phase_of(const lam_costs *c, const lam_cost_row *r, int32_t *i, int32_t *total) {
+    int32_t at = -1;
+    *total = 0;
+    for (int32_t phase = 0; phase < LAM_N_PHASES; phase++) {
+        int32_t n;
+        work_of(c, r, (lam_phase)phase, &n);
+        if (n == 0 && phase != LAM_FORWARD) continue;
+        int32_t told = ((n < MOST_OPS ? n : MOST_OPS) + 1) * LAM_N_METRICS;
+        if (at < 0 && *i < *total + told) {
+            at = phase;
+            *i -= *total;
+        }
+        *total += told;
+    }
+    return at < 0 ? LAM_N_PHASES : at;
+}
+
+/* Each phase: first each metric as a sum, then every metric of each operator, whose name is the note. */
 static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out,
                              lam_error *e) {
-    int32_t n;
-    const int32_t *ops = work_of(c, r, &n);
-    int32_t told = n < MOST_OPS ? n : MOST_OPS, k = i / LAM_N_METRICS - 1;
-    if (k >= told)
-        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; the row has %d", (int)i,
-                        (int)(told + 1) * LAM_N_METRICS);
-    *out = (lam_why){.metric = (lam_metric)(i % LAM_N_METRICS)};
-    if (k >= 0) return why_op(c, ops[k], out, e);
-    out->value = r->metric[out->metric];
+    int32_t n, total, asked = i, phase = phase_of(c, r, &i, &total);
+    if (phase == LAM_N_PHASES)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; the row has %d",
+                        (int)asked, (int)total);
+    const int32_t *ops = work_of(c, r, (lam_phase)phase, &n);
+    int32_t k = i / LAM_N_METRICS - 1;
+    *out = (lam_why){.metric = (lam_metric)(i % LAM_N_METRICS), .phase = (lam_phase)phase, .op = -1};
+    if (k >= 0) {
+        out->op = ops[k];
+        return why_op(c, ops[k], out, e);
+    }
+    out->value = of_phase(r, out->phase, out->metric);
     out->note = r->reason;
     if (!out->note && n == 0) out->note = "no operator that costs anything ran in its forward";
     return why_sum(c, ops, n, out, e);
@@ -99,7 +126,7 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     if (i < 0 || i >= LAM_N_METRICS)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,
                         LAM_N_METRICS);
-    *out = (lam_why){.metric = (lam_metric)i, .value = r->metric[i], .note = r->reason};
+    *out = (lam_why){.metric = (lam_metric)i, .op = -1, .value = r->metric[i], .note = r->reason};
     if (!p || !p->counted) {
         if (!out->note)
             out->note = p ? "it only calls its layers, and their work is theirs" : "it was never called";

@@ -33,6 +33,7 @@ typedef struct lmi_op_code { const lmi_formula *formula[LAM_N_METRICS]; } lmi_op
 typedef struct lmi_op_group {
     const char *name;   /* as the model shares it */
     const lmi_rule *rule; /* NULL: there is none */
+    bool hides;           /* LAM_OP_HIDES: code that a compiler made */
     int32_t runs;
     const char *reason;
 } lmi_op_group;

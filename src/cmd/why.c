@@ -25,11 +25,13 @@ static void say_metric(lmi_cli *c, const lam_why *w) {
     if (w->formula) lmi_say(c, "  %8s = %s\n  %8s = %s\n", "", w->formula, "", w->substituted);
 }
 
-/* What comes after the metrics: the operators that a row is the sum of, by name. */
+/* What comes after the metrics: the operators that a row is the sum of, by name, and then the same of its
+ * backward and of what that did again. */
 static void say_parts(lmi_cli *c, const lam_costs *costs, int32_t row) {
+    static const char *const heads[] = {"forward", "backward", "recomputed"};
     lam_why w;
     for (int32_t i = LAM_N_METRICS; lam_costs_why(costs, row, i, &w, NULL) == LAM_OK; i++) {
-        if (i % LAM_N_METRICS == 0) lmi_say(c, "%s\n", w.note);
+        if (i % LAM_N_METRICS == 0) lmi_say(c, "%s\n", w.op < 0 ? heads[w.phase] : w.note);
         say_metric(c, &w);
     }
 }

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose work it is under torch.func, in scripted code, checkpoints and autograd functions: counts by hand."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint, checkpoint_sequential
+from where_kit import Calls, by_path, exact, no_operators, work
+
+if no_operators():
+    pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
+
+func = pytest.importorskip("torch.func")
+
+LINEAR = 4 * 8 * 3  # MACs of linear() on rows()
+
+
+def linear():
+    return nn.Linear(8, 3)
+
+
+def rows():
+    return torch.rand(4, 8)
+
+
+# -- torch.func ----------------------------------------------------------------------------------------------
+
+
+def test_vmap_of_a_layer_counts_the_whole_batch():
+    model = Calls(lambda self, x: torch.vmap(self.fc)(x), fc=linear())
+    report = exact(model, rows(), backward=True)
+    assert work(report) == (LINEAR, LINEAR, 0)
+    assert by_path(report) == by_path(report, "backward_macs") == {"fc": LINEAR}
+
+
+def test_vmap_of_a_convolution():
+    model = Calls(lambda self, x: torch.vmap(self.conv)(x), conv=nn.Conv2d(3, 4, 3))
+    macs = 5 * 2 * 6 * 6 * 4 * 27
+    report = exact(model, torch.rand(5, 2, 3, 8, 8).requires_grad_(), backward=True)
+    assert work(report) == (macs, 2 * macs, 0)
+    assert by_path(report) == {"conv": macs}
+
+
+def test_vmap_in_vmap():
+    model = Calls(lambda self, x: torch.vmap(torch.vmap(self.fc))(x), fc=linear())
+    assert work(exact(model, torch.rand(5, 4, 8), backward=True)) == (5 * LINEAR, 5 * LINEAR, 0)
+
+
+def test_a_gradient_that_the_forward_takes_is_the_backward_of_the_layer():
+    model = Calls(lambda self, x: func.grad(lambda y: self.fc(y).sum())(x), fc=linear())
+    report = exact(model, rows())
+    assert work(report) == (LINEAR, LINEAR, 0)
+    assert by_path(report, "backward_macs") == {"fc": LINEAR}
+
+
+def test_a_gradient_of_a_gradient():
+    """Of sum(d tanh(xW)/dx): once back for the gradient, then through it, for W and for what came before."""
+    model = Calls(lambda self, x: func.grad(lambda y: self.fc(y).tanh().sum())(x), fc=linear())
+    report = exact(model, rows(), backward=True)
+    assert work(report) == (LINEAR, 4 * LINEAR, 0)
+    assert by_path(report, "backward_macs") == {"fc": 4 * LINEAR}
+
+
+def test_gradients_of_each_sample():
+    def forward(self, x):
+        def loss(weights, row):
+            return func.functional_call(self.fc, weights, (row,)).sum()
+
+        weights = dict(self.fc.named_parameters())
+        return torch.vmap(func.grad(loss), in_dims=(None, 0))(weights, x)["weight"]
+
+    report = exact(Calls(forward, fc=linear()), rows())
+    assert work(report) == (LINEAR, LINEAR, 0)
+
+
+def test_jacobian_by_rows():
+    """The forward of one row, and its backward once for each of the three outputs."""
+    model = Calls(lambda self, x: func.jacrev(self.fc)(x), fc=linear())
+    assert work(exact(model, torch.rand(8))) == (24, 3 * 24, 0)
+
+
+def test_a_directional_derivative_runs_the_layer_for_the_value_and_the_tangents():
+    model = Calls(lambda self, x: func.jvp(self.fc, (x,), (x,))[1], fc=linear())
+    report = exact(model, rows())
+    # torch multiplies the tangent of the input, and the zero tangent of the weight, which is a real product.
+    assert by_path(report) == {"fc": 3 * LINEAR}
+
+
+def test_functional_call_belongs_to_the_layer():
+    def forward(self, x):
+        doubled = {name: 2 * value for name, value in self.fc.named_parameters()}
+        return func.functional_call(self.fc, doubled, (x,))
+
+    report = exact(Calls(forward, fc=linear()), rows(), backward=True)
+    assert work(report) == (LINEAR, LINEAR, 0)
+    assert by_path(report, "backward_macs") == {"fc": LINEAR}
+
+
+# -- scripted and traced -------------------------------------------------------------------------------------
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)))
+
+
+@pytest.mark.parametrize("how", ["script", "trace", "freeze"])
+def test_work_inside_scripted_code_is_the_scripted_row_s(how):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inner = torch.jit.trace(Inner(), rows()) if how == "trace" else torch.jit.script(Inner().eval())
+        inner = torch.jit.freeze(inner) if how == "freeze" else inner
+    model = nn.Sequential(inner, nn.Linear(3, 2))
+    for _ in range(3):  # the second and third runs are optimised
+        report = exact(model, rows(), backward=True)
+        assert report.macs.state == "exact"
+        assert by_path(report) == {"0": 4 * (64 + 24), "1": 24}
+        backward = {} if how == "freeze" else {"0": 4 * (64 + 2 * 24)}
+        assert by_path(report, "backward_macs") == {**backward, "1": 24 if how == "freeze" else 48}
+
+
+def test_a_scripted_root():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = exact(torch.jit.script(Inner()), rows(), backward=True)
+    assert work(report) == (352, 256 + 2 * 96, 0)
+    assert by_path(report) == {"": 352}
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------
+
+
+def block():
+    return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 8), nn.Tanh())
+
+
+def graded():
+    return torch.rand(2, 8).requires_grad_()
+
+
+LAYER = 2 * 8 * 16
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_checkpoint_with_random_layers(reentrant, keeps):
+    def forward(self, x):
+        return self.last(checkpoint(self.first, x, use_reentrant=reentrant, preserve_rng_state=keeps))
+
+    report = exact(Calls(forward, first=block(), last=nn.Linear(8, 4)), graded(), backward=True)
+    assert work(report) == (2 * LAYER + 64, 4 * LAYER + 128, 2 * LAYER)
+    assert by_path(report, "recompute_macs") == {"first.0": LAYER, "first.3": LAYER}
+    assert by_path(report, "backward_macs") == {"first.0": 2 * LAYER, "first.3": 2 * LAYER, "last": 128}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_a_checkpoint_in_a_checkpoint(reentrant):
+    """Reentrant, the inner block is computed again with the outer one, and once more for its own backward."""
+
+    def forward(self, x):
+        def both(y):
+            return torch.sin(checkpoint(self.b, self.a(y), use_reentrant=reentrant))
+
+        return self.c(checkpoint(both, x, use_reentrant=reentrant))
+
+    report = exact(Calls(forward, a=block(), b=block(), c=nn.Linear(8, 4)), graded(), backward=True)
+    assert work(report) == (4 * LAYER + 64, 8 * LAYER + 128, 6 * LAYER)
+    again = {f"{name}.{i}": n * LAYER for name, n in (("a", 1), ("b", 2)) for i in (0, 3)}
+    assert by_path(report, "recompute_macs") == again
+    assert by_path(report, "backward_macs")["b.3"] == 2 * LAYER
+
+
+def test_a_checkpointed_sequence():
+    """Two halves, of which the second is kept. Of the first, the last layer need not run again."""
+    model = Calls(
+        lambda self, x: checkpoint_sequential(self.layers, 2, x, use_reentrant=False),
+        layers=nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)]),
+    )
+    report = exact(model, graded(), backward=True)
+    assert work(report) == (4 * 128, 8 * 128, 128)
+    assert by_path(report, "recompute_macs") == {"layers.0": 128}
+
+
+# -- functions of one's own ----------------------------------------------------------------------------------
+
+
+class Product(torch.autograd.Function):
+    """A product whose backward is written by hand, with one more product than it needs."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, w):
+        return x @ w
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        return grad @ w.t() + 0 * (grad @ w), x.t() @ grad
+
+
+def test_a_function_s_own_backward_belongs_to_its_call():
+    middle = Calls(lambda self, x: Product.apply(x, self.w), w=nn.Parameter(torch.rand(8, 8)))
+    report = exact(nn.Sequential(nn.Linear(8, 8), middle, nn.Linear(8, 2)), rows(), backward=True)
+    assert work(report) == (256 + 256 + 64, 256 + 3 * 256 + 128, 0)
+    assert by_path(report, "backward_macs") == {"0": 256, "1": 3 * 256, "2": 128}
+
+
+def test_a_function_under_vmap():
+    model = Calls(
+        lambda self, x: torch.vmap(lambda y: Product.apply(y, self.w))(x), w=nn.Parameter(torch.rand(8, 8))
+    )
+    report = exact(model, torch.rand(3, 4, 8), backward=True)
+    assert work(report)[0] == 3 * 256
+    assert by_path(report, "backward_macs") == {"": int(report.backward.macs)}
+
+
+def test_data_parallel_without_devices_calls_the_module():
+    inner = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
+    report = exact(nn.DataParallel(inner), rows(), backward=True)
+    assert by_path(report) == {"module.0": 256, "module.1": 64}
+    assert by_path(report, "backward_macs") == {"module.0": 256, "module.1": 128}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of attribution share."""
+
+from __future__ import annotations
+
+from torch import nn
+
+import lamina
+from lamina import _observe
+
+PHASES = ("macs", "backward_macs", "recompute_macs")
+
+
+class Calls(nn.Module):
+    """A module whose forward is a function of itself and its inputs."""
+
+    def __init__(self, forward, **parts):
+        super().__init__()
+        self.does = forward
+        for name, part in parts.items():
+            setattr(self, name, part)
+
+    def forward(self, *args):
+        return self.does(self, *args)
+
+
+def exact(model, *args, **options):
+    return lamina.inspect(model, args, convention="exact", **options)
+
+
+def by_path(report, field="macs"):
+    """What each place costs in all its calls; places that cost nothing are left out."""
+    told = {}
+    for row in report.rows:
+        if int(row[field]):
+            told[row.path] = told.get(row.path, 0) + int(row[field])
+    return told
+
+
+def work(report):
+    """Forward, backward and recomputed MACs, which must be exact and the sums of the rows'."""
+    parts = report, report.backward, report.recompute
+    assert [part.macs.state for part in parts] == ["exact"] * 3, report.gaps
+    assert [sum(by_path(report, field).values()) for field in PHASES] == [part.macs for part in parts]
+    return tuple(int(part.macs) for part in parts)
+
+
+def no_operators():
+    """Why operators can't be watched here, or an empty text."""
+    way = _observe.way()
+    return way.why if way.name == "calls" else ""
