@@ -457,8 +457,8 @@ typedef struct lam_why {
 } lam_why;
 /* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
  * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most) follow
- * with its name as the note. The row's backward and its recomputation, where there are any, follow in the same
- * way. */
+ * with its name as the note. The row's backward and its recomputation, where there are any, follow in the
+ * same way. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value); false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);

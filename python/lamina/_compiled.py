@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any
+from typing import Any, ClassVar
 
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 
@@ -25,12 +25,12 @@ class Compiled:
 
     The switch is one for the whole process: captures nest and run in several threads, so layer by layer wins
     while anybody asks for it, and the last to close turns it back. A torch without
-    ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing was
-    compiled yet, there is nothing to step around, and torch's compiler is not imported.
+    ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
+    was compiled yet, there is nothing to step around, and torch's compiler is not imported.
     """
 
     _lock = threading.Lock()
-    _open: list[str] = []
+    _open: ClassVar[list[str]] = []
     _stance: Any = None
     _now: str | None = None
 
@@ -76,12 +76,13 @@ def _regions() -> list[tuple[str, str | None]]:
     try:
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
 
+        listed: Any = entries
         codes = [code() for code in frames.input_codes.seen]  # type: ignore[union-attr]
         return [
             (entry.trace_annotation, getattr(entry.backend, "compiler_name", None))
             for code in codes
             if code is not None
-            for entry in entries(code)
+            for entry in listed(code)
         ]
     except (ImportError, AttributeError, TypeError):
         return []  # another torch: what compiled code hides is not known, so all of it may hide something

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._report import Report
 from ._compiled import AROUND, AS_IT_IS, Compiled, seen_through
+from ._report import Report
 from ._run import Run, check_module, describe_object, run_once, state_of_generators
 
 if TYPE_CHECKING:
@@ -168,8 +168,8 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
 
     ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the
     report can count under conventions that count operators, and tells forward, backward and recomputation
-    apart. Compiled code that there is for the inputs at hand runs then, and is counted by the operators that it
-    runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
+    apart. Compiled code that there is for the inputs at hand runs then, and is counted by the operators that
+    it runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
     ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block.
 
     Raises:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code in a capture of operators: it runs as it is, counts what ran, says what is hidden, and is as fast
-afterwards as before."""
+"""Compiled code in a capture of operators: it runs as it is, counts what ran, says what is hidden, and stays
+compiled."""
 
 from __future__ import annotations
 
