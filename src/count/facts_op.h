@@ -5,11 +5,16 @@
 
 #include "count/sweep.h"
 
-/* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_window.c. */
+/* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_list.c,
+ * facts_op_region.c. */
 typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,
                            lmi_facts *f);
 lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,
-    lmi_op_index, lmi_op_window;
+    lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region;
+
+/* Facts that files share: of a norm's power, and of a factor and bounds that each element takes. */
+void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f);
+int64_t lmi_op_factors(const lmi_slots *s);
 
 /* The first input: the role x or q, else the first tensor. */
 lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s);

@@ -140,8 +140,18 @@ static int64_t listed_matrices(const lam_op *op) {
     return any ? sum : -1;
 }
 
+static void packed_cell(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_gates, lmi_op_each(op->word));
+    lmi_fact_set(f, LMI_FACT_hidden, lmi_axis(shape(s, LMI_S_h), -1));
+    lmi_fact_set(f, LMI_FACT_held, lmi_op_numel(s, LMI_S_h));
+}
+
 void lmi_op_recurrent(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
+    if (k == LMI_K_cell_packed) {
+        packed_cell(op, s, f);
+        return;
+    }
     lam_shape x = shape(s, LMI_S_x), w = shape(s, LMI_S_w), w2 = shape(s, LMI_S_w2);
     lmi_fact_set(f, LMI_FACT_steps, x.ndim == 3 ? axes(x, 0, 2) : -1);
     if (k == LMI_K_rnn_stack) {

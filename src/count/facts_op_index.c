@@ -26,12 +26,20 @@ static void bag(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_skips, lmi_op_number(s, LMI_S_padding_idx, -1) >= 0);
 }
 
+static void packed_bag(const lmi_slots *s, lmi_facts *f) {
+    bool pruned = false;
+    bool told = lmi_op_bool(s, LMI_S_pruned, &pruned);
+    lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_per_sample));
+    lmi_fact_set(f, LMI_FACT_skips, told ? pruned : -1);
+}
+
 void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
     bool adds;
     lmi_fact_set(f, LMI_FACT_indices, lmi_op_numel(s, LMI_S_index));
     lmi_fact_set(f, LMI_FACT_row, lmi_op_tensor(s, LMI_S_w) ? lmi_axis(s->at[LMI_S_w].shape, -1) : -1);
     if (k == LMI_K_embedding_bag) bag(s, f);
+    if (k == LMI_K_bag_packed) packed_bag(s, f);
     if (k == LMI_K_pick_list || k == LMI_K_put_list) lmi_fact_set(f, LMI_FACT_listed, listed(op, 1));
     if (k != LMI_K_put_list) return;
     bool told = lmi_op_bool(s, LMI_S_accumulate, &adds);

@@ -22,11 +22,18 @@ static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_fac
     lmi_fact_set(f, LMI_FACT_tracked, lmi_op_tensor(s, LMI_S_mean));
 }
 
+/* Where the means don't come out: the samples, each with as many groups as an argument says. */
+static int64_t groups(const lam_op *op, const lmi_slots *s) {
+    int64_t n = lmi_value_int(s->at[LMI_S_groups].value, -1);
+    return lmi_times(lmi_axis(lmi_op_in(op, s), 0), n);
+}
+
 /* Rows that share one mean: as many as the means, which come out next to the result and go into the
  * backward; else the elements for one of the scale. */
 static int64_t rows_of(const lam_op *op, lmi_kind k, const lmi_slots *s) {
     if (k == LMI_K_row_norm_backward || k == LMI_K_rms_norm_backward) return lmi_op_numel(s, LMI_S_mean);
     int64_t rows = lmi_numel(lmi_op_out(op, 1));
+    if (rows < 0 && k == LMI_K_group_norm) rows = groups(op, s);
     if (rows >= 0 || k == LMI_K_group_norm || k == LMI_K_weight_norm || k == LMI_K_weight_norm_backward)
         return rows;
     int64_t in = lmi_numel(lmi_op_in(op, s)), scale = lmi_op_numel(s, LMI_S_w);
@@ -43,8 +50,13 @@ void lmi_op_norm(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
     (void)m;
     lmi_fact_set(f, LMI_FACT_scales, lmi_op_optional(s, LMI_S_w));
     lmi_fact_set(f, LMI_FACT_shifts, lmi_op_optional(s, LMI_S_b));
-    if (k == LMI_K_batch_norm || k == LMI_K_batch_norm_backward) {
+    if (k == LMI_K_batch_norm || k == LMI_K_batch_norm_backward || k == LMI_K_batch_norm_eval) {
         batch_norm(op, k, s, f);
+        return;
+    }
+    if (k == LMI_K_instance_norm) {
+        lam_shape x = lmi_op_in(op, s);
+        lmi_fact_set(f, LMI_FACT_rows, lmi_times(lmi_axis(x, 0), lmi_axis(x, 1)));
         return;
     }
     lmi_fact_set(f, LMI_FACT_rows, rows_of(op, k, s));
@@ -62,21 +74,21 @@ static int64_t along(lam_shape x, const lmi_slots *s) {
 }
 
 /* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of
- * the sum: a root, but for the norms 0, 1 and infinity. */
-static void norm(const lmi_slots *s, lmi_facts *f) {
+ * the sum: a root, but for the norms 0, 1 and infinity and where the line of the word says none. */
+void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     bool told = s->at[LMI_S_norm].present && s->at[LMI_S_norm].value &&
                 (s->at[LMI_S_norm].value->type == LAM_INT || s->at[LMI_S_norm].value->type == LAM_FLOAT);
     double p = lmi_op_number(s, LMI_S_norm, 2);
     bool plain = p == 0 || p == 1 || isinf(p);
     bool absent = !s->at[LMI_S_norm].present; /* torch's default is 2 */
     lmi_fact_set(f, LMI_FACT_each, !told && !absent ? -1 : plain || p == 2 ? 1 : 2);
-    lmi_fact_set(f, LMI_FACT_last, !plain);
+    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->word) && !plain);
 }
 
 void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
     if (k == LMI_K_vector_norm) {
-        norm(s, f);
+        lmi_op_power(op, s, f);
         return;
     }
     lam_shape x = lmi_op_in(op, s);
@@ -88,6 +100,13 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
 /* -- element by element ---------------------------------------------------------------------------------- */
 
 static int64_t bounds(const lmi_slots *s) { return lmi_filled(s, LMI_S_start) + lmi_filled(s, LMI_S_end); }
+
+/* A factor of 1 costs nothing; one that is a list or a tensor is never taken for 1. */
+int64_t lmi_op_factors(const lmi_slots *s) {
+    const lmi_slot *alpha = &s->at[LMI_S_alpha];
+    bool plain = alpha->value && alpha->value->type != LAM_INTS;
+    return bounds(s) + (alpha->present && (!plain || lmi_op_number(s, LMI_S_alpha, 1) != 1));
+}
 
 static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;
@@ -102,9 +121,7 @@ void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     switch (k) {
     case LMI_K_gelu:
     case LMI_K_gelu_backward: lmi_fact_set(f, LMI_FACT_by_tanh, by_tanh(m, op, s)); break;
-    case LMI_K_map:
-        lmi_fact_set(f, LMI_FACT_extra, bounds(s) + (lmi_op_number(s, LMI_S_alpha, 1) != 1));
-        break;
+    case LMI_K_map: lmi_fact_set(f, LMI_FACT_extra, lmi_op_factors(s)); break;
     default:
         lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_w));
         lmi_fact_set(f, LMI_FACT_reduction, lmi_value_int(s->at[LMI_S_reduction].value, -1));

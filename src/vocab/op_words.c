@@ -27,11 +27,22 @@ static const struct op_word {
 #define WRAP(spelling, kind, signature, each, last)                                                          \
     {spelling, signature##_roles, LMI_K_##kind, true, each, last},
 #include "vocab/names_aten.def"
+#include "vocab/names_other.def"
 #undef WRAP
 #undef NAME
 };
 
 enum { N_WORDS = sizeof words / sizeof *words };
+
+/* The words of names_aten.def come first; both tables are sorted, each for itself. */
+#define NAME(spelling, kind, signature, each, last) +1
+#define WRAP                                        NAME
+enum {
+    N_ATEN = 0
+#include "vocab/names_aten.def"
+};
+#undef WRAP
+#undef NAME
 
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 
@@ -42,7 +53,8 @@ static int order(const char *name, size_t n, const char *spelling) {
 }
 
 static int32_t find(const char *name, size_t n) {
-    int32_t low = 0, high = N_WORDS;
+    bool aten = n > 6 && memcmp(name, "aten::", 6) == 0;
+    int32_t low = aten ? 0 : N_ATEN, high = aten ? N_ATEN : N_WORDS;
     while (low < high) {
         int32_t mid = low + (high - low) / 2;
         int o = order(name, n, words[mid].name);

@@ -72,7 +72,7 @@ int32_t lmi_word_rank(int32_t word);
  * Never fails. */
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
 
-/* -- operators (names_aten.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
+/* -- operators (names_*.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
 
 /* The kind of an operator's word; LMI_N_KINDS when out of range. */
 lmi_kind lmi_op_kind(int32_t op_word);

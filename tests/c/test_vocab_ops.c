@@ -5,11 +5,14 @@
 
 #include "vocab/vocab.h"
 
+static bool is_aten(int32_t word) { return strncmp(lam_word_op_name(word), "aten::", 6) == 0; }
+
 static void table_is_sorted(void **state) {
     (void)state;
     int32_t n = 0;
     for (; lam_word_op_name(n); n++) {
-        if (n && strcmp(lam_word_op_name(n - 1), lam_word_op_name(n)) >= 0)
+        bool first = n && !is_aten(n) && is_aten(n - 1); /* of the second table */
+        if (n && !first && strcmp(lam_word_op_name(n - 1), lam_word_op_name(n)) >= 0)
             fail_msg("%s stands before %s", lam_word_op_name(n - 1), lam_word_op_name(n));
         assert_int_equal(lam_word_op(lam_word_op_name(n)), n);
         assert_true(lmi_op_kind(n) < LMI_N_KINDS);
@@ -18,7 +21,7 @@ static void table_is_sorted(void **state) {
         assert_in_range(lmi_op_last(n), 0, 2);
         assert_in_range(lmi_op_rank(n), 0, 3);
     }
-    assert_true(n > 1000);
+    assert_true(n > 1800);
     const int32_t outside[] = {-1, n, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
         assert_null(lam_word_op_name(outside[i]));
