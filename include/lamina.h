@@ -351,6 +351,8 @@ typedef struct lam_rule {
     const char *formula[LAM_N_METRICS];
     const char *released[LAM_N_METRICS];  /* the released form where it differs, else NULL */
     const char *note;                     /* why, or the source of the formula; NULL */
+    const char *only;                     /* the spellings that it serves, separated by spaces; NULL: all */
+    bool of_op;                           /* it serves operators, not layers */
 } lam_rule;
 /* The i-th rule of a convention; LAM_RANGE past the last one. */
 LAM_API lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam_error *e);

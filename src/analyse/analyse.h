@@ -77,7 +77,7 @@ struct lam_costs {
 };
 
 /* True where the convention counts operators. */
-static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->which == LMI_OPS; }
+static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->op_rules != NULL; }
 
 /* The row of the operators that ran outside every call. */
 static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event < 0 && row->counted; }

@@ -19,9 +19,11 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
         lmi_put(&b, "): what the compiler fused into kernels of its own is not seen");
         return kept(w, &b);
     }
+    bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
     if (!g->rule) lmi_put(&b, "no rule for ");
     lmi_put(&b, "the operator ");
     lmi_put_clean(&b, g->name);
+    if (nothing) lmi_put(&b, ", which the tool takes for 0");
     if (g->rule) {
         lmi_put(&b, ": ");
         lmi_put_missing(&b, g->rule, facts, n, "its arguments do not tell");

@@ -42,9 +42,9 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
         return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
-    *rule = lmi_rule_for_op(w->cv, o->word);
-    if (o->n_children > 0 && (!*rule || lmi_op_composite(o->word))) return LMI_ROLE_THROUGH;
-    return *rule ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
+    *rule = lmi_rule_for_op(w->cv, o->word, o->name);
+    if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
+    return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
 
 /* An operator of somebody's own that gives a tensor. Where nothing inside it is seen to compute, its kernel
@@ -68,14 +68,12 @@ typedef struct tally {
     bool *computes; /* the same without what is read and written; also of what is inside it */
 } tally;
 
-static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS]) {
+static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
-    bool known = true;
     for (int i = 0; i < LAM_N_METRICS; i++) {
         sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
-        known = known && n[i].state != LAM_UNKNOWN;
-        t->costs[op] = t->costs[op] || !is_zero(n[i]);
+        t->costs[op] = t->costs[op] || (w->tells[i] && !is_zero(n[i]));
     }
     t->computes[op] = !is_zero(n[LAM_MACS]) || !is_zero(n[LAM_FLOPS]);
     sum->any = true;
@@ -92,6 +90,17 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     return LAM_OK;
 }
 
+/* True for an operator that counts 0 because the tool overlooks it: it has a formula for others of the kind, or
+ * a line of the table says so. */
+static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
+    lmi_kind kind = lmi_op_kind(w->m->ops[op].word);
+    if (!rule && lmi_op_composite(w->m->ops[op].word)) return false;
+    if (w->cv->no_rule != LMI_NR_NOTHING || kind >= LMI_N_KINDS || !w->cv->op_rules[kind].given) return false;
+    for (int i = 0; rule && i < LAM_N_METRICS; i++)
+        if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
+    return true;
+}
+
 static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
     lam_count n[LAM_N_METRICS];
     const lmi_op_code *code;
@@ -101,16 +110,26 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     lmi_facts_of_op(w->m, op, &facts);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
-        known = known && n[i].state != LAM_UNKNOWN;
+        known = known && (n[i].state != LAM_UNKNOWN || !code->formula[i]);
     }
-    add(w, t, op, n);
+    add(w, t, op, n, known);
+    if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, e);
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, e);
+}
+
+/* The tool has no formula for it and counts 0. Where it has one for others of its kind that is a gap of the
+ * tool's; the rest is work that it leaves out on purpose. */
+static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->tells[i] ? lmi_exact(0) : lmi_unknown();
+    add(w, t, op, n, false);
+    return missed(w, op, NULL) ? unsure(w, op, NULL, NULL, n, e) : LAM_OK;
 }
 
 static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_count n[LAM_N_METRICS] = {lmi_unknown(), lmi_unknown(), lmi_unknown()};
     w->c->ops.role[op] = LMI_ROLE_NO_RULE;
-    add(w, t, op, n);
+    add(w, t, op, n, false);
     return unsure(w, op, NULL, NULL, n, e);
 }
 
@@ -130,13 +149,15 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
-        if (role[i] == LMI_ROLE_COUNTED) LAM_TRY(count_op(w, t, i, rule, e));
+        if (role[i] == LMI_ROLE_COUNTED)
+            LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
         if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, e));
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
-        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && is_strange(o))
+        bool stranger = w->cv->no_rule != LMI_NR_NOTHING && is_strange(o);
+        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && stranger)
             LAM_TRY(count_unknown(w, t, i, e));
         if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
     }
@@ -176,6 +197,7 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     if (!w->m->ops_seen)
         return lmi_fail(e, LAM_USAGE, w->cv->name,
                         "the convention counts operators and none were watched; capture with ops=True");
+    for (int i = 0; i < LAM_N_METRICS; i++) w->tells[i] = lmi_convention_tells(w->cv, (lam_metric)i);
     tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool))};
     w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
     w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);

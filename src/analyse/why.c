@@ -59,7 +59,7 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
 
 static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error *e) {
     const lam_op *o = &c->model->ops[op];
-    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->word);
+    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->word, o->name);
     lam_count n[LAM_N_METRICS];
     lmi_facts facts;
     lmi_count_op(c->convention, c->model, op, n);

@@ -9,6 +9,7 @@
 #define RELEASED(k, macs, flops, dmas) [LMI_K_##k].released = {macs, flops, dmas},
 #define NOTE(k, text)                  [LMI_K_##k].note = text,
 #define ONLY(k, spellings)             [LMI_K_##k].only = spellings,
+#define WHOLE(k)                       [LMI_K_##k].whole = true,
 
 static const lmi_rule rules_layers[LMI_N_KINDS] = {
 #include "count/layers.def"
@@ -22,18 +23,29 @@ static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
 static const lmi_rule rules_exact[LMI_N_KINDS] = {
 #include "count/exact.def"
 };
+static const lmi_rule rules_torch[LMI_N_KINDS] = {
+#include "count/torch.def"
+};
 #undef RULE
 #undef RELEASED
 #undef NOTE
 #undef ONLY
+#undef WHOLE
+
+/* Where operators are counted, by the rules of which table. */
+#define OPS_LEAF(id)      NULL
+#define OPS_RULED(id)     NULL
+#define OPS_OWN(id)       NULL
+#define OPS_OPS(id)       rules_##id
 
 #define HIDDEN_TRUST    LMI_TRUST
 #define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
 static const lmi_convention conventions[] = {
-#define CONVENTION(id, which_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)          \
+#define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)          \
     {.name = #id,                                                                                            \
      .source = source_,                                                                                      \
      .which = LMI_##which_,                                                                                  \
+     .sees = LMI_SEES_##sees_,                                                                               \
      .repeated = LMI_##repeated_,                                                                            \
      .match = LMI_##match_,                                                                                  \
      .no_rule = LMI_NR_##no_rule_,                                                                           \
@@ -42,6 +54,7 @@ static const lmi_convention conventions[] = {
      .rf = LMI_RF_##rf_,                                                                                     \
      .hidden = HIDDEN_##hidden_,                                                                             \
      .rules = rules_##id,                                                                                    \
+     .op_rules = OPS_##which_(id),                                                                           \
      .n_rules = LMI_N_KINDS},
 #include "count/conventions.def"
 #undef CONVENTION
@@ -82,7 +95,7 @@ int32_t lam_convention_find(const char *name) {
 
 bool lam_convention_counts_ops(int32_t i) {
     const lmi_convention *c = lmi_convention_at(i);
-    return c && c->which == LMI_OPS;
+    return c && c->op_rules;
 }
 
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
@@ -100,9 +113,16 @@ const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
     return NULL;
 }
 
-static const lmi_rule *nth_rule(const lmi_convention *c, int32_t i) {
-    for (int32_t k = 0; k < c->n_rules && i >= 0; k++)
-        if (c->rules[k].given && i-- == 0) return &c->rules[k];
+bool lmi_convention_tells(const lmi_convention *c, lam_metric metric) {
+    for (int32_t i = 0; i < c->n_rules; i++)
+        if (c->rules[i].formula[metric] || (c->op_rules && c->op_rules[i].formula[metric])) return true;
+    return false;
+}
+
+/* Counts `i` down by the rules that there are. */
+static const lmi_rule *nth_rule(const lmi_convention *c, const lmi_rule *rules, int32_t *i) {
+    for (int32_t k = 0; k < c->n_rules && *i >= 0; k++)
+        if (rules[k].given && (*i)-- == 0) return &rules[k];
     return NULL;
 }
 
@@ -111,10 +131,15 @@ lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam
     if (!c)
         return lmi_fail(e, LAM_RANGE, "convention", "there is no convention number %d; there are %d",
                         (int)convention, (int)N_CONVENTIONS);
-    const lmi_rule *r = nth_rule(c, i);
+    bool of_op = c->which == LMI_OPS;
+    const lmi_rule *r = nth_rule(c, c->rules, &i);
+    if (!r && c->which == LMI_HOOKS) {
+        r = nth_rule(c, c->op_rules, &i);
+        of_op = true;
+    }
     if (!r)
-        return lmi_fail(e, LAM_RANGE, c->name, "there is no rule number %d; ask from 0 until this", (int)i);
-    *out = (lam_rule){.kind = lmi_kind_name(r->kind), .note = r->note};
+        return lmi_fail(e, LAM_RANGE, c->name, "there is no rule of that number; ask from 0 until this");
+    *out = (lam_rule){.kind = lmi_kind_name(r->kind), .note = r->note, .only = r->only, .of_op = of_op};
     memcpy(out->formula, r->formula, sizeof out->formula);
     memcpy(out->released, r->released, sizeof out->released);
     return LAM_OK;

@@ -96,19 +96,22 @@ typedef struct lmi_rule {
     const char *note;
     /* the spellings of the kind that the tool knows ("ZeroPad2d"), separated by spaces; NULL: all */
     const char *only;
+    bool whole; /* of an operator: what it calls is counted with it, or not at all */
 } lmi_rule;
 
 typedef struct lmi_convention {
     const char *name, *source;
-    enum lmi_which { LMI_LEAF, LMI_RULED, LMI_OWN, LMI_OPS } which;
+    enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
+    enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST } repeated;
     enum lmi_match { LMI_SUBCLASS, LMI_CLASS } match;
-    enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT } no_rule;
+    enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT, LMI_NR_NOTHING } no_rule;
     enum lmi_params { LMI_FIRST_SEEN, LMI_OF_MODULE, LMI_DISTINCT } params;
     enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
     enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN } rf;
     enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;
     const lmi_rule *rules; /* indexed by kind; see `given` */
+    const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
     int32_t n_rules;
 } lmi_convention;
 
@@ -128,9 +131,13 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, co
 void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
                      lam_count out[LAM_N_METRICS]);
 
-/* The rule that serves an operator's word; NULL: none (or the convention counts calls). A rule whose
- * formulas are "0" costs nothing, which is known. */
-const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word);
+/* The rule that serves an operator of this word and name; NULL: none (or the convention counts calls). A rule whose formulas are "0"
+ * costs nothing, which is known. */
+const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const char *name);
+/* True where the operator only stands for the operators that it called, which are seen instead of it. */
+bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule);
+/* True when some rule of the convention has a formula for this metric. */
+bool lmi_convention_tells(const lmi_convention *c, lam_metric metric);
 /* What an operator's formula gave: shapes that contradict each other may give a negative number, which is
  * none. */
 static inline lam_count lmi_op_count(lam_count n) { return n.n < 0 ? lmi_unknown() : n; }

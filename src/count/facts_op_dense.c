@@ -39,6 +39,14 @@ static lam_shape weight(lmi_kind k, lam_shape y, const lmi_slots *s) {
     return other ? next : w;
 }
 
+/* What a kernel gives besides is no business of who did not ask for it. */
+static void asked(const lmi_slots *s, lmi_facts *f) {
+    const lam_value *v = s->at[LMI_S_asked].present ? s->at[LMI_S_asked].value : NULL;
+    bool told = v && v->type == LAM_INTS && v->n == 3;
+    lmi_fact_set(f, LMI_FACT_asks_x, told ? v->ints[0] != 0 : lmi_fact_get(f, LMI_FACT_want_x));
+    lmi_fact_set(f, LMI_FACT_asks_w, told ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
+}
+
 static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     bool backward = k == LMI_K_conv_backward;
     lam_shape x = lmi_op_in(op, s), y = backward ? shape(s, LMI_S_grad) : lmi_op_out(op, -1);
@@ -46,8 +54,13 @@ static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
     lmi_fact_set(f, LMI_FACT_weights, lmi_numel(w));
     lmi_fact_set(f, LMI_FACT_red, axes(w, 1, w.ndim));
     lmi_fact_set(f, LMI_FACT_out_channels, channels(y, w));
+    lmi_fact_set(f, LMI_FACT_biases, lmi_op_optional(s, LMI_S_b));
+    if (backward) asked(s, f);
     bool either = k == LMI_K_conv_either || backward;
-    lmi_fact_set(f, LMI_FACT_transposed, either ? transposed(x, w, y, s) : k == LMI_K_conv_transpose);
+    int64_t turned = either ? transposed(x, w, y, s) : k == LMI_K_conv_transpose, one = lmi_axis(w, 1);
+    lmi_fact_set(f, LMI_FACT_transposed, turned);
+    int64_t many = turned < 0 ? -1 : channels(turned ? y : x, w);
+    lmi_fact_set(f, LMI_FACT_groups, one > 0 && many >= 0 ? many / one : -1);
 }
 
 /* -- products -------------------------------------------------------------------------------------------- */

@@ -200,11 +200,12 @@ static void tell_ties(speaker *s) {
 }
 
 static void tell_gaps(speaker *s) {
+    bool nothing = s->j->c->convention->no_rule == LMI_NR_NOTHING;
     int32_t n = 0;
     const char *gap;
     for (; (gap = lam_costs_gap(s->j->c, n)) != NULL; n++) {
         if (n >= AT_MOST) continue;
-        lmi_put(&s->text, "why not exact: ");
+        lmi_put(&s->text, nothing ? "not counted: " : "why not exact: ");
         lmi_put_clean(&s->text, gap);
         tell(s, LMI_WARN, true);
     }

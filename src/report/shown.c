@@ -20,10 +20,7 @@ lam_count lmi_multiple(lam_count c, int64_t k) {
 }
 
 bool lmi_has_metric(const lam_costs *c, lam_metric metric) {
-    if (lmi_by_ops(c)) return true;
-    for (int32_t i = 0; i < c->convention->n_rules; i++)
-        if (c->convention->rules[i].formula[metric]) return true;
-    return false;
+    return lmi_convention_tells(c->convention, metric);
 }
 
 bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
