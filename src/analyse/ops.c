@@ -90,8 +90,8 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     return LAM_OK;
 }
 
-/* True for an operator that counts 0 because the tool overlooks it: it has a formula for others of the kind, or
- * a line of the table says so. */
+/* True for an operator that counts 0 because the tool overlooks it: it has a formula for others of the kind,
+ * or a line of the table says so. */
 static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     lmi_kind kind = lmi_op_kind(w->m->ops[op].word);
     if (!rule && lmi_op_composite(w->m->ops[op].word)) return false;
@@ -157,8 +157,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
         bool stranger = w->cv->no_rule != LMI_NR_NOTHING && is_strange(o);
-        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && stranger)
-            LAM_TRY(count_unknown(w, t, i, e));
+        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && stranger) LAM_TRY(count_unknown(w, t, i, e));
         if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
     }
     return LAM_OK;

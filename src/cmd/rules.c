@@ -3,10 +3,23 @@
  * `lamina rules` and `lamina conventions`: what is counted, as text. */
 #include "cmd/cmd.h"
 
+#include <string.h>
+
 static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
     const char *formula = r->formula[i] ? r->formula[i] : "no opinion", *released = r->released[i];
     lmi_say(c, "  %-8s %s\n", lam_metric_name(i), formula);
     if (released) lmi_say(c, "  %8s released: %s\n", "", released);
+}
+
+/* As many spellings a line as fit. */
+static void say_only(lmi_cli *c, const char *only) {
+    enum { A_LINE = 90 };
+    for (const char *s = only, *label = "only"; s && *s; label = "") {
+        size_t n = strcspn(s, " ");
+        while (s[n] && n + 1 + strcspn(s + n + 1, " ") <= A_LINE) n += 1 + strcspn(s + n + 1, " ");
+        lmi_say(c, "  %-8s %.*s\n", label, (int)n, s);
+        s += n + strspn(s + n, " ");
+    }
 }
 
 static void say_facts(lmi_cli *c) {
@@ -21,8 +34,11 @@ int lmi_run_rules(lmi_cli *c) {
     int32_t convention = lam_convention_find(name);
     lmi_say(c, "convention %s: %s\n", name, lam_convention_source(convention));
     lam_rule r;
+    bool both = false; /* rules of layers came before those of operators */
     for (int32_t i = 0; lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++) {
-        lmi_say(c, "\n%s\n", r.kind);
+        lmi_say(c, "\n%s%s\n", r.kind, r.of_op && both ? ", as an operator" : "");
+        both = both || !r.of_op;
+        say_only(c, r.only);
         for (int k = 0; k < LAM_N_METRICS; k++) say_metric(c, &r, (lam_metric)k);
         if (r.note) lmi_say(c, "  %-8s %s\n", "note", r.note);
     }

@@ -33,15 +33,15 @@ static const lmi_rule rules_torch[LMI_N_KINDS] = {
 #undef WHOLE
 
 /* Where operators are counted, by the rules of which table. */
-#define OPS_LEAF(id)      NULL
-#define OPS_RULED(id)     NULL
-#define OPS_OWN(id)       NULL
-#define OPS_OPS(id)       rules_##id
+#define OPS_LEAF(id)  NULL
+#define OPS_RULED(id) NULL
+#define OPS_OWN(id)   NULL
+#define OPS_OPS(id)   rules_##id
 
 #define HIDDEN_TRUST    LMI_TRUST
 #define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
 static const lmi_convention conventions[] = {
-#define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)          \
+#define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)   \
     {.name = #id,                                                                                            \
      .source = source_,                                                                                      \
      .which = LMI_##which_,                                                                                  \
@@ -137,8 +137,7 @@ lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam
         r = nth_rule(c, c->op_rules, &i);
         of_op = true;
     }
-    if (!r)
-        return lmi_fail(e, LAM_RANGE, c->name, "there is no rule of that number; ask from 0 until this");
+    if (!r) return lmi_fail(e, LAM_RANGE, c->name, "there is no rule of that number; ask from 0 until this");
     *out = (lam_rule){.kind = lmi_kind_name(r->kind), .note = r->note, .only = r->only, .of_op = of_op};
     memcpy(out->formula, r->formula, sizeof out->formula);
     memcpy(out->released, r->released, sizeof out->released);

@@ -93,9 +93,9 @@ static void wrong_words(void **state) {
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "convention 'layer': there is none of that name\n  hint: did you mean layers?"},
-        {"show a:b -c fvcore", "hint: `lamina conventions` lists them"},
-        {"why a:b x -c fvcore", "convention 'fvcore'"},
-        {"rules fvcore", "convention 'fvcore'"},
+        {"show a:b -c nobody", "hint: `lamina conventions` lists them"},
+        {"why a:b x -c nobody", "convention 'nobody'"},
+        {"rules nobody", "convention 'nobody'"},
         {"show a:b --format pdf", "there is no format 'pdf'; there are: text, csv"},
         {"show a:b --layout keras", "there is no layout 'keras'; there are: lamina"},
         {"show a:b --layout thoplw --rf --format md --width", "--width: it needs a value"},
@@ -418,7 +418,7 @@ static void doctor(void **state) {
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("this host can't run any");
-    OUT_HAS("conventions: layers torchscan thoplw exact\n");
+    OUT_HAS("conventions: layers torchscan thoplw exact torch\n");
     h = fake_host();
     h.doctor = well;
     assert_int_equal(fake_run(&h, "doctor"), 0);

@@ -312,13 +312,40 @@ static void only_words(void **state) {
     for (int32_t c = 0; c < lam_n_conventions(); c++) {
         const lmi_convention *cv = lmi_convention_at(c);
         for (int32_t k = 0; k < cv->n_rules; k++) {
-            if (!cv->rules[k].only) continue;
+            if (!cv->rules[k].only || cv->op_rules == cv->rules) continue;
             found++;
             assert_true(cv->rules[k].given);
             assert_int_equal(lmi_word_kind(lam_word_module(cv->rules[k].only)), k);
         }
     }
     assert_int_equal(found, 2);
+}
+
+/* The operators that ONLY names are operators of that kind, and nothing else. */
+static void only_operators(void **state) {
+    (void)state;
+    int found = 0;
+    for (int32_t c = 0; c < lam_n_conventions(); c++) {
+        const lmi_convention *cv = lmi_convention_at(c);
+        for (int32_t k = 0; cv->op_rules && k < cv->n_rules; k++) {
+            const char *s = cv->op_rules[k].only;
+            assert_true(cv->op_rules[k].given || (!s && !cv->op_rules[k].whole));
+            for (char name[128]; s && *s; s += strspn(s, " ")) {
+                size_t n = strcspn(s, " ");
+                assert_in_range(n, 1, sizeof name - 1);
+                memcpy(name, s, n);
+                name[n] = '\0';
+                if ((int32_t)lmi_op_kind(lam_word_op(name)) != k) fail_msg("%s: %s", cv->name, name);
+                assert_ptr_equal(lmi_rule_for_op(cv, lam_word_op(name), name), &cv->op_rules[k]);
+                found++;
+                s += n;
+            }
+        }
+    }
+    assert_true(found > 10);
+    const lmi_convention *torch = lmi_convention_named("torch", NULL);
+    assert_null(lmi_rule_for_op(torch, lam_word_op("aten::addmm_"), "aten::addmm_"));
+    assert_null(lmi_rule_for_op(torch, lam_word_op("aten::mv"), "aten::mv"));
 }
 
 static bool served(const char *convention, const char *class_name, uint32_t flags) {
@@ -346,24 +373,25 @@ static void who_is_served(void **state) {
 
 static void names_of_conventions(void **state) {
     (void)state;
-    assert_int_equal(lam_n_conventions(), 4);
+    assert_int_equal(lam_n_conventions(), 5);
     assert_string_equal(lam_convention_default(), "layers");
     assert_string_equal(lam_convention_name(1), "torchscan");
     assert_string_equal(lam_convention_source(2), "thoplw 2024.1.25");
     assert_string_equal(lam_convention_name(3), "exact");
-    assert_null(lam_convention_name(4));
+    assert_string_equal(lam_convention_name(4), "torch");
+    assert_null(lam_convention_name(5));
     assert_null(lam_convention_name(-1));
-    assert_null(lam_convention_source(4));
+    assert_null(lam_convention_source(5));
     assert_int_equal(lam_convention_find("thoplw"), 2);
     assert_int_equal(lam_convention_find("thop"), -1);
     assert_int_equal(lam_convention_find(NULL), -1);
     assert_string_equal(lmi_convention_named(NULL, NULL)->name, "layers");
     assert_string_equal(lmi_convention_named("torchscan", NULL)->name, "torchscan");
     lam_error e = {0};
-    assert_null(lmi_convention_named("fvcore", &e));
+    assert_null(lmi_convention_named("nobody", &e));
     assert_int_equal(e.status, LAM_USAGE);
     assert_string_equal(e.text,
-                        "there is no convention 'fvcore'; there are layers, torchscan, thoplw, exact");
+                        "there is no convention 'nobody'; there are layers, torchscan, thoplw, exact, torch");
     lam_rule r;
     assert_int_equal(lam_convention_rule(9, 0, &r, &e), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, -1, &r, NULL), LAM_RANGE);
@@ -418,23 +446,15 @@ static void speed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic),
-        cmocka_unit_test(floor_division),
-        cmocka_unit_test(comparisons),
-        cmocka_unit_test(choices),
-        cmocka_unit_test(unknowns),
-        cmocka_unit_test(overflow),
-        cmocka_unit_test(mistakes),
-        cmocka_unit_test(limits),
-        cmocka_unit_test(no_names),
-        cmocka_unit_test(facts_in_formulas),
-        cmocka_unit_test(shown),
-        cmocka_unit_test(every_table),
-        cmocka_unit_test(only_words),
-        cmocka_unit_test(who_is_served),
-        cmocka_unit_test(names_of_conventions),
-        cmocka_unit_test(policies),
-        cmocka_unit_test(names_of_facts),
+        cmocka_unit_test(arithmetic),    cmocka_unit_test(floor_division),
+        cmocka_unit_test(comparisons),   cmocka_unit_test(choices),
+        cmocka_unit_test(unknowns),      cmocka_unit_test(overflow),
+        cmocka_unit_test(mistakes),      cmocka_unit_test(limits),
+        cmocka_unit_test(no_names),      cmocka_unit_test(facts_in_formulas),
+        cmocka_unit_test(shown),         cmocka_unit_test(every_table),
+        cmocka_unit_test(only_words),    cmocka_unit_test(only_operators),
+        cmocka_unit_test(who_is_served), cmocka_unit_test(names_of_conventions),
+        cmocka_unit_test(policies),      cmocka_unit_test(names_of_facts),
         cmocka_unit_test(speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
