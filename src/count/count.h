@@ -131,8 +131,8 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, co
 void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
                      lam_count out[LAM_N_METRICS]);
 
-/* The rule that serves an operator of this word and name; NULL: none (or the convention counts calls). A rule whose formulas are "0"
- * costs nothing, which is known. */
+/* The rule that serves an operator of this word and name; NULL: none (or the convention counts calls). A rule
+ * whose formulas are "0" costs nothing, which is known. */
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const char *name);
 /* True where the operator only stands for the operators that it called, which are seen instead of it. */
 bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule);
