@@ -89,6 +89,8 @@ LAM_API bool lam_word_is_container(int32_t word);
 LAM_API int32_t lam_word_op(const char *name);
 LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
+/* True when it only calls others, which count instead of it. */
+LAM_API bool lam_word_op_wraps(int32_t word);
 
 /* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are
  * given. */

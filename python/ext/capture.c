@@ -4,11 +4,25 @@
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
+/* `why` is the reason, for a note; an empty one is not told. */
+static bool watch_by_mode(lmx_capture *c, PyObject *why) {
+    if (!PyUnicode_Check(why)) {
+        PyErr_SetString(PyExc_TypeError, "dispatch is the reason for it, a str");
+        return false;
+    }
+    if (PyUnicode_GetLength(why) > 0) {
+        Py_INCREF(why);
+        c->why = why;
+    }
+    return lmx_dispatcher_new(c);
+}
+
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"root", "ops", "alias", NULL};
-    PyObject *root, *alias = NULL;
+    static char *names[] = {"root", "ops", "alias", "dispatch", NULL};
+    PyObject *root, *alias = NULL, *why = Py_None;
     int ops = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pO:Capture", names, &root, &ops, &alias)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOO:Capture", names, &root, &ops, &alias, &why))
+        return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
     if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
@@ -25,6 +39,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     c->root = root;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
     Py_XINCREF(c->alias);
+    if (ops && why != Py_None && !watch_by_mode(c, why)) Py_CLEAR(c);
     return (PyObject *)c;
 }
 
@@ -94,8 +109,10 @@ static PyObject *capture_n_modules(PyObject *self, void *unused) {
 static void drop_records(lmx_capture *c) {
     c->n_calls = c->calls.n;
     c->n_modules = c->tree.nodes.n;
-    lmx_observer_free(c->observer);
-    c->observer = NULL;
+    if (!lmx_dispatch_busy(c)) {
+        lmx_observer_free(c->observer);
+        c->observer = NULL;
+    }
     Py_CLEAR(c->root);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
@@ -139,6 +156,9 @@ static int capture_clear(PyObject *self) {
     lmx_capture *c = self_of(self);
     lmx_unwatch(c);
     drop_records(c);
+    lmx_dispatcher_free(c->dispatcher);
+    c->dispatcher = NULL;
+    Py_CLEAR(c->why);
     Py_CLEAR(c->model);
     return 0;
 }
@@ -178,8 +198,9 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root, ops=False, alias=None)\n--\n\nNotes every call of the modules under `root` in the thread "
-     "that starts it, and every operator that runs there. A call of `alias` is one of `root`."},
+     "Capture(root, ops=False, alias=None, dispatch=None)\n--\n\nNotes every call of the modules under `root` "
+     "in the thread that starts it, and every operator that runs there. A call of `alias` is one of `root`. "
+     "`dispatch`, a str, is why operators are to be watched through torch's dispatch mode."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

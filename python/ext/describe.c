@@ -467,6 +467,10 @@ static bool push_notes(teller *t) {
         !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by somebody else "
                                            "during the capture; theirs was left in place")))
         return false;
+    if (t->c->why &&
+        !push_note(t, PyUnicode_FromFormat("operators were watched through torch's dispatch mode, because %U",
+                                           t->c->why)))
+        return false;
     return !t->c->cut ||
            push_note(t, PyUnicode_FromFormat("some arguments held more than %d values or %d levels; "
                                              "tensors beyond that were not seen",

@@ -33,6 +33,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
+typedef struct lmx_modes lmx_modes;   /* dispatch.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -131,6 +132,7 @@ struct lmx_state {
     lmx_torch torch;
     lmx_layout *layout; /* of this torch's records */
     bool watches_ops;          /* the layout was found, and may be used */
+    lmx_modes *modes;
 };
 
 lmx_state *lmx_state_of(PyObject *module);
@@ -261,6 +263,7 @@ typedef struct lmx_call {
 } lmx_call;
 
 typedef struct lmx_observer lmx_observer;
+typedef struct lmx_dispatcher lmx_dispatcher;
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
 typedef struct lmx_capture {
@@ -286,6 +289,8 @@ typedef struct lmx_capture {
     bool replaced; /* somebody else's Module.__call__ was found at the end */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
+    lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
+    PyObject *why; /* str: why they are, for a note; NULL: no note */
 } lmx_capture;
 
 /* Puts the C method in place of torch.nn.Module.__call__ and lists the capture. False with an exception. */
@@ -314,6 +319,21 @@ size_t lmx_observer_n(const lmx_observer *o);
 /* Pushes every operator. False with an error. */
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);
 extern PyMethodDef lmx_probe_methods[];
+
+/* == operators through torch's dispatch mode (dispatch.c; see dispatch.h) ============================== */
+
+bool lmx_dispatcher_new(lmx_capture *c); /* it is the capture's. False with an exception */
+void lmx_dispatcher_free(lmx_dispatcher *d);
+/* lmx_observe, lmx_unobserve and lmx_observe_call of a capture that has a dispatcher. The mode is taken off
+ * by its own thread only: closed by another, it notes nothing, and goes when that thread closes one. */
+bool lmx_dispatch(lmx_capture *c);
+void lmx_undispatch(lmx_capture *c);
+bool lmx_dispatch_call(lmx_capture *c);
+/* True while an operator is being noted, by any thread: the lanes must stay. */
+bool lmx_dispatch_busy(const lmx_capture *c);
+/* dispatched_by(cls): the method that is __torch_dispatch__ of a class of modes. */
+PyObject *lmx_dispatched_by(PyObject *module, PyObject *type);
+void lmx_modes_clear(lmx_modes *m);
 
 /* == handles (model.c, costs.c) ======================================================================== */
 

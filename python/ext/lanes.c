@@ -189,3 +189,53 @@ int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
     }
     return n;
 }
+
+int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
+    bool known = t->ndim >= 0 && t->ndim < LMX_NO_SHAPE;
+    lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
+                       (int16_t)t->dtype, (int16_t)t->device};
+    int64_t *to = pack(lane, head, known ? (size_t)t->ndim : 0);
+    if (to && known && t->ndim) memcpy(to, t->sizes, (size_t)t->ndim * sizeof *to);
+    return to != NULL;
+}
+
+int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {
+    lmx_packed head = {.position = (uint16_t)position, .kind = (uint8_t)kind, .n = (uint8_t)n};
+    int64_t *to = pack(lane, head, (size_t)n);
+    if (to && n) memcpy(to, words, (size_t)n * sizeof *to);
+    return to != NULL;
+}
+
+/* == origins =========================================================================================== */
+
+/* From this sequence number on, autograd's nodes were made by `call`. */
+typedef struct origin {
+    int64_t sequence;
+    int32_t call;
+} origin;
+
+int32_t lmx_lane_origin(const lmx_lane *lane, int64_t sequence) {
+    const origin *all = lane->origins.data;
+    size_t from = 0, to = lane->origins.n;
+    while (from < to) {
+        size_t mid = (from + to) / 2;
+        if (all[mid].sequence <= sequence)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from ? all[from - 1].call : -1;
+}
+
+void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
+    origin *all = lane->origins.data;
+    size_t n = lane->origins.n;
+    while (n && all[n - 1].sequence >= sequence) n--;
+    lane->origins.n = n;
+    if (n && all[n - 1].call == call) return;
+    origin *at = lmx_vec_push(&lane->origins, sizeof *at, 1);
+    if (at)
+        *at = (origin){sequence, call};
+    else
+        lane->lost = true;
+}

@@ -2,7 +2,7 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
-#include "observe.h"
+#include "dispatch.h"
 
 #include <stdlib.h>
 
@@ -25,7 +25,8 @@ static int module_exec(PyObject *module) {
     lmx_state *st = lmx_state_of(module);
     st->torch.offset = -1;
     st->layout = calloc(1, sizeof *st->layout);
-    if (!st->layout) {
+    st->modes = calloc(1, sizeof *st->modes);
+    if (!st->layout || !st->modes) {
         PyErr_NoMemory();
         return -1;
     }
@@ -56,6 +57,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->model_type);
     Py_CLEAR(st->costs_type);
     Py_CLEAR(st->snapshot_type);
+    lmx_modes_clear(st->modes);
     lmx_torch_clear(&st->torch);
 #define X(name) Py_CLEAR(st->n_##name);
     LMX_NAMES(X)
@@ -67,6 +69,7 @@ static void module_free(void *module) {
     module_clear(module);
     lmx_state *st = lmx_state_of(module);
     if (st) free(st->layout);
+    if (st) free(st->modes);
 }
 
 static PyModuleDef_Slot module_slots[] = {

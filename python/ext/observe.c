@@ -42,12 +42,6 @@ typedef struct frame {
     bool is_node, noted, merged, grad; /* merged: the node of this work of the engine has begun */
 } frame;
 
-/* From this sequence number on, autograd's nodes were made by `call`. */
-typedef struct origin {
-    int64_t sequence;
-    int32_t call;
-} origin;
-
 /* == lanes ============================================================================================= */
 
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
@@ -68,41 +62,14 @@ static lmx_lane *lane_of(lmx_observer *o, int slot) {
 
 /* == whose work it is ================================================================================== */
 
-static int32_t origin_in(const lmx_lane *lane, int64_t sequence) {
-    const origin *all = lane->origins.data;
-    size_t from = 0, to = lane->origins.n;
-    while (from < to) {
-        size_t mid = (from + to) / 2;
-        if (all[mid].sequence <= sequence)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from ? all[from - 1].call : -1;
-}
-
 /* The call whose forward made the node. Sequence numbers count in each thread apart. */
 static int32_t origin_of(lmx_observer *o, const void *record, int64_t sequence) {
     if (sequence < 0) return -1;
     int32_t at = o->layout->forward_thread;
     uint64_t thread = at >= 0 ? lmx_word_at(record, (size_t)at) : 0;
     for (lmx_lane *lane = atomic_load(&o->lanes); lane; lane = lane->next)
-        if (lane->thread == (thread ? thread : o->thread)) return origin_in(lane, sequence);
+        if (lane->thread == (thread ? thread : o->thread)) return lmx_lane_origin(lane, sequence);
     return -1;
-}
-
-/* An operator that makes a node sees the number which the node will get. */
-static void note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
-    origin *all = lane->origins.data;
-    size_t n = lane->origins.n;
-    while (n && all[n - 1].sequence >= sequence) n--;
-    lane->origins.n = n;
-    if (n && all[n - 1].call == call) return;
-    origin *at = lmx_vec_push(&lane->origins, sizeof *at, 1);
-    if (at)
-        *at = (origin){sequence, call};
-    else
-        lane->lost = true;
 }
 
 static int32_t open_call(const lmx_observer *o) {
@@ -204,7 +171,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.sequence = (int64_t)lmx_word_at(record, (size_t)l->sequence);
     f.call = open_call(o);
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
-    if (f.sequence >= 0) note_origin(lane, f.sequence, f.call);
+    /* An operator that makes a node sees the number which the node will get. */
+    if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     bool real = strstr(name, "::") && !runs_others(l, record);
@@ -286,7 +254,7 @@ bool lmx_observe_call(lmx_capture *c) {
     lmx_observer *o = c->observer;
     lmx_lane *lane = o && o->slot >= 0 ? lane_of(o, o->slot) : NULL;
     if (!lane) return false;
-    if (api->sequence) note_origin(lane, (int64_t)api->sequence(), open_call(o));
+    if (api->sequence) lmx_lane_note_origin(lane, (int64_t)api->sequence(), open_call(o));
     const frame *top = top_of(lane);
     return top && top->node >= 0;
 }

@@ -133,6 +133,13 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* Packs values; returns how many were. Memory that runs out is told by `lost`. */
 int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
 
+/* One value that was read elsewhere; how many were packed, 0 or 1. */
+int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t);
+int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);
+/* From this sequence number on, autograd's nodes were made by `call`; and whose one was, -1: nobody's. */
+void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call);
+int32_t lmx_lane_origin(const lmx_lane *lane, int64_t sequence);
+
 struct lmx_observer {
     lmx_capture *capture; /* not owned: it owns this */
     const lmx_layout *layout;

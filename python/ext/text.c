@@ -268,6 +268,9 @@ PyMethodDef lmx_text_methods[] = {
          "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
      PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
+    {"dispatched_by", lmx_dispatched_by, METH_O,
+     PyDoc_STR("dispatched_by($module, cls, /)\n--\n\nThe method that is __torch_dispatch__ of a class of "
+               "modes.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
                "one call.")},

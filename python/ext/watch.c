@@ -114,6 +114,11 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
     return c->open_call;
 }
 
+/* Whoever watches operators is told. True inside a backward pass. */
+static bool call_changed(lmx_capture *c) {
+    return c->dispatcher ? lmx_dispatch_call(c) : lmx_observe_call(c);
+}
+
 /* True when the call that a compiled wrapper was seen to make, for the module inside it, is this very
  * call. */
 static bool is_inner_again(const lmx_capture *c, int32_t module) {
@@ -149,7 +154,7 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         call.parent = f->call;
         f->inner = push_call(c, &call);
     }
-    if (lmx_observe_call(c)) {
+    if (call_changed(c)) {
         if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
@@ -193,7 +198,7 @@ static bool leave(frame *f, PyObject *result) {
         close_call(c, f->call, &seen, now);
         close_call(c, f->inner, &seen, now);
         c->open_call = f->parent;
-        lmx_observe_call(c);
+        call_changed(c);
     }
     return ok;
 }
@@ -398,7 +403,7 @@ bool lmx_watch(lmx_capture *c) {
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
-    if (!c->wants_ops || lmx_observe(c)) return true;
+    if (!c->wants_ops || (c->dispatcher ? lmx_dispatch(c) : lmx_observe(c))) return true;
     lmx_unwatch(c);
     c->phase = LMX_NEW;
     return false;
@@ -410,7 +415,10 @@ static void take_off(lmx_capture *c) {
     if (*at) *at = c->next;
     c->next = NULL;
     c->phase = LMX_CLOSED;
-    lmx_unobserve(c);
+    if (c->dispatcher)
+        lmx_undispatch(c);
+    else
+        lmx_unobserve(c);
 }
 
 void lmx_unwatch(lmx_capture *c) {

@@ -32,8 +32,9 @@ def _operators() -> str:
     """Which way operators are watched, and why."""
     from ._observe import way
 
+    words = {"observer": "observed", "dispatch": "seen through torch's dispatch mode", "calls": "not watched"}
     name, why = way()
-    return f"{'observed' if name == 'observer' else 'not watched'}; {why}"
+    return f"{words[name]}; {why}"
 
 
 def _proof() -> str:

@@ -109,11 +109,12 @@ class Capture:
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
+        dispatch = None
         if self._ops:
             from ._observe import need
 
-            need()
-        self._watch = _lamina.Capture(self._root, self._ops, self._given)
+            dispatch = need()
+        self._watch = _lamina.Capture(self._root, self._ops, self._given, dispatch)
         self._model = self.error = None
         self._stance.__enter__()
         try:

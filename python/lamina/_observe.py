@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether operators can be watched here, and the proof.
+"""How operators are watched here, and the proof that it can be done.
+
+Two ways lead to the same records: the observer, and where that may not be used torch's dispatch mode
+(:mod:`lamina._dispatch`), which costs ten times as much an operator. ``LAMINA_CAPTURE`` forces one.
 
 The observer (python/ext/observe.c) reads torch's own records of running operators, whose layout no header
 promises. It is found with operations whose arguments are known, checked with others, and kept in a small
@@ -18,7 +21,7 @@ from typing import Any, NamedTuple
 from . import _lamina
 from ._errors import UnsupportedError
 
-WAYS = ("observer", "calls")
+WAYS = ("observer", "dispatch", "calls")
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
 
 
@@ -29,28 +32,54 @@ class Way(NamedTuple):
     why: str
 
 
-_way: Way | None = None
+_found: dict[str, Way] = {}  # by what was asked for: "observer", "dispatch"
 
 
 def way() -> Way:
     """How operators are watched in this process; the proof runs when this is first asked for."""
-    global _way
     forced = os.environ.get("LAMINA_CAPTURE", "")
     if forced == "calls":
         return Way("calls", "LAMINA_CAPTURE=calls asks for it")
-    if _way is None:
-        _way = _prove()
+    if forced == "dispatch":
+        found = _proved("dispatch")
+        return Way("dispatch", "LAMINA_CAPTURE=dispatch asks for it") if found.name == forced else found
+    found = _proved("observer")
+    if found.name != "observer" and forced != "observer":
+        instead = _proved("dispatch")
+        found = Way(instead.name, found.why if instead.name == "dispatch" else f"{found.why}; {instead.why}")
     if forced not in ("", *WAYS):
-        return Way(_way.name, f"{_way.why}; LAMINA_CAPTURE is none of {', '.join(WAYS)} and is ignored")
-    return _way
+        return Way(found.name, f"{found.why}; LAMINA_CAPTURE is none of {', '.join(WAYS)} and is ignored")
+    return found
 
 
-def need() -> None:
-    """Raises UnsupportedError, which says why, where operators can't be watched."""
+def _proved(name: str) -> Way:
+    if name not in _found:
+        _found[name] = _prove() if name == "observer" else _prove_dispatch()
+    return _found[name]
+
+
+def need() -> str | None:
+    """Why operators are watched through the dispatch mode; None where they are observed.
+
+    Raises:
+        UnsupportedError: they can't be watched, and the sentence says why.
+    """
     name, why = way()
-    forced = os.environ.get("LAMINA_CAPTURE", "")
-    if name == "calls" or (forced in WAYS and forced != name):
+    if name == "calls":
         raise UnsupportedError(f"operators can't be watched here: {why}")
+    return why if name == "dispatch" else None
+
+
+def _prove_dispatch() -> Way:
+    try:
+        from ._probe import fits_dispatch
+
+        wrong = fits_dispatch()
+    except ImportError as error:
+        wrong = f"this torch has no dispatch modes: {error}"
+    if wrong is None:
+        return Way("dispatch", "torch's dispatch mode was checked with known operations")
+    return Way("calls", wrong)
 
 
 def _prove() -> Way:

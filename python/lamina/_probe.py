@@ -121,24 +121,39 @@ def _find_thread(torch: Any) -> int:
 
 def fits(layout: Layout) -> str | None:
     """Uses the layout and checks it with operations it was not found with; why it does not fit, or None."""
-    torch = sys.modules["torch"]
     try:
         _lamina.use_layout(layout)
-        with ExitStack() as stack:
-            modes = getattr(getattr(torch.utils, "_python_dispatch", None), "_disable_current_modes", None)
-            if modes is not None:
-                stack.enter_context(modes())
-            stack.enter_context(torch.autocast("cpu", enabled=False))
-            stack.enter_context(torch.inference_mode(mode=False))
-            stack.enter_context(torch.enable_grad())
-            wrong = _check(torch)
+        wrong = _checked(None)
     except Exception as error:
         return f"checking the layout of torch's records failed: {type(error).__name__}: {error}"
     return None if wrong is None else f"torch's records of known operations were misread ({wrong})"
 
 
-def _check(torch: Any) -> str | None:
-    watch = _lamina.Capture(torch.nn.Module(), ops=True)
+def fits_dispatch() -> str | None:
+    """Checks torch's dispatch mode with known operations; why it won't do, or None."""
+    try:
+        wrong = _checked("")
+    except ImportError:
+        raise
+    except Exception as error:
+        return f"checking torch's dispatch mode failed: {type(error).__name__}: {error}"
+    return None if wrong is None else f"torch's dispatch mode misreports known operations ({wrong})"
+
+
+def _checked(dispatch: str | None) -> str | None:
+    torch = sys.modules["torch"]
+    with ExitStack() as stack:
+        modes = getattr(getattr(torch.utils, "_python_dispatch", None), "_disable_current_modes", None)
+        if modes is not None:
+            stack.enter_context(modes())
+        stack.enter_context(torch.autocast("cpu", enabled=False))
+        stack.enter_context(torch.inference_mode(mode=False))
+        stack.enter_context(torch.enable_grad())
+        return _check(torch, dispatch)
+
+
+def _check(torch: Any, dispatch: str | None) -> str | None:
+    watch = _lamina.Capture(torch.nn.Module(), True, dispatch)  # noqa: FBT003 - operators
     empty = partial(torch.empty, device="cpu", dtype=torch.float32)
     trials = _trials(torch, empty)
     watch.start()
@@ -151,6 +166,8 @@ def _check(torch: Any) -> str | None:
     ops = watch.model().operators()
     at = 0
     for name, _, inputs, outputs, flags in trials:
+        if flags[1] and dispatch is not None:
+            continue  # a node: the mode is shown operators
         while at < len(ops) and ops[at]["name"] != name:
             at += 1
         if at == len(ops):

@@ -163,13 +163,14 @@ def run_once(
     """
     torch = sys.modules["torch"]
     run = Run()
+    dispatch = None
     if ops:
         from ._observe import need
 
-        need()
+        dispatch = need()
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = _lamina.Capture(root, ops)
+    watch = _lamina.Capture(root, ops, dispatch)
     try:
         with ExitStack() as stack:
             if mode is not None:

@@ -86,6 +86,7 @@ const char *lam_word_op_name(int32_t word) { return at(word) ? words[word].name 
 const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(words[word].kind) : NULL; }
 lmi_kind lmi_op_kind(int32_t word) { return at(word) ? words[word].kind : LMI_N_KINDS; }
 bool lmi_op_composite(int32_t word) { return at(word) && words[word].composite; }
+bool lam_word_op_wraps(int32_t word) { return lmi_op_composite(word); }
 int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }
 int32_t lmi_op_last(int32_t word) { return at(word) ? words[word].last : 0; }
 

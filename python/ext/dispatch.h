@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * dispatch: operators through a mode of torch's own (torch.utils._python_dispatch.TorchDispatchMode), for the
+ * builds where observe.c may not read torch's records, and for whoever wants to answer operators instead of
+ * running them. Ten times as dear an operator, and supported. A mode belongs to its thread, and to those that
+ * torch gives its thread's state.
+ *
+ * The contract for whoever answers (a shape engine):
+ *   1. Make a Capture with `dispatch` (capture.c), then lmx_dispatch_answer() before it is started.
+ *   2. `answer` is asked about each operator that comes by, the GIL held, our mode off its stack, before the
+ *      operator is run, with what torch handed over: positional arguments up to the last that is no default,
+ *      keyword-only ones by name. lmx_overload_argument() fills in the rest.
+ *   3. It gives true when it has an answer: a new reference in *result, or NULL there with an exception set.
+ *      On false the operator runs as it would have, under whatever modes lie below ours.
+ *   4. Either way the operator is noted with its result. lmx_dispatch_note() notes one that never came by. */
+#ifndef LMX_DISPATCH_H
+#define LMX_DISPATCH_H
+
+#include "observe.h"
+
+enum { LMX_OVERLOAD_ARGS = 64 };
+
+/* An OpOverload, looked at once a process. */
+typedef struct lmx_overload {
+    PyObject *func, *call; /* strong: itself, and what runs it */
+    PyObject *name;        /* str, "aten::convolution": without the overload */
+    int32_t word;          /* lam_word_op of it */
+    int32_t n_args;
+    bool wraps;            /* it stands for what it calls */
+    bool implicit;         /* made of other operators for every kind of tensor */
+    bool many;             /* it gives a tuple of results */
+    bool unseen;           /* a question to a tensor, and no work */
+    bool higher;           /* a higher-order operator: it runs functions */
+    PyObject *args[LMX_OVERLOAD_ARGS];     /* str: names */
+    PyObject *defaults[LMX_OVERLOAD_ARGS]; /* NULL where there is none */
+    bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number that stands for one */
+} lmx_overload;
+
+/* What torch offers to modes, looked at when the first is opened; from lamina._dispatch. */
+#define LMX_MODE_FUNCTIONS(X)                                                                                \
+    X(open)                                                                                                  \
+    X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(sequence) X(keys) X(redispatch)              \
+        X(is_implicit) X(decompose)
+struct lmx_modes {
+#define X(name) PyObject *name; /* NULL: this torch has none */
+    LMX_MODE_FUNCTIONS(X)
+#undef X
+    uint64_t (*peek)(void); /* as lmx_record_api.sequence; checked against torch's own answer */
+    bool (*grad_enabled)(void);
+    const void *(*engine)(void); /* not NULL: the autograd engine is at work in this thread */
+    lmx_vec overloads; /* lmx_overload * */
+    lmx_map by_func;
+};
+
+/* NULL with an exception. It lives as long as the extension. */
+const lmx_overload *lmx_overload_of(lmx_state *st, PyObject *func);
+/* The i-th argument of the schema, borrowed; NULL, without an exception, where none was given. */
+PyObject *lmx_overload_argument(const lmx_overload *o, Py_ssize_t i, PyObject *args, PyObject *kwargs);
+
+typedef bool lmx_answer(void *self, const lmx_overload *o, PyObject *args, PyObject *kwargs,
+                        PyObject **result);
+/* Asks `answer` from now on; NULL: nobody. `self` must outlive the capture. False with an exception: the
+ * capture does not watch through the dispatch mode. */
+bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self);
+/* Notes an operator that was done elsewhere as if it had run now. `args` is a tuple, `kwargs` a dict or NULL.
+ * False only for an exception that must reach the user. */
+bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result);
+
+/* == between dispatch.c and overload.c ================================================================= */
+
+/* False only for an exception that must reach the user. *n: arguments, or results, that were packed. */
+bool lmx_pack_arguments(lmx_state *st, lmx_lane *lane, const lmx_overload *o, PyObject *args,
+                        PyObject *kwargs, int32_t *n);
+bool lmx_pack_result(lmx_state *st, lmx_lane *lane, const lmx_overload *o, PyObject *result, int32_t *n);
+/* True when the operator is made of others, whatever tensors it is given. */
+bool lmx_modes_implicit(lmx_state *st, PyObject *func);
+void lmx_overloads_free(lmx_modes *m);
+
+#endif

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dispatch mode of torch's whose ``__torch_dispatch__`` is a function in C (python/ext/dispatch.c).
+
+Only what torch wants in Python is here: the class, its place on torch's stack of modes, and the functions
+that the C side calls. Each is looked for, and is None where this torch has none.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _python_dispatch as modes
+
+from . import _lamina
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Mode(modes.TorchDispatchMode):
+    """Hands every operator of its thread to the capture that opened it."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
+
+
+# In the body of the class torch would wrap it, and import its compiler to do so.
+setattr(Mode, "__torch_dispatch__", _lamina.dispatched_by(Mode))  # noqa: B010
+
+
+_late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
+
+
+def _open() -> Mode:
+    _take_off_late()
+    mode = Mode()
+    mode.__enter__()
+    return mode
+
+
+def _close(mode: Mode) -> None:
+    _late.append(mode)
+    _take_off_late()
+
+
+def _take_off_late() -> None:
+    here = threading.get_ident()
+    for mode in [mode for mode in _late if mode.thread == here]:
+        _late.remove(mode)
+        _take_off(mode)
+
+
+def _take_off(mode: Mode) -> None:
+    """Takes ``mode`` off the stack of this thread, wherever it is: captures need not close in order."""
+    stack = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
+    if not any(each is mode for each in stack):
+        return
+    above: list[Any] = []
+    while (top := stack.pop()) is not mode:
+        above.append(top)
+        modes.TorchDispatchMode.__exit__(top, None, None, None)
+    modes.TorchDispatchMode.__exit__(mode, None, None, None)
+    for each in reversed(above):
+        modes.TorchDispatchMode.__enter__(each)
+
+
+def _pop() -> None:
+    modes._pop_mode()
+
+
+def _keys(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    """The dispatch keys of the tensors among the arguments that come after modes; None without a tensor."""
+    found = None
+    todo = [*args, *(kwargs or {}).values()]
+    for value in todo:
+        if isinstance(value, (list, tuple)):
+            todo.extend(value)
+        elif isinstance(value, torch.Tensor):
+            keys = torch._C._dispatch_keys(value) & _after_modes
+            found = keys if found is None else found | keys
+    return found
+
+
+def _by_kernel(func: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
+    """For a torch whose operators have no ``redispatch``."""
+    return func._op_dk(keys.highestPriorityTypeId(), *args, **kwargs)
+
+
+def _is_implicit(func: Any) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+
+
+_after_modes = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
+
+
+def functions() -> dict[str, Callable[..., Any] | None]:
+    """What the C side calls, by the names in python/ext/dispatch.h."""
+    low, overload = torch._C, torch._ops.OpOverload
+    autograd = getattr(low, "_autograd", None)
+    return {
+        "open": _open,
+        "close": _close,
+        "push": modes._push_mode,
+        "pop": _pop,
+        "below": low._len_torch_dispatch_stack,
+        "node": getattr(low, "_current_autograd_node", None),
+        "task": getattr(low, "_current_graph_task_id", None),
+        "keeps": getattr(autograd, "_get_current_graph_task_keep_graph", None),
+        "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
+        "keys": _keys,
+        "redispatch": getattr(overload, "redispatch", _by_kernel),
+        "is_implicit": _is_implicit,
+        "decompose": overload.decompose,
+    }
