@@ -120,16 +120,18 @@ def recorded(monkeypatch, way, model, args, kwargs, backward):
     return costs, events
 
 
-def agree(monkeypatch, model, args, kwargs=None, *, backward):
+def agree(monkeypatch, model, args, kwargs=None, *, backward, but=()):
+    if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        for _ in range(3):  # the interpreter of scripts watches a few runs before it settles
+            recorded(monkeypatch, "observer", model, args, kwargs or {}, backward)
     one, theirs = recorded(monkeypatch, "observer", model, args, kwargs or {}, backward)
     two, ours = recorded(monkeypatch, "dispatch", model, args, kwargs or {}, backward)
     assert [one.totals(phase)["macs"] for phase in PHASES] == [two.totals(phase)["macs"] for phase in PHASES]
     fields = [key for key in one.rows()[0] if "macs" in key]
     assert [[row[f] for f in fields] for row in one.rows()] == [[row[f] for f in fields] for row in two.rows()]
-    assert [event for event in theirs - ours if not by_construction(event)] == []
-    assert [event for event in ours - theirs if not by_construction(event)] == []
+    apart = [*(theirs - ours), *(ours - theirs)]
+    assert [event for event in apart if not by_construction(event) and event[0] not in but] == []
     assert sum((theirs & ours).values()) > 0
-    return ours
 
 
 def build(truth):
@@ -140,8 +142,12 @@ def build(truth):
     return model.eval(), args, kwargs
 
 
+# Made of the same operators as others here, and as dear as all of those together.
+LARGE = {"alexnet", "convnext_tiny", "densenet121", "googlenet", "mnasnet0_75", "resnext50_32x4d", "vit_b_16"}
+
+
 @needs_observer
-@pytest.mark.parametrize("name", TRUTH)
+@pytest.mark.parametrize("name", [name for name in TRUTH if name not in LARGE])
 def test_a_corpus_model_is_seen_alike(monkeypatch, name):
     truth = TRUTH[name]
     agree(monkeypatch, *build(truth), backward=truth["backward_macs"] is not None)
@@ -175,8 +181,10 @@ FUSED = {
 def test_what_is_made_of_others_is_seen_inside(monkeypatch, name, inference):
     make, given = FUSED[name]
     model = make()
+    # matmul does not fold batches together where a mode is on.
+    but = ("aten::mm", "aten::bmm") if inference and name == "attention" else ()
     with torch.inference_mode(inference):
-        agree(monkeypatch, model, tuple(torch.rand(*shape) for shape in given), backward=False)
+        agree(monkeypatch, model, tuple(torch.rand(*shape) for shape in given), backward=False, but=but)
 
 
 # -- whose work it is ----------------------------------------------------------------------------------------
@@ -219,7 +227,7 @@ def test_a_graph_of_the_backward_is_no_recomputation():
         (grad,) = torch.autograd.grad(layer(x).pow(2).sum(), x, create_graph=True)
         grad.sum().backward()
     report = watch.report("exact")
-    assert (report.recompute.macs, by_path(report, "backward_macs")["self" if False else ""] > 0) == (0, True)
+    assert (report.recompute.macs, by_path(report, "backward_macs")[""]) == (0, 240)
 
 
 def test_vmap_runs_on_whole_tensors():
