@@ -198,9 +198,9 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root, ops=False, alias=None, dispatch=None)\n--\n\nNotes every call of the modules under `root` "
-     "in the thread that starts it, and every operator that runs there. A call of `alias` is one of `root`. "
-     "`dispatch`, a str, is why operators are to be watched through torch's dispatch mode."},
+     "Capture(root, ops=False, alias=None, dispatch=None)\n--\n\nNotes every call of the modules under "
+     "`root` in the thread that starts it, and every operator that runs there. A call of `alias` is one of "
+     "`root`. `dispatch`, a str, is why operators are to be watched through torch's dispatch mode."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

@@ -103,7 +103,7 @@ class Capture:
         self._ops = ops
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance = Compiled(AS_IT_IS if ops else AROUND)
+        self._stance = Compiled(AROUND)
         self.error: BaseException | None = None
 
     def __enter__(self) -> Capture:
@@ -114,6 +114,8 @@ class Capture:
             from ._observe import need
 
             dispatch = need()
+            # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
+            self._stance = Compiled(AS_IT_IS if dispatch is None else AROUND)
         self._watch = _lamina.Capture(self._root, self._ops, self._given, dispatch)
         self._model = self.error = None
         self._stance.__enter__()

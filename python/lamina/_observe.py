@@ -67,7 +67,9 @@ def need() -> str | None:
     name, why = way()
     if name == "calls":
         raise UnsupportedError(f"operators can't be watched here: {why}")
-    return why if name == "dispatch" else None
+    if name == "observer":
+        return None
+    return f"{why}; compiled code ran layer by layer" if "torch._dynamo" in sys.modules else why
 
 
 def _prove_dispatch() -> Way:

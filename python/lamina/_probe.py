@@ -153,7 +153,7 @@ def _checked(dispatch: str | None) -> str | None:
 
 
 def _check(torch: Any, dispatch: str | None) -> str | None:
-    watch = _lamina.Capture(torch.nn.Module(), True, dispatch)  # noqa: FBT003 - operators
+    watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
     empty = partial(torch.empty, device="cpu", dtype=torch.float32)
     trials = _trials(torch, empty)
     watch.start()

@@ -170,7 +170,7 @@ def run_once(
         dispatch = need()
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = _lamina.Capture(root, ops, dispatch)
+    watch = _lamina.Capture(root, ops, dispatch=dispatch)
     try:
         with ExitStack() as stack:
             if mode is not None:

@@ -120,6 +120,12 @@ def recorded(monkeypatch, way, model, args, kwargs, backward):
     return costs, events
 
 
+def macs_of(costs):
+    """Of every phase and, in every phase, of every row."""
+    rows = [{name: told for name, told in row.items() if "macs" in name} for row in costs.rows()]
+    return [costs.totals(phase)["macs"] for phase in PHASES], rows
+
+
 def agree(monkeypatch, model, args, kwargs=None, *, backward, but=()):
     if any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
         for _ in range(3):  # the interpreter of scripts watches a few runs before it settles
@@ -128,7 +134,9 @@ def agree(monkeypatch, model, args, kwargs=None, *, backward, but=()):
     two, ours = recorded(monkeypatch, "dispatch", model, args, kwargs or {}, backward)
     assert [one.totals(phase)["macs"] for phase in PHASES] == [two.totals(phase)["macs"] for phase in PHASES]
     fields = [key for key in one.rows()[0] if "macs" in key]
-    assert [[row[f] for f in fields] for row in one.rows()] == [[row[f] for f in fields] for row in two.rows()]
+    assert [[row[f] for f in fields] for row in one.rows()] == [
+        [row[f] for f in fields] for row in two.rows()
+    ]
     apart = [*(theirs - ours), *(ours - theirs)]
     assert [event for event in apart if not by_construction(event) and event[0] not in but] == []
     assert sum((theirs & ours).values()) > 0
@@ -303,7 +311,7 @@ def test_an_operator_that_raises_does_not_count():
 
 
 def test_captures_may_close_in_any_order():
-    first, second = (lamina._lamina.Capture(nn.Identity(), True, "") for _ in range(2))
+    first, second = (lamina._lamina.Capture(nn.Identity(), ops=True, dispatch="") for _ in range(2))
     for capture in (first, second):
         capture.start()
     torch.ones(2)
@@ -314,7 +322,7 @@ def test_captures_may_close_in_any_order():
 
 
 def test_a_capture_closed_by_another_thread_notes_nothing_more():
-    capture = lamina._lamina.Capture(nn.Identity(), True, "")
+    capture = lamina._lamina.Capture(nn.Identity(), ops=True, dispatch="")
     capture.start()
     thread = threading.Thread(target=capture.stop)
     thread.start()
