@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Mode(modes.TorchDispatchMode):
+class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Hands every operator of its thread to the capture that opened it."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.thread = threading.get_ident()
 
 
@@ -36,10 +36,30 @@ setattr(Mode, "__torch_dispatch__", _lamina.dispatched_by(Mode))  # noqa: B010
 _late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
 
 
+# Entering a mode also tells torch's compiler, by flags that are one for all threads, and that two threads
+# would leave behind. Where compiled code can be stepped around nobody needs them.
+_TELLS = not hasattr(getattr(torch, "compiler", None), "set_stance")
+
+
+def _put_on(mode: Any) -> None:
+    if _TELLS:
+        modes.TorchDispatchMode.__enter__(mode)  # type: ignore[no-untyped-call]
+    else:
+        modes._push_mode(mode)
+
+
+def _take_top_off() -> Any:
+    if not _TELLS:
+        return modes._pop_mode()
+    top: Any = torch._C._get_dispatch_stack_at(torch._C._len_torch_dispatch_stack() - 1)
+    modes.TorchDispatchMode.__exit__(top, None, None, None)  # type: ignore[no-untyped-call]
+    return top
+
+
 def _open() -> Mode:
     _take_off_late()
     mode = Mode()
-    mode.__enter__()
+    _put_on(mode)
     return mode
 
 
@@ -61,12 +81,10 @@ def _take_off(mode: Mode) -> None:
     if not any(each is mode for each in stack):
         return
     above: list[Any] = []
-    while (top := stack.pop()) is not mode:
+    while (top := _take_top_off()) is not mode:
         above.append(top)
-        modes.TorchDispatchMode.__exit__(top, None, None, None)
-    modes.TorchDispatchMode.__exit__(mode, None, None, None)
     for each in reversed(above):
-        modes.TorchDispatchMode.__enter__(each)
+        _put_on(each)
 
 
 def _pop() -> None:
