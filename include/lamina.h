@@ -326,7 +326,17 @@ LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, cons
  * tool of that name really printed where its author's intent was missed; only the drop-in functions use
  * it. */
 
-typedef enum lam_metric { LAM_MACS, LAM_FLOPS, LAM_DMAS, LAM_N_METRICS } lam_metric;
+typedef enum lam_metric {
+    LAM_MACS,
+    LAM_FLOPS,
+    LAM_DMAS,          /* elements read and written */
+    LAM_BYTES_READ,    /* the same elements in bytes, as each tensor stores them */
+    LAM_BYTES_WRITTEN,
+    /* without what a causal or windowed attention leaves out; elsewhere the dense count */
+    LAM_EFFECTIVE_MACS,
+    LAM_EFFECTIVE_FLOPS,
+    LAM_N_METRICS
+} lam_metric;
 
 typedef enum lam_state { LAM_EXACT = 0, LAM_AT_LEAST = 1, LAM_UNKNOWN = 2 } lam_state;
 /* A number that knows whether it is whole. Its value is over * 2^63 + n. For LAM_UNKNOWN the value is what
@@ -334,9 +344,13 @@ typedef enum lam_state { LAM_EXACT = 0, LAM_AT_LEAST = 1, LAM_UNKNOWN = 2 } lam_
 typedef struct lam_count { int64_t n; uint32_t over; lam_state state; } lam_count;
 
 LAM_API const char *lam_state_name(lam_state s);   /* "exact", "at least", "unknown" */
-LAM_API const char *lam_metric_name(lam_metric m); /* "macs", "flops", "dmas" */
+LAM_API const char *lam_metric_name(lam_metric m); /* "macs", "flops", "dmas", "bytes_read", ... */
 /* worst state wins; the sum is checked over 128 bits */
 LAM_API lam_count lam_count_add(lam_count a, lam_count b);
+/* Bytes read and written together. */
+LAM_API lam_count lam_metric_bytes(const lam_count metric[LAM_N_METRICS]);
+/* Arithmetic intensity, FLOPs a byte read or written; negative unless both are exact and some byte moves. */
+LAM_API double lam_metric_intensity(const lam_count metric[LAM_N_METRICS]);
 
 LAM_API int32_t lam_n_conventions(void);
 LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
@@ -346,6 +360,8 @@ LAM_API const char *lam_convention_default(void);     /* what inspect uses when 
 LAM_API int32_t lam_convention_find(const char *name); /* -1 */
 /* True when it counts operators, which a model has only where they were watched. */
 LAM_API bool lam_convention_counts_ops(int32_t i);
+/* True when some rule of it has a formula for the metric; else that metric is always LAM_UNKNOWN. */
+LAM_API bool lam_convention_counts(int32_t i, lam_metric metric);
 
 typedef struct lam_rule {
     const char *kind;                     /* "conv" */
@@ -491,6 +507,7 @@ typedef struct lam_report_options {
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
     bool receptive_field, effective_rf_stats;
+    bool bytes; /* bytes read and written and arithmetic intensity too, where the convention counts them */
     lam_wrap wrap;              /* torchscan layouts */
     lam_number_format numbers;  /* thoplw layout */
     /* thoplw layout: running statistics in the parameter column, as its README shows */

@@ -173,28 +173,35 @@ static PyObject *field_value(const lam_cost_row *row, const struct field *f) {
     }
 }
 
-/* "backward_macs" and "total_backward_macs". */
-static bool put_phase(PyObject *d, const char *metric, const char *phase, lam_count own, lam_count total) {
-    char name[40], total_name[48];
-    snprintf(name, sizeof name, "%s_%s", phase, metric);
-    snprintf(total_name, sizeof total_name, "total_%s", name);
-    return lmx_put(d, name, lmx_count(own)) && lmx_put(d, total_name, lmx_count(total));
+static PyObject *intensity_of(const lam_count metric[LAM_N_METRICS]) {
+    double v = lam_metric_intensity(metric);
+    if (v >= 0) return PyFloat_FromDouble(v);
+    Py_RETURN_NONE;
+}
+
+static bool put_prefixed(PyObject *d, const char *prefix, const char *metric, PyObject *value) {
+    char name[64];
+    snprintf(name, sizeof name, "%s%s", prefix, metric);
+    return lmx_put(d, name, value);
+}
+
+/* "macs", "bytes", "intensity" and so on, or "total_backward_macs" after a prefix. */
+static bool put_metrics(PyObject *d, const char *prefix, const lam_count metric[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        if (!put_prefixed(d, prefix, lam_metric_name((lam_metric)i), lmx_count(metric[i]))) return false;
+    return put_prefixed(d, prefix, "bytes", lmx_count(lam_metric_bytes(metric))) &&
+           put_prefixed(d, prefix, "intensity", intensity_of(metric));
 }
 
 static bool put_fields(PyObject *d, const lam_cost_row *row) {
     for (size_t i = 0; i < sizeof row_fields / sizeof *row_fields; i++)
         if (!lmx_put(d, row_fields[i].name, field_value(row, &row_fields[i]))) return false;
-    for (int i = 0; i < LAM_N_METRICS; i++) {
-        char name[40];
-        const char *metric = lam_metric_name((lam_metric)i);
-        snprintf(name, sizeof name, "total_%s", metric);
-        if (!lmx_put(d, metric, lmx_count(row->metric[i])) || !lmx_put(d, name, lmx_count(row->total[i])))
-            return false;
-        if (!put_phase(d, metric, "backward", row->backward[i], row->total_backward[i]) ||
-            !put_phase(d, metric, "recompute", row->recompute[i], row->total_recompute[i]))
-            return false;
-    }
-    return lmx_put(d, "rf_state", lmx_str(lam_state_name(row->rf_state)));
+    return put_metrics(d, "", row->metric) && put_metrics(d, "total_", row->total) &&
+           put_metrics(d, "backward_", row->backward) &&
+           put_metrics(d, "total_backward_", row->total_backward) &&
+           put_metrics(d, "recompute_", row->recompute) &&
+           put_metrics(d, "total_recompute_", row->total_recompute) &&
+           lmx_put(d, "rf_state", lmx_str(lam_state_name(row->rf_state)));
 }
 
 static bool put_place(PyObject *d, const lam_model *m, const lam_cost_row *row) {
@@ -246,10 +253,10 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
         return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
                         "there is no phase '%.40s'; it is forward, backward or recompute", name);
     PyObject *d = PyDict_New();
-    for (int i = 0; d && i < LAM_N_METRICS; i++) {
-        lam_count n = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
-        if (!lmx_put(d, lam_metric_name((lam_metric)i), lmx_count(n))) Py_CLEAR(d);
-    }
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        n[i] = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
+    if (d && !put_metrics(d, "", n)) Py_CLEAR(d);
     return d;
 }
 
@@ -275,9 +282,7 @@ static PyObject *costs_operator(PyObject *self, PyObject *args) {
     if (lam_costs_op(self_of(self)->costs, op, n, &counted, &e) != LAM_OK)
         return lmx_raise(self_of(self)->st, &e);
     PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted));
-    for (int i = 0; ok && i < LAM_N_METRICS; i++)
-        ok = lmx_put(d, lam_metric_name((lam_metric)i), lmx_count(n[i]));
+    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted)) && put_metrics(d, "", n);
     if (!ok) Py_CLEAR(d);
     return d;
 }
@@ -478,6 +483,7 @@ static const struct option {
     OPTION(expand, SWITCH, NULL),
     OPTION(receptive_field, SWITCH, NULL),
     OPTION(effective_rf_stats, SWITCH, NULL),
+    OPTION(bytes, SWITCH, NULL),
     OPTION(wrap, CHOICE, wraps),
     OPTION(numbers, CHOICE, numbers),
     OPTION(old_params, SWITCH, NULL),
@@ -545,10 +551,10 @@ static PyMethodDef costs_methods[] = {
     {"rows", costs_rows, METH_NOARGS,
      PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
     {"totals", costs_totals, METH_VARARGS,
-     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nmacs, flops and dmas of everything that ran.")},
+     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nEvery metric of everything that ran, by name.")},
     {"operator", costs_operator, METH_VARARGS,
-     PyDoc_STR("operator($self, op, /)\n--\n\nmacs, flops and dmas of one operator alone, and whether it is "
-               "counted itself.")},
+     PyDoc_STR("operator($self, op, /)\n--\n\nEvery metric of one operator alone, and whether it is counted "
+               "itself.")},
     {"unruled_ops", costs_unruled_ops, METH_NOARGS,
      PyDoc_STR("unruled_ops($self, /)\n--\n\nOperators without a rule: name and how many ran.")},
     {"params", costs_params, METH_NOARGS,

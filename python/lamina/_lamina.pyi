@@ -24,6 +24,18 @@ class _Rule(TypedDict):
     note: str | None
 
 @type_check_only
+class _Totals(TypedDict):
+    macs: _Count
+    flops: _Count
+    dmas: _Count
+    bytes_read: _Count
+    bytes_written: _Count
+    effective_macs: _Count
+    effective_flops: _Count
+    bytes: _Count
+    intensity: float | None
+
+@type_check_only
 class _Status(TypedDict):
     tensors: Literal["shim", "attributes", "unknown"]
     why: str
@@ -104,9 +116,7 @@ class Costs:
     @property
     def convention(self) -> str: ...
     def rows(self) -> list[dict[str, Any]]: ...
-    def totals(
-        self, phase: Literal["forward", "backward", "recompute"] = "forward", /
-    ) -> dict[str, _Count]: ...
+    def totals(self, phase: Literal["forward", "backward", "recompute"] = "forward", /) -> _Totals: ...
     def operator(self, op: int, /) -> dict[str, Any]: ...
     def unruled_ops(self) -> list[tuple[str, int]]: ...
     def params(self) -> dict[str, _Count]: ...

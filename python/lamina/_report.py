@@ -31,6 +31,7 @@ OPTIONS = {
     "expand": "expand",
     "receptive_field": "receptive_field",
     "effective_rf_stats": "effective_rf_stats",
+    "bytes": "bytes",
     "wrap": "wrap",
     "numbers": "numbers",
     "old_params": "old_params",
@@ -84,11 +85,19 @@ def _value(value: Any) -> Any:
 
 
 class Work(NamedTuple):
-    """What one part of a run cost: multiply-accumulates, operations, and elements read and written."""
+    """What one part of a run cost: multiply-accumulates, operations, elements read and written, and the same
+    in bytes. ``intensity`` is FLOPs a byte, None where it is not known; the effective counts leave out what
+    a causal attention masks."""
 
     macs: Count
     flops: Count
     dmas: Count
+    bytes_read: Count
+    bytes_written: Count
+    bytes: Count
+    intensity: float | None
+    effective_macs: Count
+    effective_flops: Count
 
 
 class Report:
@@ -143,6 +152,37 @@ class Report:
         return from_core(self._costs.totals()["dmas"])
 
     @property
+    def bytes_read(self) -> Count:
+        """Bytes read, by each tensor's own type; unknown under a convention that does not count them."""
+        return from_core(self._costs.totals()["bytes_read"])
+
+    @property
+    def bytes_written(self) -> Count:
+        """Bytes written; see :attr:`bytes_read`."""
+        return from_core(self._costs.totals()["bytes_written"])
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes read and written together."""
+        return from_core(self._costs.totals()["bytes"])
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity, FLOPs a byte read or written; None unless both are exact."""
+        return self._costs.totals()["intensity"]
+
+    @property
+    def effective_macs(self) -> Count:
+        """``macs`` without what causal attention masks. A mask that is given as a tensor does not tell what
+        it leaves out: the count is then a lower bound."""
+        return from_core(self._costs.totals()["effective_macs"])
+
+    @property
+    def effective_flops(self) -> Count:
+        """``flops`` without what causal attention masks; see :attr:`effective_macs`."""
+        return from_core(self._costs.totals()["effective_flops"])
+
+    @property
     def backward(self) -> Work:
         """What ran in backward passes; unknown under a convention that counts calls and not operators."""
         return self._phase("backward")
@@ -154,7 +194,7 @@ class Report:
 
     def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
         totals = self._costs.totals(phase)
-        return Work(*(from_core(totals[metric]) for metric in Work._fields))
+        return Work(**{name: _value(value) for name, value in totals.items()})
 
     @property
     def params(self) -> Count:
@@ -261,11 +301,13 @@ class Report:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``receptive_field``, ``effective_rf_stats``, ``layout``, ``format``. Colour and
-        characters follow the terminal, ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
+        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``receptive_field``,
+        ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
+        ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
 
         Raises:
             TypeError: there is no such option.
+            ValueError: the convention has nothing to show for it.
         """
         look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
         sys.stdout.write(self._text(**look) + "\n")

@@ -62,6 +62,7 @@ struct lam_costs {
     const lam_model *model;
     const lmi_convention *convention;
     bool released;
+    bool has[LAM_N_METRICS]; /* the convention has an opinion on the metric */
     bool rf_backwards; /* the receptive fields are those of torchscan 0.1.1 */
     int32_t n_rows;
     lam_cost_row *rows;
@@ -86,6 +87,12 @@ static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event <
  * untouched. */
 static inline bool lmi_plain_holder(const lam_module *mod) {
     return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
+}
+
+/* Bytes and effective counts are unknown under a convention without an opinion, also where nothing ran. */
+static inline void lmi_no_opinion(const lam_costs *c, lam_count n[LAM_N_METRICS]) {
+    for (int i = LAM_DMAS + 1; i < LAM_N_METRICS; i++)
+        if (!c->has[i]) n[i] = lmi_unknown();
 }
 
 /* A sum that something unknown went into is a lower bound once anything is known. */

@@ -58,6 +58,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
     c->model = m;
     c->convention = cv;
     c->released = o->released;
+    for (int i = 0; i < LAM_N_METRICS; i++) c->has[i] = lmi_convention_tells(cv, (lam_metric)i);
     lam_status s = compute(c, o, e);
     if (s == LAM_OK)
         *out = c;

@@ -58,7 +58,9 @@ static bool is_strange(const lam_op *o) {
     return false;
 }
 
-static bool is_zero(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
+static bool costs_some(const lam_costs *c, int metric, lam_count n) {
+    return c->has[metric] && (n.state != LAM_EXACT || n.n != 0 || n.over != 0);
+}
 
 /* -- sums a call --------------------------------------------------------------------------------- */
 
@@ -66,16 +68,18 @@ static bool is_zero(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.
 typedef struct tally {
     bool *costs;    /* some number of it is not 0 */
     bool *computes; /* the same without what is read and written; also of what is inside it */
+    bool *told;     /* an operator around it told the effective counts of both */
 } tally;
 
 static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
-        t->costs[op] = t->costs[op] || (w->tells[i] && !is_zero(n[i]));
+        if (!lmi_is_effective(i) || !t->told[op])
+            sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
+        t->costs[op] = t->costs[op] || costs_some(w->c, i, n[i]);
     }
-    t->computes[op] = !is_zero(n[LAM_MACS]) || !is_zero(n[LAM_FLOPS]);
+    t->computes[op] = costs_some(w->c, LAM_MACS, n[LAM_MACS]) || costs_some(w->c, LAM_FLOPS, n[LAM_FLOPS]);
     sum->any = true;
     w->c->ops.ran[o->phase]++;
     w->c->ops.known += known;
@@ -110,7 +114,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     lmi_facts_of_op(w->m, op, &facts);
     for (int i = 0; i < LAM_N_METRICS; i++) {
         n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
-        known = known && (n[i].state != LAM_UNKNOWN || !code->formula[i]);
+        known = known && (n[i].state != LAM_UNKNOWN || !code->formula[i] || lmi_is_effective(i));
     }
     add(w, t, op, n, known);
     if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, e);
@@ -121,13 +125,14 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
  * tool's; the rest is work that it leaves out on purpose. */
 static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     lam_count n[LAM_N_METRICS];
-    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->tells[i] ? lmi_exact(0) : lmi_unknown();
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->c->has[i] ? lmi_exact(0) : lmi_unknown();
     add(w, t, op, n, false);
     return missed(w, op, NULL) ? unsure(w, op, NULL, NULL, n, e) : LAM_OK;
 }
 
 static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e) {
-    const lam_count n[LAM_N_METRICS] = {lmi_unknown(), lmi_unknown(), lmi_unknown()};
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
     w->c->ops.role[op] = LMI_ROLE_NO_RULE;
     add(w, t, op, n, false);
     return unsure(w, op, NULL, NULL, n, e);
@@ -144,15 +149,39 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lam_error *e) {
     return unsure(w, op, NULL, NULL, NULL, e);
 }
 
+/* An operator that stands for what it called may know by a flag of its own that some of their work has no
+ * effect: an attention that runs as products of matrices. It tells the effective counts of all of them. */
+static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    const lmi_rule *rule =
+        o->flags & (LAM_OP_FAILED | LAM_OP_NODE) ? NULL : lmi_rule_for_op(w->cv, o->word, o->name);
+    if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
+    const lmi_op_code *code;
+    lmi_facts facts;
+    lam_count n[LAM_N_METRICS];
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
+    if (n[LAM_EFFECTIVE_MACS].state != LAM_EXACT || n[LAM_EFFECTIVE_MACS].n >= n[LAM_MACS].n) return LAM_OK;
+    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
+        sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
+    t->told[op] = true;
+    return LAM_OK;
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
+        t->told[i] = w->m->ops[i].parent >= 0 && t->told[w->m->ops[i].parent];
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED)
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
         if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, e));
+        if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
@@ -196,11 +225,11 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     if (!w->m->ops_seen)
         return lmi_fail(e, LAM_USAGE, w->cv->name,
                         "the convention counts operators and none were watched; capture with ops=True");
-    for (int i = 0; i < LAM_N_METRICS; i++) w->tells[i] = lmi_convention_tells(w->cv, (lam_metric)i);
-    tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool))};
+    tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool)),
+               lmi_alloc(&w->scratch, n, sizeof(bool))};
     w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
     w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
-    if (!t.costs || !t.computes || !w->c->ops.role || !w->by_call) return lmi_nomem(e);
+    if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call) return lmi_nomem(e);
     LAM_TRY(count_all(w, &t, e));
     return list_work(w, &t, e);
 }
@@ -215,13 +244,18 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
 
 /* -- the other phases of the rows ---------------------------------------------------------------- */
 
-static void fill_phases(lam_cost_row *row, const lmi_op_sum *own, const lmi_op_sum *whole) {
+static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
+                        const lmi_op_sum *whole) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
         row->recompute[i] = lmi_settled(own->n[LAM_RECOMPUTE][i]);
         row->total_backward[i] = lmi_settled(whole->n[LAM_BACKWARD][i]);
         row->total_recompute[i] = lmi_settled(whole->n[LAM_RECOMPUTE][i]);
     }
+    lmi_no_opinion(c, row->backward);
+    lmi_no_opinion(c, row->recompute);
+    lmi_no_opinion(c, row->total_backward);
+    lmi_no_opinion(c, row->total_recompute);
 }
 
 static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
@@ -241,10 +275,11 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     for (int32_t i = 0; i <= m->n_events; i++) add_sum(&all, &w->by_call[i]);
     for (int p = 0; p < LAM_N_PHASES; p++)
         for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = lmi_settled(all.n[p][i]);
+    for (int p = 0; p < LAM_N_PHASES; p++) lmi_no_opinion(w->c, w->c->ops.total[p]);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         lam_cost_row *row = &w->c->rows[r];
         int32_t at = row->event >= 0 ? row->event : m->n_events;
-        if (row->event >= 0 || lmi_is_outside(row)) fill_phases(row, &w->by_call[at], &whole[at]);
+        if (row->event >= 0 || lmi_is_outside(row)) fill_phases(w->c, row, &w->by_call[at], &whole[at]);
     }
     /* Without any place there is no row to show them in. */
     if (m->n_places == 0) memcpy(w->c->total, w->c->ops.total[LAM_FORWARD], sizeof w->c->total);
@@ -256,7 +291,7 @@ lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
     lmi_op_sum unknown = {0};
     for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
         for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = unknown.n[p][i] = lmi_unknown();
-    for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(&w->c->rows[r], &unknown, &unknown);
+    for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(w->c, &w->c->rows[r], &unknown, &unknown);
     return LAM_OK;
 }
 

@@ -96,13 +96,17 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
 }
 
 static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
-    lam_count out[LAM_N_METRICS] = {lmi_unknown(), lmi_unknown(), lmi_unknown()};
+    lam_count out[LAM_N_METRICS];
     bool omit = false;
+    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
     if (!w->o->custom || !w->o->custom(w->o->custom_self, w->m, event, out, &omit)) return false;
     p->custom = true;
     p->omit = omit;
     p->counted = !omit;
     for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = omit ? lmi_exact(0) : out[i];
+    /* Who says nothing of it tells of work that is effective. */
+    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
+        if (p->metric[i].state == LAM_UNKNOWN) p->metric[i] = p->metric[i - LAM_EFFECTIVE_MACS];
     return true;
 }
 
@@ -138,6 +142,9 @@ lam_status lmi_price_events(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     c->prices = lmi_alloc(&c->arena, (uint64_t)w->m->n_events, sizeof *c->prices);
     if (!c->prices) return lmi_nomem(e);
-    for (int32_t i = 0; i < w->m->n_events; i++) LAM_TRY(price_event(w, i, e));
+    for (int32_t i = 0; i < w->m->n_events; i++) {
+        LAM_TRY(price_event(w, i, e));
+        lmi_no_opinion(c, c->prices[i].metric);
+    }
     return LAM_OK;
 }

@@ -95,6 +95,8 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     row->leaf = mod->flags & LAM_MODULE_LEAF;
     row->rf = row->rf_stride = 1;
     row->rf_state = LAM_UNKNOWN;
+    lmi_no_opinion(w->c, row->metric);
+    lmi_no_opinion(w->c, row->total);
     if (it->outside && w->by_call) {
         row->counted = true;
         const lam_count *outside = w->by_call[w->m->n_events].n[LAM_FORWARD];
@@ -133,6 +135,7 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
         }
     }
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
+    if (c->n_rows == 0) lmi_no_opinion(c, c->total);
     return LAM_OK;
 }
 

@@ -36,12 +36,14 @@ static const int32_t *work_of(const lam_costs *c, const lam_cost_row *r, lam_pha
 /* "aten::convolution 1000 + aten::add 24": those that have a part in this metric. */
 static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam_why *out, lam_error *e) {
     lmi_buf b;
+    lam_count sum = lmi_exact(0);
     lmi_buf_init(&b);
     for (int32_t k = 0; k < n && k < MOST_OPS; k++) {
         lam_count each[LAM_N_METRICS];
         char value[64];
         lmi_count_op(c->convention, c->model, ops[k], each);
         const lam_count *v = &each[out->metric];
+        sum = lam_count_add(sum, *v);
         if (v->state == LAM_EXACT && v->n == 0 && v->over == 0) continue;
         lam_text_digits(value, sizeof value, *v);
         lmi_put(&b, b.n ? " + " : "");
@@ -51,6 +53,10 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
     if (n > MOST_OPS) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)(n - MOST_OPS));
     lam_status s = lmi_buf_status(&b, e);
     if (b.n > 0) out->formula = "the sum of its operators";
+    /* An operator around them knew what has no effect. */
+    if (lmi_is_effective(out->metric) && n <= MOST_OPS &&
+        (sum.n != out->value.n || sum.over != out->value.over))
+        out->formula = "its operators, less what the causal flag of an attention around them leaves out";
     put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
     if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
     lmi_buf_free(&b);

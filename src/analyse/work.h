@@ -59,7 +59,6 @@ typedef struct lmi_work {
     lmi_vec groups; /* lmi_group */
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
-    bool tells[LAM_N_METRICS]; /* the convention has a formula for it */
     lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
     lmi_vec op_code;   /* lmi_op_code */
     lmi_map op_by_rule; /* by the rule's address */

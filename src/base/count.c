@@ -15,7 +15,9 @@ const char *lam_state_name(lam_state s) {
 }
 
 const char *lam_metric_name(lam_metric m) {
-    static const char *const names[LAM_N_METRICS] = {"macs", "flops", "dmas"};
+    static const char *const names[LAM_N_METRICS] = {"macs",           "flops",         "dmas",
+                                                     "bytes_read",     "bytes_written", "effective_macs",
+                                                     "effective_flops"};
     return (unsigned)m < LAM_N_METRICS ? names[m] : "?";
 }
 
@@ -38,6 +40,18 @@ lam_count lam_count_add(lam_count a, lam_count b) {
 }
 
 double lmi_count_double(lam_count c) { return (double)lmi_count_wide(c); }
+
+lam_count lam_metric_bytes(const lam_count metric[LAM_N_METRICS]) {
+    lam_count sum = lam_count_add(metric[LAM_BYTES_READ], metric[LAM_BYTES_WRITTEN]);
+    if (sum.state == LAM_UNKNOWN && (sum.n > 0 || sum.over > 0)) sum.state = LAM_AT_LEAST;
+    return sum;
+}
+
+double lam_metric_intensity(const lam_count metric[LAM_N_METRICS]) {
+    lam_count bytes = lam_metric_bytes(metric), flops = metric[LAM_FLOPS];
+    bool known = bytes.state == LAM_EXACT && flops.state == LAM_EXACT && lmi_count_wide(bytes) > 0;
+    return known ? lmi_count_double(flops) / lmi_count_double(bytes) : -1;
+}
 
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
     int64_t product = 1;

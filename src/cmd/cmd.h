@@ -18,7 +18,7 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color;
     int32_t depth, width; /* -1: not given */
-    bool released, backward, rf, force, wide, ascii, exact, expand, help;
+    bool released, backward, rf, bytes, force, wide, ascii, exact, expand, help;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -81,6 +81,8 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
 /* What the arguments ask the host for, to be counted under `convention`. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* NULL where there is none of that name, after a complaint that names the nearest. */
+/* A metric's name in a narrow column: "macs", "read". */
+const char *lmi_metric_title(lam_metric metric);
 const char *lmi_convention_wanted(lmi_cli *c, const char *name);
 
 /* -- the verbs --------------------------------------------------------------------------------- */

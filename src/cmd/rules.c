@@ -7,7 +7,7 @@
 
 static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
     const char *formula = r->formula[i] ? r->formula[i] : "no opinion", *released = r->released[i];
-    lmi_say(c, "  %-8s %s\n", lam_metric_name(i), formula);
+    lmi_say(c, "  %-8s %s\n", lmi_metric_title(i), formula);
     if (released) lmi_say(c, "  %8s released: %s\n", "", released);
 }
 
@@ -19,6 +19,14 @@ static void say_only(lmi_cli *c, const char *only) {
         while (s[n] && n + 1 + strcspn(s + n + 1, " ") <= A_LINE) n += 1 + strcspn(s + n + 1, " ");
         lmi_say(c, "  %-8s %.*s\n", label, (int)n, s);
         s += n + strspn(s + n, " ");
+    }
+}
+
+/* Where that is not the dense count. */
+static void say_effective(lmi_cli *c, const lam_rule *r) {
+    for (int k = LAM_EFFECTIVE_MACS; k < LAM_N_METRICS; k++) {
+        const char *dense = r->formula[k - LAM_EFFECTIVE_MACS];
+        if (r->formula[k] && (!dense || strcmp(r->formula[k], dense) != 0)) say_metric(c, r, (lam_metric)k);
     }
 }
 
@@ -39,7 +47,10 @@ int lmi_run_rules(lmi_cli *c) {
         lmi_say(c, "\n%s%s\n", r.kind, r.of_op && both ? ", as an operator" : "");
         both = both || !r.of_op;
         say_only(c, r.only);
-        for (int k = 0; k < LAM_N_METRICS; k++) say_metric(c, &r, (lam_metric)k);
+        for (int k = 0; k <= LAM_DMAS; k++) say_metric(c, &r, (lam_metric)k);
+        for (int k = LAM_DMAS + 1; k < LAM_EFFECTIVE_MACS; k++)
+            if (lam_convention_counts(convention, (lam_metric)k)) say_metric(c, &r, (lam_metric)k);
+        say_effective(c, &r);
         if (r.note) lmi_say(c, "  %-8s %s\n", "note", r.note);
     }
     say_facts(c);

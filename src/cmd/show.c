@@ -44,6 +44,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.exact = a->exact;
     o.expand = a->expand;
     o.receptive_field = a->rf;
+    o.bytes = a->bytes;
     return o;
 }
 

@@ -18,10 +18,30 @@ static void say_args(lmi_cli *c, const char *label, const lam_arg *args, int32_t
     if (n == 0) lmi_say(c, "  %-8s no tensor\n", label);
 }
 
-static void say_metric(lmi_cli *c, const lam_why *w) {
-    char value[64];
-    lam_text_digits(value, sizeof value, w->value);
-    lmi_say(c, "  %-8s %s\n", lam_metric_name(w->metric), value);
+const char *lmi_metric_title(lam_metric metric) {
+    static const char *const titles[LAM_N_METRICS] = {[LAM_BYTES_READ] = "read",
+                                                      [LAM_BYTES_WRITTEN] = "written",
+                                                      [LAM_EFFECTIVE_MACS] = "eff.macs",
+                                                      [LAM_EFFECTIVE_FLOPS] = "eff.flops"};
+    return titles[metric] ? titles[metric] : lam_metric_name(metric);
+}
+
+/* Effective counts are told where they are not the dense ones. */
+static bool is_told(const lam_costs *costs, const lam_why *w, const lam_count value[LAM_N_METRICS]) {
+    if (w->metric <= LAM_DMAS) return true;
+    if (!lam_convention_counts(lam_costs_convention(costs), w->metric)) return false;
+    if (w->metric < LAM_EFFECTIVE_MACS) return true;
+    const lam_count *dense = &value[w->metric - LAM_EFFECTIVE_MACS];
+    return w->value.n != dense->n || w->value.over != dense->over || w->value.state != dense->state;
+}
+
+static void say_metric(lmi_cli *c, const lam_costs *costs, const lam_why *w, lam_count value[LAM_N_METRICS]) {
+    char text[64];
+    value[w->metric] = w->value;
+    if (!is_told(costs, w, value)) return;
+    lam_text_digits(text, sizeof text, w->value);
+    lmi_say(c, "  %-8s %s%s\n", lmi_metric_title(w->metric), text,
+            w->metric == LAM_BYTES_READ || w->metric == LAM_BYTES_WRITTEN ? " bytes" : "");
     if (w->formula) lmi_say(c, "  %8s = %s\n  %8s = %s\n", "", w->formula, "", w->substituted);
 }
 
@@ -30,9 +50,10 @@ static void say_metric(lmi_cli *c, const lam_why *w) {
 static void say_parts(lmi_cli *c, const lam_costs *costs, int32_t row) {
     static const char *const heads[] = {"forward", "backward", "recomputed"};
     lam_why w;
+    lam_count value[LAM_N_METRICS];
     for (int32_t i = LAM_N_METRICS; lam_costs_why(costs, row, i, &w, NULL) == LAM_OK; i++) {
         if (i % LAM_N_METRICS == 0) lmi_say(c, "%s\n", w.op < 0 ? heads[w.phase] : w.note);
-        say_metric(c, &w);
+        say_metric(c, costs, &w, value);
     }
 }
 
@@ -49,12 +70,16 @@ static void say_facts(lmi_cli *c, const lam_costs *costs, int32_t row) {
         lmi_say(c, "%s  %-14s %14lld  %s\n", i ? "" : "facts\n", name, (long long)value, meaning(name));
 }
 
-static void say_sums(lmi_cli *c, const lam_cost_row *r) {
+static void say_sums(lmi_cli *c, const lam_costs *costs, const lam_cost_row *r) {
     char text[LAM_N_METRICS][64], params[64];
     for (int i = 0; i < LAM_N_METRICS; i++) lam_text_digits(text[i], sizeof text[i], r->total[i]);
     lam_text_digits(params, sizeof params, r->total_params);
     lmi_say(c, "  %-8s %s\n", "params", params);
-    if (!r->leaf) lmi_say(c, "  %-8s macs %s, flops %s, dmas %s\n", "in all", text[0], text[1], text[2]);
+    if (r->leaf) return;
+    lmi_say(c, "  %-8s macs %s, flops %s, dmas %s", "in all", text[0], text[1], text[2]);
+    if (lam_convention_counts(lam_costs_convention(costs), LAM_BYTES_READ))
+        lmi_say(c, ", bytes read %s, written %s", text[LAM_BYTES_READ], text[LAM_BYTES_WRITTEN]);
+    lmi_say(c, "\n");
 }
 
 static lam_status say_row(lmi_cli *c, const lam_costs *costs, int32_t row, bool facts, lam_error *e) {
@@ -71,14 +96,15 @@ static lam_status say_row(lmi_cli *c, const lam_costs *costs, int32_t row, bool 
         say_args(c, "out", ev->out, ev->n_out);
     }
     const char *note = NULL;
+    lam_count value[LAM_N_METRICS];
     for (int32_t i = 0; i < LAM_N_METRICS; i++) {
         lam_why w;
         lam_status s = lam_costs_why(costs, row, i, &w, e);
         if (s != LAM_OK) return s;
-        say_metric(c, &w);
+        say_metric(c, costs, &w, value);
         if (w.note) note = w.note;
     }
-    say_sums(c, r);
+    say_sums(c, costs, r);
     if (note) lmi_say(c, "  %-8s %s\n", "note", note);
     say_parts(c, costs, row);
     if (facts) say_facts(c, costs, row);

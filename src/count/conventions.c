@@ -20,12 +20,27 @@ static const lmi_rule rules_torchscan[LMI_N_KINDS] = {
 static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
 #include "count/thoplw.def"
 };
-static const lmi_rule rules_exact[LMI_N_KINDS] = {
-#include "count/exact.def"
-};
 static const lmi_rule rules_torch[LMI_N_KINDS] = {
 #include "count/torch.def"
 };
+#undef RULE
+/* Of operators both counts are told; the effective one is the dense one unless an EFFECTIVE line differs. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverride-init"
+#define RULE(k, macs, flops, dmas)                                                                           \
+    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k,                                                  \
+    [LMI_K_##k].formula = {macs, flops, dmas, NULL, NULL, macs, flops},
+#define BYTES(k, read, written)                                                                              \
+    [LMI_K_##k].formula[LAM_BYTES_READ] = read, [LMI_K_##k].formula[LAM_BYTES_WRITTEN] = written,
+#define EFFECTIVE(k, macs, flops)                                                                            \
+    [LMI_K_##k].formula[LAM_EFFECTIVE_MACS] = macs, [LMI_K_##k].formula[LAM_EFFECTIVE_FLOPS] = flops,
+static const lmi_rule rules_exact[LMI_N_KINDS] = {
+#include "count/exact.def"
+#include "count/exact_bytes.def"
+};
+#undef EFFECTIVE
+#undef BYTES
+#pragma GCC diagnostic pop
 #undef RULE
 #undef RELEASED
 #undef NOTE
@@ -40,26 +55,26 @@ static const lmi_rule rules_torch[LMI_N_KINDS] = {
 
 #define HIDDEN_TRUST    LMI_TRUST
 #define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
+enum {
+#define CONVENTION(id, ...) C_##id,
+#define UNIT(id, text)
+#include "count/conventions.def"
+#undef UNIT
+#undef CONVENTION
+    N_CONVENTIONS
+};
 static const lmi_convention conventions[] = {
 #define CONVENTION(id, which_, sees_, repeated_, match_, no_rule_, params_, order_, rf_, hidden_, source_)   \
-    {.name = #id,                                                                                            \
-     .source = source_,                                                                                      \
-     .which = LMI_##which_,                                                                                  \
-     .sees = LMI_SEES_##sees_,                                                                               \
-     .repeated = LMI_##repeated_,                                                                            \
-     .match = LMI_##match_,                                                                                  \
-     .no_rule = LMI_NR_##no_rule_,                                                                           \
-     .params = LMI_##params_,                                                                                \
-     .order = LMI_ORDER_##order_,                                                                            \
-     .rf = LMI_RF_##rf_,                                                                                     \
-     .hidden = HIDDEN_##hidden_,                                                                             \
-     .rules = rules_##id,                                                                                    \
-     .op_rules = OPS_##which_(id),                                                                           \
-     .n_rules = LMI_N_KINDS},
+    [C_##id].name = #id, [C_##id].source = source_, [C_##id].which = LMI_##which_,                           \
+    [C_##id].sees = LMI_SEES_##sees_, [C_##id].repeated = LMI_##repeated_, [C_##id].match = LMI_##match_,    \
+    [C_##id].no_rule = LMI_NR_##no_rule_, [C_##id].params = LMI_##params_,                                   \
+    [C_##id].order = LMI_ORDER_##order_, [C_##id].rf = LMI_RF_##rf_, [C_##id].hidden = HIDDEN_##hidden_,     \
+    [C_##id].rules = rules_##id, [C_##id].op_rules = OPS_##which_(id), [C_##id].n_rules = LMI_N_KINDS,
+#define UNIT(id, text) [C_##id].unit = text,
 #include "count/conventions.def"
+#undef UNIT
 #undef CONVENTION
 };
-enum { N_CONVENTIONS = sizeof conventions / sizeof *conventions };
 
 static const struct {
     const char *name, *meaning;
@@ -96,6 +111,11 @@ int32_t lam_convention_find(const char *name) {
 bool lam_convention_counts_ops(int32_t i) {
     const lmi_convention *c = lmi_convention_at(i);
     return c && c->op_rules;
+}
+
+bool lam_convention_counts(int32_t i, lam_metric metric) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c && (unsigned)metric < LAM_N_METRICS && lmi_convention_tells(c, metric);
 }
 
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {

@@ -101,6 +101,7 @@ typedef struct lmi_rule {
 
 typedef struct lmi_convention {
     const char *name, *source;
+    const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
     enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
     enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST } repeated;
@@ -120,6 +121,9 @@ const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
 /* The rule that serves this module under the convention's `match`; NULL: none. */
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
+
+/* Effective counts are told beside the others: where they can't be had, an operator is known all the same. */
+static inline bool lmi_is_effective(int metric) { return metric >= LAM_EFFECTIVE_MACS; }
 
 /* One metric under a rule, from facts. `released` as in lmi_count_event. */
 lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, const lmi_facts *facts);

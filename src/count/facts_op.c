@@ -24,6 +24,16 @@ int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
     return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : 0;
 }
 
+int64_t lmi_stored(int64_t n, int32_t bits) {
+    if (bits > 0 && bits % 8 == 0) return lmi_times(n, bits / 8);
+    int64_t all = bits > 0 ? lmi_times(n, bits) : -1;
+    return all < 0 ? -1 : all / 8 + (all % 8 != 0);
+}
+
+int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id) {
+    return lmi_stored(lmi_op_numel(s, id), s->at[id].bits);
+}
+
 bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out) {
     const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
     if (v && v->type == LAM_BOOL) *out = v->i != 0;
@@ -51,21 +61,26 @@ static bool takes_result(const lam_op *op, int32_t i) {
     return false;
 }
 
-static int64_t sum_in(const lam_op *op) {
+/* What a tensor amounts to: its elements, or its bytes. */
+typedef int64_t measure(const lam_op_arg *a);
+static int64_t elements(const lam_op_arg *a) { return lmi_numel(shape_of(a)); }
+static int64_t stored(const lam_op_arg *a) { return lmi_stored(elements(a), lam_dtype_bits(a->dtype)); }
+
+static int64_t sum_in(const lam_op *op, measure *of) {
     int64_t sum = 0;
     for (int32_t i = 0; i < op->n_in; i++) {
         if (!op->in[i].is_tensor || takes_result(op, i)) continue;
-        int64_t n = lmi_numel(shape_of(&op->in[i]));
+        int64_t n = of(&op->in[i]);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
     }
     return sum;
 }
 
 /* -1 where nothing is known to have come out, which an operator that gives no tensor can't be told from. */
-static int64_t sum_out(const lam_op *op) {
+static int64_t sum_out(const lam_op *op, measure *of) {
     int64_t sum = 0;
     for (int32_t i = 0; i < op->n_out; i++) {
-        int64_t n = op->out[i].is_tensor ? lmi_numel(shape_of(&op->out[i])) : 0;
+        int64_t n = op->out[i].is_tensor ? of(&op->out[i]) : 0;
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
     }
     return op->n_out > 0 ? sum : -1;
@@ -91,8 +106,8 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, -1);
     lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
     lmi_fact_set(f, LMI_FACT_out, lmi_numel(y));
-    lmi_fact_set(f, LMI_FACT_ins, sum_in(op));
-    lmi_fact_set(f, LMI_FACT_outs, sum_out(op));
+    lmi_fact_set(f, LMI_FACT_ins, sum_in(op, elements));
+    lmi_fact_set(f, LMI_FACT_outs, sum_out(op, elements));
     lmi_fact_set(f, LMI_FACT_dims, x.ndim);
     lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
     lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
@@ -104,6 +119,27 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
     int64_t complex = is_complex(op->out, op->n_out);
     lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->in, op->n_in));
+}
+
+static int32_t first_bits(const lam_op_arg *args, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (args[i].is_tensor) return lam_dtype_bits(args[i].dtype);
+    return 0;
+}
+
+/* The same in bytes, by each tensor's own type. */
+static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    lmi_slot_id role = lmi_op_tensor(s, LMI_S_x) ? LMI_S_x : LMI_S_q;
+    int32_t bits = lmi_op_tensor(s, role) ? s->at[role].bits : first_bits(op->in, op->n_in);
+    lmi_fact_set(f, LMI_FACT_ins_bytes, sum_in(op, stored));
+    lmi_fact_set(f, LMI_FACT_outs_bytes, sum_out(op, stored));
+    lmi_fact_set(f, LMI_FACT_in_bytes, lmi_stored(lmi_fact_get(f, LMI_FACT_in), bits));
+    lmi_fact_set(f, LMI_FACT_in_item, bits > 0 && bits % 8 == 0 ? bits / 8 : -1);
+    lmi_fact_set(f, LMI_FACT_out_bytes,
+                 lmi_stored(lmi_fact_get(f, LMI_FACT_out), first_bits(op->out, op->n_out)));
+    lmi_fact_set(f, LMI_FACT_second_bytes, lmi_op_bytes(s, LMI_S_x2));
+    lmi_fact_set(f, LMI_FACT_grads_bytes, lmi_op_bytes(s, LMI_S_grad));
+    lmi_fact_set(f, LMI_FACT_weights_bytes, lmi_op_bytes(s, LMI_S_w));
 }
 
 /* A gradient that nobody asked for does not come out. */
@@ -203,6 +239,7 @@ void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
     lmi_slots slots;
     lmi_bind_op(o->word, o, &slots);
     set_frame(o, &slots, out);
+    set_bytes(o, &slots, out);
     set_wanted(o, out);
     if (families[kind]) families[kind](m, o, kind, &slots, out);
 }

@@ -4,13 +4,15 @@
 
 /* -- indices --------------------------------------------------------------------------------------------- */
 
-static int64_t listed(const lam_op *op, int32_t position) {
+/* Elements of the tensors in the list at a position, or their bytes. */
+static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     int64_t sum = 0;
     bool any = false;
     for (int32_t i = 0; i < op->n_in; i++) {
         const lam_op_arg *a = &op->in[i];
         if (a->position != position || !a->is_tensor) continue;
         int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
+        if (bytes) n = lmi_stored(n, lam_dtype_bits(a->dtype));
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
         any = true;
     }
@@ -37,10 +39,16 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     (void)m;
     bool adds;
     lmi_fact_set(f, LMI_FACT_indices, lmi_op_numel(s, LMI_S_index));
-    lmi_fact_set(f, LMI_FACT_row, lmi_op_tensor(s, LMI_S_w) ? lmi_axis(s->at[LMI_S_w].shape, -1) : -1);
+    int64_t row = lmi_op_tensor(s, LMI_S_w) ? lmi_axis(s->at[LMI_S_w].shape, -1) : -1;
+    lmi_fact_set(f, LMI_FACT_indices_bytes, lmi_op_bytes(s, LMI_S_index));
+    lmi_fact_set(f, LMI_FACT_row, row);
+    lmi_fact_set(f, LMI_FACT_row_bytes, lmi_stored(row, s->at[LMI_S_w].bits));
     if (k == LMI_K_embedding_bag) bag(s, f);
     if (k == LMI_K_bag_packed) packed_bag(s, f);
-    if (k == LMI_K_pick_list || k == LMI_K_put_list) lmi_fact_set(f, LMI_FACT_listed, listed(op, 1));
+    if (k == LMI_K_pick_list || k == LMI_K_put_list) {
+        lmi_fact_set(f, LMI_FACT_listed, listed(op, 1, false));
+        lmi_fact_set(f, LMI_FACT_listed_bytes, listed(op, 1, true));
+    }
     if (k != LMI_K_put_list) return;
     bool told = lmi_op_bool(s, LMI_S_accumulate, &adds);
     lmi_fact_set(f, LMI_FACT_accumulates, told ? adds : s->at[LMI_S_accumulate].present ? -1 : 0);

@@ -6,15 +6,18 @@ static int64_t numel(const lam_op_arg *a) { return lmi_numel((lam_shape){a->ndim
 
 /* Elements of the tensors of the first argument, and what is left when each gives one up. */
 static void firsts(const lam_op *op, lmi_facts *f) {
-    int64_t sum = 0, rest = 0;
+    int64_t sum = 0, rest = 0, bytes = 0;
     for (int32_t i = 0; i < op->n_in; i++) {
         if (op->in[i].position != 0 || !op->in[i].is_tensor) continue;
         int64_t n = numel(&op->in[i]);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
         rest += n > 0 ? n - 1 : 0;
+        n = lmi_stored(n, lam_dtype_bits(op->in[i].dtype));
+        if (bytes >= 0 && (n < 0 || lmi_add_over(bytes, n, &bytes))) bytes = -1;
     }
     lmi_fact_set(f, LMI_FACT_firsts, sum);
     lmi_fact_set(f, LMI_FACT_rest, rest);
+    lmi_fact_set(f, LMI_FACT_firsts_bytes, bytes);
 }
 
 /* A list of factors, one a tensor, is not read. Where the line says that there always is a factor, its

@@ -20,6 +20,8 @@ static void batch_norm(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_fac
     lmi_fact_set(f, LMI_FACT_chan, lmi_axis(lmi_op_in(op, s), 1));
     lmi_fact_set(f, LMI_FACT_training, in_training(op, k, s));
     lmi_fact_set(f, LMI_FACT_tracked, lmi_op_tensor(s, LMI_S_mean));
+    int64_t mean = lmi_op_bytes(s, LMI_S_mean), var = lmi_op_bytes(s, LMI_S_var);
+    lmi_fact_set(f, LMI_FACT_stats_bytes, mean < 0 || var < 0 || lmi_add_over(mean, var, &mean) ? -1 : mean);
 }
 
 /* Where the means don't come out: the samples, each with as many groups as an argument says. */

@@ -32,6 +32,31 @@ static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_M
 static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
 static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
 
+static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    lam_count c = l->metric[metric];
+    bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
+    if (l->never_called || nothing || l->job->o->exact)
+        own_metric(l, metric, out);
+    else
+        lmi_put_bytes(out, c);
+}
+
+static void cell_own_read(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_READ, out); }
+static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_WRITTEN, out); }
+
+/* Where no byte moves there is no ratio. */
+static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
+    lam_count bytes = lam_metric_bytes(l->metric);
+    double v = lam_metric_intensity(l->metric);
+    bool none = bytes.state == LAM_EXACT && bytes.n == 0 && bytes.over == 0;
+    if (l->never_called || none)
+        lmi_putc(out, '-');
+    else if (v < 0)
+        lmi_putc(out, '?');
+    else
+        lmi_put_intensity(out, v);
+}
+
 static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
@@ -108,16 +133,33 @@ static void cell_dmas_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_DMAS
 static void state_name(lam_count c, lmi_buf *out) { lmi_put(out, lam_state_name(c.state)); }
 
 /* A number of a phase, and its state beside it. */
-#define PHASE_CELLS(name, counts, metric)                                                                    \
-    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, l->counts[metric]); }              \
-    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(l->counts[metric], out); }
+#define PHASE_CELLS(name, counts, which)                                                                     \
+    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, l->counts[which]); }               \
+    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(l->counts[which], out); }
+PHASE_CELLS(bytes_read, metric, LAM_BYTES_READ)
+PHASE_CELLS(bytes_written, metric, LAM_BYTES_WRITTEN)
+PHASE_CELLS(effective_macs, metric, LAM_EFFECTIVE_MACS)
+PHASE_CELLS(effective_flops, metric, LAM_EFFECTIVE_FLOPS)
 PHASE_CELLS(backward_macs, backward, LAM_MACS)
 PHASE_CELLS(backward_flops, backward, LAM_FLOPS)
 PHASE_CELLS(backward_dmas, backward, LAM_DMAS)
+PHASE_CELLS(backward_bytes_read, backward, LAM_BYTES_READ)
+PHASE_CELLS(backward_bytes_written, backward, LAM_BYTES_WRITTEN)
+PHASE_CELLS(backward_effective_macs, backward, LAM_EFFECTIVE_MACS)
+PHASE_CELLS(backward_effective_flops, backward, LAM_EFFECTIVE_FLOPS)
 PHASE_CELLS(recompute_macs, recompute, LAM_MACS)
 PHASE_CELLS(recompute_flops, recompute, LAM_FLOPS)
 PHASE_CELLS(recompute_dmas, recompute, LAM_DMAS)
+PHASE_CELLS(recompute_bytes_read, recompute, LAM_BYTES_READ)
+PHASE_CELLS(recompute_bytes_written, recompute, LAM_BYTES_WRITTEN)
+PHASE_CELLS(recompute_effective_macs, recompute, LAM_EFFECTIVE_MACS)
+PHASE_CELLS(recompute_effective_flops, recompute, LAM_EFFECTIVE_FLOPS)
 #undef PHASE_CELLS
+
+static void cell_intensity(const lmi_line *l, lmi_buf *out) {
+    double v = lam_metric_intensity(l->metric);
+    if (v >= 0) lmi_put_real(out, v);
+}
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
     if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);

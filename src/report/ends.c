@@ -116,21 +116,71 @@ static void tell_metrics(speaker *s) {
         tell(s, total.state == LAM_EXACT ? LMI_BOLD : LMI_WARN, first);
         first = false;
     }
-    if (!lmi_has_metric(c, LAM_MACS) || !lmi_has_metric(c, LAM_FLOPS)) return;
-    lmi_put(&s->text, "1 MAC = 2 FLOPs (multiply + add)");
+    if (!lmi_has_metric(c, LAM_MACS) || !lmi_has_metric(c, LAM_FLOPS) || !c->convention->unit) return;
+    lmi_put(&s->text, c->convention->unit);
     tell(s, LMI_DIM, false);
+}
+
+/* Bytes and their ratio, where they were asked for; metrics of the pass that `title` names. */
+static void tell_bytes(speaker *s, const lam_count metric[LAM_N_METRICS], const char *title) {
+    static const char *const names[] = {"bytes read ", "written "};
+    double intensity = lam_metric_intensity(metric);
+    if (!s->j->o->bytes) return;
+    for (int i = 0; i < 2; i++) {
+        lam_count n = metric[LAM_BYTES_READ + i];
+        lmi_putf(&s->text, "%s%s", i ? "" : title, names[i]);
+        if (s->j->o->exact || n.state == LAM_UNKNOWN)
+            lmi_put_metric(&s->text, n, true);
+        else
+            lmi_put_bytes(&s->text, n);
+        tell(s, n.state == LAM_EXACT ? NULL : LMI_WARN, i == 0);
+    }
+    if (intensity < 0) return;
+    lmi_put_intensity(&s->text, intensity);
+    lmi_put(&s->text, " FLOPs a byte");
+    tell(s, NULL, false);
+}
+
+static bool same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
+
+/* What has an effect, where masks leave something out or may do so. */
+static void tell_effective(speaker *s, const lam_count metric[LAM_N_METRICS], const char *title) {
+    lam_count macs = metric[LAM_EFFECTIVE_MACS], flops = metric[LAM_EFFECTIVE_FLOPS];
+    if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || same(macs, metric[LAM_MACS])) return;
+    lmi_putf(&s->text, "%seffective MACs ", title);
+    lmi_put_metric(&s->text, macs, s->j->o->exact);
+    tell(s, macs.state == LAM_EXACT ? NULL : LMI_WARN, true);
+    lmi_put(&s->text, "FLOPs ");
+    lmi_put_metric(&s->text, flops, s->j->o->exact);
+    tell(s, flops.state == LAM_EXACT ? NULL : LMI_WARN, false);
+    lmi_put(&s->text, macs.state == metric[LAM_MACS].state ? "without what causal attention leaves out"
+                                                           : "what masks of values leave out is not known");
+    tell(s, LMI_DIM, false);
+}
+
+static void tell_forward(speaker *s) {
+    lam_count total[LAM_N_METRICS];
+    for (int m = 0; m < LAM_N_METRICS; m++) total[m] = lmi_total(s->j->c, (lam_metric)m);
+    tell_bytes(s, total, "");
+    tell_effective(s, total, "");
 }
 
 /* What a pass besides the forward cost: a line for each that ran. */
 static void tell_phase(speaker *s, lam_phase phase, const char *title) {
-    static const char *const names[LAM_N_METRICS] = {"MACs ", "FLOPs ", "DMAs "};
+    static const char *const names[] = {"MACs ", "FLOPs ", "DMAs "};
+    lam_count total[LAM_N_METRICS];
     if (!lmi_has_phase(s->j->c, phase)) return;
+    bool first = true;
     for (int m = 0; m < LAM_N_METRICS; m++) {
-        lam_count total = lam_costs_phase_total(s->j->c, phase, (lam_metric)m);
-        lmi_putf(&s->text, "%s%s", m ? "" : title, names[m]);
-        lmi_put_metric(&s->text, total, s->j->o->exact);
-        tell(s, total.state == LAM_EXACT ? NULL : LMI_WARN, m == 0);
+        total[m] = lam_costs_phase_total(s->j->c, phase, (lam_metric)m);
+        if (m > LAM_DMAS || !lmi_has_metric(s->j->c, (lam_metric)m)) continue;
+        lmi_putf(&s->text, "%s%s", first ? title : "", names[m]);
+        lmi_put_metric(&s->text, total[m], s->j->o->exact);
+        tell(s, total[m].state == LAM_EXACT ? NULL : LMI_WARN, first);
+        first = false;
     }
+    tell_bytes(s, total, title);
+    tell_effective(s, total, title);
 }
 
 static void tell_known_ops(speaker *s) {
@@ -148,7 +198,7 @@ static void tell_known(speaker *s) {
         bool all = true;
         never += r->never_called;
         if (r->event < 0 || !r->counted) continue;
-        for (int m = 0; m < LAM_N_METRICS; m++)
+        for (int m = 0; m < LAM_EFFECTIVE_MACS; m++)
             all = all && (r->metric[m].state != LAM_UNKNOWN || !lmi_has_metric(s->j->c, (lam_metric)m));
         layers++;
         known += all;
@@ -217,6 +267,7 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     start(&s);
     tell_params(&s);
     tell_metrics(&s);
+    tell_forward(&s);
     tell_phase(&s, LAM_BACKWARD, "backward: ");
     tell_phase(&s, LAM_RECOMPUTE, "recomputed: ");
     tell_known(&s);

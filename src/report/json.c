@@ -72,9 +72,24 @@ static void put_tensors(lmi_buf *b, const char *name, const lam_arg *args, int32
     lmi_put(b, "], ");
 }
 
-static void put_metrics(lmi_buf *b, const lam_count metric[LAM_N_METRICS], bool last) {
-    for (int m = 0; m < LAM_N_METRICS; m++)
-        field_count(b, lam_metric_name((lam_metric)m), metric[m], last && m + 1 == LAM_N_METRICS);
+static void put_metrics(const lmi_job *j, lmi_buf *b, const lam_count metric[LAM_N_METRICS], bool last) {
+    bool bytes = lmi_has_metric(j->c, LAM_BYTES_READ);
+    for (int m = 0; m < LAM_N_METRICS; m++) {
+        if (m > LAM_DMAS && !lmi_has_metric(j->c, (lam_metric)m)) continue;
+        lmi_put(b, m ? ", " : "");
+        field_count(b, lam_metric_name((lam_metric)m), metric[m], true);
+    }
+    if (bytes) {
+        double intensity = lam_metric_intensity(metric);
+        lmi_put(b, ", ");
+        field_count(b, "bytes", lam_metric_bytes(metric), false);
+        lmi_put(b, "\"intensity\": ");
+        if (intensity < 0)
+            lmi_put(b, "null");
+        else
+            lmi_put_real(b, intensity);
+    }
+    if (!last) lmi_put(b, ", ");
 }
 
 /* The other phases, where operators were watched. */
@@ -82,9 +97,9 @@ static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LA
                        const lam_count recompute[LAM_N_METRICS], const char *end) {
     if (!lmi_by_ops(j->c)) return;
     lmi_put(b, "\"backward\": {");
-    put_metrics(b, backward, true);
+    put_metrics(j, b, backward, true);
     lmi_put(b, "}, \"recompute\": {");
-    put_metrics(b, recompute, true);
+    put_metrics(j, b, recompute, true);
     lmi_put(b, "}");
     lmi_put(b, end);
 }
@@ -114,11 +129,11 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_count(b, "param_bytes", r->param_bytes, false);
     field_count(b, "buffers", r->buffers, false);
     field_count(b, "buffer_bytes", r->buffer_bytes, false);
-    put_metrics(b, r->metric, false);
+    put_metrics(j, b, r->metric, false);
     put_phases(j, b, r->backward, r->recompute, ", ");
     lmi_put(b, "\"subtotal\": {");
     field_count(b, "params", r->total_params, false);
-    put_metrics(b, r->total, !lmi_by_ops(j->c));
+    put_metrics(j, b, r->total, !lmi_by_ops(j->c));
     put_phases(j, b, r->total_backward, r->total_recompute, "");
     lmi_put(b, "}, ");
     field_real(b, "receptive_field", r->rf, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
@@ -156,7 +171,7 @@ static void put_totals(const lmi_job *j, lmi_buf *b) {
         recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
     }
     lmi_put(b, "\"totals\": {");
-    put_metrics(b, metric, false);
+    put_metrics(j, b, metric, false);
     put_phases(j, b, backward, recompute, ", ");
     field_count(b, "params", p.params, false);
     field_count(b, "trainable", p.grad_params, false);

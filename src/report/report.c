@@ -81,7 +81,16 @@ static lam_status find_writer(const lam_report_options *o, const lmi_layout **la
     return *out ? LAM_OK : no_form(*layout, (form)f, e);
 }
 
-static lam_status check(const lam_report_options *o, lam_error *e) {
+static lam_status no_bytes(const lam_costs *c, lam_error *e) {
+    const char *counts = NULL;
+    for (int32_t i = 0; i < lam_n_conventions() && !counts; i++)
+        if (lam_convention_counts(i, LAM_BYTES_READ)) counts = lam_convention_name(i);
+    return lmi_fail(e, LAM_USAGE, "bytes", "the convention %s does not count bytes; ask for %s",
+                    c->convention->name, counts);
+}
+
+static lam_status check(const lam_costs *c, const lam_report_options *o, lam_error *e) {
+    if (o->bytes && !lmi_has_metric(c, LAM_BYTES_READ)) return no_bytes(c, e);
     if (o->width < 0)
         return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
     if (o->max_depth < -1)
@@ -106,7 +115,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lmi_writer write = NULL;
     lam_report_defaults(&defaults);
     lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
-    LAM_TRY(check(j.o, e));
+    LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
     lmi_buf_init(&j.out);

@@ -81,6 +81,8 @@ void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch 
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
 /* as few decimals as it takes, at most 6 */
 void lmi_put_real(lmi_buf *b, double v);
+/* three digits, "0.08", "12.3", "410" */
+void lmi_put_intensity(lmi_buf *b, double v);
 lam_shape lmi_arg_shape(const lam_arg *a);
 /* "tied to 0.weight" or "same module as a.fc" or nothing. */
 void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p);
@@ -100,7 +102,7 @@ typedef struct lmi_column {
     const char *doc;
 } lmi_column;
 
-enum { LMI_COLUMNS_MAX = 48 };
+enum { LMI_COLUMNS_MAX = 96 };
 typedef struct lmi_columns {
     int32_t n;
     const lmi_column *at[LMI_COLUMNS_MAX];

@@ -19,9 +19,7 @@ lam_count lmi_multiple(lam_count c, int64_t k) {
     return out;
 }
 
-bool lmi_has_metric(const lam_costs *c, lam_metric metric) {
-    return lmi_convention_tells(c->convention, metric);
-}
+bool lmi_has_metric(const lam_costs *c, lam_metric metric) { return c->has[metric]; }
 
 bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
 
@@ -111,6 +109,8 @@ void lmi_put_bytes(lmi_buf *b, lam_count c) {
     lam_text_bytes(text, sizeof text, c);
     lmi_put(b, text);
 }
+
+void lmi_put_intensity(lmi_buf *b, double v) { lmi_put_fixed(b, v, 0, v < 9.995 ? 2 : v < 99.95 ? 1 : 0); }
 
 /* -- shapes -------------------------------------------------------------------------------------------- */
 

@@ -104,7 +104,9 @@ static void fill(lmi_slot *slot, const lam_op_arg *a) {
     if (slot->present) return; /* of a list the first tensor counts */
     slot->present = true;
     slot->value = a->is_tensor ? NULL : &a->value;
-    if (a->is_tensor) slot->shape = (lam_shape){a->ndim, a->sizes};
+    if (!a->is_tensor) return;
+    slot->shape = (lam_shape){a->ndim, a->sizes};
+    slot->bits = lam_dtype_bits(a->dtype);
 }
 
 void lmi_bind_op(int32_t word, const lam_op *op, lmi_slots *out) {

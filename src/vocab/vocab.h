@@ -35,6 +35,7 @@ typedef struct lmi_slot {
     bool present;
     lam_shape shape;        /* ndim -1 where it is no tensor or the shape is unknown */
     const lam_value *value; /* NULL where it is a tensor */
+    int32_t bits;           /* of one element of an operator's tensor; 0 unknown */
 } lmi_slot;
 
 typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;

@@ -85,10 +85,13 @@ typedef struct cells {
     int64_t n;
     double *v;
     bool *was_read, *was_written;
+    int64_t item; /* bytes of one element; 0: as many as the operator's tensors have */
 } cells;
 
 typedef struct machine {
     int64_t macs, flops;
+    bool idle; /* what is done now has no effect: a mask takes it out again */
+    int64_t idle_macs, idle_flops;
     int64_t extra_reads; /* reads that are counted each time: rows of a table */
     int32_t n;
     cells t[MACHINE_TENSORS];
@@ -110,7 +113,7 @@ MAYBE static cells *cells_of(int64_t n) {
     assert_true(now.n < MACHINE_TENSORS && n >= 0);
     cells *c = &now.t[now.n++];
     size_t room = (size_t)n + 1;
-    *c = (cells){n, calloc(room, sizeof(double)), calloc(room, sizeof(bool)), calloc(room, sizeof(bool))};
+    *c = (cells){n, calloc(room, sizeof(double)), calloc(room, sizeof(bool)), calloc(room, sizeof(bool)), 0};
     assert_true(c->v && c->was_read && c->was_written);
     for (int64_t i = 0; i < n; i++) c->v[i] = (double)pick(-900, 900) / 300.0 + 0.0001;
     return c;
@@ -136,6 +139,7 @@ MAYBE static void rd_all(cells *c) {
 /* One operation each. */
 static double did(double v) {
     now.flops++;
+    now.idle_flops += now.idle;
     return v;
 }
 MAYBE static double add(double a, double b) { return did(a + b); }
@@ -157,6 +161,8 @@ MAYBE static double pow1(double a, double b) { return did(pow(a, b)); }
 MAYBE static double mac(double acc, double a, double b) {
     now.macs++;
     now.flops += 2;
+    now.idle_macs += now.idle;
+    now.idle_flops += 2 * now.idle;
     return acc + a * b;
 }
 MAYBE static double sigmoid1(double x) { return dvd(1, add(1, exp1(neg(x)))); }
@@ -166,6 +172,17 @@ static int64_t moved_elements(void) {
     int64_t n = now.extra_reads;
     for (int32_t t = 0; t < now.n; t++)
         for (int64_t i = 0; i < now.t[t].n; i++) n += now.t[t].was_read[i] + now.t[t].was_written[i];
+    return n;
+}
+
+/* Bytes read, or written, where tensors that say nothing else have `item` bytes an element. */
+MAYBE static int64_t moved_bytes(bool written, int64_t item) {
+    int64_t n = written ? 0 : now.extra_reads * item;
+    for (int32_t t = 0; t < now.n; t++) {
+        const cells *c = &now.t[t];
+        for (int64_t i = 0; i < c->n; i++)
+            n += (written ? c->was_written[i] : c->was_read[i]) ? c->item ? c->item : item : 0;
+    }
     return n;
 }
 
@@ -346,7 +363,7 @@ MAYBE static void proves(layer *l) { proves_inside(l, 0, NULL); }
 MAYBE static void is_unknown(layer *l, int32_t which) {
     lam_count got[LAM_N_METRICS];
     layer_counts(l, 0, NULL, got);
-    for (int32_t i = 0; i < LAM_N_METRICS; i++)
+    for (int32_t i = 0; i <= LAM_DMAS; i++)
         if (((which >> i & 1) != 0) != (got[i].state == LAM_UNKNOWN))
             fail_msg("%s of %s%s is %s", lam_metric_name((lam_metric)i), l->word, l->text,
                      lam_state_name(got[i].state));

@@ -14,6 +14,7 @@ typedef struct op_case {
     int32_t n_in, n_out, n_shapes;
     lam_op_arg in[OP_ARGS], out[OP_ARGS];
     int64_t sizes[OP_ARGS][LAYER_NDIM];
+    int32_t dtype; /* of the tensors that are told next */
     char text[400];
 } op_case;
 
@@ -30,7 +31,10 @@ MAYBE static void note(const char *fmt, ...) {
 
 MAYBE static void op_new(const char *name) {
     memset(&the, 0, sizeof the);
+    static const int32_t dtypes[] = {6, 15, 1, 7}; /* float32, bfloat16, int8, float64 */
+    static int turn;
     the.name = name;
+    the.dtype = dtypes[turn++ % 4];
     if (lam_word_op(name) < 0) fail_msg("there is no word %s", name);
 }
 
@@ -45,7 +49,7 @@ static lam_op_arg tensor_arg(int32_t position, int32_t ndim, const int64_t *size
     note(")");
     return (lam_op_arg){.position = position,
                         .is_tensor = true,
-                        .dtype = 6,
+                        .dtype = the.dtype,
                         .device = 0,
                         .ndim = ndim,
                         .sizes = own,
@@ -134,7 +138,17 @@ static void op_same(lam_metric metric, lam_count got, int64_t want) {
 /* The rule must say exactly what the machine did, but for the metrics named in `unknown` (bits 1 << metric),
  * of which it must say that they are not known. Forgets the machine's work. */
 MAYBE static void op_proves_but(int unknown) {
-    const int64_t did_[LAM_N_METRICS] = {now.macs, now.flops, moved_elements()};
+    int64_t item = lam_dtype_bits(the.dtype) / 8;
+    const int64_t did_[LAM_N_METRICS] = {now.macs,
+                                         now.flops,
+                                         moved_elements(),
+                                         moved_bytes(false, item),
+                                         moved_bytes(true, item),
+                                         now.macs - now.idle_macs,
+                                         now.flops - now.idle_flops};
+    for (int i = LAM_MACS; i <= LAM_FLOPS; i++)
+        if (unknown >> i & 1) unknown |= 1 << (i + LAM_EFFECTIVE_MACS);
+    if (unknown >> LAM_DMAS & 1) unknown |= 1 << LAM_BYTES_READ;
     lam_count got[LAM_N_METRICS];
     op_counts(got);
     for (int i = 0; i < LAM_N_METRICS; i++) {
@@ -153,7 +167,7 @@ MAYBE static void op_says(int64_t macs, int64_t flops, int64_t dmas) {
     const int64_t want[LAM_N_METRICS] = {macs, flops, dmas};
     lam_count got[LAM_N_METRICS];
     op_counts(got);
-    for (int i = 0; i < LAM_N_METRICS; i++) {
+    for (int i = 0; i <= LAM_DMAS; i++) {
         if (want[i] >= 0) op_same((lam_metric)i, got[i], want[i]);
         if (want[i] < 0 && got[i].state != LAM_UNKNOWN)
             fail_msg("%s of %s%s is %s", lam_metric_name((lam_metric)i), the.name, the.text,

@@ -325,6 +325,7 @@ static void packed_cells(void **state) {
         in_tensor(1, 2, (const int64_t[]){batch, hidden});
         if (which == 0) in_tensor(1, 2, (const int64_t[]){batch, hidden});
         out_tensor(0, 2, (const int64_t[]){batch, hidden});
+        wr_all(cells_of(batch * hidden));
         for (int64_t n = 0; n < batch; n++) {
             for (int64_t g = 0; g < cases[which].gates * hidden; g++)
                 for (int64_t k = 0; k < in + hidden; k++) (void)mac(0, 1, 2);
@@ -347,6 +348,7 @@ static void packed_bags(void **state) {
         in_bool(5, pruned);
         if (weighted) in_tensor(6, 1, &indices);
         out_tensor(0, 2, (const int64_t[]){bags, width});
+        wr_all(cells_of(bags * width));
         for (int64_t k = 0; k < indices * width; k++) (void)add(0, weighted ? mul(2, 3) : 2);
         op_proves_but(1 << LAM_DMAS | pruned << LAM_FLOPS);
     }

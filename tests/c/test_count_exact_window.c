@@ -68,8 +68,11 @@ static void mean_backward(int64_t covered) {
     for (int64_t i = 0; i < covered; i++) (void)add(1, 2);
 }
 
-static void moved_whole(int64_t n) {
+static void read_whole(int64_t n) {
     if (n > 0) rd_all(cells_of(n));
+}
+static void wrote_whole(int64_t n) {
+    if (n > 0) wr_all(cells_of(n));
 }
 
 static void pools(void **state) {
@@ -99,8 +102,8 @@ static void pools(void **state) {
         if (max) in_ints(4, p.rank, p.dil);
         for (int32_t k = 0; k < 1 + (which == 0); k++) out_tensor(k, n, back ? x : y);
         each_window(&p, false, max ? largest : back ? mean_backward : mean);
-        moved_whole(elements(n, back ? y : x));
-        for (int k = 0; k < 1 + (which == 0); k++) moved_whole(elements(n, back ? x : y));
+        read_whole(elements(n, back ? y : x));
+        for (int k = 0; k < 1 + (which == 0); k++) wrote_whole(elements(n, back ? x : y));
         op_proves();
     }
 }
@@ -126,8 +129,8 @@ static void adaptive_pools(void **state) {
         out_tensor(0, n, which == 1 ? x : y);
         if (which == 2) out_tensor(1, n, y);
         each_window(&p, true, which == 2 ? largest : which ? mean_backward : mean);
-        moved_whole(elements(n, x)), moved_whole(elements(n, y));
-        if (which == 2) moved_whole(elements(n, y));
+        read_whole(elements(n, which == 1 ? y : x)), wrote_whole(elements(n, which == 1 ? x : y));
+        if (which == 2) wrote_whole(elements(n, y));
         op_proves();
     }
 }
@@ -193,7 +196,7 @@ static void interpolations(void **state) {
         op_new(back ? all[which].back : all[which].name);
         in_tensor(0, n, back ? y : x);
         out_tensor(0, n, back ? x : y);
-        moved_whole(elements(n, x)), moved_whole(elements(n, y));
+        read_whole(elements(n, back ? y : x)), wrote_whole(elements(n, back ? x : y));
         for (int64_t o = 0; o < elements(n, y); o++)
             for (int64_t b = 0; b < blend(all[which].rank, all[which].taps); b++)
                 for (int64_t t = 0; t < all[which].taps; t++) {
@@ -215,7 +218,7 @@ static void grid(void **state) {
         in_tensor(1, SIZES(n, h, w, 2));
         in_int(2, 0), in_int(3, 0), in_bool(4, aligned);
         out_tensor(0, SIZES(n, c, h, w));
-        moved_whole(n * c * 20), moved_whole(n * h * w * 2), moved_whole(n * c * h * w);
+        read_whole(n * c * 20), read_whole(n * h * w * 2), wrote_whole(n * c * h * w);
         for (int64_t p = 0; p < n * h * w; p++) {
             for (int axis = 0; axis < 2; axis++) {
                 double at = aligned ? mul(dvd(add(0.1, 1), 2), 3) : dvd(sub(mul(add(0.1, 1), 4), 1), 2);
@@ -259,12 +262,12 @@ static void lookups(void **state) {
             in_tensor(1, SIZES(n));
             out_tensor(0, SIZES(n));
             now.extra_reads += n + n + n; /* both indices, and an element each */
-            moved_whole(n);
+            wrote_whole(n);
         } else {
             out_tensor(0, SIZES(n, width));
             now.extra_reads += which == 2 ? n * width : n;
             for (int64_t k = 0; k < n * width; k++) now.extra_reads++;
-            moved_whole(n * width);
+            wrote_whole(n * width);
         }
         op_proves();
     }
@@ -317,7 +320,7 @@ static void bags(void **state) {
         now.extra_reads += n + n * width + bags + (weighted ? n : 0);
         for (int64_t k = 0; k < n * width; k++) (void)add(weighted ? mul(1, 2) : 1, 1);
         for (int64_t k = 0; mode == 1 && k < bags * width; k++) (void)dvd(1, 2);
-        moved_whole(bags * width);
+        wrote_whole(bags * width);
         op_proves();
     }
 }

@@ -85,3 +85,16 @@ def foreign() -> nn.Module:
             return torch.ops.samples.double(x)
 
     return nn.Sequential(nn.Linear(8, 8), Foreign(), Sorted())
+
+
+class Causal(nn.Module):
+    """One head that looks at nothing later than itself, in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv = nn.Linear(8, 24, dtype=torch.bfloat16)
+        self.out = nn.Linear(8, 8, dtype=torch.bfloat16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.qkv(x.bfloat16()).unsqueeze(1).chunk(3, -1)
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).squeeze(1))

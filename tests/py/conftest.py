@@ -20,7 +20,8 @@ SHIM = HERE.parent / "shim"
 # By its path: Python itself may have loaded another module of this name.
 _spec = importlib.util.spec_from_file_location("torchvision_shim", SHIM / "sitecustomize.py")
 assert _spec is not None and _spec.loader is not None
-_spec.loader.exec_module(importlib.util.module_from_spec(_spec))
+_shim = importlib.util.module_from_spec(_spec)  # what it registers lasts as long as the module
+_spec.loader.exec_module(_shim)
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Costs by operators: effective counts beside the dense ones, and bytes, as rows and totals have them. */
+#include "oom.h"
+
+#include "ops_net.h"
+
+enum { ROOT, FC, ACT, MINE }; /* the calls of net_plain */
+
+static void expect(lam_count got, int64_t n, lam_state state) {
+    if (got.n != n || got.over || got.state != state)
+        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
+                 lam_state_name(state));
+}
+
+static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
+    fail_msg("there is no row of event %d", (int)event);
+    return NULL;
+}
+
+/* One head of 3 queries and 4 keys, 2 wide: 48 MACs, of which a causal flag leaves 6 of 12 pairs. */
+static int32_t attention(net *n, const char *name, op_at at, bool causal, bool mask) {
+    const lam_op_arg in[] = {
+        T(0, 1, 1, 3, 2),
+        T(1, 1, 1, 4, 2),
+        T(2, 1, 1, 4, 2),
+        mask ? T(3, 3, 4) : (lam_op_arg){.position = 3, .dtype = -1, .device = -1, .ndim = -1},
+        {.position = 5, .value = {.type = LAM_BOOL, .i = causal}, .dtype = -1, .device = -1, .ndim = -1}};
+    const lam_op_arg out[] = {T(0, 1, 1, 3, 2)};
+    return net_op_args(n, name, at, in, 5, out, 1);
+}
+
+/* The same as products of matrices: 24 MACs for the scores and 24 for the values. */
+static void by_products(net *n, int32_t call, lam_phase phase, bool causal, bool mask) {
+    int32_t outer =
+        attention(n, "aten::scaled_dot_product_attention", (op_at){call, -1, phase, 0}, causal, mask);
+    int32_t inner = net_op(n, "aten::_scaled_dot_product_attention_math", (op_at){call, outer, phase, 0});
+    net_mm(n, (op_at){call, inner, phase, 0}, 3, 2, 4);
+    net_mm(n, (op_at){call, inner, phase, 0}, 3, 4, 2);
+}
+
+/* The flag of an attention that only calls products tells what they do in vain; elsewhere both counts are
+ * one. */
+static void effective(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    by_products(&n, k.fc, LAM_FORWARD, true, false);
+    by_products(&n, k.act, LAM_FORWARD, false, false);
+    by_products(&n, k.mine, LAM_RECOMPUTE, true, false);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_why w;
+    int32_t fc = (int32_t)(row_of(c, FC) - lam_costs_row(c, 0));
+    expect(row_of(c, FC)->metric[LAM_MACS], 48 + 24, LAM_EXACT);
+    expect(row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 24 + 24, LAM_EXACT);
+    /* of 6 pairs 2 + 2 MACs, and 4 operations less one a row */
+    expect(row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 24 + 6 * 4 - 3 + 48, LAM_EXACT);
+    expect(row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
+    expect(row_of(c, ACT)->metric[LAM_EFFECTIVE_FLOPS], 96, LAM_EXACT);
+    expect(row_of(c, MINE)->recompute[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 48, LAM_EXACT);
+    expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 48 + 48, LAM_EXACT);
+    expect(lam_costs_row(c, 0)->total[LAM_EFFECTIVE_MACS], 48 + 48, LAM_EXACT);
+    assert_int_equal(lam_costs_why(c, fc, LAM_EFFECTIVE_MACS, &w, NULL), LAM_OK);
+    assert_non_null(strstr(w.formula, "less what the causal flag"));
+    assert_int_equal(lam_costs_why(c, fc, LAM_MACS, &w, NULL), LAM_OK);
+    assert_string_equal(w.formula, "the sum of its operators");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* What a mask of values leaves out is not known; the operator is, and so are its dense counts. */
+static void effective_unknown(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    attention(&n, "aten::_scaled_dot_product_efficient_attention", (op_at){k.fc, -1, LAM_FORWARD, 0}, false,
+              true);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    expect(lam_costs_total(c, LAM_MACS), 48 + 24, LAM_EXACT);
+    expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 24, LAM_AT_LEAST);
+    assert_null(row_of(c, FC)->reason);
+    assert_null(lam_costs_gap(c, 0));
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false); /* it has no opinion, and says so where nothing ran as well */
+    for (int i = LAM_BYTES_READ; i < LAM_N_METRICS; i++) {
+        expect(lam_costs_total(c, (lam_metric)i), 0, LAM_UNKNOWN);
+        expect(row_of(c, FC)->metric[i], 0, LAM_UNKNOWN);
+        expect(lam_costs_row(c, 0)->metric[i], 0, LAM_UNKNOWN);
+        expect(lam_costs_phase_total(c, LAM_BACKWARD, (lam_metric)i), 0, LAM_UNKNOWN);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Bytes and intensity of rows and totals. */
+static void bytes_of_rows(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    const lam_cost_row *fc = row_of(c, FC);
+    expect(fc->metric[LAM_BYTES_READ], 4 * (6 + 12), LAM_EXACT);
+    expect(fc->metric[LAM_BYTES_WRITTEN], 4 * 8, LAM_EXACT);
+    expect(lam_metric_bytes(fc->metric), 4 * 26, LAM_EXACT);
+    assert_true(lam_metric_intensity(fc->metric) == 48.0 / 104);
+    expect(fc->backward[LAM_BYTES_READ], 4 * (6 + 8 + 8 + 12), LAM_EXACT);
+    expect(lam_costs_total(c, LAM_BYTES_READ), 4 * (18 + 8 + 28 + 8), LAM_AT_LEAST);
+    assert_true(lam_metric_intensity(row_of(c, MINE)->metric) < 0);     /* a part is not known */
+    assert_true(lam_metric_intensity(lam_costs_row(c, 0)->metric) < 0); /* no byte moves */
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(effective),
+        cmocka_unit_test(effective_unknown),
+        cmocka_unit_test(bytes_of_rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

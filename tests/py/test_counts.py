@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes, intensity, and effective counts of operators, held against numbers by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+import lamina
+from lamina import _observe
+
+pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+WORDS = ("macs", "flops", "dmas", "bytes_read", "bytes_written", "bytes", "effective_macs", "effective_flops")
+
+
+def exact(model, *args, **options):
+    return lamina.inspect(model, args, convention="exact", **options)
+
+
+class Calls(nn.Module):
+    """A module whose forward is a function."""
+
+    def __init__(self, forward):
+        super().__init__()
+        self.does = forward
+
+    def forward(self, *args):
+        return self.does(*args)
+
+
+# -- bytes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_bytes_follow_the_type(dtype):
+    size = dtype.itemsize
+    net = nn.Linear(8, 16, dtype=dtype)
+    report = exact(net, torch.ones(2, 8, dtype=dtype), backward=True)
+    assert report.bytes_read == size * (2 * 8 + 8 * 16 + 16) and report.bytes_read.state == "exact"
+    assert report.bytes_written == size * 2 * 16
+    assert report.bytes == report.bytes_read + report.bytes_written
+    assert report.intensity == report.flops / report.bytes
+    row = report.rows[0]
+    assert all(row[word] == getattr(report, word) for word in WORDS) and row.intensity == report.intensity
+    # the sum's gradient is spread; the weight's gradient reads it and the input, the bias's sums it
+    assert report.backward.bytes_written >= size * (16 * 8 + 16)
+    assert row.backward_bytes_read == report.backward.bytes_read
+    assert report.recompute.bytes == 0 and report.recompute.intensity is None
+
+
+def test_each_tensor_has_its_own_type():
+    ids, table = torch.tensor([[1, 2, 1, 0]]), nn.Embedding(50, 16, dtype=torch.bfloat16)
+    report = exact(table, ids)  # four rows of the table, and eight bytes an index
+    assert (report.bytes_read, report.bytes_written) == (4 * 8 + 4 * 16 * 2, 4 * 16 * 2)
+    report = exact(Calls(lambda x: x.to(torch.int8)), torch.ones(10))
+    assert (report.bytes_read, report.bytes_written) == (40, 10)
+    report = exact(Calls(lambda x, y: x < y), torch.ones(10), torch.ones(10, dtype=torch.float64))
+    assert (report.bytes_read, report.bytes_written) == (120, 10)
+    report = exact(Calls(torch._int_mm), *(torch.ones(32, 32, dtype=torch.int8) for _ in range(2)))
+    assert (report.macs, report.bytes_read, report.bytes_written) == (32**3, 2 * 32**2, 4 * 32**2)
+
+
+def test_views_move_nothing_and_in_place_reads_and_writes():
+    report = exact(Calls(lambda x: x.view(20).t().unsqueeze(0)), torch.ones(4, 5))
+    assert report.bytes == 0 and report.bytes.state == "exact" and report.intensity is None
+    report = exact(Calls(lambda x: x.clone().relu_()), torch.ones(10))
+    assert (report.bytes_read, report.bytes_written) == (80, 80)
+
+
+def test_recomputed_bytes_are_apart():
+    net = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh(), nn.Linear(4, 4, bias=False))
+    model = Calls(lambda x: checkpoint(net, x, use_reentrant=False))
+    model.net = net
+    report = exact(model, torch.ones(2, 4), backward=True)
+    assert report.recompute.macs == 32  # up to what the second layer keeps
+    assert report.recompute.bytes_read == 4 * (8 + 16) + 4 * 8
+    assert report.recompute.bytes_written == 2 * 4 * 8
+
+
+def test_no_opinion_is_unknown():
+    report = lamina.inspect(nn.Sequential(nn.ReLU()), (torch.ones(2),))
+    for word in ("bytes_read", "bytes_written", "bytes", "effective_macs", "effective_flops"):
+        assert getattr(report, word).state == report.rows[0][word].state == "unknown"
+        assert getattr(report.backward, word).state == "unknown"
+    assert report.intensity is None and "bytes" not in json.loads(report.to_json())["totals"]
+    with pytest.raises(ValueError, match="layers does not count bytes"):
+        report.show(bytes=True)
+
+
+def test_reports_have_them(capsys):
+    report = exact(nn.Linear(8, 16).bfloat16(), torch.ones(2, 8, dtype=torch.bfloat16))
+    told = json.loads(report.to_json())
+    for place in (told["totals"], told["rows"][0], told["rows"][0]["subtotal"]):
+        assert place["bytes_read"] == {"value": 320, "state": "exact"}
+        assert place["bytes"] == {"value": 384, "state": "exact"}
+        assert place["effective_macs"] == {"value": 256, "state": "exact"}
+        assert place["intensity"] == pytest.approx(512 / 384, abs=1e-5)
+        assert place.get("backward", told["totals"]["backward"])["intensity"] is None
+    header, line = report.to_csv().splitlines()
+    cells = dict(zip(header.split(","), line.split(","), strict=True))
+    assert (cells["bytes_read"], cells["bytes_written"], cells["effective_macs"]) == ("320", "64", "256")
+    assert cells["backward_bytes_read"] == "0" and cells["bytes_read_state"] == "exact"
+    assert "FLOPs/byte" not in str(report)
+    report.show(bytes=True)
+    assert "FLOPs/byte" in capsys.readouterr().out and "FLOPs/byte" in report.to_markdown(bytes=True)
+
+
+# -- effective counts ----------------------------------------------------------------------------------------
+
+
+def attention(**options):
+    return Calls(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **options))
+
+
+def random_qkv(lq, lk, heads=2, kv=2, d=4, grad=False):
+    shapes = ((1, heads, lq, d), (1, kv, lk, d), (1, kv, lk, d))
+    return [torch.randn(shape, requires_grad=grad) for shape in shapes]
+
+
+def triangle(lq, lk):
+    """Query i looks at keys 0 to i."""
+    return sum(min(i + 1, lk) for i in range(lq))
+
+
+@pytest.mark.parametrize(("lq", "lk"), [(5, 5), (3, 7), (7, 3), (1, 6), (6, 1)])
+@pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
+def test_causal_attention_counts_its_triangle(lq, lk, dropout):
+    q, k, v = random_qkv(lq, lk)
+    report = exact(attention(is_causal=True, dropout_p=dropout), q, k, v)
+    assert report.macs == 2 * lq * lk * 8
+    assert report.effective_macs == 2 * triangle(lq, lk) * 8 and report.effective_macs.state == "exact"
+    if report.effective_macs < report.macs:
+        assert report.effective_flops == 2 * (triangle(lq, lk) * (2 * 8 + 4) - lq)
+    assert report.rows[0].effective_macs == report.effective_macs
+    whole = exact(attention(dropout_p=dropout), q, k, v)
+    assert whole.effective_macs == whole.macs == report.macs and whole.effective_flops == whole.flops
+
+
+@pytest.mark.parametrize(("lq", "lk"), [(5, 5), (3, 7), (7, 3)])
+def test_the_flag_means_that_triangle(lq, lk):
+    """The result of torch's causal attention is that of a mask of query i and keys 0 to i."""
+    q, k, v = random_qkv(lq, lk)
+    mask = torch.ones(lq, lk, dtype=torch.bool).tril()
+    assert int(mask.sum()) == triangle(lq, lk)
+    got = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(got, F.scaled_dot_product_attention(q, k, v, attn_mask=mask), atol=1e-6)
+
+
+def test_backward_of_causal_attention():
+    q, k, v = random_qkv(6, 6, grad=True)
+    report = exact(attention(is_causal=True), q, k, v, backward=True)
+    if report.backward.macs == 0:
+        with lamina.capture(model := attention(is_causal=True), ops=True) as watch:
+            model(q, k, v).sum().backward()
+        report = watch.report("exact")
+    assert report.backward.macs == 2 * 36 * 5 * 4
+    assert report.backward.effective_macs == 2 * 21 * 5 * 4
+
+
+def test_a_mask_of_values_does_not_tell():
+    q, k, v = random_qkv(5, 5)
+    report = exact(attention(attn_mask=torch.zeros(5, 5)), q, k, v)
+    assert report.macs.state == "exact" and report.macs == 2 * 25 * 8
+    assert report.effective_macs.state == "unknown"
+    assert not report.gaps and "what masks of values leave out is not known" in str(report)
+    causal = exact(attention(is_causal=True), q, k, v)
+    assert "effective MACs 240" in str(causal)
+    assert "effective" not in str(exact(attention(), q, k, v))
+
+
+# -- grouped queries and mixtures ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
+def test_grouped_queries_count_query_heads(dropout):
+    q, k, v = random_qkv(5, 6, heads=8, kv=2)
+    try:
+        report = exact(attention(enable_gqa=True, dropout_p=dropout), q, k, v)
+    except TypeError:
+        pytest.skip("this torch shares no heads")
+    assert report.macs == 8 * 5 * 6 * (4 + 4) and report.macs.state == "exact"
+
+
+class Mixture(nn.Module):
+    """Two of four experts a token, each called with its own tokens alone."""
+
+    def __init__(self, width=8, hidden=16, experts=4):
+        super().__init__()
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(width, hidden, bias=False), nn.ReLU(), nn.Linear(hidden, width, bias=False)
+            )
+            for _ in range(experts)
+        )
+
+    def forward(self, x):
+        weights, chosen = torch.topk(self.gate(x).softmax(-1), 2)
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            token, slot = torch.where(chosen == i)
+            if len(token):
+                out.index_add_(0, token, expert(x[token]) * weights[token, slot].unsqueeze(1))
+        return out
+
+
+def test_a_mixture_counts_what_the_routing_ran():
+    torch.manual_seed(0)
+    net, x = Mixture(), torch.randn(10, 8)
+    report = exact(net, x)
+    assert report.macs == 10 * 8 * 4 + 10 * 2 * (8 * 16 + 16 * 8)
+    with torch.no_grad():
+        chosen = torch.topk(net.gate(x).softmax(-1), 2).indices
+    for i in range(4):
+        ran = sum(row.total_macs for row in report.rows if row.path == f"experts.{i}")
+        assert ran == int((chosen == i).sum()) * 2 * 8 * 16
+    table = 4 * 2 * 8 * 16 * 4  # bytes of all experts: each is read once, however many tokens it has
+    assert sum(row.bytes_read for row in report.rows if row.type == "Linear") >= table
+
+
+def llama(**more):
+    transformers = pytest.importorskip("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=40, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=8,
+        num_key_value_heads=2, max_position_embeddings=32, attn_implementation="sdpa", **more,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config).eval()
+
+
+def test_llama_by_hand():
+    n, d, heads, kv, ff, words = 6, 32, 8, 2, 48, 40
+    with lamina.capture(model := llama(), ops=True) as watch, torch.no_grad():
+        model(torch.arange(n).unsqueeze(0), use_cache=False)
+    report, head = watch.report("exact"), d // heads
+    projections = 2 * n * d * d + 2 * n * d * kv * head
+    scores, mlp = 2 * heads * n * n * head, 3 * n * d * ff
+    angles = n * head // 2  # of the rotary embedding: a product of matrices in some releases
+    assert report.macs - 2 * (projections + scores + mlp) - n * d * words in (0, angles)
+    left = 2 * 2 * heads * n * (n + 1) // 2 * head
+    if report.effective_macs.state == "exact":
+        assert report.effective_macs == report.macs - 2 * scores + left
+
+
+def test_mixtral_by_hand():
+    transformers = pytest.importorskip("transformers")
+    n, d, heads, kv, ff, words, experts = 5, 32, 4, 2, 24, 40, 4
+    config = transformers.MixtralConfig(
+        vocab_size=words, hidden_size=d, intermediate_size=ff, num_hidden_layers=1, num_attention_heads=heads,
+        num_key_value_heads=kv, num_local_experts=experts, num_experts_per_tok=2, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = transformers.MixtralForCausalLM(config).eval()
+    with lamina.capture(model, ops=True) as watch, torch.no_grad():
+        model(torch.arange(n).unsqueeze(0), use_cache=False)
+    head = d // heads
+    attended = 2 * n * d * d + 2 * n * d * kv * head + 2 * heads * n * n * head
+    routed = n * d * experts + n * 2 * 3 * d * ff  # two experts a token, whichever they are
+    assert watch.report("exact").macs - attended - routed - n * d * words in (0, n * head // 2)
