@@ -155,6 +155,7 @@ typedef struct lam_tensor_info {
     const int64_t *sizes; /* ndim sizes; copied */
     int64_t bytes;        /* numel * item size; -1: from dtype and sizes */
     bool requires_grad;
+    uint64_t storage, object; /* as those of lam_op_arg */
 } lam_tensor_info;
 LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index,
                                     lam_error *e);
@@ -173,6 +174,7 @@ typedef struct lam_arg {
     int32_t ndim;         /* -1: shape unknown */
     const int64_t *sizes; /* copied */
     uint64_t storage;     /* identity of its data (address); 0 unknown. Only equality is meaningful. */
+    uint64_t memory, object; /* as storage and object of lam_op_arg; memory 0: `storage` is taken */
 } lam_arg;
 
 typedef enum lam_call_flags {
@@ -212,7 +214,10 @@ typedef struct lam_op_arg {
     int32_t device;       /* c10 device type number, -1 unknown */
     int32_t ndim;         /* -1: shape unknown */
     const int64_t *sizes; /* copied */
-    uint64_t storage;     /* identity of its data; 0 unknown */
+    /* Only pushed: identities (addresses) of a tensor's memory, which its views share, and of the tensor
+     * itself; 0 unknown. Read, they are 0. */
+    uint64_t storage, object;
+    int32_t shares;       /* only read, of a result: the last entry of `in` with the same memory, -1 none */
 } lam_op_arg;
 
 typedef enum lam_op_flags {
@@ -235,7 +240,8 @@ typedef struct lam_op_info {
     int32_t n_in, n_out;
     const lam_op_arg *in, *out;
 } lam_op_info;
-/* Operators may be pushed after all calls. LAM_RANGE for a call or parent that was not pushed. */
+/* In the order in which they started, after all calls, those of one thread together. LAM_RANGE for a call or
+ * parent that was not pushed. */
 LAM_API lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e);
 /* Says that operators were watched, so that a model without any is known to have run none. */
 LAM_API lam_status lam_build_ops_seen(lam_builder *b, lam_error *e);
@@ -290,21 +296,40 @@ typedef struct lam_event { /* one call of a module */
     const lam_arg *in, *out;
 } lam_event;
 
-typedef struct lam_op {
+/* What operators have in common that ran under one name with equal arguments and results. */
+typedef struct lam_op_sig {
     const char *name;
-    int32_t word; /* lam_word_op of the name; -1: none */
-    int32_t call, parent;
-    lam_phase phase;
-    uint32_t flags;
-    int32_t n_children; /* operators that ran directly inside it */
-    int64_t t0_ns, t1_ns;
+    int32_t word;  /* lam_word_op of the name; -1: none */
+    int32_t index; /* from 0 to lam_model_n_op_sigs - 1, for tables */
     int32_t n_in, n_out;
     const lam_op_arg *in, *out;
+} lam_op_sig;
+
+typedef struct lam_op {
+    const lam_op_sig *sig;
+    int32_t call, parent;
+    int32_t n_children;   /* operators that ran directly inside it */
+    uint8_t phase, flags; /* lam_phase, lam_op_flags */
+    uint32_t edges_;      /* the model's own: where its inputs come from */
+    int64_t t0_ns, t1_ns;
 } lam_op;
 
 LAM_API bool lam_model_ops_seen(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
+LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
+/* Where the data of entry `in` of an operator's arguments comes from. Each may be LAM_SOURCE_NONE: nothing
+ * that was seen, no tensor, or out of range. */
+enum { LAM_SOURCE_NONE = -1 };
+/* The operator that gave it last: made it, made this view of it, or wrote into it. Of operators inside each
+ * other the outermost that had ended. */
+LAM_API int32_t lam_model_source(const lam_model *m, int32_t op, int32_t in);
+/* The parameter or buffer (lam_model_tensor) whose memory it is. */
+LAM_API int32_t lam_model_source_tensor(const lam_model *m, int32_t op, int32_t in);
+/* The entry of `in` of the outermost call around it whose memory it is. */
+LAM_API int32_t lam_model_source_input(const lam_model *m, int32_t op, int32_t in);
+/* The operator that last gave the data of entry `out` of a call's results before it returned. */
+LAM_API int32_t lam_model_call_output_source(const lam_model *m, int32_t event, int32_t out);
 LAM_API int32_t lam_model_n_modules(const lam_model *m);
 LAM_API int32_t lam_model_n_places(const lam_model *m);
 LAM_API int32_t lam_model_n_tensors(const lam_model *m);

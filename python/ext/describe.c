@@ -228,7 +228,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
     PyObject *grad = PyObject_GetAttr(tensor, t->st->n_requires_grad);
     if (!grad && lmx_must_raise()) return false;
-    lam_tensor_info info = {d.dtype, d.ndim, d.sizes, -1, grad == Py_True};
+    lam_tensor_info info = {d.dtype, d.ndim, d.sizes, -1, grad == Py_True, d.memory, d.object};
     Py_XDECREF(grad);
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
@@ -392,7 +392,7 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
         memcpy(&f, words, sizeof f);
         words += sizeof f / sizeof *words;
         const char *name = f.name >= 0 ? lmx_utf8(((PyObject **)c->names.data)[f.name]) : NULL;
-        out[i] = (lam_arg){name, f.position, f.dtype, f.device, f.ndim, words, f.storage};
+        out[i] = (lam_arg){name, f.position, f.dtype, f.device, f.ndim, words, f.storage, f.memory, f.object};
         if (f.ndim > 0) words += f.ndim;
     }
 }

@@ -93,6 +93,7 @@ typedef struct lmx_shim {
     int32_t (*device)(void *tensor, int32_t *out);
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
+    int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
 } lmx_shim;
 
 /* How a Python value is looked through for tensors. */
@@ -166,7 +167,8 @@ PyObject *lmx_describe_status(PyObject *module, PyObject *unused);
 
 typedef struct lmx_tensor {
     int32_t dtype, device, ndim; /* -1: unknown */
-    uint64_t storage;
+    uint64_t storage;        /* the address of its data; 0 unknown */
+    uint64_t memory, object; /* of what holds its data, which views share; of itself; 0 unknown */
     const int64_t *sizes; /* in `own` or in the tensor: valid while the tensor lives unchanged */
     int64_t own[LMX_DIMS];
 } lmx_tensor;
@@ -188,11 +190,15 @@ static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
  * user, and when memory ran out. */
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out);
 
+/* What identifies the memory of the tensor behind a handle (an at::Tensor), the same for all its views; 0:
+ * not known. Nothing of Python is touched. */
+uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);
+
 /* == tensors inside values (find.c) ==================================================================== */
 
 /* One tensor that was found; `ndim` sizes follow it. */
 typedef struct lmx_found {
-    uint64_t storage;
+    uint64_t storage, memory, object;
     int32_t dtype, device, ndim, position, name, unused;
 } lmx_found;
 

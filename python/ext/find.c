@@ -14,7 +14,7 @@ static bool take(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
         f->nomem = true;
         return true;
     }
-    lmx_found found = {t.storage, t.dtype, t.device, t.ndim, f->position, f->name, 0};
+    lmx_found found = {t.storage, t.memory, t.object, t.dtype, t.device, t.ndim, f->position, f->name, 0};
     memcpy(at, &found, sizeof found);
     for (size_t i = 0; i < dims; i++) at[sizeof found / sizeof *at + i] = t.sizes[i];
     f->n++;

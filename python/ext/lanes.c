@@ -105,26 +105,29 @@ static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
     return at + 1;
 }
 
-static bool pack_tensor(lmx_lane *lane, size_t position, const char *value) {
-    lmx_packed head = {.position = (uint16_t)position, .n = LMX_NO_SHAPE, .dtype = -1, .device = -1};
+static bool put_tensor(lmx_lane *lane, lmx_packed head, const uint64_t identity[2], const int64_t *sizes) {
+    size_t dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
+    int64_t *to = pack(lane, head, dims + 2);
+    if (!to) return false;
+    memcpy(to, identity, 2 * sizeof *to);
+    if (dims) memcpy(to + 2, sizes, dims * sizeof *to);
+    return true;
+}
+
+static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value) {
+    const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
+    uint64_t object = lmx_word_at(value, 0);
+    if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined)
+        return pack(lane, (lmx_packed){.position = (uint16_t)position, .kind = LMX_ARG_NONE}, 0) != NULL;
+    lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, LMX_NO_SHAPE, -1, -1};
     int64_t dims = -1, *sizes = NULL;
     int32_t number;
-    uint64_t object = lmx_word_at(value, 0);
-    if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined) {
-        head.kind = LMX_ARG_NONE;
-        head.n = 0;
-        return pack(lane, head, 0) != NULL;
-    }
-    head.kind = LMX_ARG_TENSOR;
-    if (!lane->api->shim.dtype(handle, &number)) head.dtype = (int16_t)number;
-    if (!lane->api->shim.device(handle, &number)) head.device = (int16_t)number;
-    bool known = !lane->api->shim.dim(handle, &dims) && !lane->api->shim.sizes(handle, &sizes) && dims >= 0 &&
-                 dims <= LMX_DIMS;
-    if (known) head.n = (uint8_t)dims;
-    int64_t *to = pack(lane, head, known ? (size_t)dims : 0);
-    if (to && known && dims) memcpy(to, sizes, (size_t)dims * sizeof *to);
-    return to != NULL;
+    if (!s->dtype(handle, &number)) head.dtype = (int16_t)number;
+    if (!s->device(handle, &number)) head.device = (int16_t)number;
+    if (!s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
+        head.n = (uint8_t)dims;
+    return put_tensor(lane, head, (uint64_t[]){lmx_memory_of(l, s, value), object}, sizes);
 }
 
 static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
@@ -170,7 +173,7 @@ static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, c
     int32_t n = 0;
     for (size_t i = 0; i < list.n; i++)
         if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
-            n += pack_tensor(lane, position, list.at + i * LMX_IVALUE);
+            n += pack_tensor(lane, l, position, list.at + i * LMX_IVALUE);
     return n ? n : pack_ints(lane, position, l, list);
 }
 
@@ -181,7 +184,7 @@ int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
         const char *value = values.at + i * LMX_IVALUE;
         int32_t tag = lmx_tag_of(value);
         if (tag == l->tensor)
-            n += pack_tensor(lane, i, value);
+            n += pack_tensor(lane, l, i, value);
         else if (tag == l->list_tag && l->list >= 0)
             n += pack_list(lane, i, l, value);
         else
@@ -194,9 +197,7 @@ int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
     bool known = t->ndim >= 0 && t->ndim < LMX_NO_SHAPE;
     lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
                        (int16_t)t->dtype, (int16_t)t->device};
-    int64_t *to = pack(lane, head, known ? (size_t)t->ndim : 0);
-    if (to && known && t->ndim) memcpy(to, t->sizes, (size_t)t->ndim * sizeof *to);
-    return to != NULL;
+    return put_tensor(lane, head, (uint64_t[]){t->memory, t->object}, t->sizes);
 }
 
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {

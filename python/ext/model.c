@@ -81,6 +81,15 @@ static PyObject *arg_whole(const lam_arg *a) {
 PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n) { return tuple_of(args, n, arg_shape); }
 PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n) { return tuple_of(args, n, arg_dtype); }
 
+static PyObject *out_sources(const lam_model *m, int32_t event, int32_t n) {
+    PyObject *t = PyTuple_New(n);
+    for (int32_t i = 0; t && i < n; i++) {
+        PyObject *item = PyLong_FromLong(lam_model_call_output_source(m, event, i));
+        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
+    }
+    return t;
+}
+
 static PyObject *event_at(const lam_model *m, int32_t i) {
     const lam_event *ev = lam_model_event(m, i);
     PyObject *d = PyDict_New();
@@ -95,7 +104,8 @@ static PyObject *event_at(const lam_model *m, int32_t i) {
               lmx_put(d, "t0_ns", PyLong_FromLongLong(ev->t0_ns)) &&
               lmx_put(d, "t1_ns", PyLong_FromLongLong(ev->t1_ns)) &&
               lmx_put(d, "inputs", tuple_of(ev->in, ev->n_in, arg_whole)) &&
-              lmx_put(d, "outputs", tuple_of(ev->out, ev->n_out, arg_whole));
+              lmx_put(d, "outputs", tuple_of(ev->out, ev->n_out, arg_whole)) &&
+              lmx_put(d, "output_sources", out_sources(m, i, ev->n_out));
     if (!ok) Py_CLEAR(d);
     return d;
 }
@@ -169,6 +179,19 @@ static PyObject *op_value(const lam_op_arg *a) {
                          (int)a->device);
 }
 
+/* Where the data of each argument comes from: (operator, tensor, input), each -1 where it has no such source.
+ */
+static PyObject *op_sources(const lam_model *model, int32_t op, int32_t n) {
+    PyObject *t = PyTuple_New(n);
+    for (int32_t i = 0; t && i < n; i++) {
+        PyObject *item = Py_BuildValue("(iii)", (int)lam_model_source(model, op, i),
+                                       (int)lam_model_source_tensor(model, op, i),
+                                       (int)lam_model_source_input(model, op, i));
+        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
+    }
+    return t;
+}
+
 static PyObject *op_args(const lam_op_arg *args, int32_t n) {
     PyObject *t = PyTuple_New(n);
     for (int32_t i = 0; t && i < n; i++) {
@@ -183,18 +206,20 @@ static PyObject *op_at(const lam_model *model, int32_t i) {
     static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
     const lam_op *op = lam_model_op(model, i);
     PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "name", lmx_str(op->name)) && lmx_put(d, "call", PyLong_FromLong(op->call)) &&
+    bool ok = d && lmx_put(d, "name", lmx_str(op->sig->name)) &&
+              lmx_put(d, "call", PyLong_FromLong(op->call)) &&
               lmx_put(d, "parent", PyLong_FromLong(op->parent)) &&
               lmx_put(d, "phase", lmx_str(phases[op->phase])) &&
               lmx_put(d, "failed", PyBool_FromLong(op->flags & LAM_OP_FAILED)) &&
               lmx_put(d, "node", PyBool_FromLong(op->flags & LAM_OP_NODE)) &&
               lmx_put(d, "hides", PyBool_FromLong(op->flags & LAM_OP_HIDES)) &&
-              lmx_put(d, "kind", lmx_str(lam_word_op_kind(op->word))) &&
+              lmx_put(d, "kind", lmx_str(lam_word_op_kind(op->sig->word))) &&
               lmx_put(d, "n_children", PyLong_FromLong(op->n_children)) &&
               lmx_put(d, "t0_ns", PyLong_FromLongLong(op->t0_ns)) &&
               lmx_put(d, "t1_ns", PyLong_FromLongLong(op->t1_ns)) &&
-              lmx_put(d, "inputs", op_args(op->in, op->n_in)) &&
-              lmx_put(d, "outputs", op_args(op->out, op->n_out));
+              lmx_put(d, "inputs", op_args(op->sig->in, op->sig->n_in)) &&
+              lmx_put(d, "sources", op_sources(model, i, op->sig->n_in)) &&
+              lmx_put(d, "outputs", op_args(op->sig->out, op->sig->n_out));
     if (!ok) Py_CLEAR(d);
     return d;
 }

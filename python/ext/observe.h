@@ -9,12 +9,12 @@
 
 #include <string.h>
 
-/* Where things lie in this build of torch: bytes into a RecordFunction and into a list, and the tags of an
- * IValue. -1: not known. */
+/* Where things lie in this build of torch: bytes into a RecordFunction, a list and (storage) a tensor's
+ * C++ object, and the tags of an IValue. -1: not known. */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs)                                                                                                \
     X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean) X(integer)     \
-        X(real)
+        X(real) X(storage)
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
@@ -99,7 +99,8 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INTS
 } lmx_arg_kind;
 
-/* One argument in a word; `n` words with sizes or values follow it. */
+/* One argument in a word; `n` words with sizes or values follow it. Of a tensor two come first that identify
+ * its memory and itself. */
 typedef struct lmx_packed {
     uint16_t position;
     uint8_t kind, n; /* n: 255 for a tensor without a known shape */

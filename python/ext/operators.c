@@ -25,8 +25,10 @@ static lam_op_arg unpack_one(const int64_t **words) {
         a.dtype = head.dtype;
         a.device = head.device;
         a.ndim = head.n == LMX_NO_SHAPE ? -1 : head.n;
-        a.sizes = rest;
-        n = head.n == LMX_NO_SHAPE ? 0 : n;
+        a.storage = (uint64_t)rest[0];
+        a.object = (uint64_t)rest[1];
+        a.sizes = rest + 2;
+        n = head.n == LMX_NO_SHAPE ? 2 : n + 2;
         break;
     case LMX_ARG_NONE: break;
     case LMX_ARG_BOOL: a.value = (lam_value){.type = LAM_BOOL, .i = *rest != 0}; break;

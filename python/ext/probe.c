@@ -48,6 +48,8 @@ static bool load_api(lmx_record_api *api, void *library) {
         lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
     lmx_symbol(library, "_ZNK2at14RecordFunction10num_inputsEv", &api->n_inputs);
     lmx_symbol(library, "_ZNK2at14RecordFunction11num_outputsEv", &api->n_outputs);
+    lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
+    lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
@@ -227,6 +229,31 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     return found(&t);
 }
 
+/* The C++ object behind a tensor, as torch.offset tells; NULL with an exception. */
+static const void *object_of(lmx_state *st, PyObject *tensor) {
+    if (!lmx_torch_ready(st)) return NULL;
+    if (st->torch.offset < 0 || !lmx_is_tensor(st, tensor)) {
+        lmx_fail(st, LAM_UNSUPPORTED, NULL, "this is no tensor whose object can be looked at");
+        return NULL;
+    }
+    return (const void *)(uintptr_t)lmx_word_at(tensor, (size_t)st->torch.offset);
+}
+
+static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
+    enum { OBJECT = 96 }; /* bytes: less than any torch's */
+    const void *object = object_of(lmx_state_of(module), tensor);
+    return object ? PyBytes_FromStringAndSize(object, OBJECT) : NULL;
+}
+
+static PyObject *identity(PyObject *module, PyObject *tensor) {
+    lmx_state *st = lmx_state_of(module);
+    lmx_tensor t;
+    if (!lmx_torch_ready(st)) return NULL;
+    if (!lmx_is_tensor(st, tensor)) return lmx_fail(st, LAM_USAGE, NULL, "this is no tensor");
+    if (!lmx_describe(st, tensor, lmx_kind_of(st, tensor), &t)) return NULL;
+    return Py_BuildValue("(KK)", (unsigned long long)t.memory, (unsigned long long)t.object);
+}
+
 /* == using ============================================================================================= */
 
 static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
@@ -276,6 +303,12 @@ PyMethodDef lmx_probe_methods[] = {
      PyDoc_STR(
          "probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
          "operation `name` in its record while `call` runs. It may crash.")},
+    {"probe_tensor", probe_tensor, METH_O,
+     PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nThe first bytes of the C++ object behind a tensor.")},
+    {"identity", identity, METH_O,
+     PyDoc_STR(
+         "identity($module, tensor, /)\n--\n\nWhat identifies a tensor's memory, which its views share, and "
+         "the tensor itself; 0: not known.")},
     {"why_refused", why_refused, METH_NOARGS,
      PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
     {"use_layout", use_layout, METH_O,

@@ -22,6 +22,7 @@ from . import _lamina
 from ._errors import UnsupportedError
 
 WAYS = ("observer", "dispatch", "calls")
+FORMAT = 2  # of what is kept; one that an older lamina wrote is not read
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
 
 
@@ -126,6 +127,7 @@ class _Kept:
         path = Path(Path(torch.__file__ or "").parent, "lib", "libtorch_cpu.so")
         key: dict[str, Any] = {
             "lamina": _lamina.version(),
+            "format": FORMAT,
             "torch": str(torch.__version__),
             "git": getattr(getattr(torch, "version", None), "git_version", None),
             "library": str(path),

@@ -40,6 +40,7 @@ def find() -> Layout:
     torch = sys.modules["torch"]
     with torch.no_grad():
         layout = _find_values(torch)
+        layout["storage"] = _find_storage(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
         layout["forward_thread"] = _find_thread(torch)
@@ -71,6 +72,26 @@ def _find_values(torch: Any) -> Layout:
         "list": whole["list"],
         "list_tag": kinds[5],
     }
+
+
+def _apart(torch: Any) -> list[list[Any]]:
+    """Tensors by memory: those of one list share theirs, those of two don't."""
+    memories = []
+    for device in ("cpu", "cpu", "meta"):
+        x = torch.empty(4, 6, device=device, dtype=torch.float32)
+        memories.append([x, x[1:], x.t(), x.view(-1), x.data])  # .data does not share its version
+    return memories
+
+
+def _find_storage(torch: Any) -> int:
+    """Where the C++ object of a tensor holds its memory; -1 where that can't be told."""
+    seen = [[_lamina.probe_tensor(x) for x in memory] for memory in _apart(torch)]
+    fit = []
+    for at in range(8, len(seen[0][0]) - 7, 8):
+        words = [{whole[at : at + 8] for whole in memory} for memory in seen]
+        if all(len(own) == 1 for own in words) and len(set.union(*words)) == len(words):
+            fit.append(at)
+    return fit[0] if len(fit) == 1 else -1
 
 
 def _words(record: bytes) -> dict[int, int]:
@@ -149,7 +170,7 @@ def _checked(dispatch: str | None) -> str | None:
         stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
-        return _check(torch, dispatch)
+        return _check(torch, dispatch) or _check_memory(torch)
 
 
 def _check(torch: Any, dispatch: str | None) -> str | None:
@@ -177,6 +198,16 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
         if told != (inputs, outputs) or (got["phase"], got["node"], got["failed"]) != flags:
             return f"{name}: {told} {got['phase']}"
         at += 1
+    return None
+
+
+def _check_memory(torch: Any) -> str | None:
+    """What identifies memory is the same for all views of it, and for nothing else; 0 is nothing."""
+    memories = _apart(torch)
+    told = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
+    known = [own for own in told if own != {0}]
+    if any(len(own) != 1 for own in told) or len(set().union(*known)) != len(known):
+        return f"the memory of tensors: {told}"
     return None
 
 

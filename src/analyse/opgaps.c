@@ -38,7 +38,7 @@ static uint64_t key_of(const char *name, const lmi_rule *rule) {
 
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
                          const lam_count n[LAM_N_METRICS], int32_t *group, lam_error *e) {
-    const char *name = w->m->ops[op].name;
+    const char *name = w->m->ops[op].sig->name;
     int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
     if (at < 0) {
         bool hides = w->m->ops[op].flags & LAM_OP_HIDES;

@@ -42,7 +42,7 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
         return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
-    *rule = lmi_rule_for_op(w->cv, o->word, o->name);
+    *rule = lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
     if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
@@ -51,10 +51,11 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
  * does the work unseen, and what it only allocated or looked at says nothing of that. */
 static bool is_strange(const lam_op *o) {
     static const char ours[] = "aten::";
-    if (o->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->name, "::")) return false;
-    if (strncmp(o->name, ours, sizeof ours - 1) == 0) return false;
-    for (int32_t i = 0; i < o->n_out; i++)
-        if (o->out[i].is_tensor) return true;
+    if (o->sig->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->sig->name, "::"))
+        return false;
+    if (strncmp(o->sig->name, ours, sizeof ours - 1) == 0) return false;
+    for (int32_t i = 0; i < o->sig->n_out; i++)
+        if (o->sig->out[i].is_tensor) return true;
     return false;
 }
 
@@ -97,8 +98,8 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
 /* True for an operator that counts 0 because the tool overlooks it: it has a formula for others of the kind,
  * or a line of the table says so. */
 static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
-    lmi_kind kind = lmi_op_kind(w->m->ops[op].word);
-    if (!rule && lmi_op_composite(w->m->ops[op].word)) return false;
+    lmi_kind kind = lmi_op_kind(w->m->ops[op].sig->word);
+    if (!rule && lmi_op_composite(w->m->ops[op].sig->word)) return false;
     if (w->cv->no_rule != LMI_NR_NOTHING || kind >= LMI_N_KINDS || !w->cv->op_rules[kind].given) return false;
     for (int i = 0; rule && i < LAM_N_METRICS; i++)
         if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
@@ -154,7 +155,7 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lam_error *e) {
 static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     const lmi_rule *rule =
-        o->flags & (LAM_OP_FAILED | LAM_OP_NODE) ? NULL : lmi_rule_for_op(w->cv, o->word, o->name);
+        o->flags & (LAM_OP_FAILED | LAM_OP_NODE) ? NULL : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
     if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
     const lmi_op_code *code;
     lmi_facts facts;

@@ -47,7 +47,7 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
         if (v->state == LAM_EXACT && v->n == 0 && v->over == 0) continue;
         lam_text_digits(value, sizeof value, *v);
         lmi_put(&b, b.n ? " + " : "");
-        lmi_put_clean(&b, c->model->ops[ops[k]].name);
+        lmi_put_clean(&b, c->model->ops[ops[k]].sig->name);
         lmi_putf(&b, " %s", value);
     }
     if (n > MOST_OPS) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)(n - MOST_OPS));
@@ -65,12 +65,12 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
 
 static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error *e) {
     const lam_op *o = &c->model->ops[op];
-    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->word, o->name);
+    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->sig->word, o->sig->name);
     lam_count n[LAM_N_METRICS];
     lmi_facts facts;
     lmi_count_op(c->convention, c->model, op, n);
     out->value = n[out->metric];
-    out->note = o->name;
+    out->note = o->sig->name;
     out->formula = rule ? rule->formula[out->metric] : NULL;
     lmi_facts_of_op(c->model, op, &facts);
     return substitute(out, &facts, e);

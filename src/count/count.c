@@ -62,12 +62,13 @@ const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const 
 }
 
 /* Names without "::" are marks that a program sets around its work. */
-static bool is_operator(const lam_op *o) { return o->word >= 0 || strstr(o->name, "::"); }
+static bool is_operator(const lam_op *o) { return o->sig->word >= 0 || strstr(o->sig->name, "::"); }
 
 /* What has no word is somebody's own, one kernel; the framework's own without a word only call others. */
 static bool calls_others(const lam_op *o) {
     static const char ours[] = "aten::";
-    return o->word >= 0 ? lmi_op_composite(o->word) : strncmp(o->name, ours, sizeof ours - 1) == 0;
+    return o->sig->word >= 0 ? lmi_op_composite(o->sig->word)
+                             : strncmp(o->sig->name, ours, sizeof ours - 1) == 0;
 }
 
 bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule) {
@@ -76,14 +77,14 @@ bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule
     switch (c->sees) {
     case LMI_SEES_CALLED: return false;
     case LMI_SEES_DISPATCHED: return !(rule && rule->whole) && calls_others(o);
-    default: return !rule || lmi_op_composite(o->word);
+    default: return !rule || lmi_op_composite(o->sig->word);
     }
 }
 
 void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]) {
     for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
     const lam_op *o = lam_model_op(m, op);
-    const lmi_rule *rule = o ? lmi_rule_for_op(c, o->word, o->name) : NULL;
+    const lmi_rule *rule = o ? lmi_rule_for_op(c, o->sig->word, o->sig->name) : NULL;
     bool nothing = !rule && c->op_rules && c->no_rule == LMI_NR_NOTHING;
     for (int i = 0; nothing && i < LAM_N_METRICS; i++)
         if (lmi_convention_tells(c, (lam_metric)i)) out[i] = lmi_exact(0);

@@ -11,7 +11,9 @@ static lam_shape nth_tensor(const lam_op_arg *args, int32_t n, int32_t position)
     return (lam_shape){-1, NULL};
 }
 
-lam_shape lmi_op_out(const lam_op *op, int32_t position) { return nth_tensor(op->out, op->n_out, position); }
+lam_shape lmi_op_out(const lam_op *op, int32_t position) {
+    return nth_tensor(op->sig->out, op->sig->n_out, position);
+}
 
 bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id) { return s->at[id].present && !s->at[id].value; }
 
@@ -49,15 +51,15 @@ double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback) {
 /* -- the frame ------------------------------------------------------------------------------------------- */
 
 static bool in_place(const lam_op *op) {
-    size_t n = strlen(op->name);
-    return n > 0 && op->name[n - 1] == '_';
+    size_t n = strlen(op->sig->name);
+    return n > 0 && op->sig->name[n - 1] == '_';
 }
 
 /* A tensor that was handed in to take the result: it is written, not read. */
 static bool takes_result(const lam_op *op, int32_t i) {
-    if (i == 0 || !op->in[i].storage || in_place(op)) return false;
-    for (int32_t k = 0; k < op->n_out; k++)
-        if (op->out[k].is_tensor && op->out[k].storage == op->in[i].storage) return true;
+    if (i == 0 || in_place(op)) return false;
+    for (int32_t k = 0; k < op->sig->n_out; k++)
+        if (op->sig->out[k].shares == i) return true;
     return false;
 }
 
@@ -68,9 +70,9 @@ static int64_t stored(const lam_op_arg *a) { return lmi_stored(elements(a), lam_
 
 static int64_t sum_in(const lam_op *op, measure *of) {
     int64_t sum = 0;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        if (!op->in[i].is_tensor || takes_result(op, i)) continue;
-        int64_t n = of(&op->in[i]);
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        if (!op->sig->in[i].is_tensor || takes_result(op, i)) continue;
+        int64_t n = of(&op->sig->in[i]);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
     }
     return sum;
@@ -79,17 +81,17 @@ static int64_t sum_in(const lam_op *op, measure *of) {
 /* -1 where nothing is known to have come out, which an operator that gives no tensor can't be told from. */
 static int64_t sum_out(const lam_op *op, measure *of) {
     int64_t sum = 0;
-    for (int32_t i = 0; i < op->n_out; i++) {
-        int64_t n = op->out[i].is_tensor ? of(&op->out[i]) : 0;
+    for (int32_t i = 0; i < op->sig->n_out; i++) {
+        int64_t n = op->sig->out[i].is_tensor ? of(&op->sig->out[i]) : 0;
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
     }
-    return op->n_out > 0 ? sum : -1;
+    return op->sig->n_out > 0 ? sum : -1;
 }
 
 lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s) {
     if (lmi_op_tensor(s, LMI_S_x)) return s->at[LMI_S_x].shape;
     if (lmi_op_tensor(s, LMI_S_q)) return s->at[LMI_S_q].shape;
-    return nth_tensor(op->in, op->n_in, -1);
+    return nth_tensor(op->sig->in, op->sig->n_in, -1);
 }
 
 enum { FIRST_COMPLEX = 8, LAST_COMPLEX = 10 }; /* dtypes.def */
@@ -112,13 +114,13 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
     lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
     lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
-    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->word));
-    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->word));
+    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
+    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word));
     lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_pair, lmi_op_tensor(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
-    int64_t complex = is_complex(op->out, op->n_out);
-    lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->in, op->n_in));
+    int64_t complex = is_complex(op->sig->out, op->sig->n_out);
+    lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->sig->in, op->sig->n_in));
 }
 
 static int32_t first_bits(const lam_op_arg *args, int32_t n) {
@@ -130,13 +132,13 @@ static int32_t first_bits(const lam_op_arg *args, int32_t n) {
 /* The same in bytes, by each tensor's own type. */
 static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_slot_id role = lmi_op_tensor(s, LMI_S_x) ? LMI_S_x : LMI_S_q;
-    int32_t bits = lmi_op_tensor(s, role) ? s->at[role].bits : first_bits(op->in, op->n_in);
+    int32_t bits = lmi_op_tensor(s, role) ? s->at[role].bits : first_bits(op->sig->in, op->sig->n_in);
     lmi_fact_set(f, LMI_FACT_ins_bytes, sum_in(op, stored));
     lmi_fact_set(f, LMI_FACT_outs_bytes, sum_out(op, stored));
     lmi_fact_set(f, LMI_FACT_in_bytes, lmi_stored(lmi_fact_get(f, LMI_FACT_in), bits));
     lmi_fact_set(f, LMI_FACT_in_item, bits > 0 && bits % 8 == 0 ? bits / 8 : -1);
     lmi_fact_set(f, LMI_FACT_out_bytes,
-                 lmi_stored(lmi_fact_get(f, LMI_FACT_out), first_bits(op->out, op->n_out)));
+                 lmi_stored(lmi_fact_get(f, LMI_FACT_out), first_bits(op->sig->out, op->sig->n_out)));
     lmi_fact_set(f, LMI_FACT_second_bytes, lmi_op_bytes(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads_bytes, lmi_op_bytes(s, LMI_S_grad));
     lmi_fact_set(f, LMI_FACT_weights_bytes, lmi_op_bytes(s, LMI_S_w));
@@ -144,13 +146,13 @@ static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
 
 /* A gradient that nobody asked for does not come out. */
 static int64_t wanted(const lam_op *op, int32_t position) {
-    for (int32_t i = 0; i < op->n_out; i++)
-        if (op->out[i].position == position && op->out[i].is_tensor) return 1;
+    for (int32_t i = 0; i < op->sig->n_out; i++)
+        if (op->sig->out[i].position == position && op->sig->out[i].is_tensor) return 1;
     return 0;
 }
 
 static void set_wanted(const lam_op *op, lmi_facts *f) {
-    if (op->n_out == 0) return;
+    if (op->sig->n_out == 0) return;
     lmi_fact_set(f, LMI_FACT_want_x, wanted(op, 0));
     lmi_fact_set(f, LMI_FACT_want_w, wanted(op, 1));
     lmi_fact_set(f, LMI_FACT_want_b, wanted(op, 2));
@@ -234,10 +236,10 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
 void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
     memset(out, 0, sizeof *out);
     const lam_op *o = lam_model_op(m, op);
-    lmi_kind kind = o ? lmi_op_kind(o->word) : LMI_N_KINDS;
+    lmi_kind kind = o ? lmi_op_kind(o->sig->word) : LMI_N_KINDS;
     if (kind == LMI_N_KINDS) return;
     lmi_slots slots;
-    lmi_bind_op(o->word, o, &slots);
+    lmi_bind_op(o->sig, &slots);
     set_frame(o, &slots, out);
     set_bytes(o, &slots, out);
     set_wanted(o, out);

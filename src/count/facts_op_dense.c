@@ -162,8 +162,8 @@ void lmi_op_attention(const lam_model *m, const lam_op *op, lmi_kind k, const lm
 static int64_t listed_matrices(const lam_op *op) {
     int64_t sum = 0;
     bool any = false;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        const lam_op_arg *a = &op->in[i];
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_op_arg *a = &op->sig->in[i];
         if (a->position != 1 || !a->is_tensor) continue;
         int64_t n = a->ndim == 2 ? lmi_numel((lam_shape){2, a->sizes}) : 0;
         if (a->ndim < 0 || n < 0 || lmi_add_over(sum, n, &sum)) return -1;
@@ -173,7 +173,7 @@ static int64_t listed_matrices(const lam_op *op) {
 }
 
 static void packed_cell(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
-    lmi_fact_set(f, LMI_FACT_gates, lmi_op_each(op->word));
+    lmi_fact_set(f, LMI_FACT_gates, lmi_op_each(op->sig->word));
     lmi_fact_set(f, LMI_FACT_hidden, lmi_axis(shape(s, LMI_S_h), -1));
     lmi_fact_set(f, LMI_FACT_held, lmi_op_numel(s, LMI_S_h));
 }

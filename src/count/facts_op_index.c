@@ -8,8 +8,8 @@
 static int64_t listed(const lam_op *op, int32_t position, bool bytes) {
     int64_t sum = 0;
     bool any = false;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        const lam_op_arg *a = &op->in[i];
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_op_arg *a = &op->sig->in[i];
         if (a->position != position || !a->is_tensor) continue;
         int64_t n = lmi_numel((lam_shape){a->ndim, a->sizes});
         if (bytes) n = lmi_stored(n, lam_dtype_bits(a->dtype));
@@ -68,7 +68,8 @@ static void window_of_layer(const lam_model *m, const lam_op *op, lmi_kind k, lm
     const lam_module *mod = call ? lam_model_module(m, call->module) : NULL;
     lmi_kind kind = k == LMI_K_avg_pool_backward ? LMI_K_avg_pool : k;
     if (s->at[LMI_S_kernel].present || !mod || lmi_word_kind(mod->word) != kind) return;
-    if (lmi_word_rank(mod->word) != lmi_op_rank(op->word) || (mod->flags & LAM_MODULE_OWN_FORWARD)) return;
+    if (lmi_word_rank(mod->word) != lmi_op_rank(op->sig->word) || (mod->flags & LAM_MODULE_OWN_FORWARD))
+        return;
     static const lmi_slot_id ids[] = {LMI_S_kernel, LMI_S_stride, LMI_S_pad, LMI_S_dil};
     lmi_slots layer;
     lmi_model_bind(m, op->call, &layer);
@@ -95,7 +96,7 @@ static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_
     lmi_slots s = *bound;
     bool backward = k == LMI_K_avg_pool_backward || k == LMI_K_adaptive_avg_pool_backward;
     lam_shape x = lmi_op_in(op, &s), y = backward ? s.at[LMI_S_grad].shape : lmi_op_out(op, -1);
-    int32_t rank = lmi_op_rank(op->word);
+    int32_t rank = lmi_op_rank(op->sig->word);
     lmi_swept all;
     int64_t planes;
     if (!is_adaptive(k)) window_of_layer(m, op, k, &s);
@@ -107,8 +108,8 @@ static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_
 /* -- grids ----------------------------------------------------------------------------------------------- */
 
 static void blends(const lam_op *op, lmi_facts *f) {
-    int64_t taps = lmi_op_each(op->word), sum = 0, power = 1;
-    for (int32_t i = 0; i < lmi_op_rank(op->word); i++, power *= taps) sum += power;
+    int64_t taps = lmi_op_each(op->sig->word), sum = 0, power = 1;
+    for (int32_t i = 0; i < lmi_op_rank(op->sig->word); i++, power *= taps) sum += power;
     lmi_fact_set(f, LMI_FACT_taps, taps);
     lmi_fact_set(f, LMI_FACT_blends, sum);
     lmi_fact_set(f, LMI_FACT_grads,

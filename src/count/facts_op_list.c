@@ -7,12 +7,12 @@ static int64_t numel(const lam_op_arg *a) { return lmi_numel((lam_shape){a->ndim
 /* Elements of the tensors of the first argument, and what is left when each gives one up. */
 static void firsts(const lam_op *op, lmi_facts *f) {
     int64_t sum = 0, rest = 0, bytes = 0;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        if (op->in[i].position != 0 || !op->in[i].is_tensor) continue;
-        int64_t n = numel(&op->in[i]);
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        if (op->sig->in[i].position != 0 || !op->sig->in[i].is_tensor) continue;
+        int64_t n = numel(&op->sig->in[i]);
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
         rest += n > 0 ? n - 1 : 0;
-        n = lmi_stored(n, lam_dtype_bits(op->in[i].dtype));
+        n = lmi_stored(n, lam_dtype_bits(op->sig->in[i].dtype));
         if (bytes >= 0 && (n < 0 || lmi_add_over(bytes, n, &bytes))) bytes = -1;
     }
     lmi_fact_set(f, LMI_FACT_firsts, sum);
@@ -23,15 +23,15 @@ static void firsts(const lam_op *op, lmi_facts *f) {
 /* A list of factors, one a tensor, is not read. Where the line says that there always is a factor, its
  * absence is such a list. */
 static int64_t factors(const lam_op *op, const lmi_slots *s) {
-    return s->at[LMI_S_alpha].present ? lmi_op_factors(s) : lmi_op_last(op->word);
+    return s->at[LMI_S_alpha].present ? lmi_op_factors(s) : lmi_op_last(op->sig->word);
 }
 
 /* -- products pair by pair ------------------------------------------------------------------------------- */
 
 /* The next matrix of the list that is argument `position`, from entry *at on; NULL past the last one. */
 static const lam_op_arg *next(const lam_op *op, int32_t position, int32_t *at) {
-    while (*at < op->n_in) {
-        const lam_op_arg *a = &op->in[(*at)++];
+    while (*at < op->sig->n_in) {
+        const lam_op_arg *a = &op->sig->in[(*at)++];
         if (a->is_tensor && a->position == position) return a;
     }
     return NULL;
@@ -60,7 +60,7 @@ static int64_t acts(const lmi_slots *s, lmi_slot_id id) {
 }
 
 static void step(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
-    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->word));
+    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
     lmi_fact_set(f, LMI_FACT_decays, acts(s, LMI_S_decay));
     lmi_fact_set(f, LMI_FACT_amsgrad, acts(s, LMI_S_amsgrad));
     lmi_fact_set(f, LMI_FACT_maximizes, acts(s, LMI_S_maximize));

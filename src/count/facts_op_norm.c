@@ -84,7 +84,7 @@ void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     bool plain = p == 0 || p == 1 || isinf(p);
     bool absent = !s->at[LMI_S_norm].present; /* torch's default is 2 */
     lmi_fact_set(f, LMI_FACT_each, !told && !absent ? -1 : plain || p == 2 ? 1 : 2);
-    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->word) && !plain);
+    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word) && !plain);
 }
 
 void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

@@ -122,6 +122,7 @@ static bool index_paths(lam_model *m) {
 }
 
 static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_error *e) {
+    LAM_TRY(lmi_data_end(b, e));
     m->n_modules = (int32_t)b->modules.n;
     m->n_places = (int32_t)b->places.n;
     m->n_tensors = (int32_t)b->tensors.n;
@@ -135,6 +136,11 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->n_ops = (int32_t)b->ops.n;
     m->ops_seen = b->ops_seen;
     m->ops = adopt(m, &b->ops, &m->storage[7]);
+    m->n_op_sigs = (int32_t)b->sigs.n;
+    m->edges = adopt(m, &b->data.edges, &m->storage[8]);
+    m->n_out_sources_at = (int32_t)b->data.out_at.n;
+    m->out_sources_at = adopt(m, &b->data.out_at, &m->storage[9]);
+    m->out_sources = adopt(m, &b->data.out_sources, &m->storage[10]);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
     return lmi_place_calls(m, scratch, e);

@@ -6,6 +6,13 @@
 
 #include "vocab/vocab.h"
 
+/* Where one tensor that went into an operator comes from. */
+typedef struct lmi_edge {
+    int32_t op; /* -1: nothing that was seen */
+    /* index of a parameter or buffer; -2 - i for the i-th argument of the outermost call; -1 none of these */
+    int32_t owner;
+} lmi_edge;
+
 struct lam_model {
     lmi_arena arena;
     int32_t n_modules, n_places, n_tensors, n_events, n_notes;
@@ -15,9 +22,12 @@ struct lam_model {
     lam_event *events;
     const char **notes;
     bool ops_seen;
-    int32_t n_ops;
+    int32_t n_ops, n_op_sigs;
     lam_op *ops;
-    void *storage[8];   /* what the arrays live in when they are not in the arena; freed with the model */
+    lmi_edge *edges;       /* of the tensors among the operators' arguments; see lam_op.edges_ */
+    int32_t *out_sources;  /* of the calls' results, and where each call's begin; -1 none */
+    int32_t *out_sources_at, n_out_sources_at;
+    void *storage[11];  /* what the arrays live in when they are not in the arena; freed with the model */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };

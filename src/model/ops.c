@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Operators: pushed like everything else, and read from a frozen model. A training step runs tens of
- * thousands, so each costs two copies of fixed size and no search: a name that was seen is found by its
- * address, and its word is looked up once. */
+ * thousands, and most of them are like one that ran before: name, arguments and results are kept once for
+ * all that share them. */
 #include "model/builder.h"
+
+#include <stdlib.h>
+
+/* -- names ----------------------------------------------------------------------------------------------- */
 
 /* The same text may lie at many addresses, and an address may hold another text later: the bytes decide. */
 static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, lam_error *e) {
@@ -27,6 +31,17 @@ static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, la
     return LAM_OK;
 }
 
+/* -- arguments ------------------------------------------------------------------------------------------- */
+
+static lam_status check_value(const lam_value *v, const char *name, lam_error *e) {
+    if ((unsigned)v->type > LAM_TEXT)
+        return lmi_fail(e, LAM_RANGE, name, "its type %d is none of lam_value_type", (int)v->type);
+    if (v->type == LAM_TEXT) return lmi_needs(v->text, name, e);
+    if (v->type != LAM_INTS) return LAM_OK;
+    if (v->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", v->n);
+    return v->n > 0 ? lmi_needs(v->ints, name, e) : LAM_OK;
+}
+
 static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name, lam_error *e) {
     if (n < 0) return lmi_fail(e, LAM_RANGE, name, "there can't be %d arguments or results", n);
     if (n > 0) LAM_TRY(lmi_needs(from, name, e));
@@ -34,57 +49,232 @@ static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name
         if (from[i].position < 0)
             return lmi_fail(e, LAM_RANGE, name, "an argument can't have position %d; count from 0",
                             from[i].position);
-        if (from[i].is_tensor) LAM_TRY(lmi_check_sizes(from[i].ndim, from[i].sizes, name, e));
+        LAM_TRY(from[i].is_tensor ? lmi_check_sizes(from[i].ndim, from[i].sizes, name, e)
+                                  : check_value(&from[i].value, name, e));
     }
     return LAM_OK;
 }
 
-static lam_status copy_arg(lam_builder *b, const lam_op_arg *from, const char *name, lam_op_arg *to,
-                           lam_error *e) {
+static lam_status copy_arg(lam_builder *b, const lam_op_arg *from, int32_t shares, const char *name,
+                           lam_op_arg *to, lam_error *e) {
     if (!from->is_tensor) {
-        *to = (lam_op_arg){.position = from->position, .dtype = -1, .device = -1, .ndim = -1};
+        *to =
+            (lam_op_arg){.position = from->position, .dtype = -1, .device = -1, .ndim = -1, .shares = shares};
         return lmi_copy_value(b, &from->value, name, &to->value, e);
     }
     *to = *from;
     to->value = (lam_value){0};
+    to->storage = to->object = 0;
+    to->shares = shares;
     return lmi_copy_ints(b, from->sizes, from->ndim > 0 ? from->ndim : 0, &to->sizes, e);
 }
 
-/* Arguments and results in one piece of the arena. */
-static lam_status copy_args(lam_builder *b, const lam_op_info *info, lam_op *o, lam_error *e) {
-    LAM_TRY(check_args(info->in, info->n_in, o->name, e));
-    LAM_TRY(check_args(info->out, info->n_out, o->name, e));
-    lam_op_arg *args = lmi_alloc(&b->arena, (uint64_t)info->n_in + (uint64_t)info->n_out, sizeof *args);
-    if (!args) return lmi_nomem(e);
-    for (int32_t i = 0; i < info->n_in; i++) LAM_TRY(copy_arg(b, &info->in[i], o->name, &args[i], e));
-    o->in = args;
-    args += info->n_in;
-    for (int32_t i = 0; i < info->n_out; i++) LAM_TRY(copy_arg(b, &info->out[i], o->name, &args[i], e));
-    o->out = args;
+static uint64_t memory_of(const lam_op_arg *a) { return a->is_tensor ? a->storage : 0; }
+
+static int32_t last_with(const lam_op_info *o, uint64_t storage) {
+    for (int32_t i = o->n_in - 1; storage && i >= 0; i--)
+        if (memory_of(&o->in[i]) == storage) return i;
+    return -1;
+}
+
+/* Long lists on both sides are not searched but looked up. */
+static lam_status shares_of_many(const lam_op_info *o, int32_t *shares, lam_error *e) {
+    lmi_map last;
+    lam_status s = LAM_OK;
+    lmi_map_init(&last);
+    for (int32_t i = 0; s == LAM_OK && i < o->n_in; i++)
+        if (memory_of(&o->in[i])) s = lmi_map_put_u64(&last, memory_of(&o->in[i]), i, e);
+    for (int32_t k = 0; s == LAM_OK && k < o->n_out; k++)
+        if (memory_of(&o->out[k])) shares[k] = (int32_t)lmi_map_get_u64(&last, memory_of(&o->out[k]));
+    lmi_map_free(&last);
+    return s;
+}
+
+/* Of each result the last argument with the same memory, -1 none, in b->shares. */
+static lam_status find_shares(lam_builder *b, const lam_op_info *o, lam_error *e) {
+    enum { FEW = 4096 };
+    b->shares.n = 0;
+    for (int32_t k = 0; k < o->n_out; k++) {
+        int32_t *to = lmi_vec_push(&b->shares);
+        if (!to) return lmi_nomem(e);
+        *to = -1;
+    }
+    int32_t *shares = b->shares.data;
+    if ((int64_t)o->n_in * o->n_out > FEW) return shares_of_many(o, shares, e);
+    for (int32_t k = 0; k < o->n_out; k++) shares[k] = last_with(o, memory_of(&o->out[k]));
     return LAM_OK;
+}
+
+static int32_t shared(const lam_builder *b, int32_t k) { return ((const int32_t *)b->shares.data)[k]; }
+
+/* -- signatures ------------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t h, uint64_t word) {
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+    return h ^ h >> 29;
+}
+
+static uint64_t hash_value(uint64_t h, const lam_value *v) {
+    uint64_t bits = 0;
+    switch (v->type) {
+    case LAM_NONE: break;
+    case LAM_BOOL: bits = v->i != 0; break;
+    case LAM_INT: bits = (uint64_t)v->i; break;
+    case LAM_FLOAT: memcpy(&bits, &v->f, sizeof bits); break;
+    case LAM_TEXT: bits = lmi_hash(v->text, strlen(v->text)); break;
+    case LAM_INTS: bits = v->n ? lmi_hash(v->ints, (size_t)v->n * sizeof *v->ints) : 0; break;
+    }
+    return mix(mix(h, (uint64_t)v->type), bits);
+}
+
+static uint64_t hash_arg(uint64_t h, const lam_op_arg *a) {
+    h = mix(h, (uint64_t)(uint32_t)a->position << 1 | a->is_tensor);
+    if (!a->is_tensor) return hash_value(h, &a->value);
+    h = mix(h, (uint64_t)(uint32_t)a->dtype << 32 | (uint32_t)a->ndim);
+    for (int32_t i = 0; i < a->ndim; i++) h = mix(h, (uint64_t)a->sizes[i]);
+    return mix(h, (uint64_t)(uint32_t)a->device);
+}
+
+static bool same_value(const lam_value *a, const lam_value *b) {
+    if (a->type != b->type) return false;
+    switch (a->type) {
+    case LAM_NONE: return true;
+    case LAM_BOOL: return (a->i != 0) == (b->i != 0);
+    case LAM_INT: return a->i == b->i;
+    case LAM_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* NaN too */
+    case LAM_TEXT: return strcmp(a->text, b->text) == 0;
+    case LAM_INTS:
+        return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0);
+    }
+    return false;
+}
+
+static bool same_arg(const lam_op_arg *a, const lam_op_arg *b) {
+    if (a->position != b->position || a->is_tensor != b->is_tensor) return false;
+    if (!a->is_tensor) return same_value(&a->value, &b->value);
+    return a->dtype == b->dtype && a->device == b->device && a->ndim == b->ndim &&
+           (a->ndim <= 0 || memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0);
+}
+
+static bool is_like(const lam_builder *b, const lam_op_sig *s, const char *name, const lam_op_info *o) {
+    if (s->name != name || s->n_in != o->n_in || s->n_out != o->n_out) return false;
+    for (int32_t i = 0; i < o->n_in; i++)
+        if (!same_arg(&s->in[i], &o->in[i])) return false;
+    for (int32_t i = 0; i < o->n_out; i++)
+        if (!same_arg(&s->out[i], &o->out[i]) || s->out[i].shares != shared(b, i)) return false;
+    return true;
+}
+
+static uint32_t hash_of(const lam_builder *b, const char *name, const lam_op_info *o) {
+    uint64_t h = mix((uint64_t)(uintptr_t)name, (uint64_t)(uint32_t)o->n_in << 32 | (uint32_t)o->n_out);
+    for (int32_t i = 0; i < o->n_in; i++) h = hash_arg(h, &o->in[i]);
+    for (int32_t i = 0; i < o->n_out; i++) h = mix(hash_arg(h, &o->out[i]), (uint32_t)shared(b, i));
+    return (uint32_t)(h ^ h >> 32);
+}
+
+static lam_op_sig *sig_at(const lam_builder *b, size_t i) { return ((lam_op_sig **)b->sigs.data)[i]; }
+
+/* The slot of a signature that is there, or the free one where it belongs: at most half are taken. */
+static size_t slot_of(const lam_builder *b, uint32_t hash, const char *name, const lam_op_info *o) {
+    size_t mask = b->sig_slots - 1, at = hash & mask;
+    for (; b->by_sig[at]; at = (at + 1) & mask) {
+        if (b->sig_hash[at] == hash && is_like(b, sig_at(b, (size_t)b->by_sig[at] - 1), name, o)) break;
+    }
+    return at;
+}
+
+static lam_status widen(lam_builder *b, lam_error *e) {
+    size_t n = b->sig_slots ? b->sig_slots * 2 : 256;
+    int32_t *by_sig = calloc(n, sizeof *by_sig);
+    uint32_t *hashes = calloc(n, sizeof *hashes);
+    if (!by_sig || !hashes) {
+        free(by_sig);
+        free(hashes);
+        return lmi_nomem(e);
+    }
+    for (size_t i = 0; i < b->sig_slots; i++) {
+        if (!b->by_sig[i]) continue;
+        size_t at = b->sig_hash[i] & (n - 1);
+        while (by_sig[at]) at = (at + 1) & (n - 1);
+        by_sig[at] = b->by_sig[i];
+        hashes[at] = b->sig_hash[i];
+    }
+    free(b->by_sig);
+    free(b->sig_hash);
+    b->by_sig = by_sig;
+    b->sig_hash = hashes;
+    b->sig_slots = n;
+    return LAM_OK;
+}
+
+/* The signature with its arguments and results in one piece of the arena. */
+static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_info *o, lam_op_sig **out,
+                       lam_error *e) {
+    uint64_t n = (uint64_t)o->n_in + (uint64_t)o->n_out;
+    lam_op_sig *s = lmi_alloc(&b->arena, 1, sizeof *s + n * sizeof(lam_op_arg));
+    if (!s) return lmi_nomem(e);
+    lam_op_arg *args = (lam_op_arg *)(s + 1);
+    *s = (lam_op_sig){.name = name->name,
+                      .word = name->word,
+                      .index = (int32_t)b->sigs.n,
+                      .n_in = o->n_in,
+                      .n_out = o->n_out,
+                      .in = args,
+                      .out = args + o->n_in};
+    for (int32_t i = 0; i < o->n_in; i++) LAM_TRY(copy_arg(b, &o->in[i], -1, name->name, args++, e));
+    for (int32_t i = 0; i < o->n_out; i++)
+        LAM_TRY(copy_arg(b, &o->out[i], shared(b, i), name->name, args++, e));
+    *out = s;
+    return LAM_OK;
+}
+
+static lam_status intern(lam_builder *b, const lmi_op_name *name, const lam_op_info *o,
+                         const lam_op_sig **out, lam_error *e) {
+    if (b->sigs.n * 2 >= b->sig_slots) LAM_TRY(widen(b, e));
+    LAM_TRY(find_shares(b, o, e));
+    uint32_t hash = hash_of(b, name->name, o);
+    size_t at = slot_of(b, hash, name->name, o);
+    if (!b->by_sig[at]) {
+        lam_op_sig *fresh;
+        LAM_TRY(make(b, name, o, &fresh, e));
+        LAM_TRY(lmi_push(b, &b->sigs, "operators' signatures", &fresh, e));
+        b->by_sig[at] = (int32_t)b->sigs.n;
+        b->sig_hash[at] = hash;
+    }
+    *out = sig_at(b, (size_t)b->by_sig[at] - 1);
+    return LAM_OK;
+}
+
+/* -- pushing --------------------------------------------------------------------------------------------- */
+
+static lam_status check_op(const lam_builder *b, const lam_op_info *o, const char *name, lam_error *e) {
+    if (o->call != -1) LAM_TRY(lmi_in_range(&b->events, o->call, "the call of an operator", e));
+    if (o->parent != -1) LAM_TRY(lmi_in_range(&b->ops, o->parent, "the operator around an operator", e));
+    if ((unsigned)o->phase >= LAM_N_PHASES)
+        return lmi_fail(e, LAM_RANGE, name, "its phase %d is none of lam_phase", (int)o->phase);
+    LAM_TRY(check_args(o->in, o->n_in, name, e));
+    return check_args(o->out, o->n_out, name, e);
 }
 
 lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e) {
     lmi_op_name name;
     LAM_TRY(name_of(b, info->name, &name, e));
-    if (info->call != -1) LAM_TRY(lmi_in_range(&b->events, info->call, "the call of an operator", e));
-    if (info->parent != -1)
-        LAM_TRY(lmi_in_range(&b->ops, info->parent, "the operator around an operator", e));
-    if ((unsigned)info->phase >= LAM_N_PHASES)
-        return lmi_fail(e, LAM_RANGE, name.name, "its phase %d is none of lam_phase", (int)info->phase);
-    lam_op o = {.name = name.name,
-                .word = name.word,
-                .call = info->call,
+    LAM_TRY(check_op(b, info, name.name, e));
+    lam_op o = {.call = info->call,
                 .parent = info->parent,
-                .phase = info->phase,
-                .flags = info->flags,
+                .phase = (uint8_t)info->phase,
+                .flags = (uint8_t)info->flags,
                 .t0_ns = info->t0_ns,
-                .t1_ns = info->t1_ns,
-                .n_in = info->n_in,
-                .n_out = info->n_out};
-    LAM_TRY(copy_args(b, info, &o, e));
+                .t1_ns = info->t1_ns};
+    LAM_TRY(intern(b, &name, info, &o.sig, e));
     LAM_TRY(lmi_push(b, &b->ops, "operators", &o, e));
-    if (o.parent >= 0) ((lam_op *)b->ops.data)[o.parent].n_children++;
+    lam_op *all = b->ops.data, *op = &all[b->ops.n - 1];
+    lam_status s = lmi_data_op(b, (int32_t)b->ops.n - 1, info, o.sig, &op->edges_, e);
+    if (s != LAM_OK) {
+        lmi_vec_pop(&b->ops);
+        return s;
+    }
+    if (o.parent >= 0) all[o.parent].n_children++;
     b->ops_seen = true;
     if (index) *index = (int32_t)b->ops.n - 1;
     return LAM_OK;
@@ -98,6 +288,7 @@ lam_status lam_build_ops_seen(lam_builder *b, lam_error *e) {
 
 bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
 int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }
+int32_t lam_model_n_op_sigs(const lam_model *m) { return m->n_op_sigs; }
 const lam_op *lam_model_op(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_ops ? &m->ops[i] : NULL;
 }

@@ -109,16 +109,16 @@ static void fill(lmi_slot *slot, const lam_op_arg *a) {
     slot->bits = lam_dtype_bits(a->dtype);
 }
 
-void lmi_bind_op(int32_t word, const lam_op *op, lmi_slots *out) {
+void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out) {
     *out = (lmi_slots){0};
     for (int32_t i = 0; i < LMI_N_SLOTS; i++) out->at[i].shape.ndim = -1;
-    if (!at(word)) return;
+    if (!at(sig->word)) return;
     int32_t n_roles = 0;
-    const role *roles = words[word].roles;
+    const role *roles = words[sig->word].roles;
     while (roles[n_roles] >= 0) n_roles++;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        int32_t position = op->in[i].position;
+    for (int32_t i = 0; i < sig->n_in; i++) {
+        int32_t position = sig->in[i].position;
         if (position < 0 || position >= n_roles || roles[position] == LMI_N_SLOTS) continue;
-        fill(&out->at[roles[position]], &op->in[i]);
+        fill(&out->at[roles[position]], &sig->in[i]);
     }
 }

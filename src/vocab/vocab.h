@@ -85,6 +85,6 @@ int32_t lmi_op_last(int32_t op_word);
 /* Spatial axes that the spelling tells: 2 for "aten::max_pool2d"; 0 where it tells none. */
 int32_t lmi_op_rank(int32_t op_word);
 /* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
-void lmi_bind_op(int32_t op_word, const lam_op *op, lmi_slots *out);
+void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out);
 
 #endif

@@ -290,7 +290,7 @@ static lam_arg described(layer *l, const char *name, int32_t position, int32_t n
         told(l, "%lld,", (long long)sizes[i]);
     }
     told(l, ")");
-    return (lam_arg){name, position, 6, 0, ndim, own, storage};
+    return (lam_arg){name, position, 6, 0, ndim, own, storage, 0, 0};
 }
 /* One more positional input, one given by keyword, one more output. Each has memory of its own. */
 MAYBE static void takes(layer *l, int32_t ndim, const int64_t *sizes) {

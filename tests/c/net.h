@@ -154,7 +154,8 @@ OOM_UNUSED static int32_t net_call_flags(net *n, int32_t module, int32_t parent,
                                          const int64_t *in, int32_t n_in, uint64_t from, const int64_t *out,
                                          int32_t n_out, uint64_t to) {
     int32_t index = -1;
-    lam_arg x = {NULL, 0, NET_FLOAT32, 0, n_in, in, from}, y = {NULL, 0, NET_FLOAT32, 0, n_out, out, to};
+    lam_arg x = {NULL, 0, NET_FLOAT32, 0, n_in, in, from, 0, 0};
+    lam_arg y = {NULL, 0, NET_FLOAT32, 0, n_out, out, to, 0, 0};
     lam_call_info c = {.module = module, .parent = parent, .flags = flags, .n_in = 1, .in = &x};
     if (!(flags & LAM_CALL_FAILED)) {
         c.n_out = 1;

@@ -229,7 +229,8 @@ static void two_inputs_and_two_runs(void **state) {
     int32_t r = net_call(&n, root, -1, SH(1, 4), 1, SH(1, 4), 3);
     net_call(&n, a, r, SH(1, 4), 1, SH(1, 4), 2);
     const int64_t x[] = {1, 4};
-    lam_arg in[] = {{NULL, 0, 6, 0, 2, x, 2}, {NULL, 1, 6, 0, 2, x, 9}}, out = {NULL, 0, 6, 0, 2, x, 3};
+    lam_arg in[] = {{NULL, 0, 6, 0, 2, x, 2, 0, 0}, {NULL, 1, 6, 0, 2, x, 9, 0, 0}},
+            out = {NULL, 0, 6, 0, 2, x, 3, 0, 0};
     lam_call_info call = {.module = b, .parent = r, .n_in = 2, .in = in, .n_out = 1, .out = &out};
     NET_OK(&n, lam_build_call(n.b, &call, &(int32_t){0}, &n.e));
     m = net_done(&n);

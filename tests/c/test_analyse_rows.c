@@ -345,8 +345,8 @@ static void covered_by_a_rule(void **state) {
     net_place(&n, p, "out_proj", out);
     const int64_t x[] = {3, 1, 4};
     lam_arg in[3];
-    for (int32_t i = 0; i < 3; i++) in[i] = (lam_arg){NULL, i, NET_FLOAT32, 0, 3, x, 9};
-    lam_arg y = {NULL, 0, NET_FLOAT32, 0, 3, x, 8};
+    for (int32_t i = 0; i < 3; i++) in[i] = (lam_arg){NULL, i, NET_FLOAT32, 0, 3, x, 9, 0, 0};
+    lam_arg y = {NULL, 0, NET_FLOAT32, 0, 3, x, 8, 0, 0};
     lam_call_info call = {.module = att, .parent = -1, .n_in = 3, .in = in, .n_out = 1, .out = &y};
     NET_OK(&n, lam_build_call(n.b, &call, &(int32_t){0}, &n.e));
     lam_model *m = net_done(&n);

@@ -135,7 +135,7 @@ static void many_inputs(void **state) {
     layer_new(&l, "LSTM");
     static lam_arg many[4096];
     static const int64_t s[] = {2, 3};
-    for (int i = 0; i < 4096; i++) many[i] = (lam_arg){NULL, i, 6, 0, 2, s, 7};
+    for (int i = 0; i < 4096; i++) many[i] = (lam_arg){NULL, i, 6, 0, 2, s, 7, 0, 0};
     lam_call_info call = {.module = l.module, .parent = -1, .n_in = 4096, .in = many};
     lam_model *m = NULL;
     int32_t event;

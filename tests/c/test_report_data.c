@@ -17,8 +17,8 @@ enum { N_NAMES = sizeof names / sizeof *names };
 static lam_model *hostile(void) {
     net n = net_new();
     int32_t root = net_module(&n, names[5], 0), p = net_place(&n, -1, "", root), c;
-    lam_arg none = {"key,<word>", -1, -1, -1, -1, NULL, 0},
-            ones[] = {{NULL, 0, 6, 1, 0, NULL, 0}, {NULL, 1, 6, 99, -1, NULL, 0}};
+    lam_arg none = {"key,<word>", -1, -1, -1, -1, NULL, 0, 0, 0},
+            ones[] = {{NULL, 0, 6, 1, 0, NULL, 0, 0, 0}, {NULL, 1, 6, 99, -1, NULL, 0, 0, 0}};
     lam_call_info call = {.module = root, .parent = -1, .n_in = 1, .in = &none, .n_out = 2, .out = ones};
     NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
     for (int i = 0; i < N_NAMES; i++) {
@@ -243,9 +243,9 @@ static void thoplw_descriptions(void **state) {
     net_place(&n, p, "a", pool);
     net_place(&n, p, "b", lp);
     const int64_t sizes[] = {1, 9, 4};
-    lam_arg args[] = {{NULL, 0, 6, 0, 3, sizes, 0},
-                      {NULL, 1, 6, 0, -1, NULL, 0},
-                      {NULL, 2, 6, 0, 1, sizes, 0}};
+    lam_arg args[] = {{NULL, 0, 6, 0, 3, sizes, 0, 0, 0},
+                      {NULL, 1, 6, 0, -1, NULL, 0, 0, 0},
+                      {NULL, 2, 6, 0, 1, sizes, 0, 0, 0}};
     lam_call_info call = {.module = pool, .parent = -1, .n_in = 3, .in = args, .n_out = 2, .out = args};
     NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
     call = (lam_call_info){.module = lp, .parent = -1};

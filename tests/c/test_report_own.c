@@ -126,9 +126,9 @@ static bool has(const char *text) { return strstr(shown, text) != NULL; }
 static void many_of_everything(void **state) {
     (void)state;
     net n = net_new();
-    lam_arg in[8] = {{NULL, 0, -1, -1, -1, NULL, 0}};
+    lam_arg in[8] = {{NULL, 0, -1, -1, -1, NULL, 0, 0, 0}};
     int32_t root = net_module(&n, "Net", 0), first = net_linear(&n, 4, 4), p = net_place(&n, -1, "", root), c;
-    for (int i = 1; i < 8; i++) in[i] = (lam_arg){"mask", -1, 11, 1, 0, NULL, 0};
+    for (int i = 1; i < 8; i++) in[i] = (lam_arg){"mask", -1, 11, 1, 0, NULL, 0, 0, 0};
     lam_call_info call = {.module = root, .parent = -1, .flags = LAM_CALL_TRAINING, .n_in = 8, .in = in};
     NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
     net_place(&n, p, "first", first);

@@ -102,16 +102,17 @@ static void arguments_find_their_roles(void **state) {
         {.position = 99, .is_tensor = true, .ndim = 2, .sizes = y},
         {.position = 1, .is_tensor = true, .ndim = 2, .sizes = y}, /* a second tensor of the same position */
     };
-    lam_op op = {.name = "aten::addmm", .n_in = 7, .in = in};
+    lam_op_sig sig = {.name = "aten::addmm", .word = lam_word_op("aten::addmm"), .n_in = 7, .in = in};
     lmi_slots s;
-    lmi_bind_op(lam_word_op("aten::addmm"), &op, &s);
+    lmi_bind_op(&sig, &s);
     assert_false(s.at[LMI_S_b].present);
     assert_true(s.at[LMI_S_x].present && !s.at[LMI_S_x].value);
     assert_ptr_equal(s.at[LMI_S_x].shape.sizes, x);
     assert_ptr_equal(s.at[LMI_S_x2].shape.sizes, y);
     assert_true(s.at[LMI_S_alpha].present && s.at[LMI_S_alpha].value->f == 0.5);
     assert_true(s.at[LMI_S_beta].present && s.at[LMI_S_beta].value->type == LAM_NONE);
-    lmi_bind_op(-1, &op, &s);
+    sig.word = -1;
+    lmi_bind_op(&sig, &s);
     for (int i = 0; i < LMI_N_SLOTS; i++) assert_true(!s.at[i].present && s.at[i].shape.ndim == -1);
 }
 
