@@ -374,7 +374,8 @@ static PyObject *run(const lmx_capture *c, thread *t, const lmx_overload *o, PyO
         Py_DECREF(keys);
         return result;
     }
-    if (o->implicit) return call_under(c, c->st->modes->decompose, o->func, NULL, args, kwargs);
+    if (o->implicit && c->st->modes->decompose)
+        return call_under(c, c->st->modes->decompose, o->func, NULL, args, kwargs);
     return call(o, args, kwargs);
 }
 

@@ -104,11 +104,6 @@ def _keys(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
     return found
 
 
-def _by_kernel(func: Any, keys: Any, *args: Any, **kwargs: Any) -> Any:
-    """For a torch whose operators have no ``redispatch``."""
-    return func._op_dk(keys.highestPriorityTypeId(), *args, **kwargs)
-
-
 def _is_implicit(func: Any) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
 
@@ -120,6 +115,8 @@ def functions() -> dict[str, Callable[..., Any] | None]:
     """What the C side calls, by the names in python/ext/dispatch.h."""
     low, overload = torch._C, torch._ops.OpOverload
     autograd = getattr(low, "_autograd", None)
+    # Where one mode in C++ calls all those in Python, none may be put back while an operator runs.
+    nests = not hasattr(low, "_set_torch_dispatch_mode")
     return {
         "open": _open,
         "close": _close,
@@ -131,7 +128,7 @@ def functions() -> dict[str, Callable[..., Any] | None]:
         "keeps": getattr(autograd, "_get_current_graph_task_keep_graph", None),
         "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
         "keys": _keys,
-        "redispatch": getattr(overload, "redispatch", _by_kernel),
+        "redispatch": getattr(overload, "redispatch", None) if nests else None,
         "is_implicit": _is_implicit,
-        "decompose": overload.decompose,
+        "decompose": getattr(overload, "decompose", None) if nests else None,
     }

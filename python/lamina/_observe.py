@@ -70,7 +70,11 @@ def need() -> str | None:
         raise UnsupportedError(f"operators can't be watched here: {why}")
     if name == "observer":
         return None
-    return f"{why}; compiled code ran layer by layer" if "torch._dynamo" in sys.modules else why
+    if "torch._dynamo" in sys.modules:
+        why += "; compiled code ran layer by layer"
+    if not hasattr(sys.modules["torch"]._C, "_current_autograd_node"):
+        why += "; this torch does not tell which node of a backward pass runs, so that has a row of its own"
+    return why
 
 
 def _prove_dispatch() -> Way:

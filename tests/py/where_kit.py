@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 import lamina
@@ -46,6 +47,12 @@ def work(report):
 
 
 def no_operators():
-    """Why operators can't be watched here, or an empty text."""
+    """Why the tests of operators can't run here, or an empty text."""
     way = _observe.way()
+    if way.name == "dispatch" and not tells_nodes():
+        return f"{way.why}, and its dispatch mode does not tell which node of a backward pass runs"
     return way.why if way.name == "calls" else ""
+
+
+def tells_nodes():
+    return hasattr(torch._C, "_current_autograd_node")
