@@ -187,11 +187,24 @@ static int32_t call_of_node(lmx_capture *c, thread *t) {
     return t->behind;
 }
 
-/* True when the operator made a node of a graph that is not the engine's own: a forward is done again. Where
- * the graph is kept the backward may be making nodes itself, and that is the likelier. */
+/* True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a forward
+ * again has it; true too inside a node that is a Python function. */
+static bool may_redo(const lmx_modes *m) {
+    PyObject *hooks = m->hooks ? PyObject_CallFunctionObjArgs(m->hooks, Py_False, NULL) : NULL;
+    bool yes = hooks && hooks != Py_None;
+    Py_XDECREF(hooks);
+    PyErr_Clear();
+    if (yes || !m->node || !m->function || number_of(m->keeps, 1) != 0) return yes;
+    PyObject *node = PyObject_CallNoArgs(m->node);
+    yes = node && PyObject_IsInstance(node, m->function) > 0;
+    Py_XDECREF(node);
+    PyErr_Clear();
+    return yes;
+}
+
+/* True when the operator made a node and the backward pass does not: a forward is done again. */
 static bool makes_nodes(const lmx_modes *m, const thread *t) {
-    return m->grad_enabled && m->grad_enabled() && m->peek && m->peek() > t->peeked && m->keeps &&
-           number_of(m->keeps, 1) == 0;
+    return m->grad_enabled && m->grad_enabled() && m->peek && m->peek() > t->peeked && may_redo(m);
 }
 
 typedef struct place {
@@ -367,7 +380,7 @@ static PyObject *run(const lmx_capture *c, thread *t, const lmx_overload *o, PyO
     lmx_dispatcher *d = c->dispatcher;
     if (d->answer && d->answer(d->self, o, args, kwargs, &result)) return result;
     if (wraps_tensors(types)) return run_inside(c, t, o, args, kwargs);
-    if (!o->wraps) return call(o, args, kwargs);
+    if (!o->wraps || o->higher) return call(o, args, kwargs);
     PyObject *keys = kernel_of(c, types, args, kwargs);
     if (keys) {
         result = call_under(c, c->st->modes->redispatch, o->func, keys, args, kwargs);

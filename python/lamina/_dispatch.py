@@ -126,6 +126,8 @@ def functions() -> dict[str, Callable[..., Any] | None]:
         "node": getattr(low, "_current_autograd_node", None),
         "task": getattr(low, "_current_graph_task_id", None),
         "keeps": getattr(autograd, "_get_current_graph_task_keep_graph", None),
+        "hooks": getattr(autograd, "_top_saved_tensors_default_hooks", None),
+        "function": getattr(low, "_FunctionBase", None),
         "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
         "keys": _keys,
         "redispatch": getattr(overload, "redispatch", None) if nests else None,

@@ -230,6 +230,24 @@ def test_a_graph_of_the_backward_is_no_recomputation():
     assert (report.recompute.macs, by_path(report, "backward_macs")[""]) == (0, 240)
 
 
+@needs_nodes
+def test_a_gradient_inside_the_forward_is_no_recomputation():
+    def forward(self, x):
+        return torch.func.vmap(torch.func.grad(lambda x: (x @ self.w).pow(2).sum()))(x)
+
+    model = Calls(forward, w=nn.Parameter(torch.rand(8, 8)))
+    report = exact(model, torch.rand(3, 2, 8), backward=True)
+    assert (report.recompute.macs, report.backward.macs > 0) == (0, True)
+
+
+def test_what_runs_functions_is_named():
+    if not hasattr(torch, "cond"):
+        pytest.skip("this torch has no higher-order operators")
+    model = Calls(lambda self, x: torch.cond(x.sum() > 0, lambda x: x @ x, lambda x: x + 1, (x,)))
+    report = exact(model, torch.ones(4, 4))
+    assert (report.macs.state, dict(report.unruled_ops)) == ("unknown", {"higher_order::cond": 1})
+
+
 @pytest.mark.skipif(not hasattr(torch, "vmap"), reason="this torch has no vmap")
 def test_vmap_runs_on_whole_tensors():
     layer = nn.Linear(4, 3)
