@@ -516,10 +516,12 @@ void lmx_undispatch(lmx_capture *c) {
     if (!d->mode) return;
     while (*at && *at != d) at = &(*at)->next;
     if (*at) *at = d->next;
-    PyObject *mode = d->mode, *done;
+    PyObject *mode = d->mode, *done = NULL;
     d->mode = NULL;
-    done = PyObject_CallFunctionObjArgs(c->st->modes->close, mode, NULL);
-    if (!done) PyErr_Clear();
+    for (int i = 0; !done && i < 2; i++) { /* Ctrl-C on the way: once more */
+        done = PyObject_CallFunctionObjArgs(c->st->modes->close, mode, NULL);
+        if (!done) PyErr_Clear();
+    }
     Py_XDECREF(done);
     Py_DECREF(mode);
 }

@@ -8,6 +8,7 @@ that the C side calls. Each is looked for, and is None where this torch has none
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -59,7 +60,11 @@ def _take_top_off() -> Any:
 def _open() -> Mode:
     _take_off_late()
     mode = Mode()
-    _put_on(mode)
+    try:
+        _put_on(mode)
+    except BaseException:  # Ctrl-C, once it was put on
+        _take_off(mode)
+        raise
     return mode
 
 
@@ -85,10 +90,6 @@ def _take_off(mode: Mode) -> None:
         above.append(top)
     for each in reversed(above):
         _put_on(each)
-
-
-def _pop() -> None:
-    modes._pop_mode()
 
 
 def _keys(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
@@ -120,8 +121,8 @@ def functions() -> dict[str, Callable[..., Any] | None]:
     return {
         "open": _open,
         "close": _close,
-        "push": modes._push_mode,
-        "pop": _pop,
+        "push": low._push_on_torch_dispatch_stack,  # in C, where no Ctrl-C comes between
+        "pop": partial(low._pop_torch_dispatch_stack, *[None] * modes._pop_mode.__code__.co_argcount),
         "below": low._len_torch_dispatch_stack,
         "node": getattr(low, "_current_autograd_node", None),
         "task": getattr(low, "_current_graph_task_id", None),
