@@ -310,6 +310,19 @@ def test_an_exception_takes_the_mode_off(error):
     assert (stack()[0], caught.value.lamina_report.macs) == (0, 24)
 
 
+@pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="this torch has no operators in Python")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ArithmeticError])
+def test_an_exception_inside_an_operator_takes_the_mode_off(error):
+    @torch.library.custom_op(f"lamina_tests::raises_{error.__name__}", mutates_args=())
+    def raises(x: torch.Tensor) -> torch.Tensor:
+        torch.mm(x, x)
+        raise error
+
+    with pytest.raises(error) as caught:
+        exact(Calls(lambda self, x: raises(x)), torch.ones(3, 3))
+    assert (stack()[0], caught.value.lamina_report.macs) == (0, 27)
+
+
 def test_an_operator_that_raises_does_not_count():
     def forward(self, x):
         try:
