@@ -95,12 +95,12 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     return LAM_OK;
 }
 
-/* True for an operator that counts 0 because the tool overlooks it: it has a formula for others of the kind,
- * or a line of the table says so. */
+/* True for dense work that counts 0 because the tool overlooks it. The rest it leaves out on purpose. */
 static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
-    lmi_kind kind = lmi_op_kind(w->m->ops[op].sig->word);
-    if (!rule && lmi_op_composite(w->m->ops[op].sig->word)) return false;
-    if (w->cv->no_rule != LMI_NR_NOTHING || kind >= LMI_N_KINDS || !w->cv->op_rules[kind].given) return false;
+    const lam_op *o = &w->m->ops[op];
+    bool works = lmi_kind_multiplies(lmi_op_kind(o->sig->word)) || (rule && rule->whole);
+    if (w->cv->no_rule != LMI_NR_NOTHING || !works || (!rule && lmi_op_composite(o->sig->word) && !o->n_children))
+        return false;
     for (int i = 0; rule && i < LAM_N_METRICS; i++)
         if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
     return true;
@@ -122,8 +122,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, e);
 }
 
-/* The tool has no formula for it and counts 0. Where it has one for others of its kind that is a gap of the
- * tool's; the rest is work that it leaves out on purpose. */
+/* The tool has no formula for it and counts 0. */
 static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     lam_count n[LAM_N_METRICS];
     for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->c->has[i] ? lmi_exact(0) : lmi_unknown();

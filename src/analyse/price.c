@@ -52,6 +52,7 @@ static bool parametrized(const lam_module *mod, const lmi_rule *r) {
 static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     const lam_module *mod = &w->m->modules[ev->module];
     bool alone = ev->n_children_called == 0;
+    if (w->cv->which == LMI_CHILDLESS) return w->m->places[ev->place].n_children == 0;
     if (lmi_plain_holder(mod)) return false;
     if (w->cv->which == LMI_LEAF) {
         if (mod->flags & LAM_MODULE_LEAF) return true;
@@ -95,6 +96,20 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_OWN_FORWARD);
 }
 
+/* What the layer's own hook adds to the functions that were called in it. */
+static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_error *e) {
+    lmi_price own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
+    if (!own.rule) return LAM_OK;
+    LAM_TRY(parse_rule(w, own.rule, e));
+    price_by_rule(w, event, &own);
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        p->metric[i] = lmi_settled(lam_count_add(p->metric[i], own.metric[i]));
+    p->rule = own.rule;
+    p->counted = true;
+    if (!p->cause) p->cause = own.cause;
+    return LAM_OK;
+}
+
 static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     lam_count out[LAM_N_METRICS];
     bool omit = false;
@@ -117,6 +132,7 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     if (price_custom(w, event, p)) return LAM_OK;
     if (lmi_by_ops(w->c)) {
         lmi_ops_price(w, event, p);
+        if (w->cv->which == LMI_HOOKS) LAM_TRY(price_by_hook(w, event, p, e));
         bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
         if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
         return LAM_OK;

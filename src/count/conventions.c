@@ -10,6 +10,7 @@
 #define NOTE(k, text)                  [LMI_K_##k].note = text,
 #define ONLY(k, spellings)             [LMI_K_##k].only = spellings,
 #define WHOLE(k)                       [LMI_K_##k].whole = true,
+#define OPEN(k)                        [LMI_K_##k].open = true,
 
 static const lmi_rule rules_layers[LMI_N_KINDS] = {
 #include "count/layers.def"
@@ -22,6 +23,23 @@ static const lmi_rule rules_thoplw[LMI_N_KINDS] = {
 };
 static const lmi_rule rules_torch[LMI_N_KINDS] = {
 #include "count/torch.def"
+};
+static const lmi_rule rules_fvcore[LMI_N_KINDS] = {
+#include "count/fvcore.def"
+};
+static const lmi_rule rules_torchinfo[LMI_N_KINDS] = {
+#include "count/torchinfo.def"
+};
+
+/* Tables with rules of both sorts are read twice. */
+#define OP(k, macs, flops, dmas)
+#define OP_NOTE(k, text)
+#define OP_ONLY(k, spellings)
+static const lmi_rule rules_ptflops[LMI_N_KINDS] = {
+#include "count/ptflops.def"
+};
+static const lmi_rule rules_deepspeed[LMI_N_KINDS] = {
+#include "count/deepspeed.def"
 };
 #undef RULE
 /* Of operators both counts are told; the effective one is the dense one unless an EFFECTIVE line differs. */
@@ -46,12 +64,37 @@ static const lmi_rule rules_exact[LMI_N_KINDS] = {
 #undef NOTE
 #undef ONLY
 #undef WHOLE
+#undef OPEN
+#undef OP
+#undef OP_NOTE
+#undef OP_ONLY
+#define RULE(k, macs, flops, dmas)
+#define NOTE(k, text)
+#define ONLY(k, spellings)
+#define OP(k, macs, flops, dmas)                                                                             \
+    [LMI_K_##k].given = true, [LMI_K_##k].kind = LMI_K_##k, [LMI_K_##k].formula = {macs, flops, dmas},
+#define OP_NOTE(k, text)      [LMI_K_##k].note = text,
+#define OP_ONLY(k, spellings) [LMI_K_##k].only = spellings,
+static const lmi_rule op_rules_ptflops[LMI_N_KINDS] = {
+#include "count/ptflops.def"
+};
+static const lmi_rule op_rules_deepspeed[LMI_N_KINDS] = {
+#include "count/deepspeed.def"
+};
+#undef RULE
+#undef NOTE
+#undef ONLY
+#undef OP
+#undef OP_NOTE
+#undef OP_ONLY
 
 /* Where operators are counted, by the rules of which table. */
-#define OPS_LEAF(id)  NULL
-#define OPS_RULED(id) NULL
-#define OPS_OWN(id)   NULL
-#define OPS_OPS(id)   rules_##id
+#define OPS_LEAF(id)      NULL
+#define OPS_RULED(id)     NULL
+#define OPS_OWN(id)       NULL
+#define OPS_CHILDLESS(id) NULL
+#define OPS_OPS(id)       rules_##id
+#define OPS_HOOKS(id)     op_rules_##id
 
 #define HIDDEN_TRUST    LMI_TRUST
 #define HIDDEN_AT_LEAST LMI_HIDDEN_AT_LEAST
@@ -131,6 +174,11 @@ const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
     }
     lmi_fail(e, LAM_USAGE, "convention", "there is no convention '%s'; there are %s", name, list);
     return NULL;
+}
+
+bool lmi_kind_multiplies(lmi_kind k) {
+    const char *macs = k < LMI_N_KINDS ? rules_exact[k].formula[LAM_MACS] : NULL;
+    return macs && strcmp(macs, "0") != 0;
 }
 
 bool lmi_convention_tells(const lmi_convention *c, lam_metric metric) {

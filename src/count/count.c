@@ -12,6 +12,7 @@ static bool listed(const char *list, const char *word) {
 
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
     lmi_kind kind = lmi_word_kind(mod->word);
+    if (c->rules[LMI_K_any].given) return &c->rules[LMI_K_any];
     if (kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules || !c->rules[kind].given) return NULL;
     if (c->match == LMI_CLASS && !(mod->flags & LAM_MODULE_EXACT)) return NULL;
     const lmi_rule *r = &c->rules[kind];
@@ -75,7 +76,7 @@ bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule
     if (c->sees != LMI_SEES_RULES && !is_operator(o)) return true;
     if (o->n_children == 0) return false;
     switch (c->sees) {
-    case LMI_SEES_CALLED: return false;
+    case LMI_SEES_CALLED: return rule && rule->open;
     case LMI_SEES_DISPATCHED: return !(rule && rule->whole) && calls_others(o);
     default: return !rule || lmi_op_composite(o->sig->word);
     }

@@ -42,6 +42,9 @@ void lmi_facts_pair(const lam_model *m, int32_t event, lmi_kind k, const lmi_slo
 /* After the family: what the rules of `layers` ask besides, such as the elements that windows really read. */
 void lmi_facts_extra(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
 
+/* What tables look at that know no types of layers: names of parameters and of classes. */
+void lmi_facts_named(const lam_model *m, int32_t event, lmi_facts *f);
+
 /* Last: what the released forms of other tools' rules ask. */
 void lmi_facts_released(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
 
@@ -96,7 +99,8 @@ typedef struct lmi_rule {
     const char *note;
     /* the spellings of the kind that the tool knows ("ZeroPad2d"), separated by spaces; NULL: all */
     const char *only;
-    bool whole; /* of an operator: what it calls is counted with it, or not at all */
+    /* of an operator: what it calls is counted with it, or not at all; or only what it calls is */
+    bool whole, open;
 } lmi_rule;
 
 typedef struct lmi_convention {
@@ -140,6 +144,8 @@ void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event,
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const char *name);
 /* True where the operator only stands for the operators that it called, which are seen instead of it. */
 bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule);
+/* True when operators of this kind do dense work, as the table of `exact` says. */
+bool lmi_kind_multiplies(lmi_kind k);
 /* True when some rule of the convention has a formula for this metric. */
 bool lmi_convention_tells(const lmi_convention *c, lam_metric metric);
 /* What an operator's formula gave: shapes that contradict each other may give a negative number, which is

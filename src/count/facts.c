@@ -196,6 +196,7 @@ static void set_shapes(lam_shape x, lam_shape y, int64_t rank, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
     lmi_fact_set(f, LMI_FACT_x1, lmi_axis(x, 1));
     lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
+    lmi_fact_set(f, LMI_FACT_y0, lmi_axis(y, 0));
     lmi_fact_set(f, LMI_FACT_y1, lmi_axis(y, 1));
     lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
     bool unbatched = x.ndim >= 0 && (x.ndim <= 1 || x.ndim == rank + 1);
@@ -239,6 +240,7 @@ void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out) {
     lmi_slots slots;
     lmi_model_bind(m, event, &slots);
     set_frame(m, event, &slots, out);
+    lmi_facts_named(m, event, out);
     lmi_kind kind = lmi_word_kind(lam_model_module(m, ev->module)->word);
     family *add = kind < LMI_N_KINDS ? families[lmi_kind_family(kind)] : NULL;
     /* A root that holds the whole network is no layer: its parameters would be added up at every call. */

@@ -79,6 +79,7 @@ static int64_t averages(const lam_event *ev, lam_shape q) {
 static void multihead(const lam_model *m, int32_t event, const lmi_slots *s, lmi_facts *f) {
     lam_shape q = lmi_input(m, event, s), none = {-1, NULL};
     set_widths(s, f);
+    lmi_fact_set(f, LMI_FACT_bias, lmi_filled(s, LMI_S_b));
     set_sequences(s, q, s->at[LMI_S_k].present ? s->at[LMI_S_k].shape : none, f);
     set_masks(s, f);
     lmi_fact_set(f, LMI_FACT_averages, averages(lam_model_event(m, event), q));

@@ -84,6 +84,8 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     if (k == LMI_K_product_act)
         extra = lmi_op_bool(s, LMI_S_value, &gelu) && !gelu && extra >= 0 ? extra + 1 : -1;
     lmi_fact_set(f, LMI_FACT_extra, extra);
+    lmi_fact_set(f, LMI_FACT_biases, lmi_op_optional(s, LMI_S_b));
+    lmi_fact_set(f, LMI_FACT_x2_last, lmi_axis(shape(s, LMI_S_x2), -1));
 }
 
 /* A difference, then what the norm asks of it and after the sum: a square and a root; an absolute value or a

@@ -129,7 +129,10 @@ static void grid(const lmi_slots *s, lmi_facts *f) {
 void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     switch (k) {
     case LMI_K_interpolate:
-    case LMI_K_interpolate_backward: blends(op, f); break;
+    case LMI_K_interpolate_backward:
+        blends(op, f);
+        lmi_op_sized(m, op, k, s, f);
+        break;
     case LMI_K_grid_sample: grid(s, f); break;
     default: windows(m, op, k, s, f); break;
     }

@@ -119,7 +119,16 @@ static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s)
     return v && v->type == LAM_TEXT ? !strcmp(v->text, "tanh") : -1;
 }
 
+/* Such a layer keeps its activation from the day it was made, so who wraps functions later does not see it.
+ */
+static int64_t by_encoder(const lam_model *m, const lam_op *op) {
+    const lam_event *call = lam_model_event(m, op->call);
+    lmi_kind kind = call ? lmi_word_kind(lam_model_module(m, call->module)->word) : LMI_N_KINDS;
+    return kind == LMI_K_encoder_layer || kind == LMI_K_decoder_layer;
+}
+
 void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_by_encoder, by_encoder(m, op));
     switch (k) {
     case LMI_K_gelu:
     case LMI_K_gelu_backward: lmi_fact_set(f, LMI_FACT_by_tanh, by_tanh(m, op, s)); break;

@@ -27,6 +27,8 @@ void lmi_facts_recurrent(const lam_model *m, int32_t event, lmi_kind k, const lm
     lmi_fact_set(f, LMI_FACT_hidden, hidden);
     lmi_fact_set(f, LMI_FACT_proj, proj);
     lmi_fact_set(f, LMI_FACT_state, proj > 0 ? proj : hidden);
+    bool biased = lmi_value_int(s->at[LMI_S_bias_flag].value, 1) != 0;
+    lmi_fact_set(f, LMI_FACT_bias, biased);
     if (is_cell(k)) return;
     int64_t layers = lmi_value_int(s->at[LMI_S_layers].value, -1);
     lmi_fact_set(f, LMI_FACT_layers, layers > 0 ? layers : -1);

@@ -418,7 +418,7 @@ static void doctor(void **state) {
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("this host can't run any");
-    OUT_HAS("conventions: layers torchscan thoplw exact torch\n");
+    OUT_HAS("conventions: layers torchscan thoplw exact torch fvcore ptflops deepspeed torchinfo\n");
     h = fake_host();
     h.doctor = well;
     assert_int_equal(fake_run(&h, "doctor"), 0);

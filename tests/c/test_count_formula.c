@@ -373,15 +373,16 @@ static void who_is_served(void **state) {
 
 static void names_of_conventions(void **state) {
     (void)state;
-    assert_int_equal(lam_n_conventions(), 5);
+    assert_int_equal(lam_n_conventions(), 9);
     assert_string_equal(lam_convention_default(), "layers");
     assert_string_equal(lam_convention_name(1), "torchscan");
     assert_string_equal(lam_convention_source(2), "thoplw 2024.1.25");
     assert_string_equal(lam_convention_name(3), "exact");
     assert_string_equal(lam_convention_name(4), "torch");
-    assert_null(lam_convention_name(5));
+    assert_string_equal(lam_convention_name(8), "torchinfo");
+    assert_null(lam_convention_name(9));
     assert_null(lam_convention_name(-1));
-    assert_null(lam_convention_source(5));
+    assert_null(lam_convention_source(9));
     assert_int_equal(lam_convention_find("thoplw"), 2);
     assert_int_equal(lam_convention_find("thop"), -1);
     assert_int_equal(lam_convention_find(NULL), -1);
@@ -391,9 +392,10 @@ static void names_of_conventions(void **state) {
     assert_null(lmi_convention_named("nobody", &e));
     assert_int_equal(e.status, LAM_USAGE);
     assert_string_equal(e.text,
-                        "there is no convention 'nobody'; there are layers, torchscan, thoplw, exact, torch");
+                        "there is no convention 'nobody'; there are layers, torchscan, thoplw, exact, torch, "
+                        "fvcore, ptflops, deepspeed, torchinfo");
     lam_rule r;
-    assert_int_equal(lam_convention_rule(9, 0, &r, &e), LAM_RANGE);
+    assert_int_equal(lam_convention_rule(99, 0, &r, &e), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, -1, &r, NULL), LAM_RANGE);
     assert_int_equal(lam_convention_rule(1, 1000, &r, NULL), LAM_RANGE);
 }

@@ -304,3 +304,25 @@ def parametrized():
 def quantized_dynamic():
     m = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).eval()
     return torch.ao.quantization.quantize_dynamic(m, {nn.Linear}, dtype=torch.qint8)
+
+
+class SelfAttention(nn.Module):
+    """MultiheadAttention called for its weights, and without them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.second = nn.MultiheadAttention(16, 2, batch_first=True, bias=False)
+
+    def forward(self, x):
+        y, weights = self.first(x, x, x)
+        return self.second(y, y, y, need_weights=False)[0] * weights.sum()
+
+
+class Elementwise(nn.Module):
+    """Operators that no layer makes, spelled in every way that Python has."""
+
+    def forward(self, x):
+        y = torch.add(x, x) * 2 + x.mul(x)
+        y = F.relu(y) + torch.relu(x) - x.sigmoid()
+        return torch.matmul(y, x.transpose(1, 2)).softmax(-1) @ F.softmax(x, 1)

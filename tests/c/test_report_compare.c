@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Conventions side by side: the numbers, causes that add up to each difference, every format, and every
+ * allocation failing in turn. */
+#include "oom.h"
+
+#include "ops_net.h"
+
+typedef struct text {
+    char s[1 << 15];
+    size_t n;
+} text;
+
+static lam_status put(void *to, const char *bytes, size_t n) {
+    text *t = to;
+    if (t->n + n >= sizeof t->s) return LAM_IO;
+    memcpy(t->s + t->n, bytes, n);
+    t->s[t->n += n] = '\0';
+    return LAM_OK;
+}
+
+static void has(const text *t, const char *part) {
+    if (!strstr(t->s, part)) fail_msg("no '%s' in\n%s", part, t->s);
+}
+
+static op_at in(int32_t call, int32_t parent) { return (op_at){call, parent, LAM_FORWARD, 0}; }
+
+/* Net(fc: Linear 3 to 4 for (2, 5, 3), bn) that also attends, and multiplies outside every call. */
+static lam_model *mixed(void) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), fc = net_linear(&n, 3, 4), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    int32_t c = net_call(&n, root, -1, SH(2, 5, 3), 0, SH(2, 5, 4), 0);
+    int32_t k = net_call(&n, fc, c, SH(2, 5, 3), 0, SH(2, 5, 4), 0);
+    const lam_op_arg lin[] = {T(0, 2, 5, 3), T(1, 4, 3), T(2, 4)}, lout[] = {T(0, 2, 5, 4)};
+    int32_t linear = net_op_args(&n, "aten::linear", in(k, -1), lin, 3, lout, 1);
+    net_mm(&n, in(k, linear), 10, 3, 4); /* 120 */
+    const lam_op_arg qkv[] = {T(0, 1, 2, 5, 8), T(1, 1, 2, 5, 8), T(2, 1, 2, 5, 8)}, o[] = {T(0, 1, 2, 5, 8)};
+    int32_t sdpa = net_op_args(&n, "aten::scaled_dot_product_attention", in(c, -1), qkv, 3, o, 1);
+    net_op_args(&n, "aten::_scaled_dot_product_flash_attention_for_cpu", in(c, sdpa), qkv, 3, o, 1); /* 800 */
+    const lam_op_arg x[] = {T(0, 2, 5, 4), T(2, 4), T(3, 4)}, y[] = {T(0, 2, 5, 4)};
+    net_op_args(&n, "aten::layer_norm", in(c, -1), x, 3, y, 1);
+    net_mm(&n, in(-1, -1), 1, 2, 3); /* 6 */
+    return net_done(&n);
+}
+
+static lam_comparison *compared(const lam_model *m, const char *const *names, int32_t n) {
+    lam_comparison *c = NULL;
+    lam_error e = {0};
+    if (lam_compare_new(&c, m, names, n, &e) != LAM_OK) fail_msg("%s", e.text);
+    return c;
+}
+
+static const lam_compared *row_of(const lam_comparison *c, const char *convention) {
+    for (int32_t i = 0; lam_compare_row(c, i); i++)
+        if (!strcmp(lam_compare_row(c, i)->convention, convention)) return lam_compare_row(c, i);
+    fail_msg("no row of %s", convention);
+    return NULL;
+}
+
+static void causes_add_up(void **state) {
+    (void)state;
+    lam_model *m = mixed();
+    lam_comparison *c = compared(m, NULL, 0);
+    assert_string_equal(lam_compare_row(c, 0)->convention, "exact");
+    assert_int_equal(lam_compare_row(c, 0)->macs.n, 120 + 800 + 6);
+    int32_t n = 0;
+    for (; lam_compare_row(c, n); n++) {
+        const lam_compared *row = lam_compare_row(c, n);
+        int64_t sum = 0;
+        for (int32_t k = 0; k < row->n_causes; k++) sum += row->causes[k].macs;
+        if (row->told) assert_int_equal(sum, row->difference);
+        assert_int_equal(row->told, row->macs.state != LAM_UNKNOWN);
+    }
+    assert_int_equal(n, lam_n_conventions());
+    assert_null(lam_compare_row(c, n));
+    assert_null(lam_compare_row(c, -1));
+    lam_compare_free(c);
+    lam_model_free(m);
+}
+
+static void reasons(void **state) {
+    (void)state;
+    static const char *const names[] = {"torch", "fvcore", "torchinfo", "exact"};
+    lam_model *m = mixed();
+    lam_comparison *c = compared(m, names, 4);
+    const lam_compared *torch = row_of(c, "torch"), *fvcore = row_of(c, "fvcore"),
+                       *torchinfo = row_of(c, "torchinfo");
+    assert_null(lam_compare_row(c, 4)); /* the reference once */
+    assert_int_equal(torch->difference, -800);
+    assert_int_equal(torch->n_causes, 1);
+    assert_string_equal(torch->causes[0].text, "scaled_dot_product_attention in Net: not counted");
+    assert_non_null(strstr(torch->causes[0].note, "the kernel of the CPU"));
+    assert_int_equal(torch->causes[0].calls, 1);
+    /* Norms count 5 an element, and the product is counted by the operator that was called. */
+    assert_int_equal(fvcore->difference, -800 + 5 * 40);
+    assert_string_equal(fvcore->causes[1].text, "layer_norm in Net: counted, without a product");
+    assert_int_equal(fvcore->causes[1].macs, 200);
+    /* 12 weights and 4 biases for each of two samples. */
+    assert_int_equal(torchinfo->macs.n, 2 * 16);
+    assert_string_equal(torchinfo->causes[1].text, "Linear: 32 where there are 120");
+    assert_string_equal(torchinfo->causes[2].text, "mm outside every layer: not counted");
+    assert_int_equal(torchinfo->difference, 32 - 926);
+    lam_compare_free(c);
+    lam_model_free(m);
+}
+
+static void formats(void **state) {
+    (void)state;
+    static const char *const names[] = {"torchinfo", "layers"};
+    static const struct {
+        const char *format, *part;
+    } cases[] = {{NULL, "torchinfo: -894 MACs\n       -800  scaled_dot_product_attention in Net"},
+                 {"text", "a lower bound: Net (1 call)"},
+                 {"md", "| torchinfo | 32 | - | 16 | -894 | -800 scaled\\_dot\\_product\\_attention in Net"},
+                 {"json", "\"macs\": -88, \"calls\": 1, \"text\": \"Linear: 32 where there are 120\""},
+                 {"csv", "torchinfo,mm outside every layer: not counted,1,,,,,,,-6\n"},
+                 {"csv", "exact,,,926,exact,"}};
+    lam_model *m = mixed();
+    lam_comparison *c = compared(m, names, 2);
+    static text t;
+    lam_error e = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        t.n = 0;
+        assert_int_equal(lam_compare_write(c, cases[i].format, 0, false, (lam_sink){put, &t}, &e), LAM_OK);
+        has(&t, cases[i].part);
+    }
+    for (int32_t width = 40; width <= 100; width += 20) {
+        t.n = 0;
+        assert_int_equal(lam_compare_write(c, "text", width, true, (lam_sink){put, &t}, &e), LAM_OK);
+        const char *reasons_start = strstr(t.s, "\n\n");
+        assert_non_null(reasons_start);
+        for (const char *s = reasons_start; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
+            assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
+    }
+    assert_int_equal(lam_compare_write(c, "html", 0, false, (lam_sink){put, &t}, &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "there are: text, md, json, csv"));
+    lam_compare_free(c);
+    lam_model_free(m);
+}
+
+static void what_can_not_be(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"torch", "nobody"};
+    lam_model *m = mixed();
+    lam_comparison *c = NULL;
+    lam_error e = {0};
+    assert_int_equal(lam_compare_new(&c, m, wrong, 2, &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "'nobody'"));
+    assert_null(c);
+    assert_int_equal(lam_compare_new(&c, NULL, NULL, 0, NULL), LAM_USAGE);
+    assert_int_equal(lam_compare_new(NULL, m, NULL, 0, NULL), LAM_USAGE);
+    lam_compare_free(NULL);
+    lam_model_free(m);
+    net n = net_new();
+    int32_t root = net_linear(&n, 3, 4);
+    net_place(&n, -1, "", root);
+    net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0);
+    m = net_done(&n);
+    e = (lam_error){0};
+    assert_int_equal(lam_compare_new(&c, m, NULL, 0, &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "ops=True"));
+    lam_model_free(m);
+}
+
+static void compare_it(void *model, bool *ok) {
+    static const char *const names[] = {"torch", "ptflops", "torchinfo", "layers"};
+    static text t;
+    lam_comparison *c = NULL;
+    lam_error e = {0};
+    t.n = 0;
+    lam_status s = lam_compare_new(&c, model, names, 4, &e);
+    if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, (lam_sink){put, &t}, &e);
+    if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, (lam_sink){put, &t}, &e);
+    *ok = s == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_compare_free(c);
+}
+
+static void memory_runs_out(void **state) {
+    (void)state;
+    lam_model *m = mixed();
+    oom_sweep(compare_it, m);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),         cmocka_unit_test(formats),
+        cmocka_unit_test(what_can_not_be), cmocka_unit_test(memory_runs_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
