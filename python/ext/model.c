@@ -257,6 +257,11 @@ static PyObject *model_costs(PyObject *self, PyObject *args, PyObject *kwargs) {
     return lmx_costs_new(self_of(self), args, kwargs);
 }
 
+static PyObject *model_compare(PyObject *self, PyObject *args) {
+    if (!lmx_model_get(self_of(self)->st, self)) return NULL;
+    return lmx_compared(self_of(self), args);
+}
+
 static PyObject *model_rf(PyObject *self, PyObject *args) {
     int event;
     const char *convention = NULL;
@@ -287,6 +292,9 @@ static void model_dealloc(PyObject *self) {
 static PyMethodDef model_methods[] = {
     {"costs", (PyCFunction)(void (*)(void))model_costs, METH_VARARGS | METH_KEYWORDS,
      PyDoc_STR("costs($self, /, convention=None, released=False, custom=None)\n--\n\nWhat the calls cost.")},
+    {"compare", model_compare, METH_VARARGS,
+     PyDoc_STR("compare($self, conventions, format=None, width=0, exact=False, /)\n--\n\nThe forward under "
+               "several conventions, and why they differ, as text.")},
     {"rf", model_rf, METH_VARARGS,
      PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReceptive field, stride, padding and state of "
                "one call alone.")},

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from . import thoplw as thoplw
     from . import torchscan as torchscan
     from ._count import Count as Count
+    from ._compare import Comparison as Comparison
+    from ._compare import compare as compare
     from ._errors import LaminaError as LaminaError
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 # Where each public name lives. A name without a home of its own is a submodule.
 _HOMES = {
     "Capture": "_inspect",
+    "Comparison": "_compare",
     "Count": "_count",
     "LaminaError": "_errors",
     "LayersInfo": "thoplw",
@@ -43,6 +46,7 @@ _HOMES = {
     "Row": "_report",
     "capture": "_inspect",
     "clever_format": "thoplw",
+    "compare": "_compare",
     "crawl_module": "torchscan",
     "inspect": "_inspect",
     "profile": "thoplw",
@@ -53,6 +57,7 @@ _HOMES = {
 
 __all__ = [
     "Capture",
+    "Comparison",
     "Count",
     "LaminaError",
     "LayersInfo",
@@ -61,6 +66,7 @@ __all__ = [
     "__version__",
     "capture",
     "clever_format",
+    "compare",
     "crawl_module",
     "inspect",
     "profile",

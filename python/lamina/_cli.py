@@ -35,12 +35,19 @@ class Host:
         return shutil.get_terminal_size((0, 0)).columns
 
     def live(
-        self, target: str, inputs: list[str], mode: str | None, build: list[str], ops: bool, backward: bool
+        self,
+        target: str,
+        inputs: list[str],
+        mode: str | None,
+        build: list[str],
+        ops: bool,
+        backward: bool,
+        grad: bool,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._live import run_target
 
-        return run_target(target, inputs, mode, build, ops=ops, backward=backward)
+        return run_target(target, inputs, mode, build, ops=ops, backward=backward, grad=grad)
 
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""

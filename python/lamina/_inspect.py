@@ -58,7 +58,7 @@ def inspect(
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
     root = check_module(model)
-    positional = _positional(args)
+    positional = positional(args)
     check_convention(convention)
     check_mode(mode)
     if ops is None:
@@ -182,7 +182,7 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
     return Capture(model, ops)
 
 
-def _positional(args: Any) -> tuple[object, ...]:
+def positional(args: Any) -> tuple[object, ...]:
     if isinstance(args, tuple):
         return args
     torch = sys.modules["torch"]

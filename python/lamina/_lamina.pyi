@@ -58,7 +58,15 @@ class _Host(Protocol):
     @property
     def width(self) -> int: ...
     def live(
-        self, target: str, inputs: list[str], mode: str | None, build: list[str], ops: bool, backward: bool, /
+        self,
+        target: str,
+        inputs: list[str],
+        mode: str | None,
+        build: list[str],
+        ops: bool,
+        backward: bool,
+        grad: bool,
+        /,
     ) -> Model: ...
     def doctor(self) -> str: ...
 
@@ -100,6 +108,14 @@ class Model:
         released: bool = False,
         custom: Callable[[int], _Told] | None = None,
     ) -> Costs: ...
+    def compare(
+        self,
+        conventions: list[str],
+        format: str | None = None,
+        width: int = 0,
+        exact: bool = False,
+        /,
+    ) -> str: ...
     def rf(self, event: int, convention: str | None = None, /) -> tuple[float, float, float, _State]: ...
     def find(self, path: str, /) -> int: ...
     def events(self) -> list[dict[str, Any]]: ...

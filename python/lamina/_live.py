@@ -31,11 +31,12 @@ def run_target(
     *,
     ops: bool = False,
     backward: bool = False,
+    grad: bool = False,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
-    every run is the same. ``ops`` and ``backward`` as for :func:`lamina._run.run_once`.
+    every run is the same. ``ops``, ``backward`` and ``grad`` as for :func:`lamina._run.run_once`.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -46,7 +47,7 @@ def run_target(
     root = _module(_load(target), target, dict(_keyword(text) for text in build))
     args, kwargs = _inputs(root, inputs)
     _check_signature(root, target, args, kwargs)
-    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward)
+    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad)
     if run.error is not None:
         _raise(run)
     assert run.model is not None

@@ -15,6 +15,8 @@ from ._count import Count, from_core
 if TYPE_CHECKING:
     from typing import TextIO
 
+    from ._compare import Comparison
+
 WIDTH = 100  # where there is no terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
@@ -247,6 +249,17 @@ class Report:
             ValueError: there is no such convention; the sentence lists those there are.
         """
         return Report(self._model, convention, left=self._left, **self._shown)
+
+    def compare(self, *conventions: str) -> Comparison:
+        """The same capture under several conventions side by side, with the reasons for each difference; all
+        there are where none is named. Its operators must have been watched (``ops=True``).
+
+        Raises:
+            ValueError: there is no such convention, or no operators were watched.
+        """
+        from ._compare import Comparison
+
+        return Comparison(self._model, conventions)
 
     def why(self, path: str) -> list[dict[str, Any]]:
         """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the

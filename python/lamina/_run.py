@@ -151,11 +151,12 @@ def run_once(
     around: AbstractContextManager[object] | None = None,
     ops: bool = False,
     backward: bool = False,
+    grad: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
-    floating-point tensors that came out.
+    floating-point tensors that came out; ``grad`` runs with gradients alone.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -175,9 +176,9 @@ def run_once(
         with ExitStack() as stack:
             if mode is not None:
                 root.train(mode == "train")
-            if backward:
+            if backward or grad:
                 stack.enter_context(torch.inference_mode(mode=False))
-            stack.enter_context(torch.enable_grad() if backward else torch.no_grad())
+            stack.enter_context(torch.enable_grad() if backward or grad else torch.no_grad())
             stack.enter_context(Compiled())
             if around is not None:
                 stack.enter_context(around)

@@ -88,6 +88,7 @@ const char *lmi_convention_wanted(lmi_cli *c, const char *name);
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
+int lmi_run_compare(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);
 int lmi_run_table(lmi_cli *c);

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of a model, counted as other tools would have counted it, and why they differ."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _lamina
+from ._count import Count, from_core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Cause(NamedTuple):
+    """One reason for a difference.
+
+    ``macs`` is what it adds to the reference's MACs, negative for what is left out; ``calls`` how often, 0
+    for the rest of the causes together; ``note`` what the convention's table says of it.
+    """
+
+    text: str
+    note: str | None
+    macs: int
+    calls: int
+
+
+class Compared(NamedTuple):
+    """What one convention says of a forward.
+
+    ``difference`` is that of its MACs from the reference's, None where it is not known and ``gap`` says why;
+    the MACs of ``causes`` add up to it.
+    """
+
+    convention: str
+    macs: Count
+    flops: Count
+    params: Count
+    difference: int | None
+    gap: str | None
+    causes: tuple[Cause, ...]
+
+
+class Comparison:
+    """One capture under several conventions; the first row is the reference, ``exact``.
+
+    ``print(comparison)`` is a table and the reasons below it.
+    """
+
+    def __init__(self, model: _lamina.Model, conventions: Sequence[str] = ()) -> None:
+        self._model = model
+        self._conventions = list(conventions)
+        self._data: dict[str, Any] = json.loads(self.to_json())
+
+    @property
+    def rows(self) -> list[Compared]:
+        """What each convention says, the reference first."""
+        return [_row(row) for row in self._data["conventions"]]
+
+    def __getitem__(self, convention: str) -> Compared:
+        for row in self._data["conventions"]:
+            if row["convention"] == convention:
+                return _row(row)
+        there = ", ".join(row["convention"] for row in self._data["conventions"])
+        raise KeyError(f"{convention!r} was not compared; there are {there}")
+
+    def _write(self, kind: str, *, width: int = 0, exact: bool = False) -> str:
+        return self._model.compare(self._conventions, kind, width, exact)
+
+    def __str__(self) -> str:
+        from ._report import terminal_width
+
+        return self._write("text", width=terminal_width()).removesuffix("\n")
+
+    __repr__ = __str__
+
+    def show(self, *, width: int | None = None, exact: bool = False) -> None:
+        """Prints the table and the reasons; ``exact`` writes numbers in full."""
+        from ._report import terminal_width
+
+        sys.stdout.write(self._write("text", width=width or terminal_width(), exact=exact))
+
+    def to_json(self) -> str:
+        """Everything as JSON with a schema number; plain integers."""
+        return self._write("json")
+
+    def to_csv(self) -> str:
+        """One line a convention, and one a cause."""
+        return self._write("csv")
+
+    def to_markdown(self, *, exact: bool = False) -> str:
+        """The table in Markdown, the reasons in its last column."""
+        return self._write("md", exact=exact)
+
+
+def _row(row: dict[str, Any]) -> Compared:
+    counts = (from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params"))
+    causes = (Cause(c["text"], c["note"], c["macs"], c["calls"]) for c in row["causes"])
+    return Compared(row["convention"], *counts, row["difference"], row["gap"], tuple(causes))
+
+
+def compare(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    conventions: Sequence[str] = (),
+    mode: str | None = None,
+) -> Comparison:
+    """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
+
+    The forward runs with gradients, as the tools that the conventions are named after run it: layers whose
+    eval mode has a fast path without gradients take the other one. Nothing is back-propagated.
+
+    Args:
+        model: any ``torch.nn.Module``.
+        args: the positional arguments as a tuple; a lone tensor is taken as one.
+        kwargs: the keyword arguments.
+        conventions: names, as ``("torch", "fvcore")``; all there are where none is given.
+        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
+
+    Raises:
+        TypeError: the model is no module, or ``args`` no tuple.
+        ValueError: there is no such convention or mode, or operators can't be watched here.
+        Exception: what the forward itself raises comes through as it is.
+    """
+    from ._inspect import check_convention, check_mode, positional
+    from ._run import check_module, run_once
+
+    root = check_module(model)
+    given = positional(args)
+    for name in conventions:
+        check_convention(name)
+    check_mode(mode)
+    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True)
+    if run.error is not None or run.model is None:
+        run.reraise()
+    return Comparison(run.model, conventions)

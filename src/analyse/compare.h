@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the writer of a comparison reads besides lamina.h. */
+#ifndef LMI_ANALYSE_COMPARE_H
+#define LMI_ANALYSE_COMPARE_H
+
+#include "analyse/analyse.h"
+
+struct lam_comparison {
+    lmi_arena arena;
+    int32_t n;
+    lam_compared *rows; /* the reference first */
+};
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina compare`: one run of a model under several conventions, with the reasons for each difference. */
+#include "cmd/cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 32 };
+
+typedef struct names {
+    char *text; /* the list, cut at its commas */
+    const char *at[MOST];
+    int32_t n;
+} names;
+
+/* "torch,fvcore" as names that there are; a complaint and false where one is not. */
+static bool read_names(lmi_cli *c, const char *list, names *out) {
+    *out = (names){.text = strdup(list ? list : "")};
+    if (!out->text) {
+        lmi_complain(c, NULL, "out of memory");
+        return false;
+    }
+    for (char *s = out->text; *s && out->n < MOST;) {
+        char *comma = s + strcspn(s, ",");
+        bool last = !*comma;
+        *comma = '\0';
+        if (!lmi_convention_wanted(c, s)) return false;
+        out->at[out->n++] = s;
+        s = last ? comma : comma + 1;
+    }
+    return true;
+}
+
+static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_error *e) {
+    const lmi_args *a = &c->args;
+    bool file = a->output && strcmp(a->output, "-") != 0;
+    int32_t width = a->width >= 0 ? a->width : file ? 0 : c->host->width;
+    lam_comparison *compared = NULL;
+    lam_status s = lam_compare_new(&compared, m, n->at, n->n, e);
+    if (s == LAM_OK) s = lam_compare_write(compared, a->format, width, a->exact, c->out, e);
+    lam_compare_free(compared);
+    return s;
+}
+
+static bool known_format(const char *format) {
+    static const char *const known[] = {"text", "md", "json", "csv"};
+    for (size_t i = 0; format && i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i], format) == 0) return true;
+    return !format;
+}
+
+int lmi_run_compare(lmi_cli *c) {
+    names n;
+    lam_error e = {0}, shown = {0};
+    lam_model *m = NULL;
+    int code = LMI_EXIT_USAGE;
+    if (!known_format(c->args.format)) {
+        lmi_complain(c, NULL,
+                     "format: there is no format '%s' for a comparison; there are: text, md, json, csv",
+                     c->args.format);
+        return code;
+    }
+    if (read_names(c, c->args.convention, &n)) {
+        lam_live what = lmi_live_request(c, lam_convention_default());
+        what.ops = what.grad = true;
+        lam_status live = lmi_live_model(c, &what, &m, &e);
+        lam_status s = m ? write(c, m, &n, &shown) : LAM_OK;
+        code = live != LAM_OK                           ? lmi_complain_of(c, &e, live)
+               : s != LAM_OK && c->out_status == LAM_OK ? lmi_complain_of(c, &shown, s)
+                                                        : LMI_EXIT_OK;
+        lam_model_free(m);
+    }
+    free(n.text);
+    return code;
+}
