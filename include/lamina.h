@@ -508,13 +508,13 @@ LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam
 /* The i-th known fact of row `row` (name, value); false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);
 
-/* -- side by side ---------------------------------------------------------------------------------------- */
+/* -- side by side ------------------------------------------------------------------------------------ */
 
 /* One reason for a difference: the same operator (or type of layer) counted in the same other way. */
 typedef struct lam_cause {
     const char *text; /* "scaled_dot_product_attention in MultiheadAttention: not counted" */
     const char *note; /* what the convention's table says of it; NULL */
-    int64_t macs;     /* what it adds to the MACs of the reference; the causes of a row add up to its difference */
+    int64_t macs;     /* what it adds to the reference's; the causes of a row add up to its difference */
     int32_t calls;    /* how often; 0 for the rest of them together */
 } lam_cause;
 typedef struct lam_compared {
@@ -529,12 +529,12 @@ typedef struct lam_compared {
 typedef struct lam_comparison lam_comparison;
 /* Counts the forward of `m` under each of `conventions` (n 0: all there are) and explains what differs from
  * the reference, `exact`, which comes first. Conventions of tools that count calls count as these printed it.
- * LAM_USAGE for a name that there is not, or where operators were not watched. `m` must outlive the result. */
+ * LAM_USAGE for a name that there is not, or where operators were not watched. */
 LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const char *const *conventions,
                                    int32_t n, lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
 LAM_API const lam_compared *lam_compare_row(const lam_comparison *c, int32_t i); /* NULL past the last one */
-/* Writes it as "text" (format NULL), "md", "json" or "csv"; `width` in columns, 0: 100; `exact`: full digits. */
+/* Writes it as "text" (format NULL), "md", "json" or "csv"; `width` in columns, 0: 100; `exact`: in full. */
 LAM_API lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
                                      lam_sink to, lam_error *e);
 
@@ -632,7 +632,7 @@ typedef struct lam_live { /* what a live source is asked for */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
     bool ops;                        /* watch operators too */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
-    bool grad;                       /* with gradients, though no backward pass runs: no fast path of eval mode */
+    bool grad;                       /* with gradients, so without the fast paths of eval mode */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from . import thoplw as thoplw
     from . import torchscan as torchscan
-    from ._count import Count as Count
     from ._compare import Comparison as Comparison
     from ._compare import compare as compare
+    from ._count import Count as Count
     from ._errors import LaminaError as LaminaError
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture

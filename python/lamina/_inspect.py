@@ -58,7 +58,7 @@ def inspect(
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
     root = check_module(model)
-    positional = positional(args)
+    given = positional(args)
     check_convention(convention)
     check_mode(mode)
     if ops is None:
@@ -66,7 +66,7 @@ def inspect(
     elif not ops and (backward or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    run = run_once(root, positional, kwargs, mode=mode, ops=ops, backward=backward)
+    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward)
     return report_of(run, convention, receptive_field=receptive_field, depth=depth)
 
 
@@ -183,6 +183,7 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
 
 
 def positional(args: Any) -> tuple[object, ...]:
+    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor."""
     if isinstance(args, tuple):
         return args
     torch = sys.modules["torch"]

@@ -111,7 +111,7 @@ class Model:
     def compare(
         self,
         conventions: list[str],
-        format: str | None = None,
+        kind: str | None = None,
         width: int = 0,
         exact: bool = False,
         /,

@@ -50,7 +50,7 @@ static int32_t event_of(const job *j, int32_t op) {
 
 /* Marks of a program and nodes of the backward pass are no operators. */
 static bool is_operator(const lam_op *o) {
-    return !(o->flags & LAM_OP_NODE) && (o->word >= 0 || strstr(o->name, "::"));
+    return !(o->flags & LAM_OP_NODE) && (o->sig->word >= 0 || strstr(o->sig->name, "::"));
 }
 
 static lam_status find_tops(job *j, lam_error *e) {
@@ -122,7 +122,7 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
     int32_t inner = op >= 0 && j->largest[op] >= 0 ? j->largest[op] : op;
     const int32_t ops[] = {inner, op};
     for (int i = 0; i < 2 && op >= 0 && p->cv->op_rules; i++) {
-        lmi_kind kind = lmi_op_kind(j->m->ops[ops[i]].word);
+        lmi_kind kind = lmi_op_kind(j->m->ops[ops[i]].sig->word);
         if (kind < LMI_N_KINDS && p->cv->op_rules[kind].given) return p->cv->op_rules[kind].note;
     }
     bool layers = p->cv->op_rules != p->cv->rules && event < j->m->n_events;
@@ -157,7 +157,7 @@ static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_
     cause like = {.relation = its == 0   ? MISSING
                               : ref == 0 ? EXTRA
                                          : OTHER,
-                  .what = op >= 0 ? short_name(j->m->ops[op].name) : NULL,
+                  .what = op >= 0 ? short_name(j->m->ops[op].sig->name) : NULL,
                   .type = type_of(j, event),
                   .note = note_of(j, p, op, event)},
           *c;

@@ -9,7 +9,7 @@
 static int64_t products(const lam_model *m, int32_t op) {
     const lam_op *o = lam_model_op(m, op);
     lmi_facts f;
-    if (lmi_op_kind(o->word) != LMI_K_product || lmi_op_composite(o->word)) return 0;
+    if (lmi_op_kind(o->sig->word) != LMI_K_product || lmi_op_composite(o->sig->word)) return 0;
     lmi_facts_of_op(m, op, &f);
     return lmi_times(lmi_fact_get(&f, LMI_FACT_out), lmi_fact_get(&f, LMI_FACT_red));
 }
@@ -35,9 +35,9 @@ void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
 void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m, (void)k, (void)s;
     int64_t n = 0;
-    for (int32_t i = 0; i < op->n_in; i++) {
-        const lam_value *v = &op->in[i].value;
-        if (op->in[i].position != 1 || op->in[i].is_tensor || v->type != LAM_INTS) continue;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_value *v = &op->sig->in[i].value;
+        if (op->sig->in[i].position != 1 || op->sig->in[i].is_tensor || v->type != LAM_INTS) continue;
         if (!lmi_product(v->ints, v->n, &n)) n = -1;
     }
     lmi_fact_set(f, LMI_FACT_sized, n);

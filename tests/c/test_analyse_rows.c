@@ -491,7 +491,7 @@ static void refuses(void **state) {
     lam_model *m = net_two_parents(false);
     lam_costs *c = (lam_costs *)(uintptr_t)1;
     lam_error e = {0};
-    lam_cost_options o = {.convention = "fvcore"};
+    lam_cost_options o = {.convention = "nobody"};
     assert_int_equal(lam_costs_new(&c, m, &o, &e), LAM_USAGE);
     assert_null(c);
     assert_non_null(strstr(e.text, "torchscan"));

@@ -318,7 +318,7 @@ static void only_words(void **state) {
             assert_int_equal(lmi_word_kind(lam_word_module(cv->rules[k].only)), k);
         }
     }
-    assert_int_equal(found, 2);
+    assert_int_equal(found, 3);
 }
 
 /* The operators that ONLY names are operators of that kind, and nothing else. */

@@ -125,7 +125,7 @@ static void formats(void **state) {
         assert_int_equal(lam_compare_write(c, cases[i].format, 0, false, (lam_sink){put, &t}, &e), LAM_OK);
         has(&t, cases[i].part);
     }
-    for (int32_t width = 40; width <= 100; width += 20) {
+    for (int32_t width = 60; width <= 100; width += 20) {
         t.n = 0;
         assert_int_equal(lam_compare_write(c, "text", width, true, (lam_sink){put, &t}, &e), LAM_OK);
         const char *reasons_start = strstr(t.s, "\n\n");

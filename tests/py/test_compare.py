@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons: every convention beside the reference, causes that add up, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+import lamina
+from lamina import _lamina, _observe
+
+pytestmark = pytest.mark.skipif(
+    _observe.way().name != "observer", reason=f"no called operators: {_observe.way().why}"
+)
+
+
+class Attends(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up = nn.Linear(8, 16)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+
+    def forward(self, x):
+        x = self.up(x)
+        return self.attention(x, x, x, need_weights=False)[0] @ self.up.weight
+
+
+x = torch.randn(2, 6, 8)
+
+
+def test_every_convention_and_causes_that_add_up():
+    compared = lamina.compare(Attends().eval(), x)
+    names = [c["name"] for c in _lamina.conventions()]
+    assert sorted(row.convention for row in compared.rows) == sorted(names)
+    assert compared.rows[0].convention == "exact"
+    exact = compared["exact"].macs
+    for row in compared.rows:
+        assert row.difference == row.macs - exact
+        assert sum(cause.macs for cause in row.causes) == row.difference
+    assert compared["deepspeed"].difference == 0
+    # in_proj and out_proj by their functional calls, then the attention itself
+    torchinfo = {cause.text: cause.macs for cause in compared["torchinfo"].causes}
+    assert torchinfo["scaled_dot_product_attention in MultiheadAttention: not counted"] == -2 * 2 * 6 * 6 * 16
+    assert torchinfo["linear in MultiheadAttention: not counted"] == -2 * 6 * 16 * (48 + 16)
+
+
+def test_each_number_is_that_of_its_own_report():
+    model = Attends().train()
+    with lamina.capture(model, ops=True) as watch:
+        model(x)
+    compared = watch.report("exact").compare("torch", "fvcore", "ptflops", "deepspeed", "torchinfo")
+    assert compared.rows[0].convention == "exact"
+    for row in compared.rows:
+        report = watch.report(row.convention)
+        assert (row.macs, row.macs.state, row.params) == (report.macs, report.macs.state, report.params)
+
+
+def test_it_runs_with_gradients_and_leaves_nothing():
+    model = Attends().eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    mode = torch.is_grad_enabled()
+    compared = lamina.compare(model, (x,), conventions=["torch"], mode="eval")
+    # Without gradients the attention would be one kernel, which the tool has no formula for.
+    assert [cause.text for cause in compared["torch"].causes] == [
+        "scaled_dot_product_attention in MultiheadAttention: not counted"
+    ]
+    assert torch.is_grad_enabled() == mode
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_formats():
+    compared = lamina.compare(Attends().eval(), x, conventions=["torch", "torchinfo"])
+    data = json.loads(compared.to_json())
+    assert data["reference"] == "exact"
+    assert [row["convention"] for row in data["conventions"]] == ["exact", "torch", "torchinfo"]
+    assert compared.to_csv().startswith("convention,cause,calls,macs")
+    assert compared.to_markdown().startswith("| convention | MACs |")
+    assert "against exact" in str(compared)
+    assert repr(compared) == str(compared)
+
+
+def test_what_can_not_be(capsys):
+    model = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="there is no convention 'nobody'"):
+        lamina.compare(model, torch.randn(1, 3), conventions=["nobody"])
+    with pytest.raises(ValueError, match="ops=True"):
+        lamina.inspect(model, torch.randn(1, 3)).compare()
+    with pytest.raises(TypeError):
+        lamina.compare("model")
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        lamina.compare(model, torch.randn(1, 4))
+    compared = lamina.compare(model, torch.randn(1, 3), conventions=["torch"])
+    with pytest.raises(KeyError, match="there are exact, torch"):
+        compared["fvcore"]
+    compared.show(width=60)
+    assert "torch" in capsys.readouterr().out
