@@ -99,7 +99,8 @@ static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
 static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     const lam_op *o = &w->m->ops[op];
     bool works = lmi_kind_multiplies(lmi_op_kind(o->sig->word)) || (rule && rule->whole);
-    if (w->cv->no_rule != LMI_NR_NOTHING || !works || (!rule && lmi_op_composite(o->sig->word) && !o->n_children))
+    if (w->cv->no_rule != LMI_NR_NOTHING || !works ||
+        (!rule && lmi_op_composite(o->sig->word) && !o->n_children))
         return false;
     for (int i = 0; rule && i < LAM_N_METRICS; i++)
         if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
