@@ -96,9 +96,11 @@ class Comparison:
 
 
 def _row(row: dict[str, Any]) -> Compared:
-    counts = (from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params"))
-    causes = (Cause(c["text"], c["note"], c["macs"], c["calls"]) for c in row["causes"])
-    return Compared(row["convention"], *counts, row["difference"], row["gap"], tuple(causes))
+    macs, flops, params = (
+        from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params")
+    )
+    causes = tuple(Cause(c["text"], c["note"], c["macs"], c["calls"]) for c in row["causes"])
+    return Compared(row["convention"], macs, flops, params, row["difference"], row["gap"], causes)
 
 
 def compare(
