@@ -159,6 +159,8 @@ typedef struct lam_tensor_info {
 } lam_tensor_info;
 LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t *index,
                                     lam_error *e);
+/* Of a tensor that is spread over several processes, `elements` are not in this one. */
+LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements, lam_error *e);
 /* `module` owns tensor `tensor` under `name` ("weight"). */
 LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
                                   bool is_buffer,
@@ -181,7 +183,8 @@ typedef enum lam_call_flags {
     LAM_CALL_TRAINING = 1, /* the module was in train() mode at this call */
     LAM_CALL_FAILED = 2,   /* it raised */
     LAM_CALL_UNSEEN = 4,   /* nothing is known of its outputs (None, a string, ...) */
-    LAM_CALL_AGAIN = 8     /* made inside a backward pass, to do forward work again; may raise to end early */
+    LAM_CALL_AGAIN = 8,    /* made inside a backward pass, to do forward work again; may raise to end early */
+    LAM_CALL_ELSEWHERE = 16 /* meanwhile another thread called modules of the model, and was not watched */
 } lam_call_flags;
 typedef struct lam_call_info {
     int32_t module; /* which module object was called */
@@ -282,6 +285,7 @@ typedef struct lam_tensor {
     int32_t dtype;
     lam_shape shape;
     int64_t numel, bytes; /* -1: unknown */
+    int64_t elsewhere;    /* of numel: what other processes hold */
     bool requires_grad;
     int32_t owner; /* the first module that owns it, -1 none */
     int32_t n_owners;
@@ -437,6 +441,7 @@ typedef struct lam_cost_row {
     /* of this row alone; metric[] is the forward's */
     lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
+    lam_count local_params, local_bytes; /* of params and param_bytes: what this process holds */
     lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
     bool shared;     /* some parameter or buffer had been counted by an earlier row */
@@ -474,6 +479,7 @@ LAM_API const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t 
 typedef struct lam_param_totals {
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
     lam_count in_rows; /* the sum of the rows' params column: what the convention's own total says */
+    lam_count local_params, local_bytes; /* of params and param_bytes: what this process holds */
 } lam_param_totals;
 LAM_API lam_param_totals lam_costs_params(const lam_costs *c);
 

@@ -76,6 +76,14 @@ static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *capture_note(PyObject *self, PyObject *text) {
+    lmx_capture *c = self_of(self);
+    if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
+    if (!c->notes && !(c->notes = PyList_New(0))) return NULL;
+    if (PyList_Append(c->notes, text) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* Which compiled code runs operator by operator, by the names that torch notes it under. */
 static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
     PyObject *set = PyFrozenSet_New(names);
@@ -116,6 +124,7 @@ static void drop_records(lmx_capture *c) {
     Py_CLEAR(c->root);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
+    Py_CLEAR(c->notes);
     lmx_tree_free(&c->tree);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
     lmx_vec_free(&c->names);
@@ -148,6 +157,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(c->root);
     Py_VISIT(c->alias);
     Py_VISIT(c->open_regions);
+    Py_VISIT(c->notes);
     Py_VISIT(c->model);
     return lmx_tree_visit(&c->tree, visit, arg);
 }
@@ -178,6 +188,8 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
     {"pause", capture_pause, METH_O,
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
+    {"note", capture_note, METH_O,
+     PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
     {"seen_through", capture_seen_through, METH_O,
      PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
                "in other compiled code something runs unseen.")},

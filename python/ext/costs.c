@@ -146,6 +146,8 @@ static const struct field {
     FIELD(grad_params, COUNT),
     FIELD(nograd_params, COUNT),
     FIELD(param_bytes, COUNT),
+    FIELD(local_params, COUNT),
+    FIELD(local_bytes, COUNT),
     FIELD(buffers, COUNT),
     FIELD(buffer_bytes, COUNT),
     FIELD(total_params, COUNT),
@@ -291,12 +293,15 @@ static PyObject *costs_params(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_param_totals p = lam_costs_params(self_of(self)->costs);
     PyObject *d = PyDict_New();
-    bool ok =
-        d && lmx_put(d, "params", lmx_count(p.params)) &&
-        lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
-        lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
-        lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) && lmx_put(d, "buffers", lmx_count(p.buffers)) &&
-        lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) && lmx_put(d, "in_rows", lmx_count(p.in_rows));
+    bool ok = d && lmx_put(d, "params", lmx_count(p.params)) &&
+              lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
+              lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
+              lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) &&
+              lmx_put(d, "buffers", lmx_count(p.buffers)) &&
+              lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) &&
+              lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
+              lmx_put(d, "local_params", lmx_count(p.local_params)) &&
+              lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
     if (!ok) Py_CLEAR(d);
     return d;
 }

@@ -230,7 +230,9 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (!grad && lmx_must_raise()) return false;
     lam_tensor_info info = {d.dtype, d.ndim, d.sizes, -1, grad == Py_True, d.memory, d.object};
     Py_XDECREF(grad);
+    int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
+    if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
     return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
 }
 
@@ -461,6 +463,11 @@ static bool push_twin(teller *t, const lmx_twin *twin) {
 }
 
 static bool push_notes(teller *t) {
+    for (Py_ssize_t i = 0; t->c->notes && i < PyList_Size(t->c->notes); i++) {
+        PyObject *text = PyList_GetItem(t->c->notes, i);
+        Py_INCREF(text);
+        if (!push_note(t, text)) return false;
+    }
     for (size_t i = 0; i < t->c->tree.twins.n; i++)
         if (!push_twin(t, (lmx_twin *)t->c->tree.twins.data + i)) return false;
     if (t->c->replaced &&

@@ -277,6 +277,7 @@ typedef struct lmx_capture {
     lmx_state *st;
     PyObject *root, *model; /* model: built once, when asked for */
     PyObject *alias;        /* what torch.compile made of the root: its calls are the root's; or NULL */
+    PyObject *notes;        /* list of str, for the report; or NULL */
     PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
@@ -306,6 +307,10 @@ void lmx_unwatch(lmx_capture *c);
 /* Notes one call of the root that was made elsewhere, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
+/* Whether a parameter in the tree is spread over several processes. Never fails (spread.c). */
+bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
+/* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */
+int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
 /* The model that the capture saw. False with an exception. */
 bool lmx_describe_model(lmx_capture *c, lam_model **out);
 

@@ -127,10 +127,26 @@ static bool is_transformed(const char *value) {
     return false;
 }
 
-static bool any_transformed(const lmx_layout *l, lmx_values values) {
+/* A tensor that stands for others, or for none: it has elements and no memory. */
+static bool lacks_data(const char *value) {
+    void *handle = (void *)(uintptr_t)value, *data = NULL;
+    int64_t dims, *sizes;
+    if (!api->shim.data || lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
+    if (api->shim.sizes(handle, &sizes)) return false;
+    for (int64_t i = 0; i < dims; i++)
+        if (sizes[i] == 0) return false;
+    return true;
+}
+
+/* Whether any tensor among the values, or in a list among them, is such. */
+static bool any_tensor(const lmx_layout *l, lmx_values values, bool (*is)(const char *value), int depth) {
     for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
         const char *value = values.at + i * LMX_IVALUE;
-        if (lmx_tag_of(value) == l->tensor && is_transformed(value)) return true;
+        int32_t tag = lmx_tag_of(value);
+        if (tag == l->tensor ? is(value)
+                             : depth && tag == l->list_tag && any_tensor(l, lmx_list_of(l, value), is, 0))
+            return true;
     }
     return false;
 }
@@ -151,17 +167,14 @@ static lmx_values outputs_of(const lmx_layout *l, const void *record) {
 }
 
 /* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
- * shapes are the real ones. */
-static bool runs_others(const lmx_layout *l, const void *record) {
+ * shapes are the real ones. So does one on a tensor that is spread over several processes; there its rules
+ * are also tried out on tensors without memory, which is nobody's work. */
+static bool runs_others(const lmx_observer *o, const void *record) {
+    const lmx_layout *l = o->layout;
+    if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
     const void *open = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
     if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
-    lmx_values in = inputs_of(l, record);
-    if (any_transformed(l, in)) return true;
-    for (size_t i = 0; i < in.n && i < LMX_MAX_LIST; i++) {
-        const char *value = in.at + i * LMX_IVALUE;
-        if (lmx_tag_of(value) == l->list_tag && any_transformed(l, lmx_list_of(l, value))) return true;
-    }
-    return false;
+    return any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
 
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
@@ -175,7 +188,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    bool real = strstr(name, "::") && !runs_others(l, record);
+    bool real = strstr(name, "::") && !runs_others(o, record);
     lmx_op *op = note_op(lane, &f, name, real ? 0 : LAM_OP_NODE);
     if (!op) return;
     int32_t at = (int32_t)(lane->ops.n - 1);
@@ -358,6 +371,7 @@ bool lmx_observe(lmx_capture *c) {
         return false;
     }
     *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
+    o->spread = lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;
     slots[slot].taken = true;

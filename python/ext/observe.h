@@ -148,6 +148,7 @@ struct lmx_observer {
     uint64_t generation;       /* never the same for two observers */
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
+    bool spread; /* parameters of the model are spread over several processes */
 };
 
 /* The name of an operator, without the overload: "aten::convolution". */

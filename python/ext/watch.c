@@ -178,7 +178,7 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
 static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t now) {
     if (i < 0) return;
     lmx_call *call = call_at(c, i);
-    call->flags = seen->flags;
+    call->flags = seen->flags | (call->flags & LAM_CALL_ELSEWHERE);
     call->n_out = seen->n_out;
     call->out_at = seen->out_at;
     call->t1_ns = now;
@@ -210,9 +210,12 @@ static int find_captures(PyObject *self, frame *frames) {
     unsigned long thread = PyThread_get_thread_ident();
     int n = 0;
     for (lmx_capture *c = watch.first; c && n < NESTED; c = c->next) {
-        if (c->owner != thread) continue;
         int32_t module = lmx_map_get(&c->tree.index, self);
         if (module < 0) continue;
+        if (c->owner != thread) {
+            if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
+            continue;
+        }
         Py_INCREF(c);
         frames[n++] = (frame){c, module, -1, -1, -1};
     }

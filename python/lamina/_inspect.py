@@ -7,9 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._compiled import AROUND, AS_IT_IS, Compiled, seen_through
+from ._compiled import AROUND, AS_IT_IS, Compiled
 from ._report import Report
-from ._run import Run, check_module, describe_object, run_once, state_of_generators
+from ._run import Run, check_module, describe_object, finish, run_once, state_of_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,8 +138,7 @@ class Capture:
         self.error = error
         put_back = state_of_generators()  # describing a module may run a property of the user's own
         try:
-            watch.seen_through(seen_through())
-            self._model = watch.model()
+            self._model = finish(watch)
         finally:
             put_back()
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
 from ._compiled import Compiled, seen_through
+from ._ranks import note as note_of_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -189,8 +190,7 @@ def run_once(
                 run.error = _call(root, given, kwargs or {}, watch if backward else None, run)
             finally:
                 watch.stop()
-        watch.seen_through(seen_through())
-        run.model = watch.model()
+        run.model = finish(watch)
     finally:
         try:
             run.left += snapshot.restore()
@@ -200,6 +200,15 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def finish(watch: _lamina.Capture) -> _lamina.Model:
+    """The model of a capture that was stopped, with what only Python can tell of it."""
+    watch.seen_through(seen_through())
+    ranks = note_of_ranks()
+    if ranks is not None:
+        watch.note(ranks)
+    return watch.model()
 
 
 def _call(

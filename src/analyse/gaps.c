@@ -90,6 +90,9 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
         lmi_putf(b, "its forward is its own, so the rule of %s may miss work",
                  lam_word_name(w->m->modules[g->module].word));
         break;
+    case LMI_CAUSE_ELSEWHERE:
+        lmi_put(b, "another thread called layers of the model meanwhile, and what ran there is not seen");
+        break;
     case LMI_CAUSE_FAILED: lmi_put(b, "it raised, so what it would have computed is not known"); break;
     case LMI_CAUSE_FACT: say_fact(w, event, b); break;
     case LMI_CAUSE_OPAQUE:

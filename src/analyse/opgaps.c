@@ -13,10 +13,14 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
                               const lam_count n[LAM_N_METRICS]) {
     lmi_buf b;
     lmi_buf_init(&b);
-    if (g->hides) {
+    if (g->unseen == LMI_UNSEEN_FUSED) {
         lmi_put(&b, "compiled code (");
         lmi_put_clean(&b, g->name);
         lmi_put(&b, "): what the compiler fused into kernels of its own is not seen");
+        return kept(w, &b);
+    }
+    if (g->unseen == LMI_UNSEEN_OUTSIDE) {
+        lmi_put(&b, "data went out to numpy or the like and came back: what was computed there is not seen");
         return kept(w, &b);
     }
     bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
@@ -37,12 +41,11 @@ static uint64_t key_of(const char *name, const lmi_rule *rule) {
 }
 
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
-                         const lam_count n[LAM_N_METRICS], int32_t *group, lam_error *e) {
+                         const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e) {
     const char *name = w->m->ops[op].sig->name;
     int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
     if (at < 0) {
-        bool hides = w->m->ops[op].flags & LAM_OP_HIDES;
-        lmi_op_group fresh = {.name = name, .rule = rule, .hides = hides};
+        lmi_op_group fresh = {.name = name, .rule = rule, .unseen = unseen};
         at = (int64_t)w->op_groups.n;
         fresh.reason = reason_for(w, &fresh, facts, n);
         lmi_op_group *to = fresh.reason ? lmi_vec_push(&w->op_groups) : NULL;
@@ -73,7 +76,7 @@ lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
         c->gaps[from + (int32_t)i] = gap_of(w, g);
         if (!c->gaps[from + (int32_t)i]) return lmi_nomem(e);
         c->n_gaps++;
-        if (g->rule || g->hides) continue;
+        if (g->rule || g->unseen) continue;
         o->unruled[o->n_unruled] = g->name;
         o->unruled_runs[o->n_unruled++] = g->runs;
     }

@@ -87,9 +87,9 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRI
 }
 
 static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
-                         const lam_count n[LAM_N_METRICS], lam_error *e) {
+                         const lam_count n[LAM_N_METRICS], lmi_unseen unseen, lam_error *e) {
     int32_t group, call = w->m->ops[op].call;
-    LAM_TRY(lmi_op_unsure(w, op, rule, facts, n, &group, e));
+    LAM_TRY(lmi_op_unsure(w, op, rule, facts, n, unseen, &group, e));
     lmi_op_sum *sum = &w->by_call[call >= 0 ? call : w->m->n_events];
     if (sum->unsure == 0) sum->unsure = group + 1;
     return LAM_OK;
@@ -119,8 +119,8 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
         known = known && (n[i].state != LAM_UNKNOWN || !code->formula[i] || lmi_is_effective(i));
     }
     add(w, t, op, n, known);
-    if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, e);
-    return known ? LAM_OK : unsure(w, op, rule, &facts, n, e);
+    if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
+    return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
 }
 
 /* The tool has no formula for it and counts 0. */
@@ -128,7 +128,7 @@ static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e)
     lam_count n[LAM_N_METRICS];
     for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->c->has[i] ? lmi_exact(0) : lmi_unknown();
     add(w, t, op, n, false);
-    return missed(w, op, NULL) ? unsure(w, op, NULL, NULL, n, e) : LAM_OK;
+    return missed(w, op, NULL) ? unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e) : LAM_OK;
 }
 
 static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e) {
@@ -136,18 +136,18 @@ static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e)
     for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
     w->c->ops.role[op] = LMI_ROLE_NO_RULE;
     add(w, t, op, n, false);
-    return unsure(w, op, NULL, NULL, n, e);
+    return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
 }
 
-/* Compiled code: what is seen inside it is less than what ran. */
-static lam_status count_hidden(lmi_work *w, int32_t op, lam_error *e) {
+/* What is seen is less than what ran. */
+static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     const lam_count least = {.state = LAM_AT_LEAST};
     for (int i = 0; i < LAM_N_METRICS; i++) sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], least);
     sum->any = true;
     w->c->ops.ran[o->phase]++;
-    return unsure(w, op, NULL, NULL, NULL, e);
+    return unsure(w, op, NULL, NULL, NULL, unseen, e);
 }
 
 /* An operator that stands for what it called may know by a flag of its own that some of their work has no
@@ -172,7 +172,36 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     return LAM_OK;
 }
 
+/* The operators that ran directly before one beside it, for what no operator tells: numpy. */
+typedef struct round_trip {
+    int32_t last, before; /* -1: none */
+    bool left;            /* data went out */
+} round_trip;
+
+static bool is_named(const lam_model *m, int32_t op, const char *name) {
+    return op >= 0 && strcmp(m->ops[op].sig->name, name) == 0;
+}
+
+/* Tensor.numpy and Tensor.tolist end with these two, one after the other. A tensor that numpy's data became
+ * is only lifted; one that torch made of Python's numbers was allocated and converted first. */
+static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error *e) {
+    const lam_model *m = w->m;
+    const lam_op *o = &m->ops[op], *last = r->last >= 0 ? &m->ops[r->last] : NULL;
+    if (last && o->parent >= r->last) return LAM_OK; /* inside it */
+    lam_status s = LAM_OK;
+    if (is_named(m, op, "aten::resolve_neg") && is_named(m, r->last, "aten::resolve_conj") &&
+        o->parent == last->parent)
+        r->left = true;
+    bool made = is_named(m, r->last, "aten::to") && is_named(m, r->before, "aten::empty");
+    if (r->left && !made && is_named(m, op, "aten::lift_fresh"))
+        s = count_hidden(w, op, LMI_UNSEEN_OUTSIDE, e);
+    r->before = r->last;
+    r->last = op;
+    return s;
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
+    round_trip r = {-1, -1, false};
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
@@ -181,7 +210,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         if (role[i] == LMI_ROLE_COUNTED)
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
-        if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, e));
+        if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_FUSED, e));
+        LAM_TRY(look_outside(w, &r, i, e));
         if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {

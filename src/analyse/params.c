@@ -5,6 +5,12 @@
 
 static lam_count size_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
 
+/* What this process holds of `n` elements, or of the bytes that they have. */
+static lam_count local_of(const lam_tensor *t, int64_t n) {
+    if (n < 0 || t->elsewhere == 0) return size_of(n);
+    return lmi_exact((int64_t)((lmi_wide)n * (t->numel - t->elsewhere) / t->numel));
+}
+
 static void count_into(lam_count *to, lam_count n) { *to = lam_count_add(*to, n); }
 
 static bool is_running_stat(const char *name) {
@@ -23,6 +29,8 @@ static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *r
     count_into(&row->params, n);
     count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);
     count_into(&row->param_bytes, bytes);
+    count_into(&row->local_params, local_of(t, t->numel));
+    count_into(&row->local_bytes, local_of(t, t->bytes));
 }
 
 /* -- each tensor in one row -------------------------------------------------------------------- */
@@ -164,8 +172,9 @@ static lam_status whole_model(lmi_work *w, lam_error *e) {
             seen[o->tensor] = true;
         }
     }
-    w->c->params = (lam_param_totals){all.params,  all.grad_params,  all.nograd_params, all.param_bytes,
-                                      all.buffers, all.buffer_bytes, {0, 0, LAM_EXACT}};
+    w->c->params = (lam_param_totals){all.params,        all.grad_params,  all.nograd_params,
+                                      all.param_bytes,   all.buffers,      all.buffer_bytes,
+                                      {0, 0, LAM_EXACT}, all.local_params, all.local_bytes};
     return LAM_OK;
 }
 

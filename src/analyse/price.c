@@ -125,7 +125,7 @@ static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     return true;
 }
 
-static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
+static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     lmi_price *p = &w->c->prices[event];
     const lam_event *ev = &w->m->events[event];
     const lam_module *mod = &w->m->modules[ev->module];
@@ -151,6 +151,15 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
         LAM_TRY(parse_rule(w, p->rule, e));
         price_by_rule(w, event, p);
     }
+    return LAM_OK;
+}
+
+static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
+    lmi_price *p = &w->c->prices[event];
+    LAM_TRY(price_seen(w, event, e));
+    bool elsewhere = (w->m->events[event].flags & LAM_CALL_ELSEWHERE) && !w->c->released;
+    if (elsewhere && !p->custom)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_ELSEWHERE);
     return LAM_OK;
 }
 

@@ -29,11 +29,18 @@ typedef struct lmi_group { /* one cause for one class */
 /* The formulas of a rule that serves operators, parsed once. */
 typedef struct lmi_op_code { const lmi_formula *formula[LAM_N_METRICS]; } lmi_op_code;
 
+/* Work that an operator shows to have run without being seen. */
+typedef enum lmi_unseen {
+    LMI_UNSEEN_NONE,
+    LMI_UNSEEN_FUSED,  /* LAM_OP_HIDES: code that a compiler made */
+    LMI_UNSEEN_OUTSIDE /* data left for numpy or the like, and this brought data in from there */
+} lmi_unseen;
+
 /* One operator's name that is not known, for one cause. */
 typedef struct lmi_op_group {
     const char *name;   /* as the model shares it */
     const lmi_rule *rule; /* NULL: there is none */
-    bool hides;           /* LAM_OP_HIDES: code that a compiler made */
+    lmi_unseen unseen;    /* what it stands for ran unseen; no rule is missing */
     int32_t runs;
     const char *reason;
 } lmi_op_group;
@@ -74,9 +81,10 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
 /* The rows' backward and recomputed numbers and c->ops.total; LAM_UNKNOWN where the convention counts
  * calls. */
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
-/* Notes that operator `op` is not known, and says why once for its name. `rule` NULL: it has none. */
+/* Notes that operator `op` is not known, and says why once for its name. `rule` NULL: it has none, or work
+ * is hidden. */
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
-                         const lam_count n[LAM_N_METRICS], int32_t *group, lam_error *e);
+                         const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e);
 /* Fills c->ops.unruled, and the gaps from number `from` on. */
 lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e);
 /* "the formula of conv needs `x`, which this call does not tell" or why else there is no number. */

@@ -237,6 +237,16 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
     return LAM_OK;
 }
 
+lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "a tensor that is spread over processes", e));
+    lam_tensor *t = (lam_tensor *)b->tensors.data + tensor;
+    if (elements < 0 || elements > t->numel)
+        return lmi_fail(e, LAM_RANGE, "a tensor's part elsewhere", "%lld elements can't be, of %lld",
+                        (long long)elements, (long long)t->numel);
+    t->elsewhere = elements;
+    return LAM_OK;
+}
+
 lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
                           lam_error *e) {
     lam_owned o = {.tensor = tensor, .is_buffer = is_buffer};

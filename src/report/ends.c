@@ -93,6 +93,14 @@ static void tell_params(speaker *s) {
     lmi_put_grouped(&s->text, p.grad_params);
     lmi_putc(&s->text, ')');
     tell(s, NULL, true);
+    if (lmi_is_spread(s->j->m)) {
+        lmi_put(&s->text, "in this process ");
+        lmi_put_grouped(&s->text, p.local_params);
+        lmi_put(&s->text, " (");
+        lmi_put_bytes(&s->text, p.local_bytes);
+        lmi_putc(&s->text, ')');
+        tell(s, NULL, false);
+    }
     lmi_put(&s->text, "buffers ");
     lmi_put_grouped(&s->text, p.buffers);
     lmi_put(&s->text, " (");

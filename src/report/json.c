@@ -104,6 +104,13 @@ static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LA
     lmi_put(b, end);
 }
 
+/* What this process holds, where parameters are spread over several. */
+static void put_local(const lmi_job *j, lmi_buf *b, lam_count params, lam_count bytes) {
+    if (!lmi_is_spread(j->m)) return;
+    field_count(b, "local_params", params, false);
+    field_count(b, "local_bytes", bytes, false);
+}
+
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -127,6 +134,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_count(b, "trainable", r->grad_params, false);
     field_count(b, "frozen", r->nograd_params, false);
     field_count(b, "param_bytes", r->param_bytes, false);
+    put_local(j, b, r->local_params, r->local_bytes);
     field_count(b, "buffers", r->buffers, false);
     field_count(b, "buffer_bytes", r->buffer_bytes, false);
     put_metrics(j, b, r->metric, false);
@@ -177,6 +185,7 @@ static void put_totals(const lmi_job *j, lmi_buf *b) {
     field_count(b, "trainable", p.grad_params, false);
     field_count(b, "frozen", p.nograd_params, false);
     field_count(b, "param_bytes", p.param_bytes, false);
+    put_local(j, b, p.local_params, p.local_bytes);
     field_count(b, "buffers", p.buffers, false);
     field_count(b, "buffer_bytes", p.buffer_bytes, false);
     field_count(b, "params_in_rows", p.in_rows, true);

@@ -62,6 +62,8 @@ lam_count lmi_sum(lam_count a, lam_count b);
 lam_count lmi_multiple(lam_count c, int64_t k);
 /* True where the convention has any opinion on the metric. */
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
+/* Parameters are spread over several processes. */
+bool lmi_is_spread(const lam_model *m);
 /* True where some operator of the phase was counted. */
 bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 /* The total of the whole; unknown with a known part is "at least". */

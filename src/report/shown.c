@@ -21,6 +21,12 @@ lam_count lmi_multiple(lam_count c, int64_t k) {
 
 bool lmi_has_metric(const lam_costs *c, lam_metric metric) { return c->has[metric]; }
 
+bool lmi_is_spread(const lam_model *m) {
+    for (int32_t i = 0; i < lam_model_n_tensors(m); i++)
+        if (lam_model_tensor(m, i)->elsewhere > 0) return true;
+    return false;
+}
+
 bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
 
 lam_count lmi_total(const lam_costs *c, lam_metric metric) {

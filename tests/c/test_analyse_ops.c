@@ -545,33 +545,6 @@ static void why_of_each_phase(void **state) {
     lam_model_free(m);
 }
 
-/* Code that a compiler made: what is seen inside it counts, and it says by name that there may be more. */
-static void compiled_code(void **state) {
-    (void)state;
-    net n = net_new();
-    net_calls k = net_plain(&n);
-    int32_t region = net_op(&n, "Region: 0/0", (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_HIDES});
-    net_mm(&n, (op_at){k.fc, region, LAM_FORWARD, 0}, 2, 3, 4);
-    int32_t open = net_op(&n, "Region: 1/0", (op_at){k.mine, -1, LAM_FORWARD, LAM_OP_NODE});
-    net_mm(&n, (op_at){k.mine, open, LAM_FORWARD, 0}, 2, 4, 5);
-    net_op(&n, "NodeBackward", (op_at){-1, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_HIDES});
-    lam_model *m = net_done(&n);
-    lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_MACS), 24 + 40, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 0, LAM_EXACT);
-    expect(row_of(c, FC)->metric[LAM_MACS], 24, LAM_AT_LEAST);
-    expect(row_of(c, MINE)->metric[LAM_MACS], 40, LAM_EXACT);
-    assert_non_null(strstr(row_of(c, FC)->reason, "compiled code (Region: 0/0)"));
-    assert_non_null(strstr(lam_costs_gap(c, 1), "(NodeBackward)"));
-    assert_null(lam_costs_gap(c, 2));
-    assert_null(lam_costs_unruled_op(c, 0, NULL)); /* no rule is missing */
-    expect(number_of(c, region, LAM_FLOPS), 0, LAM_AT_LEAST);
-    assert_false(counted(c, region));
-    lam_costs_free(c);
-    lam_model_free(m);
-}
-
 /* A row of a thousand operators is told in bounded space, and one of none says so. */
 static void why_is_bounded(void **state) {
     (void)state;
@@ -652,7 +625,6 @@ int main(void) {
         cmocka_unit_test(custom),
         cmocka_unit_test(why_by_operators),
         cmocka_unit_test(why_of_each_phase),
-        cmocka_unit_test(compiled_code),
         cmocka_unit_test(why_is_bounded),
         cmocka_unit_test(out_of_memory),
     };

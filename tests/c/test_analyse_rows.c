@@ -54,6 +54,38 @@ static void two_parents_torchscan(void **state) {
     lam_model_free(m);
 }
 
+/* Of a parameter that is spread over several processes, the part that is here is told beside the whole. */
+static void spread_parameters(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {10, 3};
+    lam_error e = {0};
+    net n = net_new();
+    int32_t fc = net_leaf(&n, "Linear"), part, whole;
+    lam_tensor_info info = {.dtype = NET_FLOAT32, .ndim = 2, .sizes = sizes, .bytes = -1};
+    assert_int_equal(lam_build_tensor(n.b, &info, &part, NULL), LAM_OK);
+    assert_int_equal(lam_build_tensor(n.b, &info, &whole, NULL), LAM_OK);
+    assert_int_equal(lam_build_elsewhere(n.b, part, 12, NULL), LAM_OK);
+    assert_int_equal(lam_build_elsewhere(n.b, part, -1, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_elsewhere(n.b, 2, 0, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_elsewhere(n.b, whole, 31, &e), LAM_RANGE);
+    assert_non_null(strstr(e.text, "31"));
+    assert_int_equal(lam_build_owns(n.b, fc, "weight", part, false, NULL), LAM_OK);
+    assert_int_equal(lam_build_owns(n.b, fc, "other", whole, false, NULL), LAM_OK);
+    net_place(&n, -1, "", fc);
+    net_call(&n, fc, -1, SH(2, 3), 0, SH(2, 10), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    const lam_cost_row *row = lam_costs_row(c, 0);
+    expect(row->params, 60, LAM_EXACT);
+    expect(row->local_params, 48, LAM_EXACT);
+    expect(row->local_bytes, 4 * 48, LAM_EXACT);
+    expect(lam_costs_params(c).local_params, 48, LAM_EXACT);
+    expect(lam_costs_params(c).local_bytes, 4 * 48, LAM_EXACT);
+    expect(lam_costs_params(c).param_bytes, 4 * 60, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void two_parents_thoplw(void **state) {
     (void)state;
     lam_model *m = net_two_parents(false);
@@ -509,14 +541,23 @@ static void refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_parents_torchscan),  cmocka_unit_test(two_parents_thoplw),
-        cmocka_unit_test(two_parents_every_call), cmocka_unit_test(tied),
-        cmocka_unit_test(same_object_twice),      cmocka_unit_test(called_three_times),
-        cmocka_unit_test(never_called),           cmocka_unit_test(never_called_is_named),
-        cmocka_unit_test(stands_in_the_tree),     cmocka_unit_test(uncalled_container),
-        cmocka_unit_test(nothing_called),         cmocka_unit_test(covered_by_a_rule),
-        cmocka_unit_test(parametrized),           cmocka_unit_test(deep),
-        cmocka_unit_test(random_trees),           cmocka_unit_test(refuses),
+        cmocka_unit_test(two_parents_torchscan),
+        cmocka_unit_test(two_parents_thoplw),
+        cmocka_unit_test(spread_parameters),
+        cmocka_unit_test(two_parents_every_call),
+        cmocka_unit_test(tied),
+        cmocka_unit_test(same_object_twice),
+        cmocka_unit_test(called_three_times),
+        cmocka_unit_test(never_called),
+        cmocka_unit_test(never_called_is_named),
+        cmocka_unit_test(stands_in_the_tree),
+        cmocka_unit_test(uncalled_container),
+        cmocka_unit_test(nothing_called),
+        cmocka_unit_test(covered_by_a_rule),
+        cmocka_unit_test(parametrized),
+        cmocka_unit_test(deep),
+        cmocka_unit_test(random_trees),
+        cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,3 +56,9 @@ def no_operators():
 
 def tells_nodes():
     return hasattr(torch._C, "_current_autograd_node")
+
+
+def not_observed():
+    """Why what only the observer sees can't be tested here, or an empty text."""
+    way = _observe.way()
+    return "" if way.name == "observer" else way.why

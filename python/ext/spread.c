@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Parameters that are spread over several processes (torch.distributed.tensor.DTensor): such a tensor has the
+ * whole's shape, and this process holds a tensor of its own with a part of it. Operators on it run others on
+ * the parts, which are the work that is done here. */
+#include "ext.h"
+
+/* The class of such tensors; NULL where nobody has imported it. A new reference. */
+static PyObject *spread_type(void) {
+    PyObject *name = PyUnicode_FromString("torch.distributed.tensor");
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *type = module ? PyObject_GetAttrString(module, "DTensor") : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    if (type && !PyType_Check(type)) Py_CLEAR(type);
+    return type;
+}
+
+static bool note_spread(void *self, PyObject *name, PyObject *tensor) {
+    PyObject **type = self;
+    (void)name;
+    if (*type && PyType_IsSubtype(Py_TYPE(tensor), (PyTypeObject *)*type)) Py_CLEAR(*type);
+    return true;
+}
+
+bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) {
+    PyObject *type = spread_type(), *sought = type;
+    if (!type) return false;
+    Py_INCREF(type);
+    for (size_t i = 0; sought && i < tree->nodes.n; i++) { /* found once it is NULL */
+        PyObject *module = lmx_node_at(tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
+        PyObject *owned = lmx_registered(st, module, dict, st->n__parameters);
+        lmx_each(st, owned, note_spread, &sought);
+        Py_XDECREF(owned);
+        Py_XDECREF(dict);
+    }
+    PyErr_Clear();
+    bool found = !sought;
+    Py_XDECREF(sought);
+    Py_DECREF(type);
+    return found;
+}
+
+int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole) {
+    lmx_kind kind = lmx_kind_of(st, tensor);
+    PyObject *part = kind == LMX_PLAIN ? NULL : PyObject_GetAttrString(tensor, "_local_tensor");
+    lmx_tensor here;
+    int64_t all = 1, held = 1;
+    bool told = part && lmx_is_tensor(st, part) && lmx_describe(st, part, lmx_kind_of(st, part), &here) &&
+                here.ndim >= 0 && whole->ndim >= 0;
+    for (int32_t i = 0; told && i < whole->ndim; i++) all *= whole->sizes[i];
+    for (int32_t i = 0; told && i < here.ndim; i++) held *= here.sizes[i];
+    Py_XDECREF(part);
+    PyErr_Clear();
+    return told && held < all ? all - held : 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work that ran unseen: in compiled code, outside the framework, in another thread. It is told by name and
+ * makes a lower bound. */
+#include "oom.h"
+
+#include "ops_net.h"
+
+enum { FC = 1, MINE = 3 }; /* calls of net_plain */
+
+static void expect(lam_count got, int64_t n, lam_state state) {
+    if (got.n != n || got.over || got.state != state)
+        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
+                 lam_state_name(state));
+}
+
+static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
+    fail_msg("there is no row of event %d", (int)event);
+    return NULL;
+}
+
+/* Code that a compiler made: what is seen inside it counts, and it says by name that there may be more. */
+static void compiled_code(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    int32_t region = net_op(&n, "Region: 0/0", (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_HIDES});
+    net_mm(&n, (op_at){k.fc, region, LAM_FORWARD, 0}, 2, 3, 4);
+    int32_t open = net_op(&n, "Region: 1/0", (op_at){k.mine, -1, LAM_FORWARD, LAM_OP_NODE});
+    net_mm(&n, (op_at){k.mine, open, LAM_FORWARD, 0}, 2, 4, 5);
+    net_op(&n, "NodeBackward", (op_at){-1, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_HIDES});
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    expect(lam_costs_total(c, LAM_MACS), 24 + 40, LAM_AT_LEAST);
+    expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
+    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 0, LAM_EXACT);
+    expect(row_of(c, FC)->metric[LAM_MACS], 24, LAM_AT_LEAST);
+    expect(row_of(c, MINE)->metric[LAM_MACS], 40, LAM_EXACT);
+    assert_non_null(strstr(row_of(c, FC)->reason, "compiled code (Region: 0/0)"));
+    assert_non_null(strstr(lam_costs_gap(c, 1), "(NodeBackward)"));
+    assert_null(lam_costs_gap(c, 2));
+    assert_null(lam_costs_unruled_op(c, 0, NULL)); /* no rule is missing */
+    lam_count own[LAM_N_METRICS];
+    bool counted = true;
+    assert_int_equal(lam_costs_op(c, region, own, &counted, NULL), LAM_OK);
+    expect(own[LAM_FLOPS], 0, LAM_AT_LEAST);
+    assert_false(counted);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void trip(net *n, int32_t call, const char *const *names, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        int32_t op = net_op(n, names[i], (op_at){call, -1, LAM_FORWARD, 0});
+        net_op(n, "aten::alias", (op_at){call, op, LAM_FORWARD, 0});
+    }
+}
+
+/* Data that leaves for numpy and comes back: what was computed there is not known. What only leaves, only
+ * comes, or is made of numbers hides nothing. */
+static void through_numpy(void **state) {
+    (void)state;
+    static const char *const out[] = {"aten::resolve_conj", "aten::resolve_neg"}, *const in[] = {
+                                                                                      "aten::lift_fresh"};
+    static const char *const made[] = {"aten::empty", "aten::to", "aten::lift_fresh"};
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    trip(&n, k.fc, in, 1);
+    trip(&n, k.fc, out, 2);
+    trip(&n, k.fc, made, 3);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    trip(&n, k.mine, in, 1);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    expect(row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
+    expect(row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
+    assert_non_null(strstr(row_of(c, MINE)->reason, "numpy"));
+    assert_non_null(strstr(lam_costs_gap(c, 0), "numpy"));
+    assert_null(lam_costs_gap(c, 1));
+    assert_null(lam_costs_unruled_op(c, 0, NULL));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Layers that another thread called while this call was open. */
+static void in_another_thread(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers"};
+    for (size_t i = 0; i < 2; i++) {
+        net n = net_new();
+        int32_t fc = net_linear(&n, 3, 4);
+        net_place(&n, -1, "", fc);
+        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_ELSEWHERE, SH(2, 3), 0, SH(2, 4), 0);
+        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, conventions[i], false);
+        expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+        assert_non_null(strstr(lam_costs_row(c, 0)->reason, "another thread"));
+        assert_non_null(strstr(lam_costs_gap(c, 0), "another thread"));
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+static void cost_it(void *arg, bool *ok) {
+    lam_costs *c = NULL;
+    const lam_cost_options o = {.convention = "exact"};
+    lam_status s = lam_costs_new(&c, arg, &o, NULL);
+    *ok = s == LAM_OK;
+    assert_int_equal(s == LAM_OK ? LAM_OK : LAM_NOMEM, s);
+    lam_costs_free(c);
+}
+
+static void out_of_memory(void **state) {
+    (void)state;
+    static const char *const trips[] = {"aten::resolve_conj", "aten::resolve_neg", "aten::lift_fresh"};
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_op(&n, "Region: 0/0", (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_HIDES});
+    trip(&n, k.mine, trips, 3);
+    lam_model *m = net_done(&n);
+    oom_sweep(cost_it, m);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(compiled_code),
+        cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(out_of_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

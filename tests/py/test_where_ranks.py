@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models that two processes run together: work is this rank's, parameters are the whole's and this rank's."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch.distributed
+from where_kit import not_observed
+
+if not_observed():
+    pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+pytest.importorskip("torch.distributed.device_mesh")
+
+FIRST, LAST = 4 * 16 * 32, 4 * 32 * 8  # MACs of the two layers
+SIZES = {"0": 16 * 32 + 32, "2": 32 * 8 + 8}
+
+
+@pytest.fixture(scope="module")
+def ranks(tmp_path_factory):
+    """What each of the two saw, by way of working together."""
+    meet = tmp_path_factory.mktemp("ranks") / "meet"
+    worker = Path(__file__).with_name("ranks_worker.py")
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(worker)]
+    running = [
+        subprocess.Popen(
+            [*command, str(rank), str(meet)],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        done = [process.communicate(timeout=240) for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    for process, (_, errors) in zip(running, done, strict=True):
+        assert process.returncode == 0, errors[-3000:]
+    return [json.loads(out.strip().rpartition("\n")[2]) for out, _ in done]
+
+
+def of(ranks, way):
+    """The steps of both ranks; skips where this torch has not that way."""
+    if isinstance(ranks[0][way], str):
+        pytest.skip(ranks[0][way])
+    return [(rank, step) for rank in range(2) for step in ranks[rank][way]]
+
+
+def check_labels(rank, step):
+    assert step["notes"] == [
+        f"work is what rank {rank} of 2 ran; params are the whole model's, local_params this rank's"
+    ]
+    assert step["params"] == sum(SIZES.values())
+    assert f"rank {rank} of 2" in step["text"]
+    # Whatever is not known is how processes talk to each other.
+    assert all(name.partition("::")[0] != "aten" for name in step["unruled"])
+
+
+def test_every_rank_runs_the_whole_model_on_its_data(ranks):
+    for rank, step in of(ranks, "ddp"):
+        assert step["macs"] == {"module.0": FIRST, "module.2": LAST}
+        assert step["backward"] == {"module.0": FIRST, "module.2": 2 * LAST}
+        assert step["local"] == [sum(SIZES.values()), 4 * sum(SIZES.values())]
+        assert "local_params" not in step["json"]
+        check_labels(rank, step)
+
+
+def test_parameters_that_are_gathered_to_be_used(ranks):
+    """Each rank holds a half and computes with the whole."""
+    for rank, step in of(ranks, "fsdp"):
+        assert step["macs"] == {"0": FIRST, "2": LAST}
+        assert step["backward"] == {"0": FIRST, "2": 2 * LAST}
+        held = {path: local for path, params, local, _ in step["rows"] if params}
+        assert held == {path: size // 2 for path, size in SIZES.items()}
+        assert step["local"] == [sum(SIZES.values()) // 2, 2 * sum(SIZES.values())]
+        assert step["json"]["local_params"] == {"value": step["local"][0], "state": "exact"}
+        assert f"in this process {step['local'][0]} (" in step["text"]
+        check_labels(rank, step)
+
+
+def test_layers_that_are_split(ranks):
+    """Each rank computes half of every product. The first backward also tries the rules of sharding out on
+    tensors without data, which is no work."""
+    for rank, step in of(ranks, "tp"):
+        assert step["macs"] == {"0": FIRST // 2, "2": LAST // 2}
+        assert step["backward"] == {"0": FIRST // 2, "2": LAST}
+        assert step["recompute"] == 0
+        held = {path: local for path, params, local, _ in step["rows"] if params}
+        assert held == {"0": SIZES["0"] // 2, "2": 32 * 8 // 2 + 8}  # the last bias is each rank's
+        check_labels(rank, step)
