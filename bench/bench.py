@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import operators
 import torch
 from torch import nn
 
@@ -258,6 +259,7 @@ def report(case: Case, rounds: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, help="rounds a model, instead of each model's own number")
+    parser.add_argument("--all", action="store_true", help="every model of the corpus, not a few")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -284,6 +286,7 @@ def main() -> int:
     )
     print(f"imports from outside the standard library: {others or 'none'}")
     held += [ns <= CAPTURE_BAR_NS, mode_ns <= DISPATCH_BAR_NS, full <= IMPORT_BAR_MS, not others]
+    held.append(operators.rows(options.rounds, options.all))
     return 0 if all(held) else 1
 
 

@@ -242,6 +242,9 @@ typedef struct lam_op_info {
     int64_t t0_ns, t1_ns; /* 0 when not measured */
     int32_t n_in, n_out;
     const lam_op_arg *in, *out;
+    /* 1 + the index of an operator that was pushed with equal name, arguments and results, identities aside:
+     * spares looking for one; 0: look */
+    int32_t like;
 } lam_op_info;
 /* In the order in which they started, after all calls, those of one thread together. LAM_RANGE for a call or
  * parent that was not pushed. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 enum { MAX_INTS = 64, MAX_ATTRS = 32 };
+static const uint64_t MEMORY = UINT64_C(8) << 30; /* bytes that a model may have: what a capture may hold */
 
 /* What all modules of one class have in common. */
 typedef struct lmx_class {
@@ -490,7 +491,7 @@ static bool push_ops(teller *t) {
 
 static bool tell(teller *t, lam_model **out) {
     t->held = PyList_New(0);
-    if (!t->held || !check(t, lam_builder_new(&t->b, 0, &t->e))) return false;
+    if (!t->held || !check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return false;
     mark_opaque(t);
     bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_ops(t) && push_notes(t);
     if (!ok) {
@@ -504,6 +505,9 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out) {
     if (c->full)
         lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu calls; capture fewer iterations",
                  c->calls.n);
+    else if (lmx_observer_full(c->observer))
+        lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu operators; capture fewer iterations",
+                 lmx_observer_n(c->observer));
     else if (c->lost || lmx_observer_lost(c->observer))
         PyErr_NoMemory();
     if (PyErr_Occurred()) return false;

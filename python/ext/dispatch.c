@@ -7,8 +7,6 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-enum { MAX_BYTES = 1 << 30 };
-
 /* A run of the autograd engine: which call was open when it began. */
 typedef struct task {
     int64_t id;
@@ -252,17 +250,12 @@ static lmx_op *op_at(const thread *t, int32_t i) { return (lmx_op *)t->lane->ops
 /* The index of the new operator, -1 when memory ran out. */
 static int32_t new_op(lmx_capture *c, thread *t, const lmx_overload *o) {
     lmx_lane *lane = t->lane;
-    bool full = lane->ops.n * sizeof(lmx_op) + lane->words.n * sizeof(int64_t) > MAX_BYTES ||
-                lane->ops.n >= INT32_MAX;
-    int32_t name = full ? -1 : lmx_lane_name(lane, lmx_utf8(o->name));
     place p = place_of(c, t);
-    lmx_op *op = name < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
-    if (!op) {
-        lane->lost = true;
-        return -1;
-    }
-    *op = (lmx_op){.name = name, .call = p.call, .parent = t->op, .phase = p.phase};
-    op->in_at = op->out_at = lane->words.n;
+    lmx_op *op = lmx_lane_op(lane, lmx_utf8(o->name));
+    if (!op) return -1;
+    op->call = p.call;
+    op->parent = t->op;
+    op->phase = p.phase;
     return (int32_t)lane->ops.n - 1;
 }
 
@@ -275,7 +268,7 @@ static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *ar
     describes(c, t, true);
     bool ok = lmx_pack_arguments(c->st, t->lane, o, args, kwargs, &n);
     describes(c, t, false);
-    op_at(t, *op)->n_in = n;
+    op_at(t, *op)->in = lmx_lane_take(t->lane);
     op_at(t, *op)->t0_ns = lmx_now_ns();
     return ok;
 }
@@ -285,7 +278,6 @@ static bool end(lmx_capture *c, thread *t, const lmx_overload *o, int32_t at, Py
     int32_t n = 0;
     lmx_op *op = op_at(t, at);
     op->t1_ns = lmx_now_ns();
-    op->out_at = t->lane->words.n;
     if (c->st->modes->peek && op->phase == LAM_FORWARD) t->peeked = c->st->modes->peek();
     if (!result) {
         op->flags |= LAM_OP_FAILED;
@@ -294,7 +286,7 @@ static bool end(lmx_capture *c, thread *t, const lmx_overload *o, int32_t at, Py
     describes(c, t, true);
     bool ok = lmx_pack_result(c->st, t->lane, o, result, &n);
     describes(c, t, false);
-    op_at(t, at)->n_out = n;
+    op_at(t, at)->out = lmx_lane_take(t->lane);
     return ok;
 }
 

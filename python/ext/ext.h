@@ -326,6 +326,7 @@ void lmx_unobserve(lmx_capture *c);
 bool lmx_observe_call(lmx_capture *c);
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 bool lmx_observer_lost(const lmx_observer *o);
+bool lmx_observer_full(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);
 /* Pushes every operator. False with an error. */
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);

@@ -12,6 +12,9 @@ enum { MAX_INTS = 32 };
 void lmx_lane_free(lmx_lane *lane) {
     lmx_vec_free(&lane->ops);
     lmx_vec_free(&lane->words);
+    lmx_vec_free(&lane->parts);
+    lmx_vec_free(&lane->ids);
+    free(lane->by_part);
     lmx_vec_free(&lane->names);
     lmx_vec_free(&lane->frames);
     lmx_vec_free(&lane->origins);
@@ -73,6 +76,88 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     return name;
 }
 
+/* == operators ========================================================================================= */
+
+lmx_op *lmx_lane_op(lmx_lane *lane, const char *name) {
+    static const uint64_t most = UINT64_C(4) << 30; /* bytes */
+    uint64_t used = (uint64_t)lane->ops.n * sizeof(lmx_op) + (uint64_t)lane->ids.n * sizeof(lmx_id) +
+                    (uint64_t)lane->words.n * sizeof(int64_t);
+    lane->full =
+        lane->full || used > most || lane->ids.n >= UINT32_MAX / 2 || lane->words.n >= UINT32_MAX / 2;
+    int32_t text = lane->full ? -1 : lmx_lane_name(lane, name);
+    lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
+    if (op)
+        *op = (lmx_op){.name = text, .in.part = -1, .out.part = -1};
+    else
+        lane->lost = true;
+    return op;
+}
+
+/* == parts: packed arguments that repeat =============================================================== */
+
+static uint32_t hash_words(const int64_t *words, size_t n) {
+    uint64_t h = n;
+    for (size_t i = 0; i < n; i++) {
+        h = (h ^ (uint64_t)words[i]) * 0x9E3779B97F4A7C15ull; /* 2^64 over the golden ratio */
+        h ^= h >> 32;
+    }
+    return (uint32_t)h;
+}
+
+static size_t place_of_part(const lmx_lane *lane, const int64_t *words, size_t n, uint32_t hash) {
+    const lmx_part *parts = lane->parts.data;
+    size_t at = hash & lane->part_mask;
+    for (; lane->by_part[at]; at = (at + 1) & lane->part_mask) {
+        const lmx_part *p = &parts[lane->by_part[at] - 1];
+        if (p->hash == hash && p->n_words == n &&
+            (n == 0 || memcmp((int64_t *)lane->words.data + p->at, words, n * sizeof *words) == 0))
+            break;
+    }
+    return at;
+}
+
+static bool widen_parts(lmx_lane *lane) {
+    size_t cap = lane->by_part ? (lane->part_mask + 1) * 2 : 256;
+    int32_t *wide = calloc(cap, sizeof *wide);
+    const lmx_part *parts = lane->parts.data;
+    if (!wide) return false;
+    for (size_t i = 0; i < lane->parts.n; i++) {
+        size_t at = parts[i].hash & (cap - 1);
+        while (wide[at]) at = (at + 1) & (cap - 1);
+        wide[at] = (int32_t)i + 1;
+    }
+    free(lane->by_part);
+    lane->by_part = wide;
+    lane->part_mask = cap - 1;
+    return true;
+}
+
+/* The part that equals the words from `packed` on, which are dropped where it was there. */
+static int32_t part_of(lmx_lane *lane) {
+    if ((!lane->by_part || lane->parts.n * 2 > lane->part_mask) && !widen_parts(lane)) return -1;
+    size_t n = lane->words.n - lane->packed;
+    const int64_t *words = n ? (int64_t *)lane->words.data + lane->packed : NULL;
+    uint32_t hash = hash_words(words, n);
+    size_t at = place_of_part(lane, words, n, hash);
+    if (!lane->by_part[at]) {
+        lmx_part *p = lmx_vec_push(&lane->parts, sizeof *p, 1);
+        if (!p) return -1;
+        *p = (lmx_part){(uint32_t)lane->packed, (uint32_t)n, hash, lane->n_packed};
+        lane->packed = lane->words.n;
+        lane->by_part[at] = (int32_t)lane->parts.n;
+    }
+    return lane->by_part[at] - 1;
+}
+
+lmx_args lmx_lane_take(lmx_lane *lane) {
+    lmx_args args = {part_of(lane), (uint32_t)lane->ids_packed};
+    if (args.part < 0) lane->lost = true;
+    lane->words.n = lane->packed;
+    lane->ids_packed = lane->ids.n;
+    lane->n_packed = 0;
+    return args;
+}
+
 /* == values ============================================================================================ */
 
 lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
@@ -102,15 +187,22 @@ static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
         return NULL;
     }
     memcpy(at, &head, sizeof *at);
+    lane->n_packed++;
     return at + 1;
 }
 
-static bool put_tensor(lmx_lane *lane, lmx_packed head, const uint64_t identity[2], const int64_t *sizes) {
+static uint64_t eighth(uint64_t address) { return address >> 48 ? 0 : address >> 3; }
+
+static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_t object,
+                       const int64_t *sizes) {
     size_t dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
-    int64_t *to = pack(lane, head, dims + 2);
+    lmx_id *id = lmx_vec_push(&lane->ids, sizeof *id, 1);
+    if (!id) lane->lost = true;
+    int64_t *to = id ? pack(lane, head, dims) : NULL;
     if (!to) return false;
-    memcpy(to, identity, 2 * sizeof *to);
-    if (dims) memcpy(to + 2, sizes, dims * sizeof *to);
+    uint64_t a = eighth(memory), b = eighth(object);
+    *id = (lmx_id){{(uint32_t)a, (uint32_t)b}, (uint32_t)(a >> 32) | (uint32_t)(b >> 32) << 16};
+    for (size_t i = 0; i < dims; i++) to[i] = sizes[i];
     return true;
 }
 
@@ -127,7 +219,29 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     if (!s->device(handle, &number)) head.device = (int16_t)number;
     if (!s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
         head.n = (uint8_t)dims;
-    return put_tensor(lane, head, (uint64_t[]){lmx_memory_of(l, s, value), object}, sizes);
+    return put_tensor(lane, head, lmx_memory_of(l, s, value), object, sizes);
+}
+
+int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n) {
+    enum { LONGEST = 31 };
+    if (n > LONGEST || memchr(text, 0, n)) return 0;
+    size_t words = n / sizeof(int64_t) + 1;
+    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_TEXT, .n = (uint8_t)words};
+    int64_t *to = pack(lane, head, words);
+    if (!to) return 0;
+    memset(to, 0, words * sizeof *to);
+    memcpy(to, text, n);
+    return 1;
+}
+
+/* A std::string: where its bytes are and how many. Long ones, and all other kinds of values (a device, a
+ * generator), are nothing that counts. */
+static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
+    if (!object) return false;
+    const char *text = (const char *)(uintptr_t)lmx_word_at(object, (size_t)l->text_at);
+    uint64_t n = lmx_word_at(object, (size_t)l->text_at + 8);
+    return lmx_lane_text(lane, (int32_t)position, text, (size_t)n) > 0;
 }
 
 static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
@@ -145,7 +259,7 @@ static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, co
         head.kind = LMX_ARG_NONE;
         head.n = 0;
     } else {
-        return false; /* a string, a device, a generator: nothing that counts */
+        return tag == l->text && l->text_at >= 0 && pack_text(lane, position, l, value);
     }
     int64_t *to = pack(lane, head, head.n);
     if (to && head.n) memcpy(to, &word, sizeof word);
@@ -197,7 +311,7 @@ int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
     bool known = t->ndim >= 0 && t->ndim < LMX_NO_SHAPE;
     lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
                        (int16_t)t->dtype, (int16_t)t->device};
-    return put_tensor(lane, head, (uint64_t[]){t->memory, t->object}, t->sizes);
+    return put_tensor(lane, head, t->memory, t->object, t->sizes);
 }
 
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {

@@ -275,6 +275,12 @@ static PyObject *model_rf(PyObject *self, PyObject *args) {
     return Py_BuildValue("(ddds)", rf.size, rf.stride, rf.padding, lam_state_name(rf.state));
 }
 
+static PyObject *model_n_operators(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    return m ? PyLong_FromLong(lam_model_n_ops(m)) : NULL;
+}
+
 static PyObject *model_find(PyObject *self, PyObject *args) {
     const char *path;
     const lam_model *m = lmx_model_get(self_of(self)->st, self);
@@ -307,6 +313,8 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("tensors($self, /)\n--\n\nEvery distinct parameter and buffer.")},
     {"operators", model_operators, METH_NOARGS,
      PyDoc_STR("operators($self, /)\n--\n\nEvery operator that was watched, in order of its start.")},
+    {"n_operators", model_n_operators, METH_NOARGS,
+     PyDoc_STR("n_operators($self, /)\n--\n\nHow many operators were watched.")},
     {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
     {NULL, NULL, 0, NULL},
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLOTS = 8, MAX_BYTES = 1 << 30 };
+enum { SLOTS = 8 };
 
 static struct {
     _Atomic(lmx_observer *) observer; /* NULL: what its callbacks see is nobody's */
@@ -96,16 +96,12 @@ static frame *top_of(const lmx_lane *lane) {
 /* == notes ============================================================================================= */
 
 static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
-    bool full = lane->ops.n * sizeof(lmx_op) + lane->words.n * sizeof(int64_t) > MAX_BYTES ||
-                lane->ops.n >= INT32_MAX;
-    int32_t text = full ? -1 : lmx_lane_name(lane, name);
-    lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
-    if (!op) {
-        lane->lost = true;
-        return NULL;
-    }
-    *op = (lmx_op){.name = text, .call = f->call, .parent = f->op, .phase = f->phase, .flags = flags};
-    op->in_at = op->out_at = lane->words.n;
+    lmx_op *op = lmx_lane_op(lane, name);
+    if (!op) return NULL;
+    op->call = f->call;
+    op->parent = f->op;
+    op->phase = f->phase;
+    op->flags = flags;
     return op;
 }
 
@@ -195,7 +191,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.op = at;
     f.noted = true;
     if (!push_frame(lane, &f)) return;
-    op->n_in = lmx_lane_pack(lane, l, inputs_of(l, record));
+    lmx_lane_pack(lane, l, inputs_of(l, record));
+    op->in = lmx_lane_take(lane);
     op->t0_ns = lmx_now_ns();
 }
 
@@ -246,9 +243,9 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->t1_ns = now;
-    op->out_at = lane->words.n;
-    if (!f->is_node) op->n_out = lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
-    bool raised = api->unwinding ? api->unwinding() > f->unwinding : !op->n_out && !f->is_node;
+    int32_t n = f->is_node ? 0 : lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
+    op->out = lmx_lane_take(lane);
+    bool raised = api->unwinding ? api->unwinding() > f->unwinding : !n && !f->is_node;
     if (raised) op->flags |= LAM_OP_FAILED;
 }
 
@@ -412,6 +409,12 @@ void lmx_observer_free(lmx_observer *o) {
 bool lmx_observer_lost(const lmx_observer *o) {
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
         if (lane->lost) return true;
+    return false;
+}
+
+bool lmx_observer_full(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->full) return true;
     return false;
 }
 

@@ -14,7 +14,7 @@
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs)                                                                                                \
     X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean) X(integer)     \
-        X(real) X(storage)
+        X(real) X(storage) X(text) X(text_at)
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
@@ -82,12 +82,18 @@ lmx_values lmx_list_of(const lmx_layout *l, const char *value);
 
 /* == what was recorded ================================================================================= */
 
+/* Arguments or results as an operator had them: what most have in common with one that ran before, and what
+ * identifies the tensors among them. */
+typedef struct lmx_args {
+    int32_t part;    /* of the lane's parts; -1 none */
+    uint32_t ids_at; /* in the lane's ids */
+} lmx_args;
+
 typedef struct lmx_op {
     int32_t name, call, parent; /* name: offset of its text in the lane's names */
-    int32_t n_in, n_out;
     uint8_t phase, flags;
+    lmx_args in, out;
     int64_t t0_ns, t1_ns;
-    size_t in_at, out_at; /* in the lane's words */
 } lmx_op;
 
 typedef enum lmx_arg_kind {
@@ -96,17 +102,28 @@ typedef enum lmx_arg_kind {
     LMX_ARG_BOOL,
     LMX_ARG_INT,
     LMX_ARG_REAL,
-    LMX_ARG_INTS
+    LMX_ARG_INTS,
+    LMX_ARG_TEXT /* its words hold it, with its end */
 } lmx_arg_kind;
 
-/* One argument in a word; `n` words with sizes or values follow it. Of a tensor two come first that identify
- * its memory and itself. */
+/* One argument in a word; `n` words with sizes or values follow it. */
 typedef struct lmx_packed {
     uint16_t position;
     uint8_t kind, n; /* n: 255 for a tensor without a known shape */
     int16_t dtype, device;
 } lmx_packed;
 enum { LMX_NO_SHAPE = 255 };
+
+/* Packed arguments that were met once or more. */
+typedef struct lmx_part {
+    uint32_t at, n_words, hash; /* in the lane's words */
+    int32_t n;
+} lmx_part;
+
+/* Of one tensor its memory and itself: two addresses of 45 bits, for they are multiples of 8. */
+typedef struct lmx_id {
+    uint32_t low[2], high;
+} lmx_id;
 
 /* What one thread did for a capture. Nobody else writes to it, and it is read once the thread is done. */
 typedef struct lmx_lane {
@@ -115,8 +132,16 @@ typedef struct lmx_lane {
     uint64_t thread;  /* torch's own number of it */
     bool inside;      /* a callback is running: what it calls in torch is not the model's */
     bool lost;        /* memory ran out */
+    bool full;        /* there are more operators than a lane may hold */
     lmx_vec ops;      /* lmx_op */
-    lmx_vec words;    /* int64_t */
+    lmx_vec words;    /* int64_t: what the parts are made of, and what is being packed */
+    lmx_vec parts;    /* lmx_part */
+    lmx_vec ids;      /* lmx_id */
+    size_t packed;    /* words that belong to parts; those after them are being packed, */
+    size_t ids_packed;
+    int32_t n_packed; /* so many arguments */
+    int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
+    size_t part_mask;
     lmx_vec names;    /* char: texts with their ends */
     lmx_vec frames;   /* of observe.c: what is open */
     lmx_vec origins;  /* of observe.c: from sequence numbers to calls */
@@ -131,11 +156,23 @@ typedef struct lmx_lane {
 void lmx_lane_free(lmx_lane *lane);
 /* The offset of a name among the lane's; -1 when memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
+/* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. */
+lmx_op *lmx_lane_op(lmx_lane *lane, const char *name);
+/* What was packed since this was last called, as one. */
+lmx_args lmx_lane_take(lmx_lane *lane);
+static inline uint64_t lmx_id_memory(const lmx_id *id) {
+    return ((uint64_t)(id->high & 0xFFFF) << 32 | id->low[0]) << 3;
+}
+static inline uint64_t lmx_id_object(const lmx_id *id) {
+    return ((uint64_t)(id->high >> 16) << 32 | id->low[1]) << 3;
+}
 /* Packs values; returns how many were. Memory that runs out is told by `lost`. */
 int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
 
 /* One value that was read elsewhere; how many were packed, 0 or 1. */
 int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t);
+/* Long texts are left out. */
+int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n);
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);
 /* From this sequence number on, autograd's nodes were made by `call`; and whose one was, -1: nobody's. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call);

@@ -3,13 +3,21 @@
 #include "observe.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+
+/* The last operator pushed under a name with these parts: the next one is like it. */
+typedef struct known {
+    int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
+} known;
+enum { KNOWN = 2048 };
 
 typedef struct pusher {
-    const lmx_lane *lane;
+    lmx_lane *lane;
     lam_builder *b;
     lam_error *e;
     lmx_vec args;   /* lam_op_arg */
-    int32_t *index; /* of the lane's operators in the model */
+    int32_t base;   /* index of the lane's first operator in the model */
+    known *known;   /* KNOWN of them */
     PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
 } pusher;
 
@@ -25,10 +33,8 @@ static lam_op_arg unpack_one(const int64_t **words) {
         a.dtype = head.dtype;
         a.device = head.device;
         a.ndim = head.n == LMX_NO_SHAPE ? -1 : head.n;
-        a.storage = (uint64_t)rest[0];
-        a.object = (uint64_t)rest[1];
-        a.sizes = rest + 2;
-        n = head.n == LMX_NO_SHAPE ? 2 : n + 2;
+        a.sizes = rest;
+        n = head.n == LMX_NO_SHAPE ? 0 : n;
         break;
     case LMX_ARG_NONE: break;
     case LMX_ARG_BOOL: a.value = (lam_value){.type = LAM_BOOL, .i = *rest != 0}; break;
@@ -38,14 +44,27 @@ static lam_op_arg unpack_one(const int64_t **words) {
         memcpy(&a.value.f, rest, sizeof a.value.f);
         break;
     case LMX_ARG_INTS: a.value = (lam_value){.type = LAM_INTS, .n = head.n, .ints = rest}; break;
+    case LMX_ARG_TEXT: a.value = (lam_value){.type = LAM_TEXT, .text = (const char *)rest}; break;
     }
     *words = rest + n;
     return a;
 }
 
-static void unpack(const lmx_lane *lane, size_t at, int32_t n, lam_op_arg *out) {
-    const int64_t *words = n ? (const int64_t *)lane->words.data + at : NULL;
-    for (int32_t i = 0; i < n; i++) out[i] = unpack_one(&words);
+static const lmx_part *part_at(const lmx_lane *lane, int32_t i) {
+    return i < 0 ? NULL : (const lmx_part *)lane->parts.data + i;
+}
+
+static int32_t args_of(const lmx_lane *lane, lmx_args a) { return a.part < 0 ? 0 : part_at(lane, a.part)->n; }
+
+static void unpack(const lmx_lane *lane, lmx_args a, int32_t n, lam_op_arg *out) {
+    const lmx_id *id = (const lmx_id *)lane->ids.data + a.ids_at;
+    const int64_t *words = n ? (const int64_t *)lane->words.data + part_at(lane, a.part)->at : NULL;
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = unpack_one(&words);
+        if (!out[i].is_tensor) continue;
+        out[i].storage = lmx_id_memory(id);
+        out[i].object = lmx_id_object(id++);
+    }
 }
 
 /* What torch calls the running of compiled code, and the node of its backward. */
@@ -65,45 +84,78 @@ static bool hides(const pusher *p, const lmx_op *op) {
     return !open;
 }
 
-static lam_status push_one(pusher *p, const lmx_op *op, int32_t *index) {
-    size_t n = (size_t)op->n_in + (size_t)op->n_out;
+static known *known_of(pusher *p, const lmx_op *op) {
+    uint32_t h = (uint32_t)op->name * 0x9E3779B1u ^ (uint32_t)op->in.part * 0x85EBCA77u ^
+                 (uint32_t)op->out.part * 0xC2B2AE3Du;
+    known *k = &p->known[h >> 21];
+    if (k->op && (k->name != op->name || k->in != op->in.part || k->out != op->out.part)) k->op = 0;
+    return k;
+}
+
+static lam_status push_one(pusher *p, const lmx_op *op) {
+    int32_t n_in = args_of(p->lane, op->in), n_out = args_of(p->lane, op->out), index;
+    size_t n = (size_t)n_in + (size_t)n_out;
     p->args.n = 0;
     lam_op_arg *in = n ? lmx_vec_push(&p->args, sizeof *in, n) : NULL;
     if (n && !in) return LAM_NOMEM;
-    lam_op_arg *out = in ? in + op->n_in : NULL;
-    unpack(p->lane, op->in_at, op->n_in, in);
-    unpack(p->lane, op->out_at, op->n_out, out);
+    lam_op_arg *out = in ? in + n_in : NULL;
+    unpack(p->lane, op->in, n_in, in);
+    unpack(p->lane, op->out, n_out, out);
+    known *k = known_of(p, op);
     lam_op_info info = {
         .name = lmx_op_name(p->lane, op),
         .call = op->call,
-        .parent = op->parent < 0 ? -1 : p->index[op->parent],
+        .parent = op->parent < 0 ? -1 : p->base + op->parent,
         .phase = (lam_phase)op->phase,
         .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0),
         .t0_ns = op->t0_ns,
         .t1_ns = op->t1_ns,
-        .n_in = op->n_in,
-        .n_out = op->n_out,
+        .n_in = n_in,
+        .n_out = n_out,
         .in = in,
         .out = out,
+        .like = k->op,
     };
-    return lam_build_op(p->b, &info, index, p->e);
+    lam_status s = lam_build_op(p->b, &info, &index, p->e);
+    if (s == LAM_OK) *k = (known){op->name, op->in.part, op->out.part, index + 1};
+    return s;
 }
 
-static lam_status push_lane(const lmx_lane *lane, PyObject *open, lam_builder *b, lam_error *e) {
-    pusher p = {
-        .lane = lane, .b = b, .e = e, .open = open, .index = malloc((lane->ops.n + 1) * sizeof *p.index)};
-    lam_status s = p.index ? LAM_OK : LAM_NOMEM;
+/* Gives the pages of a long record that was pushed back to the system: the model grows meanwhile. */
+static void give_back(const lmx_vec *v, size_t size, size_t from, size_t to) {
+    const uintptr_t page = 4096, data = (uintptr_t)v->data;
+    uintptr_t at = (data + from * size + page - 1) / page * page, end = (data + to * size) / page * page;
+    if (end > at) madvise((void *)at, end - at, MADV_DONTNEED);
+}
+
+static void forget(lmx_lane *lane, size_t from, size_t to) {
     const lmx_op *ops = lane->ops.data;
-    for (size_t i = 0; s == LAM_OK && i < lane->ops.n; i++) s = push_one(&p, &ops[i], &p.index[i]);
+    give_back(&lane->ids, sizeof(lmx_id), ops[from].in.ids_at, ops[to].in.ids_at);
+    give_back(&lane->ops, sizeof(lmx_op), from, to);
+    lane->lost = true; /* it can't be told again */
+}
+
+static lam_status push_lane(lmx_lane *lane, int32_t *n, PyObject *open, lam_builder *b, lam_error *e) {
+    enum { AT_ONCE = 1 << 16 };
+    pusher p = {
+        .lane = lane, .b = b, .e = e, .open = open, .base = *n, .known = calloc(KNOWN, sizeof *p.known)};
+    lam_status s = p.known ? LAM_OK : LAM_NOMEM;
+    const lmx_op *ops = lane->ops.data;
+    for (size_t i = 0; s == LAM_OK && i < lane->ops.n; i++) {
+        if (i && i % AT_ONCE == 0) forget(lane, i - AT_ONCE, i);
+        s = push_one(&p, &ops[i]);
+    }
+    *n += (int32_t)lane->ops.n;
     lmx_vec_free(&p.args);
-    free(p.index);
+    free(p.known);
     if (s != LAM_OK && e->status == LAM_OK) e->status = s;
     return s;
 }
 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     lam_status s = lam_build_ops_seen(b, e);
-    for (const lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next)
-        s = push_lane(lane, o->capture->open_regions, b, e);
+    int32_t n = 0;
+    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next)
+        s = push_lane(lane, &n, o->capture->open_regions, b, e);
     return s;
 }

@@ -186,11 +186,18 @@ static bool pack_other(packer *p, PyObject *value) {
     return true;
 }
 
+static bool pack_text(packer *p, PyObject *value) {
+    const char *text = lmx_utf8(value);
+    p->n += lmx_lane_text(p->lane, p->position, text, strlen(text));
+    return true;
+}
+
 static bool pack_one(packer *p, PyObject *value) {
     if (value == Py_None) return pack_word(p, LMX_ARG_NONE, 0);
     if (PyBool_Check(value)) return pack_word(p, LMX_ARG_BOOL, value == Py_True);
     if (PyLong_CheckExact(value)) return pack_int(p, value);
     if (PyFloat_CheckExact(value)) return pack_real(p, value);
+    if (PyUnicode_Check(value)) return pack_text(p, value);
     lmx_kind kind = lmx_kind_of(p->st, value);
     return kind == LMX_PLAIN || kind == LMX_ODD ? pack_tensor(p, value, kind) : pack_other(p, value);
 }

@@ -99,7 +99,8 @@ typedef struct trial {
     uint64_t ints[MAX_ARGS][2]; /* of a list of two integers */
     bool is_list[MAX_ARGS], begun, ended;
     const void *record;
-    int32_t inputs, outputs, list;
+    int32_t inputs, outputs, list, text;
+    const char *texts[MAX_ARGS];
     int32_t tags[MAX_ARGS];
     uint64_t words[MAX_ARGS];
     unsigned char begin[RECORD], end[RECORD];
@@ -130,6 +131,17 @@ static void find_list(trial *t, size_t i) {
     }
 }
 
+/* A std::string begins with the address of its bytes and their number. */
+static void find_text(trial *t, size_t i) {
+    const void *object = (void *)(uintptr_t)t->words[i];
+    size_t n = strlen(t->texts[i]);
+    for (int32_t at = 8; t->text < 0 && may_point(t->words[i]) && at <= 32; at += 8) {
+        uint64_t from = lmx_word_at(object, (size_t)at);
+        if (!may_point(from) || lmx_word_at(object, (size_t)at + 8) != n) continue;
+        if (memcmp((const void *)(uintptr_t)from, t->texts[i], n + 1) == 0) t->text = at;
+    }
+}
+
 static void find_inputs(trial *t, const void *record) {
     for (int32_t at = FIRST; t->inputs < 0 && at < RECORD - 8; at += 8) {
         uint64_t word = lmx_word_at(record, (size_t)at);
@@ -141,6 +153,7 @@ static void find_inputs(trial *t, const void *record) {
             t->tags[i] = lmx_tag_of(value);
             t->words[i] = lmx_word_at(value, 0);
             if (t->is_list[i]) find_list(t, i);
+            if (t->texts[i]) find_text(t, i);
         }
     }
 }
@@ -179,6 +192,8 @@ static bool expect(lmx_state *st, trial *t, PyObject *arg) {
     size_t i = t->n++;
     if (lmx_is_tensor(st, arg)) {
         t->objects[i] = lmx_word_at(arg, (size_t)st->torch.offset);
+    } else if (PyUnicode_Check(arg)) {
+        t->texts[i] = lmx_utf8(arg);
     } else if (PyList_Check(arg) && PyList_Size(arg) == 2) {
         t->is_list[i] = true;
         for (Py_ssize_t k = 0; k < 2; k++) t->ints[i][k] = PyLong_AsUnsignedLongLong(PyList_GetItem(arg, k));
@@ -197,18 +212,18 @@ static PyObject *ints_of(const int32_t *tags, const uint64_t *words, size_t n) {
 }
 
 static PyObject *found(const trial *t) {
-    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread",
+    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread",
                          (unsigned long long)the_api.thread(), "inputs", (int)t->inputs, "outputs",
-                         (int)t->outputs, "list", (int)t->list, "tags", ints_of(t->tags, NULL, t->n), "words",
-                         ints_of(NULL, t->words, t->n), "begin", t->begin, (Py_ssize_t)RECORD, "end", t->end,
-                         (Py_ssize_t)RECORD);
+                         (int)t->outputs, "list", (int)t->list, "text", (int)t->text, "tags",
+                         ints_of(t->tags, NULL, t->n), "words", ints_of(NULL, t->words, t->n), "begin",
+                         t->begin, (Py_ssize_t)RECORD, "end", t->end, (Py_ssize_t)RECORD);
 }
 
 static PyObject *probe_record(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     PyObject *call, *expected;
     int nodes = 0;
-    trial t = {.inputs = -1, .outputs = -1, .list = -1};
+    trial t = {.inputs = -1, .outputs = -1, .list = -1, .text = -1};
     if (!PyArg_ParseTuple(args, "sOO!|p:probe_record", &t.name, &call, &PyTuple_Type, &expected, &nodes))
         return NULL;
     if (!lmx_torch_ready(st)) return NULL;

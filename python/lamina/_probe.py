@@ -41,6 +41,7 @@ def find() -> Layout:
     with torch.no_grad():
         layout = _find_values(torch)
         layout["storage"] = _find_storage(torch)
+        layout["text"], layout["text_at"] = _find_text(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
         layout["forward_thread"] = _find_thread(torch)
@@ -92,6 +93,17 @@ def _find_storage(torch: Any) -> int:
         if all(len(own) == 1 for own in words) and len(set.union(*words)) == len(words):
             fit.append(at)
     return fit[0] if len(fit) == 1 else -1
+
+
+def _find_text(torch: Any) -> tuple[int, int]:
+    """The kind of a text among arguments, and where its object holds the address and length; -1: not told."""
+    x = torch.empty(2)
+    seen = [
+        _look("aten::gelu", partial(torch.ops.aten.gelu, x, approximate=text), (x, text))
+        for text in ("none", "tanh")
+    ]
+    tags, places = {got["tags"][1] for got in seen}, {got["text"] for got in seen}
+    return (tags.pop(), places.pop()) if len(tags) == len(places) == 1 and -1 not in places else (-1, -1)
 
 
 def _words(record: bytes) -> dict[int, int]:
@@ -170,7 +182,7 @@ def _checked(dispatch: str | None) -> str | None:
         stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())
-        return _check(torch, dispatch) or _check_memory(torch)
+        return _check(torch, dispatch) or _check_memory(torch) or _check_text(torch, dispatch)
 
 
 def _check(torch: Any, dispatch: str | None) -> str | None:
@@ -209,6 +221,18 @@ def _check_memory(torch: Any) -> str | None:
     if any(len(own) != 1 for own in told) or len(set().union(*known)) != len(known):
         return f"the memory of tensors: {told}"
     return None
+
+
+def _check_text(torch: Any, dispatch: str | None) -> str | None:
+    """A text among arguments is told as it is, or not at all."""
+    watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
+    watch.start()
+    try:
+        torch.ops.aten.gelu(torch.empty(2, device="cpu", dtype=torch.float32), approximate="tanh")
+    finally:
+        watch.stop()
+    told = [op["inputs"][1:] for op in watch.model().operators() if op["name"] == "aten::gelu"]
+    return None if told in ([((1, "tanh"),)], [()]) else f"aten::gelu: {told}"
 
 
 def _short(value: Any) -> Any:

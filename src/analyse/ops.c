@@ -42,7 +42,10 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
         return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
-    *rule = lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
+    lmi_sig_cost *kept = &w->by_sig[o->sig->index];
+    if (!kept->ruled) kept->rule = lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
+    kept->ruled = true;
+    *rule = kept->rule;
     if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
@@ -107,17 +110,42 @@ static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     return true;
 }
 
+/* Runs the formulas. False where one gave no number, but for effective counts; `all`: those included. */
+static bool evaluate(const lmi_op_code *code, const lmi_facts *facts, lam_count n[LAM_N_METRICS], bool *all) {
+    bool known = true;
+    *all = true;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], facts)) : lmi_unknown();
+        bool missing = n[i].state == LAM_UNKNOWN && code->formula[i];
+        known = known && (!missing || lmi_is_effective(i));
+        *all = *all && !missing;
+    }
+    return known;
+}
+
+/* Most operators are like one that was counted already. The layer around an operator is asked only where its
+ * own arguments do not tell enough. */
 static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_sig_cost *kept = &w->by_sig[sig->index];
     lam_count n[LAM_N_METRICS];
     const lmi_op_code *code;
     lmi_facts facts;
-    bool known = true;
+    bool all;
+    if (kept->state == LMI_SIG_NEW) {
+        LAM_TRY(code_of(w, rule, &code, e));
+        lmi_facts_of_sig(w->m, sig, &facts);
+        (void)evaluate(code, &facts, kept->n, &all);
+        kept->state = all ? LMI_SIG_KNOWN : LMI_SIG_OF_LAYER;
+        kept->missed = missed(w, op, rule);
+    }
+    if (kept->state == LMI_SIG_KNOWN) {
+        add(w, t, op, kept->n, true);
+        return kept->missed ? unsure(w, op, NULL, NULL, kept->n, LMI_UNSEEN_NONE, e) : LAM_OK;
+    }
     LAM_TRY(code_of(w, rule, &code, e));
     lmi_facts_of_op(w->m, op, &facts);
-    for (int i = 0; i < LAM_N_METRICS; i++) {
-        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
-        known = known && (n[i].state != LAM_UNKNOWN || !code->formula[i] || lmi_is_effective(i));
-    }
+    bool known = evaluate(code, &facts, n, &all);
     add(w, t, op, n, known);
     if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
@@ -259,8 +287,10 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool)),
                lmi_alloc(&w->scratch, n, sizeof(bool))};
     w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
+    w->by_sig = lmi_alloc(&w->scratch, (uint64_t)w->m->n_op_sigs, sizeof *w->by_sig);
     w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
-    if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call) return lmi_nomem(e);
+    if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call || !w->by_sig)
+        return lmi_nomem(e);
     LAM_TRY(count_all(w, &t, e));
     return list_work(w, &t, e);
 }

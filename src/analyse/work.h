@@ -45,6 +45,14 @@ typedef struct lmi_op_group {
     const char *reason;
 } lmi_op_group;
 
+/* What operators of one signature cost, where that does not depend on the layer that runs them. */
+typedef struct lmi_sig_cost {
+    enum lmi_sig_state { LMI_SIG_NEW, LMI_SIG_KNOWN, LMI_SIG_OF_LAYER } state;
+    bool ruled, missed; /* `rule` was looked up; the tool overlooks it */
+    const lmi_rule *rule;
+    lam_count n[LAM_N_METRICS];
+} lmi_sig_cost;
+
 /* What the operators of one call cost together. */
 typedef struct lmi_op_sum {
     lam_count n[LAM_N_PHASES][LAM_N_METRICS];
@@ -67,6 +75,7 @@ typedef struct lmi_work {
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
     lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
+    lmi_sig_cost *by_sig; /* one a signature */
     lmi_vec op_code;   /* lmi_op_code */
     lmi_map op_by_rule; /* by the rule's address */
     lmi_vec op_groups; /* lmi_op_group */

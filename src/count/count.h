@@ -26,6 +26,8 @@ int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
 void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out);
 /* The same of one operator. */
 void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out);
+/* Those that the layer around it has no part in: the same for all operators of a signature. */
+void lmi_facts_of_sig(const lam_model *m, const lam_op_sig *sig, lmi_facts *out);
 
 /* The frame (facts.c) sets what every family has; these add their own. One C file each. */
 void lmi_facts_dense(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);

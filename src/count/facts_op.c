@@ -235,10 +235,8 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_deform_conv_backward] = lmi_op_region,
 };
 
-void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
-    memset(out, 0, sizeof *out);
-    const lam_op *o = lam_model_op(m, op);
-    lmi_kind kind = o ? lmi_op_kind(o->sig->word) : LMI_N_KINDS;
+static void gather(const lam_model *m, const lam_op *o, lmi_facts *out) {
+    lmi_kind kind = lmi_op_kind(o->sig->word);
     if (kind == LMI_N_KINDS) return;
     lmi_slots slots;
     lmi_bind_op(o->sig, &slots);
@@ -246,4 +244,16 @@ void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
     set_bytes(o, &slots, out);
     set_wanted(o, out);
     if (families[kind]) families[kind](m, o, kind, &slots, out);
+}
+
+void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
+    memset(out, 0, sizeof *out);
+    const lam_op *o = lam_model_op(m, op);
+    if (o) gather(m, o, out);
+}
+
+void lmi_facts_of_sig(const lam_model *m, const lam_op_sig *sig, lmi_facts *out) {
+    const lam_op alone = {.sig = sig, .call = -1, .parent = -1};
+    memset(out, 0, sizeof *out);
+    gather(m, &alone, out);
 }

@@ -96,14 +96,15 @@ lam_status lmi_copy_ints(lam_builder *b, const int64_t *from, int32_t n, const i
 lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *name, lam_value *to,
                           lam_error *e);
 
-enum { LMI_MOST = 16 << 20 }; /* of any one thing */
+enum { LMI_MOST = 16 << 20, LMI_MOST_OPS = 64 << 20 }; /* of any one thing; of operators */
 
 /* Appends `item` to `v`. Each array is held to the arena's limit too. Inlined, so that copies have a size
  * known to the compiler: this is what a capture does most. */
 __attribute__((always_inline)) static inline lam_status
-lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, size_t size, lam_error *e) {
-    if (v->n >= LMI_MOST)
-        return lmi_fail(e, LAM_LIMIT, what, "there are more than %d; capture a part of the model", LMI_MOST);
+lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, size_t size, size_t most,
+               lam_error *e) {
+    if (v->n >= most)
+        return lmi_fail(e, LAM_LIMIT, what, "there are more than %zu; capture a part of the model", most);
     if ((v->n + 1) * size > b->arena.limit - b->arena.used) return lmi_nomem(e);
     void *to = v->n < v->cap ? (char *)v->data + v->n++ * size : lmi_vec_push(v);
     if (!to) return lmi_nomem(e);
@@ -111,7 +112,7 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
     return LAM_OK;
 }
 
-#define lmi_push(b, v, what, item, e) lmi_push_sized(b, v, what, item, sizeof *(item), e)
+#define lmi_push(b, v, what, item, e) lmi_push_sized(b, v, what, item, sizeof *(item), LMI_MOST, e)
 
 /* -- where data comes from (data.c) ---------------------------------------------------------------------- */
 

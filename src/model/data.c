@@ -324,9 +324,9 @@ static lam_status find_edges(lam_builder *b, const lam_op_info *o, const lam_op_
     if (d->edges.n > UINT32_MAX - (uint32_t)o->n_in) return lmi_nomem(e);
     *edges = (uint32_t)d->edges.n;
     for (int32_t i = 0; i < o->n_in; i++) {
-        const lam_op_arg *a = &o->in[i];
+        const lam_op_arg *a = &sig->in[i];
         if (!a->is_tensor) continue;
-        met t = {a->storage, a->object, numel_of(a), a->dtype, o->phase == LAM_FORWARD};
+        met t = {o->in[i].storage, o->in[i].object, numel_of(a), a->dtype, o->phase == LAM_FORWARD};
         lmi_edge edge = {lift ? LAM_SOURCE_NONE : source_of(d, &t), owner_of(d, &t, d->root)};
         if ((d->edges.n + 1) * sizeof edge > b->arena.limit - b->arena.used) return lmi_nomem(e);
         lmi_edge *to = lmi_vec_push(&d->edges);

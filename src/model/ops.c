@@ -228,6 +228,20 @@ static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_inf
     return LAM_OK;
 }
 
+/* The signature of the operator that this one is said to be like; NULL where it shares memory otherwise. */
+static lam_status like(lam_builder *b, const lam_op_info *o, const lam_op_sig **out, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->ops, o->like - 1, "the operator that another is like", e));
+    const lam_op_sig *s = ((const lam_op *)b->ops.data)[o->like - 1].sig;
+    if (s->n_in != o->n_in || s->n_out != o->n_out)
+        return lmi_fail(e, LAM_RANGE, s->name, "an operator that is not like number %d is said to be",
+                        o->like - 1);
+    LAM_TRY(find_shares(b, o, e));
+    bool same = true;
+    for (int32_t i = 0; i < o->n_out; i++) same = same && s->out[i].shares == shared(b, i);
+    *out = same ? s : NULL;
+    return LAM_OK;
+}
+
 static lam_status intern(lam_builder *b, const lmi_op_name *name, const lam_op_info *o,
                          const lam_op_sig **out, lam_error *e) {
     if (b->sigs.n * 2 >= b->sig_slots) LAM_TRY(widen(b, e));
@@ -247,27 +261,31 @@ static lam_status intern(lam_builder *b, const lmi_op_name *name, const lam_op_i
 
 /* -- pushing --------------------------------------------------------------------------------------------- */
 
-static lam_status check_op(const lam_builder *b, const lam_op_info *o, const char *name, lam_error *e) {
+static lam_status check_op(const lam_builder *b, const lam_op_info *o, lam_error *e) {
     if (o->call != -1) LAM_TRY(lmi_in_range(&b->events, o->call, "the call of an operator", e));
     if (o->parent != -1) LAM_TRY(lmi_in_range(&b->ops, o->parent, "the operator around an operator", e));
     if ((unsigned)o->phase >= LAM_N_PHASES)
-        return lmi_fail(e, LAM_RANGE, name, "its phase %d is none of lam_phase", (int)o->phase);
-    LAM_TRY(check_args(o->in, o->n_in, name, e));
-    return check_args(o->out, o->n_out, name, e);
+        return lmi_fail(e, LAM_RANGE, o->name, "its phase %d is none of lam_phase", (int)o->phase);
+    return LAM_OK;
 }
 
 lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e) {
     lmi_op_name name;
-    LAM_TRY(name_of(b, info->name, &name, e));
-    LAM_TRY(check_op(b, info, name.name, e));
     lam_op o = {.call = info->call,
                 .parent = info->parent,
                 .phase = (uint8_t)info->phase,
                 .flags = (uint8_t)info->flags,
                 .t0_ns = info->t0_ns,
                 .t1_ns = info->t1_ns};
-    LAM_TRY(intern(b, &name, info, &o.sig, e));
-    LAM_TRY(lmi_push(b, &b->ops, "operators", &o, e));
+    LAM_TRY(check_op(b, info, e));
+    if (info->like) LAM_TRY(like(b, info, &o.sig, e));
+    if (!o.sig) {
+        LAM_TRY(name_of(b, info->name, &name, e));
+        LAM_TRY(check_args(info->in, info->n_in, name.name, e));
+        LAM_TRY(check_args(info->out, info->n_out, name.name, e));
+        LAM_TRY(intern(b, &name, info, &o.sig, e));
+    }
+    LAM_TRY(lmi_push_sized(b, &b->ops, "operators", &o, sizeof o, LMI_MOST_OPS, e));
     lam_op *all = b->ops.data, *op = &all[b->ops.n - 1];
     lam_status s = lmi_data_op(b, (int32_t)b->ops.n - 1, info, o.sig, &op->edges_, e);
     if (s != LAM_OK) {

@@ -256,6 +256,38 @@ static void signatures_are_shared(void **state) {
     lam_model_free(m);
 }
 
+/* What a source says to be like another is not looked for; memory that is shared otherwise makes it another.
+ */
+static void like_another(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_op_arg in = at(0, 2, 20, 8), out = at(0, 4, 40, 8);
+    lam_op_info o = {
+        .name = "aten::relu", .call = -1, .parent = -1, .n_in = 1, .n_out = 1, .in = &in, .out = &out};
+    int32_t first, second, third;
+    NET_OK(&n, lam_build_op(n.b, &o, &first, &n.e));
+    o.like = first + 1;
+    in = at(0, 4, 40, 8);
+    out = at(0, 6, 60, 8);
+    NET_OK(&n, lam_build_op(n.b, &o, &second, &n.e));
+    in = at(0, 6, 60, 8);
+    out = at(0, 6, 62, 8);
+    NET_OK(&n, lam_build_op(n.b, &o, &third, &n.e));
+    lam_error e = {0};
+    o.like = 4;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &e), LAM_RANGE);
+    o.like = 1;
+    o.n_in = 0;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, NULL), LAM_RANGE);
+    lam_model *m = net_done(&n);
+    assert_ptr_equal(lam_model_op(m, second)->sig, lam_model_op(m, first)->sig);
+    assert_ptr_not_equal(lam_model_op(m, third)->sig, lam_model_op(m, first)->sig);
+    assert_int_equal(lam_model_op(m, third)->sig->out[0].shares, 0);
+    assert_int_equal(lam_model_source(m, second, 0), first);
+    assert_int_equal(lam_model_source(m, third, 0), second);
+    lam_model_free(m);
+}
+
 /* Each difference makes another signature. */
 static void signatures_differ(void **state) {
     (void)state;
@@ -355,8 +387,8 @@ int main(void) {
         cmocka_unit_test(views_and_writes),    cmocka_unit_test(nesting),
         cmocka_unit_test(addresses_come_back), cmocka_unit_test(memory_alone),
         cmocka_unit_test(calls_and_tensors),   cmocka_unit_test(signatures_are_shared),
-        cmocka_unit_test(signatures_differ),   cmocka_unit_test(long_lists),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(signatures_differ),   cmocka_unit_test(like_another),
+        cmocka_unit_test(long_lists),          cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

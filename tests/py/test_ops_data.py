@@ -179,3 +179,34 @@ def test_tensors_without_memory_have_sources_too():
     assert told.names("linear", 1)[0] == "linear"  # flatten had nothing to do
     assert told.sources("linear")[0][2] == 0
     assert [t for _, t, _ in told.sources("linear", 1)[1:]] == [2, 3]
+
+
+def test_texts_among_arguments_are_told():
+    class Gelu(nn.Module):
+        def forward(self, x):
+            return F.gelu(x, approximate="tanh") + F.gelu(x)
+
+    x = torch.randn(3, 4)
+    told = run(Gelu(), x)
+    assert [told.all[told.index("gelu", i)]["inputs"][1] for i in range(2)] == [(1, "tanh"), (1, "none")]
+    report = lamina.inspect(Gelu(), (x.requires_grad_(),), convention="exact", backward=True)
+    assert (report.flops.state, report.backward.flops.state) == ("exact", "exact")
+    layers = nn.Sequential(nn.GELU(approximate="tanh"), nn.GELU())
+    assert report.flops == lamina.inspect(layers, (x,), convention="exact").flops + x.numel()
+
+
+def test_many_operators_take_little_room():
+    """Equal operators share what they have in common, so that a long run takes little more than a list."""
+
+    class Long(nn.Module):
+        def forward(self, x):
+            for i in range(4000):
+                x = (x + 1) * 0.5 if i % 2 else x.view(2, -1).relu()
+            return x
+
+    told = run(Long(), torch.randn(2, 6))
+    assert told.model.n_operators() == len(told.all) >= 8000
+    assert [told.all[i]["name"][6:] for i in told.outer[1:5]] == ["relu", "add", "mul", "view"]
+    for i in range(2, 2000):
+        op = told.all[told.outer[i]]
+        assert op["sources"][0][0] == told.outer[i - 1]
