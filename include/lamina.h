@@ -161,6 +161,9 @@ LAM_API lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info,
                                     lam_error *e);
 /* Of a tensor that is spread over several processes, `elements` are not in this one. */
 LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements, lam_error *e);
+/* Tensor `tensor` is a weight that a quantised layer keeps in an object of its own: neither parameter nor
+ * buffer, unpacked to be told. Its owner owns it as a buffer. */
+LAM_API lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e);
 /* `module` owns tensor `tensor` under `name` ("weight"). */
 LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
                                   bool is_buffer,
@@ -289,7 +292,7 @@ typedef struct lam_tensor {
     lam_shape shape;
     int64_t numel, bytes; /* -1: unknown */
     int64_t elsewhere;    /* of numel: what other processes hold */
-    bool requires_grad;
+    bool requires_grad, packed;
     int32_t owner; /* the first module that owns it, -1 none */
     int32_t n_owners;
 } lam_tensor;
@@ -440,6 +443,7 @@ typedef struct lam_cost_row {
     lam_count metric[LAM_N_METRICS];
     /* as the convention's column */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
+    lam_count packed, packed_bytes;   /* of weights packed for the machine, which are no parameters */
     lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
     /* of this row alone; metric[] is the forward's */
     lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
@@ -481,6 +485,7 @@ LAM_API const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t 
 /* Parameters of the whole model, each distinct tensor once (elements, bytes). */
 typedef struct lam_param_totals {
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
+    lam_count packed, packed_bytes;
     lam_count in_rows; /* the sum of the rows' params column: what the convention's own total says */
     lam_count local_params, local_bytes; /* of params and param_bytes: what this process holds */
 } lam_param_totals;

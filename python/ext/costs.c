@@ -150,6 +150,8 @@ static const struct field {
     FIELD(local_bytes, COUNT),
     FIELD(buffers, COUNT),
     FIELD(buffer_bytes, COUNT),
+    FIELD(packed, COUNT),
+    FIELD(packed_bytes, COUNT),
     FIELD(total_params, COUNT),
     FIELD(running_stats, COUNT),
     FIELD(shared, FLAG),
@@ -299,6 +301,8 @@ static PyObject *costs_params(PyObject *self, PyObject *unused) {
               lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) &&
               lmx_put(d, "buffers", lmx_count(p.buffers)) &&
               lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) &&
+              lmx_put(d, "packed", lmx_count(p.packed)) &&
+              lmx_put(d, "packed_bytes", lmx_count(p.packed_bytes)) &&
               lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
               lmx_put(d, "local_params", lmx_count(p.local_params)) &&
               lmx_put(d, "local_bytes", lmx_count(p.local_bytes));

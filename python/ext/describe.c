@@ -229,9 +229,18 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
     PyObject *grad = PyObject_GetAttr(tensor, t->st->n_requires_grad);
     if (!grad && lmx_must_raise()) return false;
-    lam_tensor_info info = {d.dtype, d.ndim, d.sizes, -1, grad == Py_True, d.memory, d.object};
+    lam_tensor_info info = {.dtype = d.dtype,
+                            .ndim = d.ndim,
+                            .sizes = d.sizes,
+                            .bytes = -1,
+                            .requires_grad = grad == Py_True,
+                            .storage = d.memory,
+                            .object = d.object};
     Py_XDECREF(grad);
     int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
+    bool sparse = false;
+    if (!d.storage && !lmx_sparse_bytes(tensor, &info.bytes, &sparse)) return false;
+    if (sparse && info.bytes < 0) info.dtype = -1; /* what it takes is not known */
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
     return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
@@ -251,6 +260,59 @@ static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *
     bool ok = lmx_each(t->st, owned, push_owned, t);
     Py_XDECREF(owned);
     return ok;
+}
+
+enum { HALF = 2, FLOAT32 = 6, FIRST_QUANTISED = 12, LAST_QUANTISED = 17 };
+
+/* A weight that is not quantised is packed in half precision, and was made wider to be told. Whole numbers
+ * are settings. */
+static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d) {
+    static const lam_tensor_info nothing = {.dtype = -1, .ndim = -1, .bytes = -1};
+    lam_tensor_info info = nothing;
+    int32_t index;
+    if (d) {
+        bool quantised = d->dtype >= FIRST_QUANTISED && d->dtype <= LAST_QUANTISED;
+        if (!quantised && d->dtype != FLOAT32) return true;
+        info.dtype = d->dtype;
+        info.ndim = d->ndim;
+        info.sizes = d->sizes;
+        if (!quantised && d->ndim > 1) info.bytes = HALF;
+        for (int32_t i = 0; info.bytes > 0 && i < d->ndim; i++) info.bytes *= d->sizes[i];
+    }
+    return check(t, lam_build_tensor(t->b, &info, &index, &t->e)) &&
+           check(t, lam_build_packed(t->b, index, &t->e)) &&
+           check(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
+}
+
+static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
+    uint64_t seen[16]; /* of one layer, which may hold a bias twice */
+    int n_seen = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
+        PyObject *tensor = PyList_GetItem(tensors, i);
+        lmx_tensor d;
+        bool twice = false;
+        if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
+        for (int k = 0; d.storage && k < n_seen; k++) twice = twice || seen[k] == d.storage;
+        if (d.storage && n_seen < 16) seen[n_seen++] = d.storage;
+        if (!twice && !push_packed_tensor(t, name, &d)) return false;
+    }
+    return true;
+}
+
+/* What torch's own quantised layers keep packed for the machine. */
+static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
+    if (strncmp(lmx_utf8(k->path), "torch.", 6) != 0) return true;
+    PyObject *const names[] = {t->st->n__packed_params, t->st->n__packed_weight, t->st->n_param};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool told;
+        PyObject *tensors = lmx_unpacked(t->st, dict, names[i], &told);
+        if (!tensors && PyErr_Occurred()) return false;
+        bool ok = !tensors || (push_packed_list(t, lmx_utf8(names[i]), tensors) &&
+                               (told || push_packed_tensor(t, lmx_utf8(names[i]), NULL)));
+        Py_XDECREF(tensors);
+        if (!ok) return false;
+    }
+    return true;
 }
 
 /* A tensor that is neither parameter nor buffer but serves as one: old weight_norm, pruning and
@@ -362,7 +424,7 @@ static bool push_module(teller *t, const lmx_node *node) {
     bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
     t->module = index;
     ok = ok && push_tensors(t, node->object, dict, t->st->n__parameters, false) &&
-         push_tensors(t, node->object, dict, t->st->n__buffers, true) &&
+         push_tensors(t, node->object, dict, t->st->n__buffers, true) && push_packed(t, dict, k) &&
          push_attrs(t, node->object, dict, k, node);
     Py_XDECREF(scripted);
     Py_XDECREF(dict);

@@ -29,7 +29,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
     X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
     X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
-    X(lamina_model) X(write) X(live) X(doctor) X(out) X(err)
+    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err)
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
@@ -193,6 +193,12 @@ bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *ou
 /* What identifies the memory of the tensor behind a handle (an at::Tensor), the same for all its views; 0:
  * not known. Nothing of Python is touched. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);
+/* Bytes of a sparse tensor, its indices and values; -1 where it is not sparse, or (`sparse`) they can't be
+ * had. False as lmx_describe. */
+bool lmx_sparse_bytes(PyObject *tensor, int64_t *bytes, bool *sparse);
+/* The tensors, unpacked, of what dict[name] keeps packed for the machine, a new list; NULL without an
+ * exception where it keeps none. `told` false: some could not be unpacked. */
+PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told);
 
 /* == tensors inside values (find.c) ==================================================================== */
 

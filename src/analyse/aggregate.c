@@ -13,6 +13,8 @@ static void add_row(lam_cost_row *to, const lam_cost_row *from) {
     add(&to->param_bytes, from->param_bytes);
     add(&to->buffers, from->buffers);
     add(&to->buffer_bytes, from->buffer_bytes);
+    add(&to->packed, from->packed);
+    add(&to->packed_bytes, from->packed_bytes);
     add(&to->running_stats, from->running_stats);
     if (!to->reason) to->reason = from->reason;
     to->counted = to->counted || from->counted;

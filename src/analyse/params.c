@@ -20,6 +20,11 @@ static bool is_running_stat(const char *name) {
 static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *row) {
     const lam_tensor *t = &m->tensors[o->tensor];
     lam_count n = size_of(t->numel), bytes = size_of(t->bytes);
+    if (t->packed) {
+        count_into(&row->packed, n);
+        count_into(&row->packed_bytes, bytes);
+        return;
+    }
     if (o->is_buffer) {
         count_into(&row->buffers, n);
         count_into(&row->buffer_bytes, bytes);
@@ -128,7 +133,7 @@ static void weigh_place(lmi_work *w, int32_t place, int32_t *last, under *sum) {
         int32_t tensor = mod->owned[i].tensor;
         const lam_tensor *t = &w->m->tensors[tensor];
         int32_t before = last[tensor] - 1;
-        if (mod->owned[i].is_buffer || before == place) continue;
+        if (mod->owned[i].is_buffer || t->packed || before == place) continue;
         weigh(&sum[place], t, 1);
         int32_t meet = before < 0 ? -1 : lmi_tree_common(w, before, place);
         if (meet >= 0) weigh(&sum[meet], t, -1);
@@ -172,9 +177,16 @@ static lam_status whole_model(lmi_work *w, lam_error *e) {
             seen[o->tensor] = true;
         }
     }
-    w->c->params = (lam_param_totals){all.params,        all.grad_params,  all.nograd_params,
-                                      all.param_bytes,   all.buffers,      all.buffer_bytes,
-                                      {0, 0, LAM_EXACT}, all.local_params, all.local_bytes};
+    w->c->params = (lam_param_totals){.params = all.params,
+                                      .grad_params = all.grad_params,
+                                      .nograd_params = all.nograd_params,
+                                      .param_bytes = all.param_bytes,
+                                      .buffers = all.buffers,
+                                      .buffer_bytes = all.buffer_bytes,
+                                      .packed = all.packed,
+                                      .packed_bytes = all.packed_bytes,
+                                      .local_params = all.local_params,
+                                      .local_bytes = all.local_bytes};
     return LAM_OK;
 }
 

@@ -71,6 +71,10 @@ lam_shape lmi_output(const lam_model *m, int32_t event);
 bool lmi_filled(const lmi_slots *s, lmi_slot_id id);
 /* The place called `name` right under `place`, or -1; -1 in gives -1. */
 int32_t lmi_child(const lam_model *m, int32_t place, const char *name);
+/* Elements and bytes of the weights that the modules at and below a place keep packed, and of those with more
+ * than one axis apart; -1 where there are none or one is not known. */
+typedef struct lmi_packed { int64_t all, matrices, bytes; } lmi_packed;
+lmi_packed lmi_packed_under(const lam_model *m, int32_t place);
 /* True when the called module's parameter `name` lives elsewhere: torch's parametrizations keep it in a
  * child, pruning and the older weight_norm under `name`_orig or `name`_g. It exists then although the
  * module does not own it. */

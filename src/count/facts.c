@@ -103,7 +103,7 @@ static void add_tensors(const lam_model *m, const lam_module *mod, bool buffers,
     for (int32_t i = 0; i < mod->n_owned && sum->n >= 0; i++) {
         const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
         bool tied = !alone && (t->n_owners > 1 || mod->n_places > 1);
-        if (mod->owned[i].is_buffer != buffers || named_before(mod, i)) continue;
+        if (mod->owned[i].is_buffer != buffers || t->packed || named_before(mod, i)) continue;
         if (tied && seen_before(sum, mod->owned[i].tensor)) continue;
         if (sum->n < 0 || t->numel < 0 || lmi_add_over(sum->n, t->numel, &sum->n)) sum->n = -1;
     }
@@ -150,6 +150,28 @@ static int64_t all_params(const lam_model *m, int32_t place) {
     for (int32_t p = place; p >= 0 && sum.n >= 0; p = next_place(m, place, p))
         add_tensors(m, lam_model_module(m, lam_model_place(m, p)->module), false, false, &sum);
     return sum.n;
+}
+
+static bool add_packed(const lam_model *m, const lam_module *mod, lmi_packed *sum) {
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
+        if (!t->packed) continue;
+        if (t->numel < 0 || t->bytes < 0) return false;
+        if (sum->all < 0) *sum = (lmi_packed){0, 0, 0};
+        int64_t matrix = t->shape.ndim > 1 ? t->numel : 0;
+        if (lmi_add_over(sum->all, t->numel, &sum->all) || lmi_add_over(sum->bytes, t->bytes, &sum->bytes) ||
+            lmi_add_over(sum->matrices, matrix, &sum->matrices))
+            return false;
+    }
+    return true;
+}
+
+lmi_packed lmi_packed_under(const lam_model *m, int32_t place) {
+    lmi_packed sum = {-1, -1, -1};
+    for (int32_t p = place; p >= 0; p = next_place(m, place, p))
+        if (!add_packed(m, lam_model_module(m, lam_model_place(m, p)->module), &sum))
+            return (lmi_packed){-1, -1, -1};
+    return sum;
 }
 
 /* -- the frame

@@ -247,6 +247,12 @@ lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements,
     return LAM_OK;
 }
 
+lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "the tensor that is packed", e));
+    ((lam_tensor *)lmi_vec_at(&b->tensors, (size_t)tensor))->packed = true;
+    return LAM_OK;
+}
+
 lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
                           lam_error *e) {
     lam_owned o = {.tensor = tensor, .is_buffer = is_buffer};

@@ -107,6 +107,13 @@ static void tell_params(speaker *s) {
     lmi_put_bytes(&s->text, p.buffer_bytes);
     lmi_putc(&s->text, ')');
     tell(s, NULL, false);
+    if (p.packed.state == LAM_EXACT && p.packed.n == 0 && p.packed.over == 0) return;
+    lmi_put(&s->text, "packed weights ");
+    lmi_put_grouped(&s->text, p.packed);
+    lmi_put(&s->text, " (");
+    lmi_put_bytes(&s->text, p.packed_bytes);
+    lmi_putc(&s->text, ')');
+    tell(s, NULL, false);
 }
 
 static void tell_metrics(speaker *s) {

@@ -111,6 +111,13 @@ static void put_local(const lmi_job *j, lmi_buf *b, lam_count params, lam_count 
     field_count(b, "local_bytes", bytes, false);
 }
 
+/* Weights packed for the machine, where there are any. */
+static void put_packed(lmi_buf *b, lam_count packed, lam_count bytes) {
+    if (packed.state == LAM_EXACT && packed.n == 0 && packed.over == 0) return;
+    field_count(b, "packed", packed, false);
+    field_count(b, "packed_bytes", bytes, false);
+}
+
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -137,6 +144,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     put_local(j, b, r->local_params, r->local_bytes);
     field_count(b, "buffers", r->buffers, false);
     field_count(b, "buffer_bytes", r->buffer_bytes, false);
+    put_packed(b, r->packed, r->packed_bytes);
     put_metrics(j, b, r->metric, false);
     put_phases(j, b, r->backward, r->recompute, ", ");
     lmi_put(b, "\"subtotal\": {");
@@ -188,6 +196,7 @@ static void put_totals(const lmi_job *j, lmi_buf *b) {
     put_local(j, b, p.local_params, p.local_bytes);
     field_count(b, "buffers", p.buffers, false);
     field_count(b, "buffer_bytes", p.buffer_bytes, false);
+    put_packed(b, p.packed, p.packed_bytes);
     field_count(b, "params_in_rows", p.in_rows, true);
     lmi_put(b, "},\n");
 }

@@ -37,7 +37,8 @@ typedef struct lmi_line {
     const lam_event *event; /* the first call; NULL: never called */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, running_stats;
+    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
+        running_stats;
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
     bool own;          /* what a container itself holds, apart from its children */

@@ -51,6 +51,8 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .param_bytes = r->param_bytes,
                       .buffers = r->buffers,
                       .buffer_bytes = r->buffer_bytes,
+                      .packed = r->packed,
+                      .packed_bytes = r->packed_bytes,
                       .running_stats = r->running_stats,
                       .rf = r->rf,
                       .rf_stride = r->rf_stride,
@@ -78,6 +80,8 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
     a->param_bytes = lmi_sum(a->param_bytes, b->param_bytes);
     a->buffers = lmi_sum(a->buffers, b->buffers);
     a->buffer_bytes = lmi_sum(a->buffer_bytes, b->buffer_bytes);
+    a->packed = lmi_sum(a->packed, b->packed);
+    a->packed_bytes = lmi_sum(a->packed_bytes, b->packed_bytes);
     a->running_stats = lmi_sum(a->running_stats, b->running_stats);
     a->calls += b->calls;
 }

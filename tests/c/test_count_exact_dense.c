@@ -382,7 +382,7 @@ static void fused(void **state) {
     in_tensor(0, SIZES(4, 64));
     out_tensor(0, SIZES(4, 128));
     op_says(4 * 64 * 128, 2 * 4 * 64 * 128, -1);
-    op_new("quantized::conv2d");
+    op_new("quantized::conv_transpose2d");
     in_tensor(0, SIZES(1, 3, 8, 8));
     out_tensor(0, SIZES(1, 4, 8, 8));
     op_says(-1, -1, 192 + 256);

@@ -261,3 +261,68 @@ def test_mixtral_by_hand():
     attended = 2 * n * d * d + 2 * n * d * kv * head + 2 * heads * n * n * head
     routed = n * d * experts + n * 2 * 3 * d * ff  # two experts a token, whichever they are
     assert watch.report("exact").macs - attended - routed - n * d * words in (0, n * head // 2)
+
+
+# -- sparse and packed weights -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layout", "stored"), [("to_sparse", 4 * (2 * 8 + 4)), ("to_sparse_csr", 9 * 8 + 4 * (8 + 4))]
+)
+def test_sparse_weights_store_indices_and_values(layout, stored):
+    dense = torch.zeros(8, 5)
+    dense[torch.arange(4), torch.arange(4)] = 1
+    net = Calls(lambda x: torch.sparse.mm(net.weight, x))
+    net.weight = nn.Parameter(getattr(dense, layout)())
+    report = exact(net, torch.ones(5, 3))
+    assert report.params == 40 and report.parameters["param_bytes"] == stored
+    assert report.macs == 8 * 5 * 3 and report.macs.state == "exact"
+    assert report.bytes_read.state != "exact"  # what is read of it is what values tell
+
+
+def quantised(net, dtype=torch.qint8):
+    quantize = pytest.importorskip("torch.ao.quantization").quantize_dynamic
+    if torch.backends.quantized.engine == "none":
+        pytest.skip("this torch has no engine for quantised layers")
+    return quantize(net, {nn.Linear, nn.LSTM}, dtype=dtype)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("dtype", "size"), [(torch.qint8, 1), (torch.float16, 2)])
+def test_packed_weights_are_no_parameters_and_are_told(dtype, size):
+    net = quantised(nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4, bias=False)), dtype)
+    report = exact(net, torch.ones(2, 8))
+    elements, stored = 8 * 16 + 16 + 16 * 4, size * (8 * 16 + 16 * 4) + 4 * 16
+    assert report.params == 0 == sum(p.numel() for p in net.parameters())
+    biases = report.parameters["packed"] - elements  # torch may make up a bias where there was none
+    assert biases in (0, 4)
+    assert report.parameters["packed_bytes"] == stored + 4 * biases
+    assert report.macs == 2 * (8 * 16 + 16 * 4) and report.flops.state == "exact"
+    assert report.bytes.state == "exact"
+    first = next(row for row in report.rows if row.path == "0")
+    assert first.bytes_read == 4 * 2 * 8 + size * 8 * 16 + 4 * 16 and first.bytes_written == 4 * 2 * 16
+    assert json.loads(report.to_json())["totals"]["packed"]["value"] == elements + biases
+    assert f"packed weights {elements + biases}" in str(report)
+    assert "packed" not in exact(nn.Linear(2, 2), torch.ones(1, 2)).to_json()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_recurrence_counts_its_matrices():
+    net = quantised(nn.Sequential(nn.LSTM(8, 16, 2)))
+    report = exact(net, torch.ones(3, 2, 8))
+    matrices = 64 * 8 + 3 * 64 * 16
+    assert report.macs == 3 * 2 * matrices and report.macs.state == "exact"
+    assert report.flops.state == "unknown"
+    assert report.parameters["packed"] == matrices + 4 * 64  # each bias once
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_packed_convolution_counts_its_weight():
+    if torch.backends.quantized.engine == "none":
+        pytest.skip("this torch has no engine for quantised layers")
+    net = torch.ao.nn.quantized.Conv2d(3, 8, 3)
+    x = torch.quantize_per_tensor(torch.ones(1, 3, 6, 6), 0.1, 0, torch.quint8)
+    report = exact(net, x)
+    assert report.macs == 4 * 4 * 8 * 27 and report.macs.state == "exact"
+    assert report.parameters["packed"] == 8 * 27 + 8
+    assert report.bytes_read == 3 * 36 + 8 * 27 + 4 * 8 and report.bytes_written == 8 * 16
