@@ -138,30 +138,14 @@ static const struct field {
 } row_fields[] = {
 #define FIELD(member, type)                                                                                  \
     { #member, offsetof(lam_cost_row, member), type }
-    FIELD(event, INDEX),
-    FIELD(place, INDEX),
-    FIELD(module, INDEX),
-    FIELD(depth, INDEX),
-    FIELD(params, COUNT),
-    FIELD(grad_params, COUNT),
-    FIELD(nograd_params, COUNT),
-    FIELD(param_bytes, COUNT),
-    FIELD(local_params, COUNT),
-    FIELD(local_bytes, COUNT),
-    FIELD(buffers, COUNT),
-    FIELD(buffer_bytes, COUNT),
-    FIELD(packed, COUNT),
-    FIELD(packed_bytes, COUNT),
-    FIELD(total_params, COUNT),
-    FIELD(running_stats, COUNT),
-    FIELD(shared, FLAG),
-    FIELD(leaf, FLAG),
-    FIELD(never_called, FLAG),
-    FIELD(counted, FLAG),
-    FIELD(rf, REAL),
-    FIELD(rf_stride, REAL),
-    FIELD(rf_padding, REAL),
-    FIELD(rule_kind, TEXT),
+    FIELD(event, INDEX),         FIELD(place, INDEX),        FIELD(module, INDEX),
+    FIELD(depth, INDEX),         FIELD(params, COUNT),       FIELD(grad_params, COUNT),
+    FIELD(nograd_params, COUNT), FIELD(param_bytes, COUNT),  FIELD(local_params, COUNT),
+    FIELD(local_bytes, COUNT),   FIELD(buffers, COUNT),      FIELD(buffer_bytes, COUNT),
+    FIELD(packed, COUNT),        FIELD(packed_bytes, COUNT), FIELD(total_params, COUNT),
+    FIELD(running_stats, COUNT), FIELD(shared, FLAG),        FIELD(leaf, FLAG),
+    FIELD(never_called, FLAG),   FIELD(counted, FLAG),       FIELD(rf, REAL),
+    FIELD(rf_stride, REAL),      FIELD(rf_padding, REAL),    FIELD(rule_kind, TEXT),
     FIELD(reason, TEXT),
 #undef FIELD
 };
@@ -295,17 +279,16 @@ static PyObject *costs_params(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_param_totals p = lam_costs_params(self_of(self)->costs);
     PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "params", lmx_count(p.params)) &&
-              lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
-              lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
-              lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) &&
-              lmx_put(d, "buffers", lmx_count(p.buffers)) &&
-              lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) &&
-              lmx_put(d, "packed", lmx_count(p.packed)) &&
-              lmx_put(d, "packed_bytes", lmx_count(p.packed_bytes)) &&
-              lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
-              lmx_put(d, "local_params", lmx_count(p.local_params)) &&
-              lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
+    bool ok =
+        d && lmx_put(d, "params", lmx_count(p.params)) &&
+        lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
+        lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
+        lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) && lmx_put(d, "buffers", lmx_count(p.buffers)) &&
+        lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) && lmx_put(d, "packed", lmx_count(p.packed)) &&
+        lmx_put(d, "packed_bytes", lmx_count(p.packed_bytes)) &&
+        lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
+        lmx_put(d, "local_params", lmx_count(p.local_params)) &&
+        lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
     if (!ok) Py_CLEAR(d);
     return d;
 }
