@@ -89,8 +89,30 @@ LAM_API bool lam_word_is_container(int32_t word);
 LAM_API int32_t lam_word_op(const char *name);
 LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
-/* True when it only calls others, which count instead of it. */
+/* True for an operator that only calls others, whose work it is. */
 LAM_API bool lam_word_op_wraps(int32_t word);
+
+/* What an operator gives, from its arguments alone (src/vocab/shapes.def). The rule that serves `name`, by
+ * the overload's arguments as they come; -1 where there is none. */
+LAM_API int32_t lam_shape_rule(const char *name);
+typedef enum lam_order {
+    LAM_ORDER_LIKE, /* after the operands: as theirs where they agree */
+    LAM_ORDER_ROWS,  /* last axis first, if the operands are in that order; else unknown */
+    LAM_ORDER_IMAGE, /* the same, or with channels last, if an operand of 4 axes is */
+    LAM_ORDER_CONV,  /* as IMAGE, but for numbers of 64 bits, which are in rows always */
+    LAM_ORDER_FRESH /* last axis first whatever they are */
+} lam_order;
+LAM_API lam_order lam_shape_order(int32_t rule);
+enum { LAM_MAX_AXES = 8, LAM_MAX_RESULTS = 4 };
+typedef struct lam_result {
+    int32_t in; /* the entry of the arguments that it is, written to in place; -1: it is new */
+    int32_t dtype, ndim;
+    int64_t sizes[LAM_MAX_AXES];
+} lam_result;
+struct lam_op_arg;
+/* How many results there are; 0 where the rule does not serve these arguments, which then is not known. */
+LAM_API int32_t lam_shape_run(int32_t rule, const struct lam_op_arg *in, int32_t n_in,
+                              lam_result out[LAM_MAX_RESULTS]);
 
 /* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are
  * given. */
@@ -647,6 +669,7 @@ typedef struct lam_live { /* what a live source is asked for */
     bool ops;                        /* watch operators too */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
     bool grad;                       /* with gradients, so without the fast paths of eval mode */
+    bool dry;                        /* follow the shapes and compute nothing */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */

@@ -108,10 +108,11 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *target = lmx_str(what->target), *inputs = texts(what->inputs, what->n_inputs);
     PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
     PyObject *ops = what->ops ? Py_True : Py_False, *backward = what->backward ? Py_True : Py_False;
-    PyObject *grad = what->grad ? Py_True : Py_False;
+    PyObject *grad = what->grad ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
     PyObject *model = NULL;
     if (method && target && inputs && mode && kwargs)
-        model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, NULL);
+        model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry,
+                                             NULL);
     Py_XDECREF(method);
     Py_XDECREF(target);
     Py_XDECREF(inputs);

@@ -426,18 +426,30 @@ static PyObject *shapes_text(const lam_event *ev) {
     return text;
 }
 
+/* "layer1.0 (Block)". */
+static PyObject *layer_text(const lam_model *m, const lam_event *ev) {
+    const lam_place *p = lam_model_place(m, ev->place);
+    return PyUnicode_FromFormat("%s (%s)", p->path[0] ? p->path : "the model itself",
+                                lam_model_module(m, ev->module)->type);
+}
+
+static PyObject *costs_failed_layer(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lam_costs_model(self_of(self)->costs);
+    int32_t i = failed_call(m);
+    if (i < 0) Py_RETURN_NONE;
+    return layer_text(m, lam_model_event(m, i));
+}
+
 static PyObject *costs_failure(PyObject *self, PyObject *unused) {
     (void)unused;
     const lam_model *m = lam_costs_model(self_of(self)->costs);
     int32_t i = failed_call(m);
     if (i < 0) Py_RETURN_NONE;
     const lam_event *ev = lam_model_event(m, i);
-    const lam_place *p = lam_model_place(m, ev->place);
-    const char *path = p->path[0] ? p->path : "the model itself";
-    PyObject *got = shapes_text(ev);
-    PyObject *text = got ? PyUnicode_FromFormat("raised in %s (%s), which was given %U", path,
-                                                lam_model_module(m, ev->module)->type, got)
-                         : NULL;
+    PyObject *layer = layer_text(m, ev), *got = layer ? shapes_text(ev) : NULL;
+    PyObject *text = got ? PyUnicode_FromFormat("raised in %U, which was given %U", layer, got) : NULL;
+    Py_XDECREF(layer);
     Py_XDECREF(got);
     return text;
 }
@@ -563,6 +575,8 @@ static PyMethodDef costs_methods[] = {
     {"why", costs_why, METH_VARARGS,
      PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
+    {"failed_layer", costs_failed_layer, METH_NOARGS,
+     PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,
      PyDoc_STR("failure($self, /)\n--\n\nThe layer that raised and what it was given, or None.")},
     {"write", costs_write, METH_VARARGS, PyDoc_STR("write($self, options={}, /)\n--\n\nThe report as text.")},

@@ -472,6 +472,7 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
     lam_call_info info = {call->module, call->parent, call->flags, call->t0_ns, call->t1_ns,
                           call->n_in,   call->n_out,  all,         out};
+    if (t->c->dry) info.t0_ns = info.t1_ns = 0;
     return check(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
@@ -540,6 +541,10 @@ static bool push_notes(teller *t) {
     if (t->c->why &&
         !push_note(t, PyUnicode_FromFormat("operators were watched through torch's dispatch mode, because %U",
                                            t->c->why)))
+        return false;
+    if (t->c->dry &&
+        !push_note(t, PyUnicode_FromString("a dry run: shapes were followed, nothing was computed "
+                                           "and no time was measured")))
         return false;
     return !t->c->cut ||
            push_note(t, PyUnicode_FromFormat("some arguments held more than %d values or %d levels; "

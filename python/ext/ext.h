@@ -29,7 +29,8 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
     X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
     X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
-    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err)
+    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
+    X(_is_param) X(__enter__) X(__exit__)
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
@@ -112,6 +113,7 @@ enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
 typedef struct lmx_torch {
     bool ready, probed;
     PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
+    PyTypeObject *fake; /* strong, of a dry run; NULL before the first */
     PyObject *dispatch, *shape, *dtype, *device; /* what Tensor itself answers for these names */
     PyObject *dtypes[LMX_DTYPES];
     int32_t dtype_numbers[LMX_DTYPES], n_dtypes;
@@ -126,7 +128,7 @@ typedef struct lmx_torch {
 
 struct lmx_state {
     PyObject *errors; /* the module lamina._errors, once it was needed */
-    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type;
+    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type;
 #define X(name) PyObject *n_##name;
     LMX_NAMES(X)
 #undef X
@@ -301,6 +303,7 @@ typedef struct lmx_capture {
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
+    bool dry;               /* nothing was computed: times mean nothing */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
     PyObject *why; /* str: why they are, for a note; NULL: no note */
@@ -375,7 +378,7 @@ PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 
 /* == tables for module.c =============================================================================== */
 
-extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec;
+extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec;
 extern PyMethodDef lmx_text_methods[]; /* text.c */
 PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
 PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */

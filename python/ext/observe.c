@@ -173,6 +173,11 @@ static bool runs_others(const lmx_observer *o, const void *record) {
     return any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
 
+/* What torch itself notes around a mode's or a subclass's answer: nothing of the model's. */
+static bool is_passage(const char *name) {
+    return strcmp(name, "PythonDispatchMode") == 0 || strcmp(name, "PythonSubclass") == 0;
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -184,7 +189,11 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    bool real = strstr(name, "::") && !runs_others(o, record);
+    bool plain = strstr(name, "::") != NULL, real = plain && !runs_others(o, record);
+    if (!plain && is_passage(name)) {
+        push_frame(lane, &f);
+        return;
+    }
     lmx_op *op = note_op(lane, &f, name, real ? 0 : LAM_OP_NODE);
     if (!op) return;
     int32_t at = (int32_t)(lane->ops.n - 1);

@@ -47,6 +47,7 @@ static bool has(PyObject *o, PyObject *name, bool *sure) {
 static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
     PyTypeObject *type = Py_TYPE(o);
     PyObject *as_object = (PyObject *)type;
+    if (st->torch.fake && PyType_IsSubtype(type, st->torch.fake)) return LMX_PLAIN; /* but for its values */
     if (PyType_IsSubtype(type, st->torch.tensor)) return is_plain(st, as_object, sure) ? LMX_PLAIN : LMX_ODD;
     if (PyTuple_Check(o)) return LMX_TUPLE;
     if (PyList_Check(o)) return LMX_LIST;

@@ -282,6 +282,7 @@ void lmx_torch_clear(lmx_torch *t) {
     Py_CLEAR(t->parameter);
     Py_CLEAR(t->script);
     Py_CLEAR(t->compiled);
+    Py_CLEAR(t->fake);
     Py_CLEAR(t->dispatch);
     Py_CLEAR(t->shape);
     Py_CLEAR(t->dtype);
@@ -298,6 +299,7 @@ int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg) {
     Py_VISIT(t->parameter);
     Py_VISIT(t->script);
     Py_VISIT(t->compiled);
+    Py_VISIT(t->fake);
     Py_VISIT(t->dispatch);
     Py_VISIT(t->shape);
     Py_VISIT(t->dtype);

@@ -43,11 +43,12 @@ class Host:
         ops: bool,
         backward: bool,
         grad: bool,
+        dry: bool = False,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._live import run_target
 
-        return run_target(target, inputs, mode, build, ops=ops, backward=backward, grad=grad)
+        return run_target(target, inputs, mode, build, ops=ops, backward=backward, grad=grad, dry=dry)
 
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._report import Report
+
 
 class LaminaError(Exception):
     """What all of lamina's own exceptions have in common.
@@ -24,6 +29,16 @@ class UsageError(LaminaError, ValueError):
 
 class UnsupportedError(UsageError):
     """What was asked for is well formed, but this torch, this machine or this source can't do it."""
+
+
+class NeedsValuesError(UnsupportedError):
+    """A dry run came to where a model looks at values, which nobody computed, or can't be followed.
+
+    Attributes:
+        lamina_report: the layers up to there.
+    """
+
+    lamina_report: Report
 
 
 class FormatError(LaminaError, ValueError):

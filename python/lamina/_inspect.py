@@ -29,6 +29,7 @@ def inspect(
     depth: int | None = None,
     ops: bool | None = None,
     backward: bool = False,
+    dry: bool = False,
 ) -> Report:
     """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
 
@@ -46,12 +47,17 @@ def inspect(
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.
+        dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
+            model and ``args`` may be on the meta device. What the model does with values that nobody
+            computed, such as ``.item()``, ends it.
 
     Returns:
         The report. The model, its modes, buffers and hooks and the random number generators are as before.
 
     Raises:
         TypeError: the model is no module, or ``args`` no tuple.
+        NeedsValuesError: a dry run came to where the model looks at values, or can't follow it; the sentence
+            names the layer, and ``lamina_report`` holds those up to there. Leave ``dry`` out to run it.
         ValueError: there is no such convention or mode; or operators are to be watched and can't be, and the
             sentence says why.
         Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the
@@ -66,7 +72,7 @@ def inspect(
     elif not ops and (backward or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward)
+    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry)
     return report_of(run, convention, receptive_field=receptive_field, depth=depth)
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
-from ._errors import UsageError
+from ._errors import NeedsValuesError, UsageError
 from ._run import describe_object, run_once
 
 if TYPE_CHECKING:
@@ -32,11 +33,13 @@ def run_target(
     ops: bool = False,
     backward: bool = False,
     grad: bool = False,
+    dry: bool = False,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
-    every run is the same. ``ops``, ``backward`` and ``grad`` as for :func:`lamina._run.run_once`.
+    every run is the same; a dry run draws none. ``ops``, ``backward``, ``grad`` and ``dry`` as for
+    :func:`lamina._run.run_once`.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -45,9 +48,9 @@ def run_target(
     torch = _torch()
     torch.manual_seed(SEED)
     root = _module(_load(target), target, dict(_keyword(text) for text in build))
-    args, kwargs = _inputs(root, inputs)
+    args, kwargs = _inputs(root, inputs, dry=dry)
     _check_signature(root, target, args, kwargs)
-    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad)
+    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad, dry=dry)
     if run.error is not None:
         _raise(run)
     assert run.model is not None
@@ -64,7 +67,7 @@ def _raise(run: Run) -> NoReturn:
     error: Any = run.error
     failure = run.model.costs().failure() if run.model is not None else None
     told: Any = error
-    if failure and isinstance(error, Exception):
+    if failure and isinstance(error, Exception) and not isinstance(error, NeedsValuesError):
         told = _ForwardError(f"{type(error).__name__}: {error}; {failure}")
     if run.model is not None:
         told.lamina_model = run.model
@@ -181,11 +184,11 @@ def _keyword(text: str) -> tuple[str, Any]:
 # -- inputs --------------------------------------------------------------------------------------------------
 
 
-def _inputs(root: Any, texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _inputs(root: Any, texts: Sequence[str], *, dry: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for text in texts:
-        name, value = _input(root, text)
+        name, value = _input(root, text, dry=dry)
         if name:
             kwargs[name] = value
         else:
@@ -193,8 +196,8 @@ def _inputs(root: Any, texts: Sequence[str]) -> tuple[tuple[Any, ...], dict[str,
     return tuple(args), kwargs
 
 
-def _input(root: Any, text: str) -> tuple[str, Any]:
-    """``[name=]2x3x4[:dtype]`` as a keyword (or "") and a tensor."""
+def _input(root: Any, text: str, *, dry: bool) -> tuple[str, Any]:
+    """``[name=]2x3x4[:dtype]`` as a keyword (or "") and a tensor, which for a dry run takes no memory."""
     torch = sys.modules["torch"]
     name, equals, rest = text.rpartition("=")
     sizes, _, kind = rest.partition(":")
@@ -205,6 +208,11 @@ def _input(root: Any, text: str) -> tuple[str, Any]:
     if not isinstance(dtype, torch.dtype):
         raise UsageError(f"{kind!r} is no dtype{_near(kind, _dtypes(torch))}")
     shape = [int(size) for size in sizes.split("x")]
+    if dry:
+        from ._dry import MOST_KNOWN
+
+        unknown = dtype.is_floating_point or prod(shape) > MOST_KNOWN
+        return name, torch.zeros(shape, device="meta" if unknown else "cpu", dtype=dtype)
     if dtype.is_floating_point:
         return name, torch.rand(shape, device=like.device).to(dtype)
     return name, torch.zeros(shape, device=like.device, dtype=dtype)

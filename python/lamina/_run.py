@@ -153,11 +153,13 @@ def run_once(
     ops: bool = False,
     backward: bool = False,
     grad: bool = False,
+    dry: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
-    floating-point tensors that came out; ``grad`` runs with gradients alone.
+    floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
+    tensor is a fake one.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -170,6 +172,10 @@ def run_once(
         from ._observe import need
 
         dispatch = need()
+    if dry:
+        from ._dry import check
+
+        check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
     watch = _lamina.Capture(root, ops, dispatch=dispatch)
@@ -177,7 +183,7 @@ def run_once(
         with ExitStack() as stack:
             if mode is not None:
                 root.train(mode == "train")
-            if backward or grad:
+            if backward or grad or dry:
                 stack.enter_context(torch.inference_mode(mode=False))
             stack.enter_context(torch.enable_grad() if backward or grad else torch.no_grad())
             stack.enter_context(Compiled())
@@ -185,12 +191,19 @@ def run_once(
                 stack.enter_context(around)
             given = args() if callable(args) else args
             stack.enter_context(progress("running the model"))
+            if dry:
+                from ._dry import go_dry
+
+                given, kwargs = stack.enter_context(go_dry(run, snapshot, watch, given, kwargs or {}))
             try:
                 watch.start()
                 run.error = _call(root, given, kwargs or {}, watch if backward else None, run)
             finally:
                 watch.stop()
-        run.model = finish(watch)
+            if dry:
+                run.model = finish(watch)
+        if not dry:
+            run.model = finish(watch)
     finally:
         try:
             run.left += snapshot.restore()

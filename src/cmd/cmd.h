@@ -18,7 +18,7 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color;
     int32_t depth, width; /* -1: not given */
-    bool released, backward, rf, bytes, force, wide, ascii, exact, expand, help;
+    bool released, backward, dry, rf, bytes, force, wide, ascii, exact, expand, help;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;

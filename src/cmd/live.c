@@ -16,7 +16,8 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .mode = c->args.mode,
                       .build_kwargs = c->args.build,
                       .ops = ops || c->args.backward,
-                      .backward = c->args.backward};
+                      .backward = c->args.backward,
+                      .dry = c->args.dry};
 }
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {

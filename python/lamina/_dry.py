@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forward that computes nothing: fake tensors in the place of the model's own, and a mode that answers.
+
+A fake tensor is a tensor of the CPU with sizes, strides and a type, and no values. The operators that are
+common are answered in C (python/ext/dry.c); here is what answers the others: torch's own shape functions, on
+the meta device. Where values follow from nothing that is fake (a table of positions, a literal, a small input
+of whole numbers) they are computed and known, so that a model may look at them. Where a model looks at values
+that nobody computed, the run ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+from . import _lamina
+from ._dry_fused import FUSED
+from ._errors import NeedsValuesError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from ._run import Run
+
+MOST_KNOWN = 65536  # values that a known tensor may have
+MOST_WORK = 16777216  # values that are computed to know them
+BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry.c
+
+# Operators that hand values to the program, as it would say so itself.
+READS = {
+    "aten::_local_scalar_dense": "needs a tensor's value as a number (.item(), an if, an index)",
+    "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
+    "aten::is_nonzero": "needs to know whether a tensor is zero (an if)",
+    "aten::nonzero": "needs to know where a tensor is not zero (nonzero, a mask as an index)",
+    "aten::masked_select": "needs the values that a mask selects (masked_select)",
+    "aten::unique_consecutive": "needs to know which values differ (unique)",
+    "aten::_unique2": "needs to know which values differ (unique)",
+    "aten::unique_dim": "needs to know which values differ (unique)",
+}
+
+
+class _Blocked(Exception):  # noqa: N818 - what ends the run inside, whatever the model does with it
+    pass
+
+
+_thread = threading.local()
+
+
+def running() -> _Run | None:
+    """The dry run of this thread."""
+    return getattr(_thread, "run", None)
+
+
+# -- tensors -------------------------------------------------------------------------------------------------
+
+
+ENDED = "this tensor is of a dry run that has ended and has no values"
+
+
+def _refuse(what: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        run = running()
+        if run is not None:
+            run.block(what)
+        raise NeedsValuesError(f"{ENDED}, and your code {what}")
+
+    return refuse
+
+
+_types: tuple[type, type] | None = None
+
+
+def types() -> tuple[type, type]:
+    """The class of fake tensors, and its subclass for those whose values are known."""
+    global _types
+    if _types is None:
+        _types = _make_types()
+    return _types
+
+
+def _make_types() -> tuple[type, type]:
+    torch = sys.modules["torch"]
+
+    def outside(_: object, function: Any, *__: object, **___: object) -> NoReturn:
+        raise NeedsValuesError(f"{ENDED}, and your code runs {function}")
+
+    def told(self: Any, **_: object) -> str:
+        return f"<a tensor of a dry run, {tuple(self.shape)}, {self.dtype}, without values>"
+
+    def formatted(self: Any, spec: str) -> str:
+        return format(self.item() if self.dim() == 0 else repr(self), spec)
+
+    fake = type(
+        "DryTensor",
+        (torch.Tensor,),
+        {
+            "__doc__": "A tensor of a dry run: sizes, strides and a type, and no values.",
+            "__module__": __name__,
+            "__torch_function__": torch._C._disabled_torch_function_impl,
+            "__torch_dispatch__": classmethod(cast("Any", outside)),
+            "__repr__": told,
+            "__format__": formatted,
+            "numpy": _refuse("needs its values as an array (.numpy())"),
+            "__array__": _refuse("needs its values as an array (numpy)"),
+            "tolist": _refuse("needs its values as a list (.tolist())"),
+            "storage": _refuse("needs its memory (.storage())"),
+            "__dlpack__": _refuse("needs its memory (DLPack)"),
+            "__reduce_ex__": _refuse("needs its values (pickle, torch.save)"),
+            "share_memory_": _refuse("needs its memory (.share_memory_())"),
+        },
+    )
+
+    def from_values(name: str) -> Callable[..., Any]:
+        refuse = getattr(fake, name)
+
+        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+            run = running()
+            if run is None or not run.knows(self):
+                return refuse(self)
+            return getattr(run.real(self), name)(*args, **kwargs)
+
+        return read
+
+    known = type(
+        "KnownDryTensor",
+        (fake,),
+        {
+            "__doc__": "A tensor of a dry run whose values are known.",
+            "__module__": __name__,
+            **{name: from_values(name) for name in ("numpy", "__array__", "tolist")},
+        },
+    )
+    return fake, known
+
+
+_class: Any = None
+
+
+def _mode() -> Any:
+    """The class of modes: torch's own, whose operators C answers."""
+    global _class
+    if _class is None:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        def init(self: Any, *_: object) -> None:
+            cast("Any", TorchDispatchMode).__init__(self)
+
+        _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), {"__init__": init, "__module__": __name__})
+    return _class
+
+
+# -- one run -------------------------------------------------------------------------------------------------
+
+
+class _Operator(NamedTuple):
+    """What is known of an operator: ``opened`` runs what it runs on the CPU, where its work is theirs;
+    ``drawn``: from a generator; ``writes``: positions and names of what it writes to."""
+
+    name: str
+    is_view: bool
+    opened: Any
+    drawn: bool
+    writes: list[tuple[int, str]]
+
+
+_learned: dict[Any, _Operator] = {}
+
+
+class _Run:
+    """What answers the operators that C does not, and knows the values that are known."""
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self.torch = sys.modules["torch"]
+        self.fake: Any
+        self.known: Any
+        self.fake, self.known = types()
+        self.blocked: str | None = None
+        self.lost: dict[int, Any] = {}  # storages of values that something unknown was written to
+        self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
+        self.core = _mode()(self.fake, self.known, self.answer, self.about)
+        self.core.serves(watch)
+
+    # What ends the run.
+
+    def block(self, what: str) -> NoReturn:
+        if self.blocked is None:
+            self.blocked = what
+        raise _Blocked(what)
+
+    # Values.
+
+    def knows(self, tensor: Any) -> bool:
+        """True where the values in the tensor's memory are those that a real run would have there."""
+        return type(tensor) is self.known and tensor.untyped_storage()._cdata not in self.lost
+
+    def forget(self, tensor: Any) -> None:
+        """Something unknown is written to ``tensor``, and so to whatever shares its memory."""
+        if type(tensor) is self.known:
+            storage = tensor.untyped_storage()
+            self.lost[storage._cdata] = storage
+
+    def real(self, tensor: Any) -> Any:
+        """The values of a known tensor, as a tensor of torch's own."""
+        with self.torch._C._DisableTorchDispatch():
+            return self.torch.ops.aten.clone.default(tensor)
+
+    # Operators.
+
+    def about(self, function: Any) -> tuple[str, int]:
+        """An operator's name and how C answers it."""
+        if getattr(function, "_schema", None) is None:
+            return str(function), BY_OTHERS
+        learned = self._learn(function)
+        return learned.name, BY_OTHERS if learned.opened else BY_VIEW if learned.is_view else BY_RULE
+
+    def _learn(self, function: Any) -> _Operator:
+        """What does not change from run to run, asked of torch once."""
+        learned = _learned.get(function)
+        if learned is None:
+            schema = function._schema
+            is_view = self._is(function, "inplace_view") or _is_view(schema)
+            writes = [
+                (at, argument.name)
+                for at, argument in enumerate(schema.arguments)
+                if argument.alias_info is not None and argument.alias_info.is_write
+            ]
+            drawn = self._is(function, "nondeterministic_seeded")
+            learned = _Operator(schema.name, is_view, self._opened(function, schema), drawn, writes)
+            _learned[function] = learned
+        return learned
+
+    def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """Answers one operator: from values where all are known, else by torch's own shape function."""
+        if getattr(function, "_schema", None) is None:
+            self.block(f"runs {function}, which is no plain operator")
+        operator = self._learn(function)
+        seen: list[Any] = []
+        args = self._map(args, seen, self._as_fake)
+        kwargs = self._map(kwargs or {}, seen, self._as_fake)
+        if operator.opened is not None:
+            with self.core:
+                return self.core.opened(operator.opened, args, kwargs)
+        known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
+        if not known or not self._is_small(seen, args, kwargs):
+            args = self._look(operator.name, seen, args)
+            for at, name in operator.writes:
+                for tensor in _tensors(args[at] if at < len(args) else kwargs.get(name)):
+                    self.forget(tensor)
+            known = False
+        if operator.is_view:
+            return self._view(function, args, kwargs)
+        return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
+
+    def _opened(self, function: Any, schema: Any) -> Any:
+        """What runs the operators that this one runs on the CPU, where its work is theirs."""
+        if self._has(function, "CompositeImplicitAutograd"):
+            return function.decompose
+        if not self.core.wraps(schema.name):
+            return None
+        if schema.name in FUSED and schema.overload_name == "":
+            return FUSED[schema.name]
+        explicit = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+        if self._has(function, "CPU") or not any(self._has(function, key) for key in explicit):
+            return None
+        if not hasattr(function, "redispatch"):
+            return None
+        return partial(function.redispatch, self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU))
+
+    def _map(self, value: Any, seen: list[Any], each: Callable[[Any], Any]) -> Any:
+        """``value`` with each tensor in it replaced; the new ones gather in ``seen``."""
+        if isinstance(value, self.torch.Tensor):
+            new = each(value)
+            seen.append(new)
+            return new
+        if isinstance(value, (list, tuple)):
+            items = [self._map(v, seen, each) for v in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict):
+            return {k: self._map(v, seen, each) for k, v in value.items()}
+        return value
+
+    def _as_fake(self, tensor: Any) -> Any:
+        if isinstance(tensor, self.fake):
+            return tensor
+        if id(tensor) in self.shadows:
+            return self.shadows[id(tensor)][1]
+        fake = self.core.fake_of(tensor)
+        if fake is tensor:
+            self.block(f"works on a {type(tensor).__name__} with {tensor.layout} and {tensor.dtype}")
+        if type(fake) is self.fake and tensor.numel() <= MOST_KNOWN and tensor.device.type == "cpu":
+            # A literal or a global of the model's own code: its values are there for all to see.
+            fake = self._as(self.known, tensor.detach().clone())
+        self.shadows[id(tensor)] = (tensor, fake)
+        return fake
+
+    def _is_small(self, seen: list[Any], args: Any, kwargs: Any) -> bool:
+        numbers, work = [*args, *kwargs.values()], 1
+        if not seen:
+            for value in numbers:
+                for n in value if isinstance(value, (list, tuple)) else (value,):
+                    if isinstance(n, int) and not isinstance(n, bool):
+                        work *= max(abs(n), 1)  # not a count: how much would be computed
+            return work <= MOST_KNOWN
+        for tensor in seen:
+            work *= max(tensor.numel(), 1)  # not a count: as above
+        return work <= MOST_WORK
+
+    def _compute(self, function: Any, args: Any, kwargs: Any) -> Any:
+        with self.torch._C._DisableTorchDispatch():
+            out = function(*args, **self._here(kwargs, "cpu"))
+
+        def wrap(tensor: Any) -> Any:
+            if isinstance(tensor, self.fake):
+                return tensor
+            if tensor.layout is not self.torch.strided:
+                self.block(f"makes a tensor with {tensor.layout}")
+            return self._as(self.known, tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
+
+        return self._map(out, [], wrap)
+
+    def _as(self, cls: type, tensor: Any) -> Any:
+        """The same memory as a tensor of one of our classes."""
+        return self.torch.Tensor._make_subclass(cls, tensor, False)  # noqa: FBT003
+
+    def _view(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """What torch's own view of the memory says, which touches none of it."""
+        seen: list[Any] = []
+        with self.torch._C._DisableTorchDispatch():
+            views = function(*self._map(args, seen, lambda t: t), **kwargs)
+        cls = type(seen[0])
+        return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
+
+    def _look(self, name: str, seen: list[Any], args: Any) -> Any:
+        """Ends the run at an operator that hands out values, or whose result's size depends on them. Gives
+        the arguments, in which a mask that is known is the positions that it selects."""
+        masks = [t for t in seen[1:] if t.dtype in (self.torch.bool, self.torch.uint8)]
+        if name == "aten::index" and masks:
+            if not all(self.knows(mask) for mask in masks):
+                self.block("needs to know which entries a mask selects (a mask as an index)")
+            return (args[0], [index for entry in args[1] for index in self._positions(entry)])
+        if name == "aten::mkldnn_rnn_layer" and self.torch.is_grad_enabled():
+            self.block(f"runs {name} for a backward pass, with memory that only oneDNN can size")
+        if name in READS:
+            self.block(READS[name])
+        return args
+
+    def _positions(self, index: Any) -> list[Any]:
+        if index is None or index.dtype not in (self.torch.bool, self.torch.uint8):
+            return [index]
+        return [self._as(self.known, t) for t in self.real(index).nonzero(as_tuple=True)]
+
+    def _here(self, kwargs: dict[str, Any], device: str) -> dict[str, Any]:
+        if kwargs.get("device") is not None:
+            kwargs["device"] = self.torch.device(device)
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        return kwargs
+
+    def _by_meta(self, function: Any, args: Any, kwargs: Any) -> Any:
+        torch = self.torch
+        metas: dict[int, Any] = {}  # of a fake tensor
+        origin: dict[int, Any] = {}  # of a meta tensor
+        stores: dict[int, Any] = {}  # of a meta storage
+
+        def to_meta(fake: Any) -> Any:
+            meta = metas.get(id(fake))
+            if meta is None:
+                meta = torch.empty_strided(fake.size(), fake.stride(), dtype=fake.dtype, device="meta")
+                metas[id(fake)] = meta
+                origin[id(meta)] = stores[meta.untyped_storage()._cdata] = fake
+            return meta
+
+        def back(meta: Any) -> Any:
+            if id(meta) in origin:
+                return origin[id(meta)]
+            if meta.layout is not torch.strided:
+                self.block(f"makes a tensor with {meta.layout}")
+            fake = stores.get(meta.untyped_storage()._cdata)
+            if fake is None:
+                return self.core.like(meta)
+            at = fake.storage_offset() + meta.storage_offset()
+            return self._view(torch.ops.aten.as_strided.default, (fake, meta.size(), meta.stride(), at), {})
+
+        given = self._map(args, [], to_meta)
+        named = self._here(self._map(kwargs, [], to_meta), "meta")
+        try:
+            out = function(*given, **named)
+        except Exception as error:
+            self.unsure(function, error)
+        return self._map(out, [], back)
+
+    def _is(self, function: Any, *names: str) -> bool:
+        """True where torch tags the operator with one of ``names``."""
+        tags = getattr(self.torch, "Tag", None)
+        return any(getattr(tags, name, None) in function.tags for name in names)
+
+    def _has(self, function: Any, key: str) -> bool:
+        """True where the operator has a kernel of its own for this dispatch key."""
+        return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
+
+    def _depends(self, function: Any) -> bool:
+        return self._is(function, "dynamic_output_shape", "data_dependent_output")
+
+    def unsure(self, function: Any, error: Exception) -> NoReturn:
+        """torch's shape function gave no shape: there is none, or it needs values, or it refuses."""
+        what = f"runs {function._schema.name}, "
+        if self._depends(function):
+            self.block(what + "whose result's size depends on values")
+        if isinstance(error, NotImplementedError):
+            self.block(what + "of which torch does not tell the result's shape")
+        told = str(error).partition("\n")[0]
+        self.block(what + f"which torch's shape function refuses ({told})")
+
+
+def _is_view(schema: Any) -> bool:
+    infos = [result.alias_info for result in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
+
+
+def _tensors(value: Any) -> list[Any]:
+    return [v for v in value if v is not None] if isinstance(value, (list, tuple)) else [value]
+
+
+# -- around a forward ----------------------------------------------------------------------------------------
+
+
+def check(root: Any) -> None:
+    """Raises UnsupportedError where no dry run of this model can be whole, before anything is touched."""
+    torch = sys.modules["torch"]
+    for path, module in root.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            kind = "is scripted or traced, and keeps its tensors where they can't be swapped"
+        elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
+            kind = "is lazy and takes its sizes from the first real input"
+        else:
+            continue
+        name = f"{path} ({type(module).__name__})" if path else f"the model ({type(module).__name__})"
+        raise UnsupportedError(
+            f"a dry run can't run {name}, which {kind}; leave dry=True out to run the model"
+        )
+
+
+@contextmanager
+def go_dry(
+    run: Run,
+    snapshot: _lamina.Snapshot,
+    watch: _lamina.Capture,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+    """In the block the model's tensors are fake and operators compute nothing; gives the fake arguments.
+    ``snapshot.restore()`` puts the model's tensors back. What the run could not go past becomes its error."""
+    dry = _Run(watch)
+    dry.core.swap(snapshot)
+    given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
+    before, _thread.run = running(), dry
+    try:
+        with dry.core:
+            yield given
+    finally:
+        _thread.run = before
+        if dry.blocked is not None:
+            run.error = _sentence(run, dry.blocked)
+
+
+def _sentence(run: Run, blocked: str) -> NeedsValuesError:
+    where = None if run.model is None else run.model.costs().failed_layer()
+    error = NeedsValuesError(
+        f"a dry run can't follow {where or 'the model'}: it {blocked}, and nothing was computed; "
+        "leave dry=True out to run the model"
+    )
+    error.__cause__ = run.error
+    return error
+
+
+def as_fakes(run: _Run, value: Any) -> Any:
+    """``value`` with fake tensors in the place of real ones, in tuples, lists and dicts."""
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.Tensor):
+        return run.core.fake_of(value)
+    if type(value) in (tuple, list):
+        return type(value)(as_fakes(run, v) for v in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_fakes(run, v) for v in value))
+    if type(value) is dict:
+        return {k: as_fakes(run, v) for k, v in value.items()}
+    return value

@@ -1,0 +1,462 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A dry run says what a real one says, computes nothing, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import resource
+import threading
+
+import corpus_nets
+import nets
+import pytest
+import torch
+from conftest import DATA
+from test_nothing_left import fingerprint, generators
+from torch import nn
+
+import lamina
+from lamina import _lamina, _observe
+from lamina._errors import NeedsValuesError, UnsupportedError
+
+TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
+
+
+def offered() -> bool:
+    try:
+        lamina.inspect(nn.Identity(), torch.rand(1), dry=True)
+    except UnsupportedError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not offered(), reason="this torch has no tensors without memory")
+watched = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+
+def numbers(report):
+    """Every row's numbers and states, and the report's."""
+    rows = [
+        (
+            row.path,
+            row.type,
+            *[(int(n), n.state) for n in (row.params, row.macs, row.flops, row.dmas)],
+            *[(int(n), n.state) for n in (row.backward_macs, row.backward_flops, row.backward_dmas)],
+        )
+        for row in report.rows
+    ]
+    return rows, int(report.macs), int(report.flops), int(report.dmas), report.params
+
+
+def same(net, args, kwargs=None, **more):
+    real = lamina.inspect(net, args, kwargs, **more)
+    dry = lamina.inspect(net, args, kwargs, dry=True, **more)
+    assert numbers(dry) == numbers(real)
+    return dry
+
+
+# -- the corpus ----------------------------------------------------------------------------------------------
+
+# Models that no dry run can follow, and what it says of them.
+ALAS = {
+    "script_module": "a dry run can't run the model (RecursiveScriptModule), which is scripted or traced, ",
+    "data_dependent": "a dry run can't follow the model itself (EarlyExit): it needs a tensor's value as a ",
+    "quantized_dynamic": "a dry run can't follow 0 (Linear): it runs quantized::linear_dynamic, of which ",
+}
+# A real run of a model without values does what the meta device does, which is not what the CPU does.
+ELSEWHERE = {"resnet50_meta"}
+CORPUS = [name for name in TRUTH if name not in ELSEWHERE]
+
+
+def build(name):
+    truth = TRUTH[name]
+    if "tv" in truth["build"][:12] or "tv(" in truth["build"]:
+        pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
+    return model.eval(), args, kwargs
+
+
+@pytest.mark.parametrize(
+    ("name", "convention"),
+    [
+        *[pytest.param(name, "exact", marks=watched) for name in CORPUS],
+        *[(name, "layers") for name in CORPUS[::4]],
+    ],
+)
+def test_corpus(name, convention):
+    if name in ("quantized_dynamic",) and not hasattr(torch.ao, "quantization"):
+        pytest.skip("this torch quantises otherwise")
+    model, args, kwargs = build(name)
+    if name not in ALAS:
+        same(model, args, kwargs, convention=convention)
+        return
+    with pytest.raises(UnsupportedError) as caught:
+        lamina.inspect(model, args, kwargs, convention=convention, dry=True)
+    assert str(caught.value).startswith(ALAS[name])
+    assert str(caught.value).endswith("leave dry=True out to run the model")
+
+
+@watched
+@pytest.mark.parametrize(
+    "name", ["resnet18", "densenet121", "nn_encoder_fastpath", "checkpoint", "unet_small"]
+)
+def test_backward(name):
+    if name not in TRUTH:
+        pytest.skip("the corpus has no such model")
+    model, args, kwargs = build(name)
+    same(model, args, kwargs, convention="exact", backward=True)
+
+
+@watched
+def test_training_with_channels_last():
+    torchvision = pytest.importorskip("torchvision")
+    model = torchvision.models.mobilenet_v2(weights=None).train().to(memory_format=torch.channels_last)
+    x = torch.rand(2, 3, 64, 64).contiguous(memory_format=torch.channels_last)
+    same(model, x, convention="exact", backward=True)
+
+
+# -- what has no memory --------------------------------------------------------------------------------------
+
+
+def test_meta_model_counts_as_on_the_cpu(zoo):
+    real = lamina.inspect(zoo("resnet18"), torch.rand(1, 3, 64, 64))
+    dry = lamina.inspect(zoo("resnet18", "meta"), torch.rand(1, 3, 64, 64, device="meta"), dry=True)
+    assert numbers(dry) == numbers(real)
+    assert all(parameter.is_meta for parameter in zoo("resnet18", "meta").parameters())
+
+
+@watched
+def test_meta_attention_takes_the_kernel_of_the_cpu():
+    with torch.device("meta"):
+        net = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
+    report = lamina.inspect(net, torch.rand(2, 7, 32), convention="exact", dry=True)
+    assert (
+        report.macs
+        == lamina.inspect(
+            nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(),
+            torch.rand(2, 7, 32),
+            convention="exact",
+        ).macs
+    )
+
+
+def test_seventy_billion_parameters():
+    """A decoder of 80 layers as wide as Llama 70B: its projections and products to the unit, in no memory."""
+    h, kv, ff, heads, s, v = 8192, 1024, 28672, 64, 512, 32000
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.o = nn.Linear(h, h, bias=False), nn.Linear(h, h, bias=False)
+            self.k, self.v = nn.Linear(h, kv, bias=False), nn.Linear(h, kv, bias=False)
+            self.up, self.gate = nn.Linear(h, ff, bias=False), nn.Linear(h, ff, bias=False)
+            self.down = nn.Linear(ff, h, bias=False)
+
+        def forward(self, x):
+            def split(y, n):
+                return y.view(1, s, n, h // heads).transpose(1, 2)
+
+            k, v = (split(y, kv * heads // h).repeat_interleave(h // kv, 1) for y in (self.k(x), self.v(x)))
+            y = nn.functional.scaled_dot_product_attention(split(self.q(x), heads), k, v, is_causal=True)
+            x = x + self.o(y.transpose(1, 2).reshape(1, s, h))
+            return x + self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+    with torch.device("meta"):
+        net = nn.Sequential(nn.Embedding(v, h), *[Layer() for _ in range(80)], nn.Linear(h, v, bias=False))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = lamina.inspect(net, torch.zeros(1, s, dtype=torch.int64), dry=True)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
+    dense = 80 * s * (2 * h * h + 2 * h * kv + 3 * h * ff) + s * h * v
+    assert sum(row.macs for row in report.rows if row.type == "Linear") == dense
+    if _observe.way().name != "calls":
+        report = lamina.inspect(net, torch.zeros(1, s, dtype=torch.int64), dry=True, convention="exact")
+        assert (report.macs, report.macs.state) == (dense + 80 * 2 * heads * s * s * (h // heads), "exact")
+
+
+def test_large_activations_take_no_memory():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = lamina.inspect(nn.Conv2d(3, 512, 3), torch.rand(64, 3, 2048, 2048, device="meta"), dry=True)
+    assert report.macs == 64 * 512 * 2046 * 2046 * 27
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
+
+
+# -- values --------------------------------------------------------------------------------------------------
+
+
+class Asks(nn.Module):
+    """Looks at values, in the way that it is given."""
+
+    def __init__(self, look):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.look = look
+
+    def forward(self, x):
+        return self.look(self.fc(x))
+
+
+LOOKS = {
+    "item": lambda y: y * y.sum().item(),
+    "if": lambda y: y if y.sum() > 0 else -y,
+    "int": lambda y: y[: int(y.max())],
+    "index": lambda y: y[y.argmax()],
+    "mask": lambda y: y[y > 0],
+    "nonzero": lambda y: y.nonzero(),
+    "masked_select": lambda y: y.masked_select(y > 0),
+    "unique": lambda y: y.unique(),
+    "numpy": lambda y: y.numpy(),
+    "array": lambda y: __import__("numpy").asarray(y),
+    "tolist": lambda y: y.tolist(),
+    "equal": lambda y: torch.equal(y, y + 1),
+    "pickle": lambda y: __import__("pickle").dumps(y),
+    "random": lambda y: y * torch.rand(()).item(),
+    "caught": lambda y: _caught(y),
+    "written": lambda y: torch.zeros(2, 4).copy_(y).sum().item(),
+    "format": lambda y: f"{y.sum():.3f}",
+}
+
+
+def _caught(y):
+    try:
+        return y * y.sum().item()
+    except Exception:
+        return y
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_look_at_values_ends_it(look):
+    net = nn.Sequential(nn.Linear(4, 4), Asks(LOOKS[look]))
+    x = torch.rand(2, 4)
+    before = fingerprint(net), generators()
+    with pytest.raises(NeedsValuesError) as caught:
+        lamina.inspect(net, x, dry=True)
+    text = str(caught.value)
+    assert text.endswith("and nothing was computed; leave dry=True out to run the model")
+    assert "\n" not in text
+    assert text.startswith(
+        "a dry run can't follow the model:" if look == "caught" else "a dry run can't follow 1 (Asks):"
+    )
+    report = caught.value.lamina_report
+    assert [row.path for row in report.rows] == ["", "0", "1", "1.fc"]
+    assert report.rows[3].macs == 2 * 4 * 4
+    assert (fingerprint(net), generators()) == before
+
+
+KNOWN = {
+    "literal": lambda y: y * torch.tensor([1.0, 2.0])[1].item(),
+    "range": lambda y: y[:, torch.arange(8)[::2].tolist()[1] :],
+    "if": lambda y: y if torch.arange(4).sum() == 6 else None,
+    "mask": lambda y: y[:, torch.arange(4) > 1],
+    "written": lambda y: y[:, _written()],
+    "numpy": lambda y: y * float(torch.ones(3).numpy().sum()),
+    "repeat": lambda y: y[:, torch.arange(2).repeat(2)[3].item() :],
+}
+
+
+def _written():
+    mask = torch.zeros(4, dtype=torch.bool)
+    mask[1:3] = True
+    return mask
+
+
+@pytest.mark.parametrize("look", KNOWN)
+def test_what_follows_from_nothing_fake_is_known(look):
+    net = nn.Sequential(Asks(KNOWN[look]), nn.Flatten(), nn.Identity())
+    report = same(net, torch.rand(2, 4))
+    assert report.rows[-1].out_shapes == lamina.inspect(net, torch.rand(2, 4)).rows[-1].out_shapes
+
+
+class Counts(nn.Module):
+    """Counts in a buffer and asks it, and an input of whole numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x, n):
+        self.seen += 1
+        for _ in range(int(n.max()) + int(self.seen)):
+            x = self.fc(x)
+        return x
+
+
+def test_small_whole_numbers_are_known_and_stay_as_they_were():
+    net = Counts()
+    n = torch.tensor([2, 3])
+    assert same(net, (torch.rand(1, 4), n)).macs == 4 * 16
+    assert (net.seen, n.tolist()) == (0, [2, 3])
+
+
+def test_a_shape_that_does_not_fit_names_the_layer():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(3, 4))
+    with pytest.raises(
+        NeedsValuesError, match=r"follow 1 \(Linear\): it runs aten::addmm, which .* refuses \("
+    ):
+        lamina.inspect(net, torch.rand(2, 4), dry=True)
+
+
+@watched
+def test_a_recurrence_for_a_backward_is_not_guessed():
+    net, x = nn.LSTM(4, 8, batch_first=True), torch.rand(2, 3, 4)
+    same(net, x, convention="exact")
+    with pytest.raises(NeedsValuesError, match="memory that only oneDNN can size"):
+        lamina.inspect(net, x, backward=True, dry=True)
+
+
+def test_own_errors_come_through():
+    def fail(y):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as caught:
+        lamina.inspect(Asks(fail), torch.rand(2, 4), dry=True)
+    assert caught.value.lamina_report.rows[1].path == "fc"
+
+
+def test_refused_up_front():
+    net = nn.Sequential(nn.Linear(4, 4), nn.LazyLinear(3))
+    with pytest.raises(UnsupportedError, match=r"^a dry run can't run 1 \(LazyLinear\), which is lazy"):
+        lamina.inspect(net, torch.rand(2, 4), dry=True)
+    traced = nn.Sequential(nn.Linear(4, 4), torch.jit.trace(nn.Linear(4, 4), torch.rand(2, 4)))
+    with pytest.raises(UnsupportedError, match=r"^a dry run can't run 1 \(.*\), which is scripted or traced"):
+        lamina.inspect(traced, torch.rand(2, 4), dry=True)
+
+
+# -- nothing is left -----------------------------------------------------------------------------------------
+
+
+class Careless(nn.Module):
+    """Leaves on itself what a forward should not, and reads what is no parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+        self.ema = torch.zeros(4)
+        self.history = [torch.zeros(1)]
+        self.pair = (torch.rand(4), 3)
+        self.table = {"scale": torch.rand(4)}
+        self.fc = nn.Linear(4, 4)
+        self.tied = nn.Linear(4, 4)
+        self.tied.weight = self.fc.weight
+        self.norm = nn.BatchNorm1d(4)
+        self.wrapped = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+    def forward(self, x):
+        self.n += 1
+        y = self.norm(self.tied(self.fc(x)) * self.table["scale"] + self.pair[0])
+        assert self.tied.weight is self.fc.weight
+        assert isinstance(self.fc.weight, nn.Parameter)
+        self.ema = self.ema * 0.9 + y.mean(0)
+        self.ema.add_(1)
+        self.history.append(y)
+        self.table["last"] = y
+        nn.functional.dropout(y, training=True)
+        return self.wrapped(y) * self.n
+
+
+@pytest.mark.parametrize("backward", [False, pytest.param(True, marks=watched)])
+@pytest.mark.parametrize("mode", ["train", "eval"])
+def test_nothing_is_left(mode, backward):
+    net = Careless()
+    net.fc.weight.grad = torch.rand(4, 4)
+    x = torch.rand(2, 4, requires_grad=True)
+    call, before = nn.Module.__dict__["__call__"], (fingerprint(net), generators())
+    lamina.inspect(net, x, mode=mode, backward=backward, dry=True)
+    assert (fingerprint(net), generators()) == before
+    assert (x.grad, nn.Module.__dict__["__call__"]) == (None, call)
+    assert torch._C._len_torch_dispatch_stack() == 0
+    assert torch.rand(2).sum().item() > 0  # operators compute again
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, MemoryError])
+def test_nothing_is_left_after_an_exception(error):
+    net = nn.Sequential(Careless(), Asks(lambda y: (_ for _ in ()).throw(error("stop"))))
+    x = torch.rand(2, 4)
+    before = fingerprint(net), generators()
+    with pytest.raises(error):
+        lamina.inspect(net, x, dry=True)
+    assert (fingerprint(net), generators()) == before
+    assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_a_tensor_that_got_out_is_no_trap():
+    kept = []
+    lamina.inspect(Asks(lambda y: kept.append(y) or y), torch.rand(2, 4), dry=True)
+    assert "without values" in repr(kept[0])
+    for use in (
+        lambda y: y + 1,
+        lambda y: y.numpy(),
+        lambda y: y.tolist(),
+        lambda y: y.sum().item(),
+        torch.clone,
+    ):
+        with pytest.raises(NeedsValuesError, match="dry run that has ended"):
+            use(kept[0])
+
+
+def test_threads_have_their_own():
+    reports, nets_ = {}, {name: nn.Sequential(Careless()) for name in "ab"}
+
+    def look(name):
+        for _ in range(5):
+            reports[name] = lamina.inspect(nets_[name], torch.rand(2, 4), dry=True)
+
+    threads = [threading.Thread(target=look, args=(name,)) for name in nets_]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers(reports["a"]) == numbers(reports["b"])
+
+
+def test_in_inference_mode():
+    net = nets.block()
+    with torch.inference_mode():
+        dry = lamina.inspect(net.eval(), torch.rand(1, 3, 8, 8), dry=True)
+    assert dry.macs == lamina.inspect(net.eval(), torch.rand(1, 3, 8, 8)).macs
+
+
+def test_the_report_says_so():
+    report = lamina.inspect(nn.Linear(4, 4), torch.rand(2, 4), dry=True)
+    assert report.notes == ["a dry run: shapes were followed, nothing was computed and no time was measured"]
+
+
+def test_dry_takes_only_what_it_can():
+    watch = _lamina.Capture(nn.Identity())
+    from lamina import _dry
+
+    core = _dry._Run(watch).core
+    with pytest.raises(TypeError, match="Snapshot"):
+        core.swap(watch)
+    with pytest.raises(TypeError, match="Capture"):
+        core.serves(None)
+    with pytest.raises(TypeError, match="tensor"):
+        core.like(3)
+
+
+# -- the command ---------------------------------------------------------------------------------------------
+
+
+def test_command(shell, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "def big():\n"
+        "    with torch.device('meta'):\n"
+        "        return nn.Sequential(nn.Linear(65536, 65536), nn.ReLU())\n"
+        "class Asks(nn.Linear):\n"
+        "    def forward(self, x):\n"
+        "        return super().forward(x) if x.sum() > 0 else x\n"
+        "def asks():\n"
+        "    return nn.Sequential(Asks(4, 4))\n"
+    )
+    shown = shell("show", "mine.py:big", "-i", "65536x65536", "--dry", cwd=tmp_path)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "a dry run" in shown.stdout
+    why = shell("why", "mine.py:big", "0", "-i", "2x65536", "--dry", cwd=tmp_path)
+    assert "8,589,934,592" in why.stdout.replace("8589934592", "8,589,934,592")
+    asked = shell("show", "mine.py:asks", "-i", "2x4", "--dry", cwd=tmp_path)
+    assert asked.returncode == 3
+    assert "can't follow 0 (Asks): it needs a tensor's value as a number" in asked.stderr
+    assert "Asks" in asked.stdout
