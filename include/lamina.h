@@ -13,7 +13,7 @@
  * global mutable state.
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
- * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command
+ * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -480,6 +480,9 @@ typedef struct lam_cost_row {
     bool counted;
     double rf, rf_stride, rf_padding; /* as the convention cumulates them; see section 7 */
     lam_state rf_state;
+    /* On the graph of the data: it may see less, where an operator mixes what can't be told apart; every
+     * element sees the whole axis. */
+    bool rf_at_most, rf_whole;
     const char *rule_kind; /* NULL: no rule, or operators are counted */
     const char *reason;    /* why it is not exact; NULL when it is */
 } lam_cost_row;
@@ -586,6 +589,38 @@ LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *conv
  * last row: "relative to the last convolutional layer". */
 LAM_API lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e);
 
+/* Where operators were watched, the rows' fields are found on the graph of the data, for each axis of each
+ * tensor that went into the model but the first, the batch. A field is the smallest interval that holds every
+ * position that an element of the row's first output depends on; batch normalisation counts as in eval mode.
+ * Element o of axis `out_axis` depends on positions from start + o * jump to end + o * jump, all three exact
+ * fractions, numerator and denominator. */
+typedef enum lam_reach {
+    LAM_REACH_NOTHING, /* depends on no position */
+    LAM_REACH_WINDOW,  /* as above */
+    LAM_REACH_WHOLE,   /* every element depends on the whole axis, or */
+    LAM_REACH_PART,    /* on positions start to end of it */
+    LAM_REACH_UNKNOWN  /* see `why` */
+} lam_reach;
+typedef struct lam_rf_axis {
+    int32_t input, axis, out_axis; /* out_axis -1: no WINDOW */
+    int64_t positions;             /* of the input's axis */
+    lam_reach reach;
+    int64_t size, narrow;          /* most positions that an element sees; along the path that sees least */
+    int64_t jump[2], start[2], end[2];
+    bool shown;                    /* one of the axes that the row's columns go by: the largest of them */
+    bool paths;                    /* paths that see differently much meet */
+    bool at_most;                  /* it may see less */
+    lam_state state;               /* LAM_AT_LEAST: something of unseen origin went in */
+    const char *why;               /* the operator that leaves it unknown, else NULL */
+} lam_rf_axis;
+/* The i-th axis that is followed, of row `row`; LAM_RANGE past the last one, or where nothing is known. */
+LAM_API lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out,
+                                     lam_error *e);
+/* The positions, of those that there are, that element `element` along out_axis depends on; last < first: on
+ * none. LAM_RANGE as above, and where the reach is unknown. */
+LAM_API lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element,
+                                     int64_t *first, int64_t *last, lam_error *e);
+
 /* == 8. Reports =============================================================================================
  * A report is costs laid out as rows and columns, written to a sink. */
 
@@ -688,6 +723,44 @@ typedef struct lam_host {
 /* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the
  * model failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
 LAM_API int lam_command(int argc, const char *const *argv, const lam_host *host);
+
+/* == 11. The data's graph ===================================================================================
+ * Which operator gave what to which, where operators were watched: those that count or move elements, views
+ * and what only calls others looked through; what went into each outermost call and came out of it; the
+ * parameters and buffers that were read. */
+
+typedef enum lam_node_type { LAM_NODE_INPUT, LAM_NODE_TENSOR, LAM_NODE_OP, LAM_NODE_OUTPUT } lam_node_type;
+typedef struct lam_node {
+    lam_node_type type;
+    int32_t index;    /* of the call's argument or result, the parameter or buffer, the operator */
+    int32_t call;     /* innermost call of an operator, outermost one of an input or output; -1 none */
+    lam_phase phase;
+    const char *name; /* "aten::convolution", "input", "layer1.0.conv1.weight" */
+    lam_shape shape;  /* of the tensor, or of an operator's first one */
+} lam_node;
+typedef struct lam_edge {
+    int32_t from, to; /* nodes */
+    int32_t arg;      /* entry of the operator's `in`; of an output, which */
+    lam_shape shape;  /* of the tensor as it is read */
+} lam_edge;
+
+typedef struct lam_graph lam_graph;
+/* The graph of model `m`, which must outlive it. LAM_USAGE where no operators were watched. */
+LAM_API lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e);
+LAM_API void lam_graph_free(lam_graph *g); /* NULL is allowed */
+LAM_API int32_t lam_graph_n_nodes(const lam_graph *g);
+LAM_API int32_t lam_graph_n_edges(const lam_graph *g);
+LAM_API const lam_node *lam_graph_node(const lam_graph *g, int32_t i); /* NULL out of range */
+LAM_API const lam_edge *lam_graph_edge(const lam_graph *g, int32_t i);
+/* What is in vain: the path of the i-th module that was never called, or of which some result reaches no
+ * output of the outermost call, with the reason as a sentence; NULL past the last one. */
+LAM_API const char *lam_graph_unused(const lam_graph *g, int32_t i, const char **reason);
+/* The path of the i-th parameter that a backward pass from the floating-point outputs gives no gradient, and
+ * why; NULL past the last one. */
+LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const char **reason);
+/* As Graphviz' DOT. ops: a node an operator; else a node for what a call did between two calls of others,
+ * forward only. */
+LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
 #ifdef __cplusplus
 }

@@ -145,8 +145,8 @@ static const struct field {
     FIELD(packed, COUNT),        FIELD(packed_bytes, COUNT), FIELD(total_params, COUNT),
     FIELD(running_stats, COUNT), FIELD(shared, FLAG),        FIELD(leaf, FLAG),
     FIELD(never_called, FLAG),   FIELD(counted, FLAG),       FIELD(rf, REAL),
-    FIELD(rf_stride, REAL),      FIELD(rf_padding, REAL),    FIELD(rule_kind, TEXT),
-    FIELD(reason, TEXT),
+    FIELD(rf_stride, REAL),      FIELD(rf_padding, REAL),    FIELD(rf_at_most, FLAG),
+    FIELD(rf_whole, FLAG),       FIELD(rule_kind, TEXT),     FIELD(reason, TEXT),
 #undef FIELD
 };
 
@@ -179,6 +179,40 @@ static bool put_metrics(PyObject *d, const char *prefix, const lam_count metric[
         if (!put_prefixed(d, prefix, lam_metric_name((lam_metric)i), lmx_count(metric[i]))) return false;
     return put_prefixed(d, prefix, "bytes", lmx_count(lam_metric_bytes(metric))) &&
            put_prefixed(d, prefix, "intensity", intensity_of(metric));
+}
+
+static PyObject *fraction(const int64_t f[2]) {
+    return Py_BuildValue("(LL)", (long long)f[0], (long long)f[1]);
+}
+
+static PyObject *axis_as_dict(const lam_rf_axis *x) {
+    static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
+    PyObject *d = PyDict_New();
+    bool ok =
+        d && lmx_put(d, "input", PyLong_FromLong(x->input)) && lmx_put(d, "axis", PyLong_FromLong(x->axis)) &&
+        lmx_put(d, "out_axis", PyLong_FromLong(x->out_axis)) &&
+        lmx_put(d, "positions", PyLong_FromLongLong(x->positions)) &&
+        lmx_put(d, "reach", lmx_str(reaches[x->reach])) && lmx_put(d, "size", PyLong_FromLongLong(x->size)) &&
+        lmx_put(d, "narrow", PyLong_FromLongLong(x->narrow)) && lmx_put(d, "jump", fraction(x->jump)) &&
+        lmx_put(d, "start", fraction(x->start)) && lmx_put(d, "end", fraction(x->end)) &&
+        lmx_put(d, "paths", PyBool_FromLong(x->paths)) &&
+        lmx_put(d, "at_most", PyBool_FromLong(x->at_most)) &&
+        lmx_put(d, "state", lmx_str(lam_state_name(x->state))) && lmx_put(d, "why", lmx_str(x->why));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+/* The axes that the row's columns go by; None where no graph tells of the row. */
+static PyObject *axes_of(const lam_costs *c, int32_t row) {
+    lam_rf_axis x;
+    if (lam_costs_rf_axis(c, row, 0, &x, NULL) != LAM_OK) return lmx_str(NULL);
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++) {
+        PyObject *item = x.shown ? axis_as_dict(&x) : NULL;
+        if (x.shown && (!item || PyList_Append(list, item) < 0)) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
 }
 
 static bool put_fields(PyObject *d, const lam_cost_row *row) {
@@ -222,7 +256,7 @@ static PyObject *costs_rows(PyObject *self, PyObject *unused) {
         const lam_cost_row *row = lam_costs_row(c, i);
         PyObject *d = PyDict_New();
         bool ok = d && put_place(d, m, row) && put_fields(d, row) && put_call(d, m, row) &&
-                  PyList_Append(list, d) == 0;
+                  lmx_put(d, "rf_axes", axes_of(c, i)) && PyList_Append(list, d) == 0;
         Py_XDECREF(d);
         if (!ok) Py_CLEAR(list);
     }
@@ -340,6 +374,22 @@ static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
     lam_error e = {.at = -1};
     if (lam_costs_rf_backwards(self_of(self)->costs, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
+}
+
+static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
+    int row, axis;
+    long long element;
+    int64_t first, last;
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "iiL:rf_seen", &row, &axis, &element)) return NULL;
+    const lam_costs *c = self_of(self)->costs;
+    lam_rf_axis x;
+    int shown = -1, i = 0;
+    for (; lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++)
+        if (x.shown && ++shown == axis) break;
+    if (lam_costs_rf_seen(c, row, i, element, &first, &last, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    return Py_BuildValue("(LL)", (long long)first, (long long)last);
 }
 
 static PyObject *why_as_dict(const lam_why *w) {
@@ -561,6 +611,10 @@ static PyMethodDef costs_methods[] = {
                "itself.")},
     {"unruled_ops", costs_unruled_ops, METH_NOARGS,
      PyDoc_STR("unruled_ops($self, /)\n--\n\nOperators without a rule: name and how many ran.")},
+    {"rf_seen", costs_rf_seen, METH_VARARGS,
+     PyDoc_STR(
+         "rf_seen($self, row, axis, element, /)\n--\n\nFirst and last position of the row's axis-th axis "
+         "shown that an element depends on.")},
     {"params", costs_params, METH_NOARGS,
      PyDoc_STR("params($self, /)\n--\n\nParameters and buffers of the whole model.")},
     {"unruled", costs_unruled, METH_NOARGS,

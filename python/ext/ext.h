@@ -371,6 +371,9 @@ lam_model *lmx_model_get(lmx_state *st, PyObject *o);
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
+PyObject *lmx_graph(lmx_model *self); /* graph.c */
+PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
+PyObject *lmx_graph_findings(lmx_model *self);
 /* Puts a value under a name, takes the value over. False with an exception, or when `value` is NULL. */
 bool lmx_put(PyObject *dict, const char *name, PyObject *value);
 PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);

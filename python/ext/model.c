@@ -281,6 +281,20 @@ static PyObject *model_n_operators(PyObject *self, PyObject *unused) {
     return m ? PyLong_FromLong(lam_model_n_ops(m)) : NULL;
 }
 
+static PyObject *model_graph(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_graph(self_of(self));
+}
+
+static PyObject *model_findings(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_graph_findings(self_of(self));
+}
+
+static PyObject *model_graph_dot(PyObject *self, PyObject *args) {
+    return lmx_graph_dot(self_of(self), args);
+}
+
 static PyObject *model_find(PyObject *self, PyObject *args) {
     const char *path;
     const lam_model *m = lmx_model_get(self_of(self)->st, self);
@@ -306,6 +320,12 @@ static PyMethodDef model_methods[] = {
                "one call alone.")},
     {"find", model_find, METH_VARARGS,
      PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
+    {"graph", model_graph, METH_NOARGS,
+     PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
+    {"findings", model_findings, METH_NOARGS,
+     PyDoc_STR("findings($self, /)\n--\n\nWhat is unused and what has no gradient: paths and reasons.")},
+    {"graph_dot", model_graph_dot, METH_VARARGS,
+     PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
     {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
     {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},
     {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
 from ._count import Count, from_core
+from ._graph import Graph
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -261,6 +262,35 @@ class Report:
 
         return Comparison(self._model, conventions)
 
+    def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
+        """Which input positions one element of the first output of the layer at ``path`` depends on.
+
+        ``element`` is its index along each axis in ``row.rf_axes``, as those axes are listed; the answer is
+        the first and last position along each, borders taken into account, None for no position. It needs
+        operators to have been watched.
+
+        Raises:
+            KeyError: no row has that path, or no graph tells of it.
+            ValueError: an operator does something unknown to positions, or ``element`` has not one index for
+                each axis.
+        """
+        for index, row in enumerate(self.rows):
+            if row["path"] != path or row["rf_axes"] is None:
+                continue
+            axes = row["rf_axes"]
+            if len(element) != len(axes):
+                raise ValueError(
+                    f"{path!r} follows {len(axes)} axes and the element has {len(element)} indices"
+                )
+            for axis in axes:
+                if axis["why"]:
+                    raise ValueError(f"what {path!r} sees is not known: {axis['why']}")
+            spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
+            return [None if last < first else (first, last) for first, last in spans]
+        raise KeyError(
+            f"no graph tells of a layer at {path!r}; lamina.inspect(..., ops=True) watches operators"
+        )
+
     def why(self, path: str) -> list[dict[str, Any]]:
         """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the
         values. Where operators are counted, each of them follows with its name as the note, and then the same
@@ -276,6 +306,33 @@ class Report:
 
         near = get_close_matches(path, [row["path"] for row in self.rows], n=3)
         raise KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+
+    def graph(self) -> Graph:
+        """Which operator gave what to which, as data and as DOT.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        return Graph(self._model)
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Paths of modules that were never called, or of which some result reaches no output of the model,
+        each with the reason.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        return dict(self._model.findings()["unused"])
+
+    @property
+    def no_gradient(self) -> dict[str, str]:
+        """Names of parameters to which no gradient comes from the floating-point outputs, with the reason.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        return dict(self._model.findings()["no_gradient"])
 
     def failure(self) -> str | None:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""

@@ -2,8 +2,9 @@
  * analyse: one question a file. cost.c: what the whole costs. price.c: what one call costs by itself.
  * rows.c: which calls and places are shown. params.c: which row a tensor belongs to. gaps.c: what is not
  * known, by name. ops.c: which operators count and whose they are; opgaps.c: those that are not known, by
- * name. rfield.c: how far a layer sees. aggregate.c: rows below a depth summed up. why.c: a
- * number with its formula. */
+ * name. rfield.c: how far a layer sees; rfchain.c: along a chain; rfgraph.c: on the graph of the data (span,
+ * route, rfrows). graph.c: that graph (flow.c, dot.c). unused.c: what of it is in vain. aggregate.c: rows
+ * below a depth summed up. why.c: a number with its formula. */
 #ifndef LMI_ANALYSE_H
 #define LMI_ANALYSE_H
 
@@ -58,6 +59,9 @@ typedef struct lmi_op_costs {
     int32_t *unruled_runs;
 } lmi_op_costs;
 
+struct lmi_rf; /* rfgraph.h */
+typedef struct lmi_rf lmi_rf;
+
 struct lam_costs {
     lmi_arena arena;
     const lam_model *model;
@@ -76,6 +80,7 @@ struct lam_costs {
     int32_t n_gaps;
     const char **gaps;
     lmi_op_costs ops;
+    lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
 };
 
 /* True where the convention counts operators. */
@@ -107,6 +112,10 @@ lam_status lmi_rfield_fill(lam_costs *c, lam_error *e);
 
 /* The same where only a chain of layers has a receptive field (rfchain.c). */
 lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
+
+/* The same on the graph of the data, for the rows of which it tells something; the others stay as they are
+ * (rfgraph.c). */
+lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e);
 
 /* Size, stride and padding of one call alone: torchscan's triple where the policy is LMI_RF_FORWARD, else
  * the true one. A layer without a word, or without a rule where the policy asks for one, is (1, 1, 0) and

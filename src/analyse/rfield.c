@@ -213,7 +213,10 @@ lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
 }
 
 lam_status lmi_rfield_fill(lam_costs *c, lam_error *e) {
-    if (!c->released || c->convention->rf == LMI_RF_CHAIN) return lmi_rfchain_fill(c, e);
-    forward(c);
-    return LAM_OK;
+    if (c->released && c->convention->rf == LMI_RF_FORWARD) {
+        forward(c);
+        return LAM_OK;
+    }
+    LAM_TRY(lmi_rfchain_fill(c, e));
+    return c->convention->rf == LMI_RF_GRAPH ? lmi_rfgraph_fill(c, e) : LAM_OK;
 }

@@ -18,7 +18,7 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color;
     int32_t depth, width; /* -1: not given */
-    bool released, backward, dry, rf, bytes, force, wide, ascii, exact, expand, help;
+    bool released, backward, dry, ops, rf, bytes, force, wide, ascii, exact, expand, help;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -89,6 +89,7 @@ const char *lmi_convention_wanted(lmi_cli *c, const char *name);
 int lmi_run_show(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
+int lmi_run_graph(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);
 int lmi_run_table(lmi_cli *c);

@@ -119,7 +119,7 @@ typedef struct lmi_convention {
     enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT, LMI_NR_NOTHING } no_rule;
     enum lmi_params { LMI_FIRST_SEEN, LMI_OF_MODULE, LMI_DISTINCT } params;
     enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
-    enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN } rf;
+    enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN, LMI_RF_GRAPH } rf;
     enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */

@@ -74,7 +74,9 @@ static void cell_rf(const lmi_line *l, lmi_buf *out) {
         return;
     }
     if (l->rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    if (l->rf_at_most && l->rf_state == LAM_EXACT) lmi_put(out, "<= ");
     lmi_put_real(out, l->rf);
+    if (l->rf_whole) lmi_put(out, " (all)");
 }
 
 /* -- data ---------------------------------------------------------------------------------------------- */

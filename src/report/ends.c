@@ -4,6 +4,8 @@
  * not exact. */
 #include "report/report.h"
 
+#include "analyse/graph.h"
+
 enum { AT_MOST = 5 }; /* of inputs, ties, gaps: the rest is counted */
 
 /* Items gather in `text`; the first failure of memory is told at the end. */
@@ -277,6 +279,37 @@ static void tell_gaps(speaker *s) {
     tell_others(s, n - AT_MOST);
 }
 
+/* What else the graph of the data tells: what ran in vain, and which parameters that require a gradient get
+ * none. What was never called or is frozen shows elsewhere. */
+static lam_status tell_graph(speaker *s) {
+    lam_graph *g = NULL;
+    const char *path, *reason;
+    int32_t told = 0, deaf = 0;
+    if (!lam_model_ops_seen(s->j->m)) return LAM_OK;
+    LAM_TRY(lam_graph_new(&g, s->j->m, s->j->e));
+    for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++) {
+        if (strcmp(reason, LMI_NEVER_CALLED) == 0 || ++told > AT_MOST) continue;
+        lmi_put(&s->text, "in vain: ");
+        lmi_put_clean(&s->text, *path ? path : "the model itself");
+        lmi_put(&s->text, ": ");
+        lmi_put_clean(&s->text, reason);
+        tell(s, LMI_WARN, true);
+    }
+    tell_others(s, told - AT_MOST);
+    for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++) {
+        if (strcmp(reason, LMI_FROZEN) == 0 || strcmp(reason, LMI_OF_NEVER_CALLED) == 0 || ++deaf > AT_MOST)
+            continue;
+        lmi_put(&s->text, "no gradient: ");
+        lmi_put_clean(&s->text, path);
+        lmi_put(&s->text, ": ");
+        lmi_put_clean(&s->text, reason);
+        tell(s, LMI_WARN, true);
+    }
+    tell_others(s, deaf - AT_MOST);
+    lam_graph_free(g);
+    return LAM_OK;
+}
+
 lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     speaker s = {.j = j, .say = say, .to = to};
     start(&s);
@@ -288,10 +321,12 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);
+    lam_status graph = tell_graph(&s);
     for (int32_t i = 0; i < lam_model_n_notes(j->m); i++) {
         lmi_put(&s.text, "note: ");
         lmi_put_clean(&s.text, lam_model_note(j->m, i));
         tell(&s, NULL, true);
     }
-    return finish(&s);
+    lam_status text = finish(&s);
+    return graph == LAM_OK ? text : graph;
 }

@@ -118,6 +118,45 @@ static void put_packed(lmi_buf *b, lam_count packed, lam_count bytes) {
     field_count(b, "packed_bytes", bytes, false);
 }
 
+static void put_fraction(lmi_buf *b, const char *name, const int64_t f[2]) {
+    lmi_putf(b, "\"%s\": [%lld, %lld], ", name, (long long)f[0], (long long)f[1]);
+}
+
+static void put_axis(lmi_buf *b, const lam_rf_axis *x) {
+    static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
+    lmi_putc(b, '{');
+    field_int(b, "input", x->input);
+    field_int(b, "axis", x->axis);
+    field_int(b, "out_axis", x->out_axis);
+    field_int(b, "positions", x->positions);
+    field_text(b, "reach", reaches[x->reach]);
+    field_int(b, "size", x->size);
+    field_int(b, "narrow", x->narrow);
+    put_fraction(b, "jump", x->jump);
+    put_fraction(b, "start", x->start);
+    put_fraction(b, "end", x->end);
+    field_bool(b, "paths", x->paths);
+    field_bool(b, "at_most", x->at_most);
+    lmi_putf(b, "\"state\": \"%s\", \"why\": ", lam_state_name(x->state));
+    lmi_put_json(b, x->why);
+    lmi_putc(b, '}');
+}
+
+/* The axes that the row's columns go by, where a graph tells of the row. */
+static void put_axes(const lmi_job *j, lmi_buf *b, int32_t row) {
+    lam_rf_axis x;
+    bool any = false;
+    if (lam_costs_rf_axis(j->c, row, 0, &x, NULL) != LAM_OK) return;
+    lmi_put(b, "\"receptive_fields\": [");
+    for (int32_t i = 0; lam_costs_rf_axis(j->c, row, i, &x, NULL) == LAM_OK; i++) {
+        if (!x.shown) continue;
+        if (any) lmi_put(b, ", ");
+        put_axis(b, &x);
+        any = true;
+    }
+    lmi_put(b, "], ");
+}
+
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -155,6 +194,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_real(b, "receptive_field", r->rf, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_stride", r->rf_stride, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_padding", r->rf_padding, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
+    put_axes(j, b, i);
     field_text(b, "rule", r->rule_kind);
     lmi_put(b, "\"reason\": ");
     lmi_put_json(b, r->reason);
@@ -252,11 +292,42 @@ static void put_lists(const lmi_job *j, lmi_buf *b) {
     lmi_put(b, "]\n}\n");
 }
 
+static void put_finding(lmi_buf *b, bool first, const char *path, const char *reason) {
+    lmi_put(b, first ? "{\"path\": " : ", {\"path\": ");
+    lmi_put_json(b, path);
+    lmi_put(b, ", \"reason\": ");
+    lmi_put_json(b, reason);
+    lmi_putc(b, '}');
+}
+
+/* What the graph of the data tells, where operators were watched. */
+static lam_status put_graph(lmi_job *j) {
+    lmi_buf *b = &j->out;
+    lam_graph *g = NULL;
+    const char *path, *reason;
+    if (!lam_model_ops_seen(j->m)) return LAM_OK;
+    LAM_TRY(lam_graph_new(&g, j->m, j->e));
+    if (lam_graph_n_edges(g) == 0) { /* nothing is known of where data comes from */
+        lam_graph_free(g);
+        return LAM_OK;
+    }
+    lmi_put(b, "\"unused\": [");
+    for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++)
+        put_finding(b, i == 0, path, reason);
+    lmi_put(b, "],\n\"no_gradient\": [");
+    for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++)
+        put_finding(b, i == 0, path, reason);
+    lmi_put(b, "],\n");
+    lam_graph_free(g);
+    return LAM_OK;
+}
+
 lam_status lmi_json(lmi_job *j) {
     put_head(j, &j->out);
     put_totals(j, &j->out);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
+    LAM_TRY(put_graph(j));
     put_lists(j, &j->out);
     return LAM_OK;
 }

@@ -28,6 +28,8 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
         node->self.event = l.event;
         node->self.rf = l.rf;
         node->self.rf_state = l.rf_state;
+        node->self.rf_at_most = l.rf_at_most;
+        node->self.rf_whole = l.rf_whole;
     }
     if (!node->self.reason) node->self.reason = l.reason;
     node->self.shared = node->self.shared || l.shared;
@@ -51,6 +53,8 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         node->line.event = node->self.event;
         node->line.rf = node->self.rf;
         node->line.rf_state = node->self.rf_state;
+        node->line.rf_at_most = node->self.rf_at_most;
+        node->line.rf_whole = node->self.rf_whole;
         node->line.reason = node->self.reason;
         node->line.never_called = node->line.calls == 0 && !works(&node->line);
         int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;

@@ -41,6 +41,7 @@ typedef struct lmi_line {
         running_stats;
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
+    bool rf_at_most, rf_whole;
     bool own;          /* what a container itself holds, apart from its children */
     bool outside;      /* the operators that ran outside every call */
     bool never_called; /* nor anything below it */

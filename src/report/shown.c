@@ -58,6 +58,8 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .rf_stride = r->rf_stride,
                       .rf_padding = r->rf_padding,
                       .rf_state = r->rf_state,
+                      .rf_at_most = r->rf_at_most,
+                      .rf_whole = r->rf_whole,
                       .own = r->event < 0 && !r->never_called,
                       .outside = lmi_is_outside(r),
                       .never_called = r->never_called,

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of the data: which operator gave what to which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import os
+
+    from . import _lamina
+
+LEVELS = ("module", "op")
+
+
+class Graph:
+    """What went into a model, what it ran, what came out, and which gave what to which.
+
+    Attributes:
+        nodes: a dict each: ``id``; ``type``, one of ``"input"``, ``"parameter"``, ``"buffer"``,
+            ``"operator"`` and ``"output"``; ``name``; ``path`` of the module whose call it ran in, None
+            outside every call; ``phase``; ``shape``; for operators ``kind``, ``in_shapes`` and
+            ``out_shapes`` too. Views and operators that only call others are looked through.
+        edges: a dict each: ``from`` and ``to``, both ids of nodes; ``arg``, which entry of the arguments;
+            ``shape`` of the tensor as it is read.
+    """
+
+    def __init__(self, model: _lamina.Model) -> None:
+        parts = model.graph()
+        self._model = model
+        self.nodes: list[dict[str, Any]] = parts["nodes"]
+        self.edges: list[dict[str, Any]] = parts["edges"]
+
+    def dot(self, level: Literal["module", "op"] = "module") -> str:
+        """The graph as text in Graphviz' DOT.
+
+        ``"module"``: a node for what one call did between two calls of others, forward only. ``"op"``: a
+        node an operator, parameter and input.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        if level not in LEVELS:
+            raise ValueError(f"there is no level {level!r}; it is 'module' or 'op'")
+        return self._model.graph_dot(level == "op")
+
+    def to_dot(
+        self,
+        path: str | os.PathLike[str],
+        level: Literal["module", "op"] = "module",
+        *,
+        overwrite: bool = False,
+    ) -> str:
+        """Writes :meth:`dot` to ``path`` and returns it.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        text = self.dot(level)
+        file = Path(path)
+        try:
+            with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
+                to.write(text)
+        except FileExistsError:
+            message = f"{file} exists; pass overwrite=True to replace it, or another name"
+            raise FileExistsError(message) from None
+        return text
+
+    def __repr__(self) -> str:
+        return f"<lamina graph: {len(self.nodes)} nodes, {len(self.edges)} edges>"

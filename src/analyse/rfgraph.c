@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Receptive fields on the graph of the data. Every operator's result knows, for each axis of each tensor that
+ * went into the model, which positions along it an element depends on (span.h); a result is what its
+ * arguments know, led through the operator (route.h), and joined. Operators come after what they read, so one
+ * pass forward decides all. */
+#include "analyse/rfgraph.h"
+#include "analyse/flow.h"
+#include "analyse/route.h"
+
+#include <stdio.h>
+
+typedef struct tracer {
+    lam_costs *c;
+    const lam_model *m;
+    lmi_arena *a; /* the costs' own: what is found stays */
+    lmi_arena scratch;
+    lmi_stream flow;
+    lmi_ways ways;
+    lmi_rf *rf;
+    int32_t *of;   /* per operator: the field of its first result */
+    int32_t *root; /* per call: the outermost around it */
+    lmi_vec all;   /* const lmi_span *: the fields, of rf->n_slots spans each */
+} tracer;
+
+static const lmi_span *field(const tracer *t, int32_t i) {
+    return *(const lmi_span *const *)lmi_vec_at(&t->all, (size_t)i);
+}
+
+static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
+    const lmi_span **to = lmi_vec_push(&t->all);
+    if (to) *to = lmi_copy(t->a, spans, (uint64_t)t->rf->n_slots, sizeof *spans);
+    *index = (int32_t)t->all.n - 1;
+    return to && *to;
+}
+
+/* -- what went in -------------------------------------------------------------------------------- */
+
+/* The axes of the arguments of the first outermost call, but for the first axis, the batch. */
+static void find_slots(tracer *t) {
+    const lam_event *ev = &t->m->events[0];
+    lmi_rf *rf = t->rf;
+    for (int32_t i = 0; i < ev->n_in; i++) {
+        int32_t n = ev->in[i].ndim;
+        for (int32_t x = n > 1; x < n && x < LMI_AXES && rf->n_slots < LMI_RF_SLOTS; x++)
+            if (ev->in[i].sizes[x] > 0)
+                rf->slot[rf->n_slots++] = (lmi_rf_slot){i, x, ev->in[i].sizes[x], false, false};
+    }
+}
+
+static lam_status input_field(tracer *t, const lam_event *root, int32_t input, int32_t *index, lam_error *e) {
+    lmi_span spans[LMI_RF_SLOTS] = {{0}};
+    const lam_arg *in = &root->in[input];
+    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+        const lmi_rf_slot *slot = &t->rf->slot[k];
+        if (slot->input != input || slot->axis >= in->ndim) continue;
+        if (!lmi_span_input(t->a, &spans[k], slot->axis, in->sizes[slot->axis])) return lmi_nomem(e);
+    }
+    return keep(t, spans, index) ? LAM_OK : lmi_nomem(e);
+}
+
+/* The fields of every outermost call's arguments, one after another from t->of_input[call]. */
+static lam_status input_fields(tracer *t, int32_t *of_input, lam_error *e) {
+    for (int32_t i = 0; i < t->m->n_events; i++) {
+        const lam_event *ev = &t->m->events[i];
+        of_input[i] = (int32_t)t->all.n;
+        for (int32_t k = 0; ev->parent < 0 && k < ev->n_in; k++) {
+            int32_t index;
+            LAM_TRY(input_field(t, ev, k, &index, e));
+        }
+    }
+    return LAM_OK;
+}
+
+/* -- one tensor ---------------------------------------------------------------------------------- */
+
+static const char *put_why(tracer *t, const char *name, const char *does) {
+    char text[160];
+    snprintf(text, sizeof text, "%s %s", name, does);
+    return lmi_strdup(t->a, text);
+}
+
+static void unknown(lmi_span *s, const char *why) {
+    bool least = s->least;
+    *s = (lmi_span){.kind = LMI_SPAN_UNKNOWN, .why = why, .least = least};
+}
+
+static bool same_shape(const lam_op_arg *a, lam_shape s) {
+    return a->ndim == s.ndim &&
+           (s.ndim <= 0 || memcmp(a->sizes, s.sizes, (size_t)s.ndim * sizeof *s.sizes) == 0);
+}
+
+static int64_t elements(const lam_op_arg *a) {
+    int64_t n;
+    return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
+}
+
+/* What follows an axis is lost where an operator's other result is read, or a part of what it wrote into. */
+static void check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
+    if (same_shape(a, lmi_result_shape(from->sig))) return;
+    for (int32_t k = 0; k < t->rf->n_slots; k++)
+        if (spans[k].kind == LMI_SPAN_TRACK || spans[k].kind == LMI_SPAN_FOLDED)
+            unknown(&spans[k], put_why(t, from->sig->name, "gave several tensors, or wrote a part of one"));
+}
+
+/* The spans of entry `in` of an operator's arguments. */
+static void spans_in(tracer *t, const int32_t *of_input, int32_t op, int32_t in, lmi_span *spans) {
+    const lam_op *o = &t->m->ops[op];
+    const lam_op_arg *a = &o->sig->in[in];
+    lmi_source s = lmi_flow_from(&t->flow, op, in);
+    int32_t root = o->call >= 0 ? t->root[o->call] : -1, index = 0;
+    if (s.by == LMI_BY_OP) index = t->of[s.index];
+    if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
+        index = of_input[root] + s.index;
+    memcpy(spans, field(t, index), (size_t)t->rf->n_slots * sizeof *spans);
+    if (s.by == LMI_BY_OP) check_shape(t, spans, &t->m->ops[s.index], a);
+    for (int32_t k = 0; s.by == LMI_BY_NOTHING && elements(a) > 1 && k < t->rf->n_slots; k++)
+        spans[k].least = true;
+}
+
+/* -- views --------------------------------------------------------------------------------------- */
+
+typedef struct group { /* axes of two shapes that hold the same elements in the same order */
+    int32_t in, in_end, out, out_end;
+} group;
+
+/* The group that input axis `axis` is in. */
+static bool find_group(lam_shape in, lam_shape out, int32_t axis, group *g) {
+    *g = (group){0, 0, 0, 0};
+    while (g->in_end <= axis) {
+        int64_t x = 1, y = 1;
+        g->in = g->in_end;
+        g->out = g->out_end;
+        do {
+            bool more_in = g->in_end < in.ndim && (x <= y || g->out_end >= out.ndim);
+            if (more_in)
+                x *= in.sizes[g->in_end++];
+            else if (g->out_end < out.ndim)
+                y *= out.sizes[g->out_end++];
+            else
+                return false;
+        } while (x != y || g->in_end == g->in);
+    }
+    return true;
+}
+
+static int64_t product(lam_shape s, int32_t from, int32_t to) {
+    int64_t n = 1;
+    for (int32_t i = from; i < to; i++) n *= s.sizes[i];
+    return n;
+}
+
+/* The first axis of a group with more than one element, or its first. */
+static int32_t first_real(lam_shape s, int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; i++)
+        if (s.sizes[i] != 1) return i;
+    return from;
+}
+
+/* An axis of outer x n x inner elements that holds the span's n. */
+static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner, int32_t to) {
+    lmi_span *was = lmi_copy(t->a, s, 1, sizeof *s);
+    if (!was || !lmi_span_all(t->a, s, n)) return false;
+    if (s->kind != LMI_SPAN_FIXED) return true;
+    s->kind = LMI_SPAN_FOLDED;
+    s->axis = (int8_t)to;
+    s->was = was;
+    s->outer = outer;
+    s->n = n;
+    s->inner = inner;
+    return true;
+}
+
+/* inner elements for each of the span's: element o is of o / inner. */
+static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to) {
+    if (inner > LMI_PERIOD_MAX) return fold(t, s, 1, n, inner, to);
+    int64_t *zeros = lmi_alloc(&t->scratch, (uint64_t)inner, sizeof *zeros);
+    if (!zeros) return false;
+    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros};
+    s->axis = (int8_t)to;
+    return lmi_span_window(t->a, s, &taps, n, n * inner);
+}
+
+/* The major axis of a split sees all that its minor ones hold. */
+static bool split(tracer *t, lmi_span *s, lam_shape out, const group *g, int64_t n) {
+    int32_t major = first_real(out, g->out, g->out_end);
+    int64_t inner = product(out, major + 1, g->out_end), lo = 0, hi = inner - 1;
+    if (major >= LMI_AXES) return lmi_span_all(t->a, s, n);
+    lmi_taps taps = {1, inner, 1, &lo, &hi};
+    bool exact = s->kind == LMI_SPAN_TRACK && s->period % inner == 0;
+    s->axis = (int8_t)major;
+    if (!lmi_span_window(t->a, s, &taps, n, out.sizes[major])) return false;
+    s->loose = s->loose || (inner > 1 && !exact);
+    return true;
+}
+
+/* A folded axis that is split as it was before follows its positions again. */
+static bool unfold(lmi_span *s, lam_shape out, const group *g) {
+    int64_t before = 1;
+    for (int32_t i = g->out; i < g->out_end && i < LMI_AXES; i++) {
+        if (before == s->outer && out.sizes[i] == s->n) {
+            bool least = s->least;
+            *s = *s->was;
+            s->axis = (int8_t)i;
+            s->least = s->least || least;
+            return true;
+        }
+        before *= out.sizes[i];
+    }
+    return false;
+}
+
+static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
+    group g;
+    int64_t n = in.sizes[s->axis];
+    if (n == 0 || !find_group(in, out, s->axis, &g)) return lmi_span_all(t->a, s, n) && (s->loose = true);
+    int64_t outer = product(in, g.in, s->axis), inner = product(in, s->axis + 1, g.in_end);
+    int32_t to = first_real(out, g.out, g.out_end);
+    bool one = to < g.out_end && to < LMI_AXES && product(out, to, to + 1) == outer * n * inner;
+    if (n == 1 && outer * inner > 1) return lmi_span_all(t->a, s, n);
+    if (g.out == g.out_end) return lmi_span_all(t->a, s, n);
+    if (s->kind == LMI_SPAN_FOLDED) {
+        if (outer * inner == 1 && unfold(s, out, &g)) return true;
+        if (one && outer * inner == 1) {
+            s->axis = (int8_t)to;
+            return true;
+        }
+        s->loose = true;
+        return lmi_span_all(t->a, s, n);
+    }
+    if (one && outer == 1) return stretch(t, s, n, inner, to);
+    if (one) return fold(t, s, outer, n, inner, to);
+    if (outer == 1 && inner == 1) return split(t, s, out, &g, n);
+    s->loose = true;
+    return lmi_span_all(t->a, s, n);
+}
+
+/* -- one operator -------------------------------------------------------------------------------- */
+
+/* What one element of an axis tells, for every element. */
+static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
+    lmi_reach *at = lmi_alloc(t->a, 1, sizeof *at);
+    if (!at) return false;
+    *at = lmi_span_clipped(s, one);
+    s->kind = at->hi < at->lo ? LMI_SPAN_NONE : LMI_SPAN_FIXED;
+    s->period = 1;
+    s->at = at;
+    return true;
+}
+
+/* Leads a span through the operator along the route. */
+static bool lead(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *s,
+                 bool *windowed) {
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
+    bool follows = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED;
+    if (!follows) return true;
+    int32_t axis = s->axis, to = r->to[axis];
+    int64_t n = axis < x.ndim ? x.sizes[axis] : 1;
+    s->least = s->least || r->least;
+    if (r->view) return view_span(t, s, x, out);
+    if (to == LMI_TO_ONE && s->kind == LMI_SPAN_TRACK) return pick_one(t, s, r->one);
+    if (to < 0 || to >= out.ndim) {
+        s->loose = s->loose || r->loose || to == LMI_TO_ONE;
+        return lmi_span_all(t->a, s, n);
+    }
+    bool spread = !r->taps[axis] && n != out.sizes[to];
+    s->loose = s->loose || (spread && n != 1);
+    if (spread) return lmi_span_all(t->a, s, n);
+    s->axis = (int8_t)to;
+    if (!r->taps[axis]) return true;
+    if (s->kind == LMI_SPAN_FOLDED) {
+        s->loose = true;
+        return lmi_span_all(t->a, s, n);
+    }
+    *windowed = *windowed || r->spatial;
+    s->loose = s->loose || r->loose;
+    return lmi_span_window(t->a, s, r->taps[axis], n, out.sizes[to]);
+}
+
+static int64_t along(const lmi_span *s, lam_shape out) {
+    return s->kind == LMI_SPAN_TRACK && s->axis < out.ndim ? out.sizes[s->axis] : 1;
+}
+
+/* Elements of several arguments side by side: an interval that follows one says nothing of the others'. */
+static bool part(tracer *t, lmi_span *s, int32_t among, bool several, lam_shape out) {
+    if (among < 0 || !several || s->kind != LMI_SPAN_TRACK || s->axis != among) return true;
+    s->loose = true;
+    return lmi_span_all(t->a, s, out.sizes[among]);
+}
+
+static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *spans,
+                    lmi_span *sum) {
+    lam_shape out = lmi_result_shape(sig);
+    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+        lmi_span *s = &spans[k];
+        bool several = sum[k].kind != LMI_SPAN_NONE;
+        if (!lead(t, sig, in, r, s, &t->rf->slot[k].windowed)) return false;
+        if (several && s->kind != LMI_SPAN_NONE &&
+            (!part(t, s, r->among, true, out) || !part(t, &sum[k], r->among, true, out)))
+            return false;
+        if (!lmi_span_join(t->a, &sum[k], s, along(&sum[k], out), along(s, out))) return false;
+    }
+    return true;
+}
+
+static lmi_way way_of(const tracer *t, const lam_op *o) {
+    return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
+}
+
+static void all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
+    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+        if (spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN)
+            unknown(&spans[k], put_why(t, o->sig->name, "does something unknown to positions"));
+        lmi_span_join(t->a, &sum[k], &spans[k], 1, 1);
+    }
+}
+
+static bool too_many_axes(const lam_op_sig *s, int32_t in) {
+    lam_shape out = lmi_result_shape(s);
+    return s->in[in].ndim < 0 || s->in[in].ndim > LMI_AXES || out.ndim < 0 || out.ndim > LMI_AXES;
+}
+
+static lam_status trace_op(tracer *t, const int32_t *of_input, int32_t op, lam_error *e) {
+    const lam_op *o = &t->m->ops[op];
+    lmi_way way = way_of(t, o);
+    lmi_span sum[LMI_RF_SLOTS] = {{0}}, spans[LMI_RF_SLOTS];
+    for (int32_t i = 0; i < o->sig->n_in; i++) {
+        if (!o->sig->in[i].is_tensor) continue;
+        lmi_route r = {.among = -1};
+        if (way && !way(&t->scratch, o->sig, i, &r)) return lmi_nomem(e);
+        if (r.unread) continue;
+        spans_in(t, of_input, op, i, spans);
+        if (!way || too_many_axes(o->sig, i))
+            all_unknown(t, o, spans, sum);
+        else if (!join_in(t, o->sig, i, &r, spans, sum))
+            return lmi_nomem(e);
+    }
+    return keep(t, sum, &t->of[op]) ? LAM_OK : lmi_nomem(e);
+}
+
+/* An operator with a line of its own stands for what it called; one whose only inside is itself again (an
+ * overload that fills in defaults) is looked through. */
+static bool is_unit(void *self, const lam_op *o) {
+    const tracer *t = self;
+    const lam_op *next = o + 1;
+    if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return false;
+    bool again =
+        next < t->m->ops + t->m->n_ops && next->parent == o - t->m->ops && next->sig->word == o->sig->word;
+    if (o->n_children > 0 && again) return false;
+    return (o->sig->word >= 0 && t->ways.named[o->sig->word]) || lmi_flow_counts(NULL, o);
+}
+
+/* -- the rows ------------------------------------------------------------------------------------ */
+
+static lam_status trace(tracer *t, lam_error *e) {
+    const lam_model *m = t->m;
+    int32_t *of_input = lmi_alloc(&t->scratch, (uint64_t)m->n_events, sizeof *of_input), index;
+    lmi_span none[LMI_RF_SLOTS] = {{0}};
+    t->of = lmi_alloc(&t->scratch, (uint64_t)m->n_ops, sizeof *t->of);
+    if (!of_input || !t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index))
+        return lmi_nomem(e);
+    if (!lmi_ways_build(&t->ways, &t->scratch)) return lmi_nomem(e);
+    LAM_TRY(lmi_flow_build(&t->flow, m, &t->scratch, is_unit, t, e));
+    LAM_TRY(input_fields(t, of_input, e));
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (t->flow.unit[i] == i && m->ops[i].phase == LAM_FORWARD) LAM_TRY(trace_op(t, of_input, i, e));
+    t->rf->of_row = lmi_alloc(t->a, (uint64_t)t->c->n_rows, sizeof *t->rf->of_row);
+    if (!t->rf->of_row) return lmi_nomem(e);
+    for (int32_t r = 0; r < t->c->n_rows; r++) {
+        int32_t event = t->c->rows[r].event;
+        if (event < 0 || m->events[event].n_out == 0) continue;
+        lmi_source s = lmi_flow_result(&t->flow, event, 0);
+        if (s.by == LMI_BY_OP) t->rf->of_row[r] = field(t, t->of[s.index]);
+        if (s.by == LMI_BY_INPUT) t->rf->of_row[r] = field(t, of_input[t->root[event]] + s.index);
+    }
+    return LAM_OK;
+}
+
+/* The axes that are shown: those that a window went along; where none did, those after the channels, or the
+ * positions of a sequence. */
+static void choose_slots(lmi_rf *rf, const lam_event *root) {
+    bool any = false;
+    for (int32_t k = 0; k < rf->n_slots; k++) any = any || rf->slot[k].windowed;
+    for (int32_t k = 0; k < rf->n_slots; k++) {
+        lmi_rf_slot *s = &rf->slot[k];
+        int32_t n = root->in[s->input].ndim;
+        s->shown = any ? s->windowed : n >= 4 ? s->axis >= 2 : n == 3 ? s->axis == 1 : true;
+    }
+}
+
+lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
+    if (!c->model->ops_seen || c->model->n_events == 0) return LAM_OK;
+    tracer t = {.c = c, .m = c->model, .a = &c->arena};
+    lmi_arena_init(&t.scratch, UINT64_MAX);
+    lmi_vec_init(&t.all, sizeof(const lmi_span *));
+    t.rf = lmi_alloc(&c->arena, 1, sizeof *t.rf);
+    lam_status s = LAM_OK;
+    if (t.rf) {
+        find_slots(&t);
+        if (t.rf->n_slots > 0) s = trace(&t, e);
+    } else {
+        s = lmi_nomem(e);
+    }
+    if (s == LAM_OK && t.rf->of_row) {
+        choose_slots(t.rf, &c->model->events[0]);
+        c->rf = t.rf;
+        lmi_rf_rows(c);
+    }
+    lmi_vec_free(&t.all);
+    lmi_arena_free(&t.scratch);
+    return s;
+}

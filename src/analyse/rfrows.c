@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a row tells of the receptive fields on the graph: a size, a jump and a padding in the columns, and all
+ * axes in exact fractions for who asks. */
+#include "analyse/rfgraph.h"
+
+static int64_t size_of(const lmi_reach *r) { return r->hi < r->lo ? 0 : r->hi - r->lo + 1; }
+
+static int64_t widest(const lmi_span *s, bool narrow) {
+    int64_t most = 0;
+    for (int32_t i = 0; i < s->period; i++) {
+        lmi_reach r = s->at[i];
+        if (narrow) r = (lmi_reach){r.narrow_lo, r.narrow_hi, 0, 0};
+        if (size_of(&r) > most) most = size_of(&r);
+    }
+    return most;
+}
+
+static void reduce(int64_t f[2]) {
+    int64_t a = f[0] < 0 ? -f[0] : f[0], b = f[1];
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    if (a > 1) {
+        f[0] /= a;
+        f[1] /= a;
+    }
+}
+
+/* Element o sees nothing before start + o * jump and nothing after end + o * jump, and these are the closest
+ * bounds of that form. */
+static void fractions(const lmi_span *s, lam_rf_axis *x) {
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    for (int32_t i = 0; i < s->period; i++) {
+        if (s->at[i].hi < s->at[i].lo) continue;
+        int64_t lo = s->at[i].lo * s->period - i * s->shift, hi = s->at[i].hi * s->period - i * s->shift;
+        if (lo < start) start = lo;
+        if (hi > end) end = hi;
+    }
+    if (start > end) start = end = 0;
+    int64_t out[3] = {s->shift, start, end};
+    int64_t(*to[3])[2] = {&x->jump, &x->start, &x->end};
+    for (int i = 0; i < 3; i++) {
+        (*to[i])[0] = out[i];
+        (*to[i])[1] = s->period;
+        reduce(*to[i]);
+    }
+}
+
+static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
+    bool whole = s->at[0].lo <= 0 && s->at[0].hi >= x->positions - 1;
+    x->reach = whole ? LAM_REACH_WHOLE : LAM_REACH_PART;
+    x->start[0] = s->at[0].lo;
+    x->end[0] = s->at[0].hi;
+}
+
+static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
+    *x = (lam_rf_axis){.input = slot->input,
+                       .axis = slot->axis,
+                       .out_axis = -1,
+                       .positions = slot->positions,
+                       .jump = {0, 1},
+                       .start = {0, 1},
+                       .end = {0, 1},
+                       .shown = slot->shown,
+                       .paths = s->paths,
+                       .at_most = s->loose,
+                       .state = s->least ? LAM_AT_LEAST : LAM_EXACT,
+                       .why = s->why};
+    if (s->kind == LMI_SPAN_NONE) return;
+    if (s->kind == LMI_SPAN_UNKNOWN) {
+        x->reach = LAM_REACH_UNKNOWN;
+        x->state = LAM_UNKNOWN;
+        return;
+    }
+    x->size = widest(s, false);
+    x->narrow = widest(s, true);
+    if (s->kind == LMI_SPAN_TRACK) {
+        x->reach = LAM_REACH_WINDOW;
+        x->out_axis = s->axis;
+        fractions(s, x);
+        return;
+    }
+    x->at_most = s->loose || s->kind == LMI_SPAN_FOLDED;
+    fill_fixed(s, x);
+}
+
+static const lmi_span *spans_of(const lam_costs *c, int32_t row) {
+    return c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
+}
+
+lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out, lam_error *e) {
+    const lmi_span *s = spans_of(c, row);
+    if (!s || i < 0 || i >= c->rf->n_slots)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_axis", "row %d has no axis %d that was followed",
+                        (int)row, (int)i);
+    fill(&c->rf->slot[i], &s[i], out);
+    return LAM_OK;
+}
+
+lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element, int64_t *first,
+                             int64_t *last, lam_error *e) {
+    const lmi_span *s = spans_of(c, row);
+    if (!s || i < 0 || i >= c->rf->n_slots || s[i].kind == LMI_SPAN_UNKNOWN)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "row %d has no axis %d that is known", (int)row,
+                        (int)i);
+    lmi_reach r = {1, 0, 1, 0};
+    if (s[i].kind != LMI_SPAN_NONE) r = lmi_span_clipped(&s[i], element);
+    *first = r.lo;
+    *last = r.hi;
+    return LAM_OK;
+}
+
+/* -- the columns --------------------------------------------------------------------------------- */
+
+/* Of the axes shown, the one that sees most; one that is not known decides where there is one. */
+static bool main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out) {
+    bool any = false;
+    for (int32_t k = 0; k < c->rf->n_slots; k++) {
+        lam_rf_axis x;
+        if (!c->rf->slot[k].shown || lam_costs_rf_axis(c, row, k, &x, NULL) != LAM_OK) continue;
+        bool more = x.state == LAM_UNKNOWN ? out->state != LAM_UNKNOWN
+                                           : out->state != LAM_UNKNOWN && x.size > out->size;
+        if (!any || more) *out = x;
+        any = true;
+    }
+    return any;
+}
+
+void lmi_rf_rows(lam_costs *c) {
+    for (int32_t r = 0; r < c->n_rows; r++) {
+        lam_rf_axis x = {.input = -1};
+        lam_cost_row *row = &c->rows[r];
+        if (!c->rf->of_row[r] || !main_axis(c, r, &x)) continue;
+        bool window = x.reach == LAM_REACH_WINDOW;
+        row->rf = (double)x.size;
+        row->rf_stride = window ? (double)x.jump[0] / (double)x.jump[1] : (double)x.positions;
+        row->rf_padding = 0;
+        row->rf_state = x.state;
+        row->rf_at_most = x.at_most;
+        row->rf_whole = x.reach == LAM_REACH_WHOLE;
+        for (int32_t k = 0; window && k < c->rf->n_slots; k++) {
+            const lmi_span *s = &c->rf->of_row[r][k];
+            if (c->rf->slot[k].input != x.input || c->rf->slot[k].axis != x.axis) continue;
+            row->rf_padding = (double)-lmi_span_at(s, 0).lo;
+        }
+    }
+}

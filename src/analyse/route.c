@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operators do to positions: one function a way, which tells for one argument where its axes lead and
+ * what an element reads along them. Each returns false where memory ran out. */
+#include "analyse/routearg.h"
+
+lam_shape lmi_result_shape(const lam_op_sig *s) {
+    for (int32_t i = 0; i < s->n_out; i++)
+        if (s->out[i].is_tensor) return (lam_shape){s->out[i].ndim, s->out[i].sizes};
+    return (lam_shape){-1, NULL};
+}
+
+/* -- element by element -------------------------------------------------------------------------- */
+
+bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    aligned(r, s->in[in].ndim, lmi_result_shape(s).ndim);
+    return true;
+}
+
+bool lmi_way_nothing(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a, (void)s, (void)in;
+    r->unread = true;
+    return true;
+}
+
+bool lmi_way_copy(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->unread = nth_tensor(s, in) == 0;
+    return lmi_way_point(a, s, in, r);
+}
+
+bool lmi_way_all(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a, (void)s, (void)in;
+    to_all(r);
+    return true;
+}
+
+bool lmi_way_spread(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return lmi_way_all(a, s, in, r);
+}
+
+bool lmi_way_view(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->view = nth_tensor(s, in) == 0;
+    r->unread = !r->view;
+    return lmi_way_point(a, s, in, r);
+}
+
+/* -- axes change places -------------------------------------------------------------------------- */
+
+bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    (void)a;
+    to_all(r);
+    for (int32_t i = 0; i < n; i++) {
+        int64_t from = int_at(s, 1, i, 0);
+        if (from < 0) from += n;
+        if (from >= 0 && from < LMI_AXES) r->to[from] = (int8_t)i;
+    }
+    return true;
+}
+
+bool lmi_way_swap(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    int32_t x = dim_at(s, 1, 0, n), y = dim_at(s, 2, 1, n);
+    if (n < 2 || x < 0 || y < 0 || x >= LMI_AXES || y >= LMI_AXES) return true;
+    r->to[x] = (int8_t)y;
+    r->to[y] = (int8_t)x;
+    return true;
+}
+
+bool lmi_way_select(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    (void)a;
+    to_all(r);
+    if (dim < 0) return true;
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i - 1);
+    if (dim < LMI_AXES) r->to[dim] = LMI_TO_ONE;
+    r->one = int_at(s, 2, 0, 0);
+    if (r->one < 0) r->one += s->in[in].sizes[dim];
+    return true;
+}
+
+bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    lmi_way_point(a, s, in, r);
+    if (dim < 0) return true;
+    int64_t size = s->in[in].sizes[dim], start = int_at(s, 2, 0, 0), step = int_at(s, 4, 0, 1);
+    if (start < 0) start += size;
+    start = start < 0 ? 0 : start > size ? size : start;
+    return tap_same(a, r, dim, step, 1, start, start);
+}
+
+/* Which part of the axis a result holds is not told. */
+bool lmi_way_split(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 2, 0, s->in[in].ndim);
+    lmi_way_point(a, s, in, r);
+    r->loose = true;
+    if (dim >= 0 && dim < LMI_AXES) r->to[dim] = LMI_TO_ALL;
+    return true;
+}
+
+bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    (void)a;
+    to_all(r);
+    r->loose = true;
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++)
+        if (i != dim) r->to[i] = (int8_t)(i < dim ? i : i - 1);
+    return true;
+}
+
+bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 1);
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    for (int32_t k = 0; dims && dims->type == LAM_INTS && k < dims->n; k++) {
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
+        if (dim < 0 || dim >= n) continue;
+        int64_t last = s->in[in].sizes[dim] - 1;
+        if (!tap_same(a, r, (int32_t)dim, -1, 1, last, last)) return false;
+    }
+    return true;
+}
+
+/* What leaves at one end comes in at the other, which the ends' elements do not show. */
+bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 2);
+    int32_t n = s->in[in].ndim;
+    if (!dims || dims->type != LAM_INTS || dims->n == 0) return lmi_way_spread(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    r->least = true;
+    for (int32_t k = 0; k < dims->n; k++) {
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k], by = int_at(s, 1, k, 0);
+        if (dim >= 0 && dim < n && !tap_same(a, r, (int32_t)dim, 1, 1, -by, -by)) return false;
+    }
+    return true;
+}
+
+bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lam_shape out = lmi_result_shape(s);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < s->in[in].ndim && i < LMI_AXES; i++)
+        if (r->to[i] >= 0 && s->in[in].sizes[i] > 1 && out.sizes[r->to[i]] != s->in[in].sizes[i]) {
+            r->to[i] = LMI_TO_ALL;
+            r->loose = true;
+        }
+    return true;
+}
+
+/* -- several tensors into one -------------------------------------------------------------------- */
+
+bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    int64_t before = 0;
+    lmi_way_point(a, s, in, r);
+    if (dim < 0) return true;
+    for (int32_t i = 0; i < in; i++)
+        if (s->in[i].is_tensor && s->in[i].ndim == n) before += s->in[i].sizes[dim];
+    r->among = dim;
+    return tap_same(a, r, dim, 1, 1, -before, -before);
+}
+
+bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n + 1);
+    (void)a;
+    to_all(r);
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i + 1);
+    return true;
+}
+
+/* -- along axes ---------------------------------------------------------------------------------- */
+
+bool lmi_way_along(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, dim_at(s, 1, -1, s->in[in].ndim));
+}
+
+/* sort(x, dim, descending), and with `stable` before them */
+bool lmi_way_sort(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *v = value_at(s, 1);
+    return mix(a, s, in, r, dim_at(s, v && v->type == LAM_INT ? 1 : 2, -1, s->in[in].ndim));
+}
+
+bool lmi_way_top(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, dim_at(s, 2, -1, s->in[in].ndim));
+}
+
+/* Elements that an index names along one axis. */
+bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
+    r->loose = true;
+    return mix(a, s, in, r, dim_at(s, 1, 0, s->in[in].ndim));
+}
+
+/* The axes named at `position` go; all, where none are. */
+static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route *r) {
+    const lam_value *v = value_at(s, position);
+    lam_shape out = lmi_result_shape(s);
+    int32_t n = s->in[in].ndim, next = 0;
+    to_all(r);
+    if (!v || (v->type != LAM_INT && v->type != LAM_INTS) || (v->type == LAM_INTS && v->n == 0)) return true;
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) {
+        bool gone = false;
+        for (int32_t k = 0; k < (v->type == LAM_INT ? 1 : v->n); k++) {
+            int64_t d = v->type == LAM_INT ? v->i : v->ints[k];
+            gone = gone || d == i || d + n == i;
+        }
+        if (!gone && next < out.ndim) r->to[i] = (int8_t)next;
+        next += !gone || out.ndim == n;
+    }
+    return true;
+}
+
+/* max(x, y) is one element by element. */
+bool lmi_way_reduce(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t tensors = 0;
+    for (int32_t i = 0; i < s->n_in; i++) tensors += s->in[i].is_tensor && s->in[i].position < 2;
+    return tensors > 1 ? lmi_way_point(a, s, in, r) : reduced(s, in, 1, r);
+}
+
+bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    return reduced(s, in, 2, r);
+}
+
+/* -- normalisation ------------------------------------------------------------------------------- */
+
+bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+}
+
+bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *shape = value_at(s, 1);
+    int32_t n = s->in[in].ndim, last = shape && shape->type == LAM_INTS ? shape->n : 1;
+    if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = n - last < 0 ? 0 : n - last; i < n && i < LMI_AXES; i++) r->to[i] = LMI_TO_ALL;
+    return true;
+}
+
+bool lmi_way_group_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0) r->to[0] = 0;
+    return true;
+}
+
+/* -- products ------------------------------------------------------------------------------------ */
+
+/* The left or right factor of a matrix product with operands of `n` and `other` axes. */
+static void factor(lmi_route *r, bool left, int32_t n, int32_t other, int32_t out_ndim) {
+    int32_t columns = left ? other >= 2 : n >= 2, rows = left ? n >= 2 : other >= 2;
+    int32_t matrix = out_ndim - columns - rows; /* axes of batches in the result */
+    to_all(r);
+    for (int32_t i = 0; i < n - 2 && i < LMI_AXES; i++) {
+        int32_t to = matrix - (n - 2 - i);
+        if (to >= 0) r->to[i] = (int8_t)to;
+    }
+    int32_t kept = left ? n - 2 : n - 1, at = left ? matrix : out_ndim - 1;
+    if (n >= 2 && kept < LMI_AXES && at >= 0) r->to[kept] = (int8_t)at;
+}
+
+static bool product(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t first, lmi_route *r) {
+    int32_t n = nth_tensor(s, in) - first, other = -1, seen = 0;
+    for (int32_t i = 0; i < s->n_in; i++) {
+        if (!s->in[i].is_tensor) continue;
+        if (seen++ == first + (n == 0 ? 1 : 0)) other = s->in[i].ndim;
+    }
+    if (n < 0) return lmi_way_point(a, s, in, r);
+    factor(r, n == 0, s->in[in].ndim, other, lmi_result_shape(s).ndim);
+    return true;
+}
+
+bool lmi_way_matmul(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return product(a, s, in, 0, r);
+}
+
+bool lmi_way_addmm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return product(a, s, in, 1, r);
+}
+
+bool lmi_way_linear(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, out = lmi_result_shape(s).ndim;
+    if (nth_tensor(s, in) == 2) return lmi_way_point(a, s, in, r);
+    if (nth_tensor(s, in) == 0) return mix(a, s, in, r, n - 1);
+    to_all(r);
+    if (n == 2 && out > 0) r->to[0] = (int8_t)(out - 1);
+    return true;
+}
+
+/* softmax(Q K^T) V: an element sees its own query and every key and value. */
+bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, which = nth_tensor(s, in);
+    lmi_way_point(a, s, in, r);
+    if (n < 2 || n > LMI_AXES) return true;
+    if (which != 2) r->to[n - 1] = LMI_TO_ALL;
+    if (which == 1 || which == 2) r->to[n - 2] = LMI_TO_ALL;
+    return true;
+}
+
+/* A whole attention layer: batch first, then positions. */
+bool lmi_way_sequence(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0 && s->in[in].ndim == 3) r->to[0] = 0;
+    return true;
+}
+
+bool lmi_way_embedding(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    if (nth_tensor(s, in) == 0) return lmi_way_all(a, s, in, r);
+    (void)a;
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
+}
+
+/* -- rearranged ---------------------------------------------------------------------------------- */
+
+/* Padding that copies is read at the ends only. */
+bool lmi_way_pad(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *pad = value_at(s, 1);
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    for (int32_t k = 0; pad && pad->type == LAM_INTS && 2 * k + 1 < pad->n && k < n; k++)
+        if (!tap_same(a, r, n - 1 - k, 1, 1, -pad->ints[2 * k], -pad->ints[2 * k])) return false;
+    return true;
+}
+
+bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, 1);
+}
+
+static bool shuffled(lmi_arena *a, const lam_op_sig *s, int32_t in, bool up, lmi_route *r) {
+    int64_t factor_of = int_at(s, 1, 0, 1), *lo, *hi;
+    int32_t n = s->in[in].ndim;
+    if (n < 3 || n > LMI_AXES || factor_of < 1 || factor_of > LMI_PERIOD_MAX)
+        return lmi_way_spread(a, s, in, r);
+    mix(a, s, in, r, n - 3);
+    r->spatial = true;
+    for (int32_t i = n - 2; i < n; i++) {
+        if (!up && !tap_same(a, r, i, factor_of, 1, 0, factor_of - 1)) return false;
+        if (up && !tap(a, r, i, (int32_t)factor_of, 1, 1, &lo, &hi)) return false;
+    }
+    return true;
+}
+
+bool lmi_way_shuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return shuffled(a, s, in, true, r);
+}
+bool lmi_way_unshuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return shuffled(a, s, in, false, r);
+}
+
+/* Tensor.unfold(dim, size, step): the windows' elements are an axis of their own. */
+bool lmi_way_unfold(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < LMI_AXES; i++) r->to[i] = (int8_t)(i < n ? i : LMI_TO_ALL);
+    r->loose = true;
+    return dim < 0 || tap_same(a, r, dim, int_at(s, 3, 0, 1), 1, 0, int_at(s, 2, 0, 1) - 1);
+}
+
+/* -- the table ----------------------------------------------------------------------------------- */
+
+bool lmi_ways_build(lmi_ways *w, lmi_arena *a) {
+    w->n = 0;
+    while (lam_word_op_name(w->n)) w->n++;
+    w->by_word = lmi_alloc(a, (uint64_t)w->n, sizeof *w->by_word);
+    w->named = lmi_alloc(a, (uint64_t)w->n, sizeof *w->named);
+    lmi_way by_kind[LMI_N_KINDS] = {NULL};
+    if (!w->by_word || !w->named) return false;
+#define REACH_KIND(kind, how) by_kind[LMI_K_##kind] = lmi_way_##how;
+#define REACH(spelling, how)
+#include "analyse/reach.def"
+#undef REACH_KIND
+#undef REACH
+    for (int32_t i = 0; i < w->n; i++) w->by_word[i] = by_kind[lmi_op_kind(i)];
+#define REACH_KIND(kind, how)
+#define REACH(spelling, how)                                                                                 \
+    {                                                                                                        \
+        int32_t word = lam_word_op(spelling);                                                                \
+        if (word >= 0) {                                                                                     \
+            w->by_word[word] = lmi_way_##how;                                                                \
+            w->named[word] = true;                                                                           \
+        }                                                                                                    \
+    }
+#include "analyse/reach.def"
+#undef REACH_KIND
+#undef REACH
+    return true;
+}

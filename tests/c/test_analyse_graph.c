@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The graph of the data: which nodes there are, who gave what to whom, and the text of it. */
+#include "oom.h"
+
+#include "graph_net.h"
+
+#include <stdlib.h>
+
+static lam_graph *graph_of(const lam_model *m) {
+    lam_error e = {0};
+    lam_graph *g = NULL;
+    if (lam_graph_new(&g, m, &e) != LAM_OK) fail_msg("lam_graph_new: %s", e.text);
+    return g;
+}
+
+static const char *name(const lam_graph *g, int32_t node) { return lam_graph_node(g, node)->name; }
+
+/* "a>b c>d": every edge by the names of its ends. */
+static void edges_of(const lam_graph *g, char *text, size_t size) {
+    size_t n = 0;
+    text[0] = '\0';
+    for (int32_t i = 0; i < lam_graph_n_edges(g) && n < size; i++) {
+        const lam_edge *e = lam_graph_edge(g, i);
+        n += (size_t)snprintf(text + n, size - n, "%s%s>%s", i ? " " : "", name(g, e->from), name(g, e->to));
+    }
+}
+
+static void views_and_wrappers_are_looked_through(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    lam_graph *g = graph_of(m);
+    char text[1024];
+    edges_of(g, text, sizeof text);
+    assert_string_equal(text, "input>aten::convolution conv.weight>aten::convolution "
+                              "aten::convolution>aten::relu_ aten::relu_>aten::add input>aten::add "
+                              "fc.bias>aten::addmm aten::add>aten::addmm fc.weight>aten::addmm "
+                              "aten::add>aten::neg aten::addmm>output");
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+static void nodes_tell_what_they_are(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    lam_graph *g = graph_of(m);
+    const lam_node *in = lam_graph_node(g, 0), *conv = lam_graph_node(g, 1);
+    assert_int_equal(in->type, LAM_NODE_INPUT);
+    assert_int_equal(in->shape.ndim, 3);
+    assert_int_equal(conv->type, LAM_NODE_OP);
+    assert_int_equal(conv->call, 1);
+    assert_int_equal(conv->phase, LAM_FORWARD);
+    assert_int_equal(conv->shape.sizes[1], 4);
+    assert_string_equal(lam_model_op(m, conv->index)->sig->name, "aten::convolution");
+    assert_null(lam_graph_node(g, -1));
+    assert_null(lam_graph_node(g, lam_graph_n_nodes(g)));
+    assert_null(lam_graph_edge(g, lam_graph_n_edges(g)));
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+/* -- as text ----------------------------------------------------------------------------------- */
+
+typedef struct page {
+    char text[4096];
+    size_t n;
+} page;
+
+static lam_status put(void *to, const char *bytes, size_t n) {
+    page *p = to;
+    if (p->n + n >= sizeof p->text) return LAM_IO;
+    memcpy(p->text + p->n, bytes, n);
+    p->n += n;
+    p->text[p->n] = '\0';
+    return LAM_OK;
+}
+
+static page dot_of(bool ops) {
+    lam_model *m = net_residual();
+    lam_graph *g = graph_of(m);
+    page p = {.n = 0};
+    assert_int_equal(lam_graph_dot(g, ops, (lam_sink){put, &p}, NULL), LAM_OK);
+    lam_graph_free(g);
+    lam_model_free(m);
+    return p;
+}
+
+static void expect_line(const page *p, const char *line) {
+    if (!strstr(p->text, line)) fail_msg("no %s in:\n%s", line, p->text);
+}
+
+static void names_of_strangers_are_quoted(void **state) {
+    (void)state;
+    page p = dot_of(false);
+    expect_line(&p, "digraph \"Odd \\\"net\\\"\\\\?\" {");
+    expect_line(&p, "[label=\"Odd \\\"net\\\"\\\\?\\nrelu_, add, view\"]");
+    assert_string_equal(p.text + p.n - 2, "}\n");
+}
+
+static void a_node_is_what_a_call_did_between_others(void **state) {
+    (void)state;
+    page p = dot_of(false);
+    expect_line(&p, "m0 [label=\"conv\\nConv1d\"]");
+    expect_line(&p, "m2 [label=\"fc\\nLinear\"]");
+    expect_line(&p, "m0 -> m1 [label=\"1×4×8\"]");
+    expect_line(&p, "n0 -> m1 ");
+    expect_line(&p, "m1 -> m2 [label=\"1×32\"]");
+    expect_line(&p, "m2 -> n");
+    assert_null(strstr(p.text, "m1 -> m1"));
+}
+
+static void operators_are_nodes_too(void **state) {
+    (void)state;
+    page p = dot_of(true);
+    expect_line(&p, "[label=\"aten::convolution\\nconv\"]");
+    expect_line(&p, "[label=\"fc.weight\\n2×32\", shape=cylinder");
+    expect_line(&p, "[label=\"1×4×8\"]");
+}
+
+/* -- what is in vain --------------------------------------------------------------------------- */
+
+static void expect_unused(const lam_graph *g, const char *path, const char *part) {
+    const char *at, *reason = NULL;
+    for (int32_t i = 0; (at = lam_graph_unused(g, i, &reason)) != NULL; i++)
+        if (strcmp(at, path) == 0) break;
+    if (!at) fail_msg("'%s' is not among the unused", path);
+    if (!strstr(reason, part)) fail_msg("'%s' is unused because %s", path, reason);
+}
+
+static void expect_deaf(const lam_graph *g, const char *name_of, const char *part) {
+    const char *at, *reason = NULL;
+    for (int32_t i = 0; (at = lam_graph_no_gradient(g, i, &reason)) != NULL; i++)
+        if (strcmp(at, name_of) == 0) break;
+    if (!part && !at) return;
+    if (!part || !at) fail_msg("%s %s", name_of, at ? reason : "gets a gradient");
+    if (!strstr(reason, part)) fail_msg("%s gets none because %s", name_of, reason);
+}
+
+static void results_that_nothing_uses(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    lam_graph *g = graph_of(m);
+    const char *reason;
+    expect_unused(g, "", "what aten::neg gives in it reaches no output");
+    assert_null(lam_graph_unused(g, 1, &reason));
+    expect_deaf(g, "fc.bias", "requires_grad is False");
+    assert_null(lam_graph_no_gradient(g, 1, NULL));
+    assert_null(lam_graph_no_gradient(g, -1, NULL));
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+/* Net(a, b, c, d, spare): a(x) is the output; b's goes nowhere; c's is detached, d's made a number. */
+static lam_model *in_vain(bool output_seen) {
+    static const char *const names[] = {"a", "b", "c", "d", "spare"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root), of[5];
+    for (int i = 0; i < 5; i++) {
+        of[i] = net_leaf(&n, "Linear");
+        net_numbered(&n, of[i], "weight", 100 + (uint64_t)i, true, SH(2, 2));
+        net_place(&n, p, names[i], of[i]);
+    }
+    const lam_op_arg x = D(0, 1, 2, 2), out = D(0, output_seen ? 50u : 0u, 2, 2);
+    int32_t r = net_step_of(&n, root, -1, &x, &out), call[4];
+    static const int64_t square[] = {2, 2};
+    lam_op_arg y[4];
+    for (int i = 0; i < 4; i++) {
+        y[i] = data_of(0, 10 + (uint64_t)i, 10 + (uint64_t)i, square, 2);
+        call[i] = net_step_of(&n, of[i], r, &x, &y[i]);
+    }
+    for (int i = 0; i < 4; i++)
+        net_op_args(&n, "aten::mm", (op_at){call[i], -1, LAM_FORWARD, 0},
+                    IN(x, D(1, 100 + (uint64_t)i, 2, 2)), OUT(y[i]));
+    const op_at mine = {r, -1, LAM_FORWARD, 0};
+    lam_op_arg index = D(0, 41, 2, 2);
+    index.dtype = NET_INT64;
+    net_op_args(&n, "aten::detach", mine, IN(D(0, 12, 2, 2)), OUT(V(0, 40, 12, 2, 2)));
+    net_op_args(&n, "aten::argmax", mine, IN(D(0, 13, 2, 2)), OUT(index));
+    index.position = 2;
+    net_op_args(&n, "aten::where", mine, IN(index, D(1, 10, 2, 2), V(2, 40, 12, 2, 2)), OUT(out));
+    return net_done(&n);
+}
+
+static void reasons_without_a_gradient(void **state) {
+    (void)state;
+    lam_model *m = in_vain(true);
+    lam_graph *g = graph_of(m);
+    expect_unused(g, "b", "its output reaches no output");
+    expect_unused(g, "spare", "never called");
+    expect_deaf(g, "a.weight", NULL);
+    expect_deaf(g, "b.weight", "what is computed from it reaches no output");
+    expect_deaf(g, "c.weight", "aten::detach");
+    expect_deaf(g, "d.weight", "aten::argmax in the model's own work");
+    expect_deaf(g, "spare.weight", "its module was never called");
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+/* Where an output's origin was not seen, only what needs no graph is told. */
+static void without_the_outputs_little_is_told(void **state) {
+    (void)state;
+    lam_model *m = in_vain(false);
+    lam_graph *g = graph_of(m);
+    const char *reason;
+    expect_unused(g, "spare", "never called");
+    assert_null(lam_graph_unused(g, 1, &reason));
+    assert_null(lam_graph_no_gradient(g, 0, &reason));
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+/* -- where there is none ----------------------------------------------------------------------- */
+
+static void without_operators_there_is_a_sentence(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_graph *g = NULL;
+    lam_model *m = net_two_parents(false);
+    assert_int_equal(lam_graph_new(&g, m, &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "ops=True"));
+    assert_null(g);
+    assert_int_equal(lam_graph_new(NULL, m, NULL), LAM_USAGE);
+    assert_int_equal(lam_graph_new(&g, NULL, NULL), LAM_USAGE);
+    lam_model_free(m);
+}
+
+static void an_empty_model_has_an_empty_graph(void **state) {
+    (void)state;
+    net n = net_new();
+    NET_OK(&n, lam_build_ops_seen(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    lam_graph *g = graph_of(m);
+    page p = {.n = 0};
+    assert_int_equal(lam_graph_n_nodes(g), 0);
+    assert_int_equal(lam_graph_dot(g, false, (lam_sink){put, &p}, NULL), LAM_OK);
+    assert_int_equal(lam_graph_dot(g, true, (lam_sink){put, &p}, NULL), LAM_OK);
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+static void draw(void *arg, bool *ok) {
+    lam_graph *g = NULL;
+    lam_error e = {0};
+    page p = {.n = 0};
+    lam_status s = lam_graph_new(&g, arg, &e);
+    if (s == LAM_OK) s = lam_graph_dot(g, false, (lam_sink){put, &p}, &e);
+    if (s == LAM_OK) s = lam_graph_dot(g, true, (lam_sink){put, &p}, &e);
+    *ok = s == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_graph_free(g);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    oom_sweep(draw, m);
+    lam_model_free(m);
+}
+
+static lam_status refuse(void *to, const char *bytes, size_t n) {
+    (void)to, (void)bytes, (void)n;
+    return LAM_IO;
+}
+
+static void a_sink_may_refuse(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    lam_graph *g = graph_of(m);
+    assert_int_equal(lam_graph_dot(g, false, (lam_sink){refuse, NULL}, NULL), LAM_IO);
+    lam_graph_free(g);
+    lam_model_free(m);
+    lam_graph_free(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_and_wrappers_are_looked_through),
+        cmocka_unit_test(nodes_tell_what_they_are),
+        cmocka_unit_test(names_of_strangers_are_quoted),
+        cmocka_unit_test(a_node_is_what_a_call_did_between_others),
+        cmocka_unit_test(operators_are_nodes_too),
+        cmocka_unit_test(results_that_nothing_uses),
+        cmocka_unit_test(reasons_without_a_gradient),
+        cmocka_unit_test(without_the_outputs_little_is_told),
+        cmocka_unit_test(without_operators_there_is_a_sentence),
+        cmocka_unit_test(an_empty_model_has_an_empty_graph),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(a_sink_may_refuse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

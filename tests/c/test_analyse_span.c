@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Receptive fields on the graph: intervals against a search for every position that is read, and the rows of
+ * small models. */
+#include "oom.h"
+
+#include "graph_net.h"
+
+#include "analyse/span.h"
+
+#include <stdlib.h>
+
+/* -- windows against a search ------------------------------------------------------------------ */
+
+enum { LAYERS = 4, MOST = 64 };
+
+typedef struct layer { /* element o reads i with i * up = o * step + tap, tap in lo, lo + dil, ..., hi */
+    int64_t up, step, lo, hi, dil;
+} layer;
+
+static uint32_t seed = 1;
+static int64_t draw(int64_t low, int64_t high) {
+    seed = seed * 1664525u + 1013904223u;
+    return low + (int64_t)(seed >> 8) % (high - low + 1);
+}
+
+static layer draw_layer(void) {
+    int64_t dil = draw(1, 3), taps = draw(1, 4), pad = draw(0, 3);
+    bool transposed = draw(0, 3) == 0;
+    return (layer){transposed ? draw(1, 4) : 1, transposed ? 1 : draw(1, 3), -pad, dil * (taps - 1) - pad,
+                   dil};
+}
+
+/* First and last position that element o of layer k depends on, by trying every tap. */
+static void search(const layer *l, int k, int64_t o, int64_t *first, int64_t *last) {
+    if (k < 0) {
+        *first = o < *first ? o : *first;
+        *last = o > *last ? o : *last;
+        return;
+    }
+    for (int64_t t = l[k].lo; t <= l[k].hi; t += l[k].dil) {
+        int64_t at = o * l[k].step + t, i = lmi_floor_div(at, l[k].up);
+        if (i * l[k].up == at) search(l, k - 1, i, first, last);
+    }
+}
+
+static bool apply(lmi_arena *a, lmi_span *s, const layer *l) {
+    int64_t lo[MOST], hi[MOST];
+    lmi_taps t = {(int32_t)l->up, l->step, l->up == 1 ? l->dil : 1, lo, hi};
+    for (int64_t o = 0; o < l->up; o++) {
+        lo[o] = INT64_MAX;
+        hi[o] = INT64_MIN;
+        for (int64_t tap = l->lo; tap <= l->hi; tap += l->dil) {
+            int64_t at = o * l->step + tap, i = lmi_floor_div(at, l->up);
+            if (i * l->up != at) continue;
+            lo[o] = i < lo[o] ? i : lo[o];
+            hi[o] = i > hi[o] ? i : hi[o];
+        }
+        if (lo[o] > hi[o]) {
+            lo[o] = 1;
+            hi[o] = 0;
+        }
+    }
+    return lmi_span_window(a, s, &t, 1 << 20, 1 << 20);
+}
+
+static void intervals_are_those_that_a_search_finds(void **state) {
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        lmi_arena a;
+        lmi_arena_init(&a, UINT64_MAX);
+        layer l[LAYERS];
+        lmi_span s;
+        assert_true(lmi_span_input(&a, &s, 0, 1 << 30));
+        int n = (int)draw(1, LAYERS);
+        for (int k = 0; k < n; k++) {
+            l[k] = draw_layer();
+            if (l[k].up > 1) l[k].dil = 1; /* with dilation a tap between two may read nothing */
+            l[k].hi = l[k].hi < l[k].lo ? l[k].lo : l[k].hi;
+            assert_true(apply(&a, &s, &l[k]));
+        }
+        for (int64_t o = 50; o < 75; o++) {
+            int64_t first = INT64_MAX, last = INT64_MIN;
+            search(l, n - 1, o, &first, &last);
+            lmi_reach r = lmi_span_at(&s, o);
+            if (first > last) {
+                assert_true(r.hi < r.lo);
+            } else if (r.lo != first || r.hi != last) {
+                fail_msg("round %d, element %d: %d to %d, a search finds %d to %d", round, (int)o, (int)r.lo,
+                         (int)r.hi, (int)first, (int)last);
+            }
+        }
+        lmi_arena_free(&a);
+    }
+}
+
+static void paths_meet_in_the_hull(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    lmi_span x, y, z;
+    assert_true(lmi_span_input(&a, &x, 2, 100));
+    y = z = x;
+    assert_true(apply(&a, &y, &(layer){1, 1, -2, 2, 1}));
+    assert_true(lmi_span_join(&a, &y, &x, 100, 100));
+    lmi_reach r = lmi_span_at(&y, 10);
+    assert_true(y.paths && r.lo == 8 && r.hi == 12 && r.narrow_lo == 10 && r.narrow_hi == 10);
+    /* Jumps of 2 and of 1 over 10 elements: an interval that holds both. */
+    assert_true(apply(&a, &z, &(layer){1, 2, 0, 0, 1}));
+    assert_true(lmi_span_join(&a, &z, &x, 10, 10));
+    for (int64_t o = 0; o < 10; o++)
+        assert_true(lmi_span_at(&z, o).lo <= o && lmi_span_at(&z, o).hi >= 2 * o);
+    assert_true(z.loose);
+    /* Along different axes: everything that either sees. */
+    z = x;
+    z.axis = 3;
+    assert_true(lmi_span_join(&a, &z, &x, 100, 100));
+    assert_true(z.kind == LMI_SPAN_FIXED && z.at[0].lo == 0 && z.at[0].hi == 99);
+    lmi_arena_free(&a);
+}
+
+/* -- rows -------------------------------------------------------------------------------------- */
+
+static const lam_cost_row *row_at(const lam_costs *c, const char *path) {
+    const lam_model *m = lam_costs_model(c);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (strcmp(lam_model_place(m, lam_costs_row(c, i)->place)->path, path) == 0)
+            return lam_costs_row(c, i);
+    fail_msg("no row %s", path);
+    return NULL;
+}
+
+static void rows_tell_size_jump_and_padding(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    lam_costs *c = net_costs(m, "layers", false);
+    const lam_cost_row *conv = row_at(c, "conv"), *fc = row_at(c, "fc");
+    assert_true(conv->rf == 3 && conv->rf_stride == 1 && conv->rf_padding == 1 &&
+                conv->rf_state == LAM_EXACT);
+    assert_true(fc->rf == 8 && fc->rf_whole && !fc->rf_at_most && fc->rf_state == LAM_EXACT);
+    lam_rf_axis x;
+    int64_t first, last;
+    assert_int_equal(lam_costs_rf_axis(c, 1, 1, &x, NULL), LAM_OK);
+    assert_true(x.axis == 2 && x.out_axis == 2 && x.shown && x.reach == LAM_REACH_WINDOW && x.start[0] == -1);
+    assert_int_equal(lam_costs_rf_seen(c, 1, 1, 0, &first, &last, NULL), LAM_OK);
+    assert_true(first == 0 && last == 1);
+    assert_int_equal(lam_costs_rf_axis(c, 1, 0, &x, NULL), LAM_OK); /* channels: mixed, and not shown */
+    assert_true(x.axis == 1 && x.reach == LAM_REACH_WHOLE && !x.shown);
+    assert_int_equal(lam_costs_rf_axis(c, 1, 2, &x, NULL), LAM_RANGE);
+    assert_int_equal(lam_costs_rf_seen(c, 99, 0, 0, &first, &last, NULL), LAM_RANGE);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* One operator on a tensor of 1 x 4 x 8; the model's only call gives its result. */
+static lam_costs *one(lam_model **m, const char *name, lam_op_arg second, lam_op_arg y) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    const lam_op_arg x = D(0, 1, 1, 4, 8);
+    int32_t r = net_step_of(&n, root, -1, &x, &y);
+    net_op_args(&n, name, (op_at){r, -1, LAM_FORWARD, 0}, IN(x, second), OUT(y));
+    *m = net_done(&n);
+    return net_costs(*m, "exact", false);
+}
+
+typedef struct want {
+    double rf, stride;
+    lam_state state;
+    bool whole, at_most;
+} want;
+
+static void expect(const char *name, lam_op_arg second, lam_op_arg y, want w) {
+    lam_model *m;
+    lam_costs *c = one(&m, name, second, y);
+    lam_rf_axis x;
+    assert_int_equal(lam_costs_rf_axis(c, 0, 1, &x, NULL), LAM_OK);
+    if (x.state != w.state || (w.state != LAM_UNKNOWN && (x.size != (int64_t)w.rf || x.at_most != w.at_most)))
+        fail_msg("%s: %d positions %s, at most %d", name, (int)x.size, lam_state_name(x.state), x.at_most);
+    assert_int_equal(x.reach == LAM_REACH_WHOLE, w.whole);
+    if (w.state == LAM_UNKNOWN) assert_non_null(strstr(x.why, name));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void operators_do_what_they_do(void **state) {
+    (void)state;
+    const want same = {1, 1, LAM_EXACT, false, false}, whole = {8, 8, LAM_EXACT, true, false},
+               bound = {8, 8, LAM_EXACT, true, true}, unknown = {0, 0, LAM_UNKNOWN, false, false};
+    expect("aten::relu", N(1, 0), D(0, 9, 1, 4, 8), same);
+    expect("aten::softmax_of_mine", N(1, -1), D(0, 9, 1, 4, 8), unknown);
+    expect("aten::_softmax", N(1, -1), D(0, 9, 1, 4, 8), whole);
+    expect("aten::cumsum", N(1, -1), D(0, 9, 1, 4, 8), whole);
+    expect("aten::mean", I(1, 2), D(0, 9, 1, 4), whole);
+    expect("aten::mean", I(1, 1), D(0, 9, 1, 8), same);
+    expect("aten::slice", N(1, 2), D(0, 9, 1, 4, 8), same);
+    expect("aten::permute", I(1, 0, 2, 1), D(0, 9, 1, 8, 4), same);
+    expect("aten::view", I(1, 1, 32), D(0, 9, 1, 32), bound);
+    expect("aten::view", I(1, 1, 4, 2, 4), D(0, 9, 1, 4, 2, 4), (want){4, 4, LAM_EXACT, false, true});
+    expect("aten::index_select", N(1, 2), D(0, 9, 1, 4, 8), bound);
+    expect("aten::zeros_like", N(1, 0), D(0, 9, 1, 4, 8), (want){0, 0, LAM_EXACT, false, false});
+    expect("aten::avg_pool1d", I(1, 2), D(0, 9, 1, 4, 4), (want){2, 2, LAM_EXACT, false, false});
+    expect("aten::adaptive_avg_pool1d", I(1, 3), D(0, 9, 1, 4, 3), (want){4, 3, LAM_EXACT, false, false});
+    expect("aten::upsample_linear1d", I(1, 16), D(0, 9, 1, 4, 16), (want){2, 0.5, LAM_EXACT, false, false});
+    expect("aten::constant_pad_nd", I(1, 2, 3), D(0, 9, 1, 4, 13), same);
+    expect("aten::scatter", N(1, 2), D(0, 9, 1, 4, 8), unknown);
+}
+
+static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
+    (void)state;
+    lam_model *m;
+    lam_costs *c = one(&m, "aten::add", D(1, 77, 1, 4, 8), D(0, 9, 1, 4, 8));
+    assert_int_equal(lam_costs_row(c, 0)->rf_state, LAM_AT_LEAST);
+    assert_true(lam_costs_row(c, 0)->rf == 1);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void cost(void *arg, bool *ok) {
+    lam_costs *c = NULL;
+    lam_error e = {0};
+    lam_cost_options o = {.convention = "exact"};
+    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_costs_free(c);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    lam_model *m = net_residual();
+    oom_sweep(cost, m);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(intervals_are_those_that_a_search_finds),
+        cmocka_unit_test(paths_meet_in_the_hull),
+        cmocka_unit_test(rows_tell_size_jump_and_padding),
+        cmocka_unit_test(operators_do_what_they_do),
+        cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receptive fields on the graph of the data, against the gradients of the input."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+import rf_nets
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import lamina
+from lamina import _observe
+
+pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+
+class UNet(nn.Module):
+    """Halving, transposed convolutions of two kinds, skips, interpolation by odd factors."""
+
+    def __init__(self):
+        super().__init__()
+        self.down1 = nn.Conv2d(3, 4, 3, padding=1)
+        self.down2 = nn.Conv2d(4, 8, 3, padding=1)
+        self.middle = nn.Conv2d(8, 8, 3, padding=1)
+        self.up2 = nn.ConvTranspose2d(8, 8, 2, 2)
+        self.join2 = nn.Conv2d(16, 4, 3, padding=1)
+        self.up1 = nn.ConvTranspose2d(4, 4, 4, 2, padding=1)
+        self.join1 = nn.Conv2d(8, 2, 3, padding=1)
+        self.bigger = nn.Upsample(scale_factor=1.5, mode="bilinear")
+        self.nearest = nn.Upsample(size=(97, 90))
+        self.last = nn.ConvTranspose2d(2, 2, 3, stride=3, dilation=2)
+
+    def forward(self, x):
+        a = self.down1(x).relu()
+        b = self.down2(F.max_pool2d(a, 2)).relu()
+        y = self.middle(F.max_pool2d(b, 2)).relu()
+        y = self.join2(torch.cat([self.up2(y), b], 1)).relu()
+        y = self.join1(torch.cat([self.up1(y), a], 1))
+        return self.last(self.nearest(self.bigger(y)))
+
+
+class Dilated(nn.Module):
+    """Growing dilation, paddings of several kinds, cubic interpolation, positions moved into channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            *(nn.Conv2d(4 if i else 3, 4, 3, padding=2**i, dilation=2**i) for i in range(4))
+        )
+        self.mirror = nn.ReflectionPad2d(3)
+        self.wide = nn.Conv2d(4, 4, (7, 5), stride=(2, 1))
+        self.pool = nn.AdaptiveAvgPool2d((13, 17))
+        self.same = nn.Conv2d(4, 4, 3, padding="same", dilation=3)
+        self.shuffle = nn.PixelShuffle(2)
+        self.cubic = nn.Upsample(scale_factor=2, mode="bicubic", align_corners=True)
+
+    def forward(self, x):
+        y = self.wide(self.mirror(self.features(x)))
+        return self.cubic(self.shuffle(self.same(self.pool(y))))[..., 3:-2, ::2].flip(-1)
+
+
+class Waves(nn.Module):
+    """One axis: strides, a wide dilation, a transposed convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv1d(2, 4, 5, stride=2)
+        self.b = nn.Conv1d(4, 4, 3, dilation=7, padding=7)
+        self.c = nn.ConvTranspose1d(4, 4, 5, stride=3, padding=2)
+        self.d = nn.AvgPool1d(4)
+
+    def forward(self, x):
+        return self.d(self.c(self.b(self.a(x).relu())))
+
+
+def vision(name, **options):
+    def build():
+        torchvision = pytest.importorskip("torchvision")
+        module, _, function = name.rpartition(".")
+        return getattr(getattr(torchvision.models, module) if module else torchvision.models, function)(
+            **options
+        )
+
+    return build
+
+
+def features(name):
+    return lambda: vision(name)().features
+
+
+def image(name, **options):
+    return lambda: pytest.importorskip("timm").create_model(name, **options)
+
+
+# What is built, the input, and layers inside it whose field is smaller than the input or reaches its ends.
+CASES = {
+    "alexnet": (features("alexnet"), (95, 127), ["3", "8", ""]),
+    "vgg11": (features("vgg11"), (64, 96), ["6", "13", "20"]),
+    "resnet18": (
+        vision("resnet18"),
+        (97, 65),
+        ["layer1.0", "layer2.1.conv1", "layer3.0.downsample", "layer4"],
+    ),
+    "resnext50": (vision("resnext50_32x4d"), (65, 65), ["layer1.2", "layer2.0.conv2", "layer2.1"]),
+    "densenet121": (
+        vision("densenet121"),
+        (64, 64),
+        ["features.denseblock1", "features.transition1", "features"],
+    ),
+    "googlenet": (
+        vision("googlenet", init_weights=False, aux_logits=False),
+        (64, 96),
+        ["inception3a.branch3", "inception3a", "inception4b"],
+    ),
+    "inception_v3": (
+        vision("inception_v3", init_weights=False, aux_logits=False),
+        (107, 107),
+        ["Conv2d_4a_3x3", "Mixed_5c", "Mixed_6b.branch7x7dbl_5"],
+    ),
+    "mobilenet_v2": (vision("mobilenet_v2"), (64, 64), ["features.3", "features.5.conv.1", "features.8"]),
+    "mobilenet_v3": (
+        vision("mobilenet_v3_small"),
+        (64, 64),
+        ["features.1.block.0", "features.1", "features.4"],
+    ),
+    "shufflenet": (vision("shufflenet_v2_x0_5"), (64, 64), ["stage2.0", "stage2.3", "stage3.1.branch2.3"]),
+    "squeezenet": (vision("squeezenet1_1"), (64, 64), ["features.3.expand3x3", "features.7", "features"]),
+    "efficientnet_b0": (
+        vision("efficientnet_b0"),
+        (64, 64),
+        ["features.1.0.block.0", "features.1", "features.3"],
+    ),
+    "regnet": (vision("regnet_x_400mf"), (64, 64), ["trunk_output.block1", "trunk_output.block2.block2-1"]),
+    "mnasnet": (vision("mnasnet0_5"), (64, 64), ["layers.8", "layers.9.0.layers.3", "layers.10"]),
+    "convnext": (vision("convnext_tiny"), (64, 64), ["features.0", "features.1.1", "features.2"]),
+    "fcn": (
+        vision("segmentation.fcn_resnet50", weights_backbone=None),
+        (65, 65),
+        ["backbone.layer1", "backbone.layer3.1.conv2", "classifier.0"],
+    ),
+    "deeplab": (
+        vision("segmentation.deeplabv3_mobilenet_v3_large", weights_backbone=None),
+        (65, 65),
+        ["backbone.4", "classifier.0.convs.1", "classifier"],
+    ),
+    "hrnet": (image("hrnet_w18_small"), (64, 64), ["layer1", "stage2.0.branches.1", "stage2"]),
+    "res2net": (image("res2net50_26w_4s"), (64, 64), ["layer1.0", "layer1.2.convs.1", "layer2.0"]),
+    "tf_efficientnet": (image("tf_efficientnet_lite0"), (64, 64), ["conv_stem", "blocks.1.1", "blocks.2.0"]),
+    "unet": (UNet, (64, 60), ["middle", "up2", "join2", "up1", "join1", "bigger", "nearest", "last", ""]),
+    "dilated": (Dilated, (64, 60), ["features.1", "features", "wide", "pool", "same", "shuffle", "cubic"]),
+}
+
+
+def check(model, x, paths):
+    report = lamina.inspect(model, x, ops=True)
+    for path, (middle, spans) in rf_nets.seen(model, x, paths).items():
+        row = next(row for row in report.rows if row.path == path)
+        assert row.rf_state == "exact", (path, row.rf_axes)
+        assert not row.rf_at_most
+        assert tuple(report.sees(path, *middle)) == spans, (path, row.rf_axes)
+    return report
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_what_gradients_show(name):
+    build, sizes, paths = CASES[name]
+    torch.manual_seed(0)
+    check(rf_nets.make_positive(build()), torch.rand(1, 3, *sizes, dtype=torch.double), paths)
+
+
+def test_along_one_axis():
+    report = check(
+        rf_nets.make_positive(Waves()), torch.rand(1, 2, 200, dtype=torch.double), ["a", "b", "c", "d", ""]
+    )
+    axis = next(row for row in report.rows if row.path == "c").rf_axes[0]
+    assert Fraction(*axis["jump"]) == Fraction(2, 3)
+
+
+# -- known fields --------------------------------------------------------------------------------------------
+
+
+def rows(model, *shape, **options):
+    report = lamina.inspect(model.eval(), torch.rand(shape), ops=True, **options)
+    return {row.path: row for row in report.rows}
+
+
+def test_resnet18_sees_435():
+    torchvision = pytest.importorskip("torchvision")
+    told = rows(torchvision.models.resnet18(), 1, 3, 224, 224)
+    assert (told["layer4"].rf, told["layer4"].rf_stride, told["layer4"].rf_padding) == (435, 32, 217)
+    assert told["avgpool"].rf_whole
+    assert told["fc"].rf == 224
+    axis = told["layer4"].rf_axes[0]
+    assert (axis["axis"], axis["size"], axis["narrow"], axis["paths"]) == (2, 435, 11, True)
+    assert (axis["jump"], axis["start"], axis["end"]) == ((32, 1), (-217, 1), (217, 1))
+
+
+def test_it_is_the_same_under_either_convention():
+    model = UNet()
+    layers, exact = (rows(model, 1, 3, 64, 60, convention=name) for name in ("layers", "exact"))
+    assert [row.rf_axes for row in layers.values()] == [exact[path].rf_axes for path in layers]
+
+
+def test_attention_sees_everything():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = nn.Embedding(10, 16)
+            self.conv = nn.Conv1d(16, 16, 3, padding=1)
+            self.encoder = nn.TransformerEncoderLayer(16, 2, batch_first=True)
+            self.head = nn.Linear(16, 10)
+
+        def forward(self, ids):
+            return self.head(self.encoder(self.conv(self.embed(ids).transpose(1, 2)).transpose(1, 2)))
+
+    for mode in ("eval", "train"):
+        report = lamina.inspect(Model(), torch.zeros(2, 9, dtype=torch.long), mode=mode, ops=True)
+        told = {row.path: row for row in report.rows}
+        assert (told["embed"].rf, told["conv"].rf) == (1, 3)
+        assert (told["encoder"].rf, told["encoder"].rf_whole, told["head"].rf_whole) == (9, True, True)
+
+
+def test_a_linear_layer_over_features_keeps_positions():
+    told = rows(nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), 3, 7, 4)
+    assert [told[path].rf for path in ("0", "1", "2", "3")] == [1, 1, 1, 1]
+    flat = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, 2)), 5, 3, 8, 8)
+    assert (flat["0"].rf, flat["2"].rf, flat["2"].rf_whole, flat["2"].rf_at_most) == (3, 8, True, False)
+
+
+def test_statistics_over_positions_see_everything():
+    told = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.Conv2d(4, 4, 3)), 1, 3, 9, 9)
+    assert (told["0"].rf, told["1"].rf_whole, told["2"].rf_whole) == (3, True, True)
+    norm = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.InstanceNorm2d(4)), 1, 3, 9, 9)
+    assert norm["1"].rf_whole
+
+
+def test_axes_differ():
+    told = rows(nn.Sequential(nn.Conv2d(3, 4, (3, 5), stride=(1, 2)), nn.MaxPool2d((1, 3))), 1, 3, 32, 64)
+    axes = told["1"].rf_axes
+    assert [(axis["axis"], axis["size"], axis["jump"]) for axis in axes] == [(2, 3, (1, 1)), (3, 9, (6, 1))]
+    assert told["1"].rf == 9
+
+
+def test_what_is_not_known_is_named():
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(3, 4, 3)
+
+        def forward(self, x):
+            return torch.scatter(self.conv(x), 2, torch.zeros(1, 4, 6, 6, dtype=torch.long), 1.0)
+
+    report = lamina.inspect(Model(), torch.rand(1, 3, 8, 8), ops=True)
+    root = report.rows[0]
+    assert root.rf_state == "unknown"
+    assert root.rf_axes[0]["why"].startswith("aten::scatter ")
+    with pytest.raises(ValueError, match="aten::scatter"):
+        report.sees("", 1, 1)
+    with pytest.raises(ValueError, match="follows 2 axes"):
+        report.sees("conv", 1)
+    with pytest.raises(KeyError, match="no graph"):
+        report.sees("nowhere", 1)
+
+
+def test_mixed_axes_are_a_bound():
+    class Patches(nn.Module):
+        def forward(self, x):
+            n, c, h, w = x.shape
+            x = x.view(n, c, h // 4, 4, w // 4, 4).permute(0, 2, 4, 3, 5, 1)
+            return x.reshape(n, (h // 4) * (w // 4), 16 * c)
+
+    root = rows(nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), Patches(), nn.Linear(64, 2)), 2, 3, 16, 16)["2"]
+    assert root.rf_at_most
+    assert root.rf == 16
+
+
+def test_tables_and_json():
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)).eval()
+    report = lamina.inspect(model, torch.rand(1, 3, 9, 9), ops=True, receptive_field=True)
+    assert "9 (all)" in str(report)
+    fields = json.loads(report.to_json())["rows"][1]["receptive_fields"]
+    assert [field["start"] for field in fields] == [[0, 1], [0, 1]]
+    assert [field["size"] for field in fields] == [3, 3]
+    without = lamina.inspect(model, torch.rand(1, 3, 9, 9))
+    assert "receptive_fields" not in json.loads(without.to_json())["rows"][1]
+    assert without.rows[1].rf_axes is None

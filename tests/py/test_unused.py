@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs in vain, and which parameters get no gradient, against what a backward pass leaves without."""
+
+from __future__ import annotations
+
+import json
+
+import corpus_nets
+import pytest
+import torch
+import torch.nn.functional as F
+from conftest import DATA
+from torch import nn
+
+import lamina
+from lamina import _observe
+from lamina._backward import floats
+
+pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+
+class Odd(nn.Module):
+    """Every way of having no gradient, among layers that have one."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("used", "unused", "detached", "chosen", "wasted", "skipped"):
+            setattr(self, name, nn.Linear(4, 4))
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+        self.spare = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.nobody = nn.Parameter(torch.ones(4))
+        self.lost = nn.Parameter(torch.ones(4))
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.norm = nn.BatchNorm1d(4)
+        self.recurrent = nn.LSTM(4, 4, batch_first=True)
+        self.weighted = nn.utils.parametrizations.weight_norm(nn.Linear(4, 4))
+
+    def forward(self, x):
+        h = self.used(x)
+        self.unused(h)
+        fixed = self.detached(h).detach()
+        index = self.chosen(h).argmax(-1)
+        lost = self.wasted(h) * self.lost
+        _ = lost + 1
+        h = self.norm(h) + self.frozen(h)
+        k = self.weighted(h.unsqueeze(1))
+        k, _ = self.recurrent(self.attention(k, k, k)[0])
+        return {"h": h + fixed + F.one_hot(index, 4), "index": index, "k": k}
+
+
+def without(model, args, kwargs):
+    """The parameters that a real backward pass from the floating-point outputs leaves without a gradient."""
+    outputs = floats(model(*args, **kwargs))
+    torch.autograd.backward(outputs, [torch.ones_like(out) for out in outputs])
+    return {name for name, parameter in model.named_parameters() if parameter.grad is None}
+
+
+@pytest.mark.parametrize("mode", ["eval", "train"])
+def test_every_reason(mode):
+    model, x = Odd(), torch.rand(3, 4)
+    report = lamina.inspect(model, x, mode=mode, ops=True)
+    told = {name.removesuffix(".weight"): reason for name, reason in report.no_gradient.items()}
+    assert told["frozen"] == "its requires_grad is False"
+    assert told["skipped"] == told["spare.0"] == "its module was never called"
+    assert told["nobody"] == "no operator of the forward reads it"
+    assert told["unused"] == told["lost"] == "what is computed from it reaches no output of the model"
+    assert told["detached"] == "aten::detach in the model's own work passes no gradient on"
+    assert told["chosen"] == "aten::argmax in the model's own work passes no gradient on"
+    assert set(report.no_gradient) == without(model, (x,), {})
+    assert report.unused == {
+        "skipped": "it was never called",
+        "spare": "it was never called",
+        "unused": "its output reaches no output of the model",
+        "wasted": "its output reaches no output of the model",
+        "": "what 2 of its operators give reaches no output of the model, aten::mul first",
+    }
+
+
+def test_table_and_json():
+    report = lamina.inspect(Odd(), torch.rand(3, 4), ops=True)
+    text = " ".join(str(report).split())
+    assert "in vain: unused: its output reaches no output of the model" in text
+    assert "no gradient: nobody: no operator of the forward reads it" in text
+    assert "never called]" in text
+    assert "in vain: spare" not in text  # the table marks it already
+    data = json.loads(report.to_json())
+    assert {item["path"]: item["reason"] for item in data["unused"]} == report.unused
+    assert {item["path"]: item["reason"] for item in data["no_gradient"]} == report.no_gradient
+
+
+def test_nothing_to_say():
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Dropout()
+    )
+    report = lamina.inspect(model, torch.rand(2, 3, 5, 5), mode="train", ops=True)
+    assert (report.unused, report.no_gradient) == ({}, {})
+    assert "in vain" not in str(report)
+    with pytest.raises(ValueError, match="ops=True"):
+        assert lamina.inspect(model, torch.rand(2, 3, 5, 5)).unused
+
+
+def test_values_handed_to_the_program_are_used():
+    class Branch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+            self.gate = nn.Linear(4, 1)
+
+        def forward(self, x):
+            return self.a(x) if self.gate(x).sum().item() > 0 else -self.a(x)
+
+    report = lamina.inspect(Branch(), torch.rand(3, 4), ops=True)
+    assert report.unused == {}
+    assert (
+        set(report.no_gradient) == {"gate.weight", "gate.bias"} == without(Branch(), (torch.rand(3, 4),), {})
+    )
+
+
+def test_some_calls_of_a_layer():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(4, 4)
+
+        def forward(self, x):
+            self.a(x)
+            return self.a(x)
+
+    report = lamina.inspect(Twice(), torch.rand(3, 4), ops=True)
+    assert report.unused == {"a": "the output of 1 of its 2 calls reaches no output of the model"}
+    assert report.no_gradient == {}
+
+
+TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
+SOME = [
+    "googlenet",
+    "uncalled_child",
+    "conv_zoo",
+    "lstm_classifier",
+    "nn_encoder_fastpath",
+    "efficientnet_b0",
+]
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_it_is_what_a_backward_pass_leaves_out(name):
+    truth = TRUTH[name]
+    if truth["build"].startswith("tv") or "tv(" in truth["build"]:
+        pytest.importorskip("torchvision")
+    torch.manual_seed(0)
+    model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
+    model.eval()
+    report = lamina.inspect(model, args, kwargs, ops=True)
+    assert set(report.no_gradient) == without(model, args, kwargs)
+    assert set(report.unused.values()) <= {"it was never called"}
