@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -206,16 +207,24 @@ def positional(args: Any) -> tuple[object, ...]:
 
 def check_convention(convention: str | None) -> None:
     """Raises the core's error, a ValueError that lists what there is, before a model is run in vain."""
-    if convention is not None:
+    if convention is not None and convention not in _conventions():
         _lamina.rules(convention)
+
+
+@cache
+def _conventions() -> dict[str | None, bool]:
+    """Whether each convention counts operators; under None that of the default one."""
+    told: dict[str | None, bool] = {}
+    for row in _lamina.conventions():
+        told[row["name"]] = bool(row["counts_ops"])
+        if row["default"]:
+            told[None] = bool(row["counts_ops"])
+    return told
 
 
 def counts_ops(convention: str | None) -> bool:
     """True when the convention, or the default one, counts operators."""
-    for row in _lamina.conventions():
-        if row["name"] == convention or (convention is None and row["default"]):
-            return bool(row["counts_ops"])
-    return False
+    return _conventions().get(convention, False)
 
 
 def check_mode(mode: str | None) -> None:
