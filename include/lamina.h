@@ -443,6 +443,20 @@ LAM_API lam_status lam_formula_eval(const char *formula, const char *const *name
                                     int32_t n,
                                     lam_count *out, lam_error *e);
 
+/* Rules of the caller's own, for operators ("mylib::op") and classes of layers ("MyLayer"); they win over the
+ * convention's. A text has one rule a line, `mylib::op  macs = out*x_last  flops = 2*macs`; all of it is in
+ * docs/your-own-rules.md. LAM_SYNTAX with "from:line:column" in where. */
+typedef struct lam_rules lam_rules;
+LAM_API lam_status lam_rules_new(lam_rules **out, lam_error *e);
+LAM_API void lam_rules_free(lam_rules *r); /* NULL is allowed */
+LAM_API lam_status lam_rules_read(lam_rules *r, const char *text, const char *from, lam_error *e);
+/* One rule; replaces an older one of that name. A formula may be NULL. `ask`: what the formulas do not give
+ * is asked of lam_cost_options.ask. */
+LAM_API lam_status lam_rules_add(lam_rules *r, const char *name, const char *const formula[LAM_N_METRICS],
+                                 bool ask, lam_error *e);
+/* The i-th, its name as `kind`; false past the last one. */
+LAM_API bool lam_rules_at(const lam_rules *r, int32_t i, lam_rule *out);
+
 /* == 6. Costs ===============================================================================================
  * Which calls become rows, under which place, and what each costs, under one convention. */
 
@@ -455,6 +469,14 @@ typedef struct lam_cost_options {
      * override, false to let the rule decide. `omit` set to true leaves the layer out. NULL: none. */
     bool (*custom)(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit);
     void *custom_self;
+    /* NULL: none. Copied. Not looked at where `released`. A layer's rule gives what it does itself, outside
+     * the layers that it calls; an operator's everything that runs inside it. */
+    const lam_rules *own;
+    /* Asked for operator `op`, or (-1) call `event`, that rule `name` of `own` says nothing certain of: fill
+     * out[] and return true, or false where it is not known. NULL: none. */
+    bool (*ask)(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                lam_count out[LAM_N_METRICS]);
+    void *ask_self;
 } lam_cost_options;
 
 typedef struct lam_cost_row {

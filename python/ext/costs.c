@@ -22,7 +22,7 @@ typedef struct custom {
     bool failed; /* its exception is pending; nothing more is asked */
 } custom;
 
-static bool counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]) {
+bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         PyObject *key = PyUnicode_FromString(lam_metric_name((lam_metric)i));
         PyObject *value = key ? PyDict_GetItemWithError(dict, key) : NULL;
@@ -49,7 +49,7 @@ static bool take_counts(custom *c, PyObject *told, lam_count out[LAM_N_METRICS],
     if (PyUnicode_Check(told) && strcmp(lmx_utf8(told), "omit") == 0)
         *omit = true;
     else if (PyDict_Check(told))
-        ok = counts_from_dict(c->st, told, out);
+        ok = lmx_counts_from_dict(c->st, told, out);
     else if (PyTuple_Check(told))
         ok = counts_from_tuple(c->st, told, out);
     else {
@@ -61,10 +61,11 @@ static bool take_counts(custom *c, PyObject *told, lam_count out[LAM_N_METRICS],
     return ok;
 }
 
-static bool ask(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS], bool *omit) {
+static bool ask_custom(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS],
+                       bool *omit) {
     (void)m;
     custom *c = self;
-    if (c->failed) return false;
+    if (c->failed || PyErr_Occurred()) return false;
     PyObject *told = PyObject_CallFunction(c->function, "i", (int)event);
     if (!told) {
         c->failed = true;
@@ -77,34 +78,42 @@ static bool ask(void *self, const lam_model *m, int32_t event, lam_count out[LAM
 
 /* == making one ======================================================================================== */
 
-static lam_costs *count(lmx_model *m, const char *convention, bool released, PyObject *function) {
+static lam_costs *count(lmx_model *m, const char *convention, bool released, PyObject *function,
+                        lmx_own *own) {
     custom c = {m->st, function, false};
     lam_cost_options o = {.convention = convention, .released = released};
     if (function != Py_None) {
-        o.custom = ask;
+        o.custom = ask_custom;
         o.custom_self = &c;
     }
+    o.own = own->rules;
+    o.ask = own->ask ? lmx_own_ask : NULL;
+    o.ask_self = own;
     lam_error e = {.at = -1};
     lam_costs *costs = NULL;
     m->borrowers++; /* the function is the user's: it must not hand the model away meanwhile */
     lam_status s = lam_costs_new(&costs, m->model, &o, &e);
     m->borrowers--;
-    if (s == LAM_OK && !c.failed) return costs;
+    if (s == LAM_OK && !c.failed && !own->failed) return costs;
     if (s == LAM_OK) lam_costs_free(costs);
     lmx_raise(m->st, &e);
     return NULL;
 }
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"convention", "released", "custom", NULL};
+    static char *names[] = {"convention", "released", "custom", "own", "ask", NULL};
     const char *convention = NULL;
     int released = 0;
-    PyObject *function = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zpO:costs", names, &convention, &released, &function))
+    PyObject *function = Py_None, *rules = Py_None, *ask = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zpOOO:costs", names, &convention, &released, &function,
+                                     &rules, &ask))
         return NULL;
     if (function != Py_None && !PyCallable_Check(function))
         return lmx_fail(m->st, LAM_USAGE, NULL, "custom is a function of the number of a call");
-    lam_costs *costs = count(m, convention, released, function);
+    lmx_own own;
+    bool taken = lmx_own_take(&own, m->st, rules, ask);
+    lam_costs *costs = taken ? count(m, convention, released, function, &own) : NULL;
+    lmx_own_release(&own);
     if (!costs) return NULL;
     lmx_costs *self = (lmx_costs *)PyType_GenericAlloc(m->st->costs_type, 0);
     if (!self) {

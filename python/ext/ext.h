@@ -374,6 +374,27 @@ PyObject *lmx_compared(lmx_model *m, PyObject *args);
 PyObject *lmx_graph(lmx_model *self); /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
+/* Counts by metric's name; one that is missing or None is unknown. */
+bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
+/* ((position, shape and type, or value), ...) */
+PyObject *lmx_op_args(const lam_op_arg *args, int32_t n);
+
+/* -- rules of the user's own (own.c) --------------------------------------------------------------------- */
+
+typedef struct lmx_own {
+    lmx_state *st;
+    lam_rules *rules; /* NULL: none */
+    PyObject *ask;    /* borrowed; NULL: none */
+    bool failed;      /* its exception is pending; nothing more is asked */
+} lmx_own;
+/* From a list of (name, {metric: formula}, asks) and the function of the open ones. To be released also after
+ * a failure. */
+bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
+void lmx_own_release(lmx_own *o);
+/* lam_cost_options.ask of an lmx_own. */
+bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                 lam_count out[LAM_N_METRICS]);
+extern PyMethodDef lmx_own_methods[];
 /* Puts a value under a name, takes the value over. False with an exception, or when `value` is NULL. */
 bool lmx_put(PyObject *dict, const char *name, PyObject *value);
 PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);

@@ -192,7 +192,7 @@ static PyObject *op_sources(const lam_model *model, int32_t op, int32_t n) {
     return t;
 }
 
-static PyObject *op_args(const lam_op_arg *args, int32_t n) {
+PyObject *lmx_op_args(const lam_op_arg *args, int32_t n) {
     PyObject *t = PyTuple_New(n);
     for (int32_t i = 0; t && i < n; i++) {
         PyObject *value = op_value(&args[i]);
@@ -217,9 +217,9 @@ static PyObject *op_at(const lam_model *model, int32_t i) {
               lmx_put(d, "n_children", PyLong_FromLong(op->n_children)) &&
               lmx_put(d, "t0_ns", PyLong_FromLongLong(op->t0_ns)) &&
               lmx_put(d, "t1_ns", PyLong_FromLongLong(op->t1_ns)) &&
-              lmx_put(d, "inputs", op_args(op->sig->in, op->sig->n_in)) &&
+              lmx_put(d, "inputs", lmx_op_args(op->sig->in, op->sig->n_in)) &&
               lmx_put(d, "sources", op_sources(model, i, op->sig->n_in)) &&
-              lmx_put(d, "outputs", op_args(op->sig->out, op->sig->n_out));
+              lmx_put(d, "outputs", lmx_op_args(op->sig->out, op->sig->n_out));
     if (!ok) Py_CLEAR(d);
     return d;
 }

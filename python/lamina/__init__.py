@@ -22,9 +22,14 @@ if TYPE_CHECKING:
     from ._compare import compare as compare
     from ._count import Count as Count
     from ._errors import LaminaError as LaminaError
+    from ._errors import NoRuleError as NoRuleError
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
+    from ._register import register as register
+    from ._register import registered as registered
+    from ._register import rules_file as rules_file
+    from ._register import unregister as unregister
     from ._report import Report as Report
     from ._report import Row as Row
     from .thoplw import LayersInfo as LayersInfo
@@ -42,6 +47,7 @@ _HOMES = {
     "Count": "_count",
     "LaminaError": "_errors",
     "LayersInfo": "thoplw",
+    "NoRuleError": "_errors",
     "Report": "_report",
     "Row": "_report",
     "capture": "_inspect",
@@ -50,9 +56,13 @@ _HOMES = {
     "crawl_module": "torchscan",
     "inspect": "_inspect",
     "profile": "thoplw",
+    "register": "_register",
+    "registered": "_register",
+    "rules_file": "_register",
     "summary": "torchscan",
     "thoplw": "",
     "torchscan": "",
+    "unregister": "_register",
 }
 
 __all__ = [
@@ -61,6 +71,7 @@ __all__ = [
     "Count",
     "LaminaError",
     "LayersInfo",
+    "NoRuleError",
     "Report",
     "Row",
     "__version__",
@@ -70,9 +81,13 @@ __all__ = [
     "crawl_module",
     "inspect",
     "profile",
+    "register",
+    "registered",
+    "rules_file",
     "summary",
     "thoplw",
     "torchscan",
+    "unregister",
 ]
 
 

@@ -55,3 +55,29 @@ class RangeError(LaminaError, IndexError):
 
 class InternalError(LaminaError, RuntimeError):
     """lamina itself is at fault; please report it."""
+
+
+class CountError(LaminaError, RuntimeError):
+    """A function that was registered for an operator's numbers raised, or gave no number."""
+
+
+class NoRuleError(LaminaError, ValueError):
+    """Something ran that has no rule, and ``strict=True`` was asked for.
+
+    Attributes:
+        report: the report all the same.
+        operators: operators without a rule, each with how many ran.
+        layers: types of layers without a rule, each with the number of its calls.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.operators = report.unruled_ops
+        self.layers = report.unruled
+        names = [f"the operator {name} ({_times(n, 'run')})" for name, n in self.operators.items()]
+        names += [f"the layer {name} ({_times(n, 'call')})" for name, n in self.layers.items()]
+        super().__init__(f"no rule in {report.convention} for {', '.join(names)}; lamina.register gives one")
+
+
+def _times(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

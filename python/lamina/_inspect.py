@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
+from ._errors import NoRuleError
 from ._report import Report
 from ._run import Run, check_module, describe_object, finish, run_once, state_of_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
+
+    from ._register import OwnRule
 
 MODES = ("eval", "train")
 
@@ -31,6 +35,8 @@ def inspect(
     ops: bool | None = None,
     backward: bool = False,
     dry: bool = False,
+    rules: str | os.PathLike[str] | None = None,
+    strict: bool = False,
 ) -> Report:
     """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
 
@@ -51,6 +57,8 @@ def inspect(
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.
+        rules: a file of rules of your own, which win over lamina's and over those of :func:`lamina.register`.
+        strict: raises where an operator or a layer has no rule.
 
     Returns:
         The report. The model, its modes, buffers and hooks and the random number generators are as before.
@@ -60,7 +68,9 @@ def inspect(
         NeedsValuesError: a dry run came to where the model looks at values, or can't follow it; the sentence
             names the layer, and ``lamina_report`` holds those up to there. Leave ``dry`` out to run it.
         ValueError: there is no such convention or mode; or operators are to be watched and can't be, and the
-            sentence says why.
+            sentence says why. Also where ``rules`` is malformed, with its line; and, a
+            ``lamina.NoRuleError`` that holds the report, where ``strict`` finds something without a rule.
+        OSError: ``rules`` can't be read.
         Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
@@ -68,13 +78,31 @@ def inspect(
     given = positional(args)
     check_convention(convention)
     check_mode(mode)
+    own = rules_of(rules)
     if ops is None:
         ops = backward or counts_ops(convention)
     elif not ops and (backward or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
     run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry)
-    return report_of(run, convention, receptive_field=receptive_field, depth=depth)
+    report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth)
+    return all_ruled(report) if strict else report
+
+
+def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
+    """The rules of a file that was asked for; none without one."""
+    if file is None:
+        return []
+    from ._register import read_rules
+
+    return read_rules(file)
+
+
+def all_ruled(report: Report) -> Report:
+    """The report, if everything in it has a rule; else raises NoRuleError."""
+    if report.unruled_ops or report.unruled:
+        raise NoRuleError(report)
+    return report
 
 
 def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: Any) -> Report:
@@ -150,13 +178,20 @@ class Capture:
             put_back()
 
     def report(
-        self, convention: str | None = None, *, receptive_field: bool = False, depth: int | None = None
+        self,
+        convention: str | None = None,
+        *,
+        receptive_field: bool = False,
+        depth: int | None = None,
+        rules: str | os.PathLike[str] | None = None,
+        strict: bool = False,
     ) -> Report:
         """The report of what ran in the block, also of one that an exception ended.
 
         Raises:
             RuntimeError: the block is still open, or was never entered.
-            ValueError: there is no such convention.
+            ValueError: there is no such convention; the file of ``rules`` is malformed; or something ran
+                without a rule, under ``strict``. Both are as in :func:`inspect`.
         """
         if self._watch is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")
@@ -165,7 +200,10 @@ class Capture:
                 "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
             )
         check_convention(convention)
-        return Report(self._model, convention, receptive_field=receptive_field, depth=depth)
+        report = Report(
+            self._model, convention, own=rules_of(rules), receptive_field=receptive_field, depth=depth
+        )
+        return all_ruled(report) if strict else report
 
 
 def capture(model: Any, *, ops: bool = False) -> Capture:

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
 from ._count import Count, from_core
 from ._graph import Graph
+from ._register import OwnRules
 
 if TYPE_CHECKING:
     from typing import TextIO
 
     from ._compare import Comparison
+    from ._register import OwnRule
 
 WIDTH = 100  # where there is no terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
@@ -119,6 +121,7 @@ class Report:
         custom: Any = None,
         backwards: bool = False,
         left: list[str] | None = None,
+        own: Sequence[OwnRule] = (),
         **shown: Any,
     ) -> None:
         self._model = model
@@ -126,13 +129,15 @@ class Report:
         self._custom = custom
         self._backwards = backwards
         self._convention = convention
+        self._first = own
+        self._own = (None, None) if released else OwnRules(own).for_core()
         self._costs = self._count()
         self._rows: list[Row] | None = None
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
 
     def _count(self) -> _lamina.Costs:
-        costs = self._model.costs(self._convention, self._released, self._custom)
+        costs = self._model.costs(self._convention, self._released, self._custom, *self._own)
         if self._backwards:
             costs.rf_backwards()
         return costs
@@ -249,7 +254,7 @@ class Report:
         Raises:
             ValueError: there is no such convention; the sentence lists those there are.
         """
-        return Report(self._model, convention, left=self._left, **self._shown)
+        return Report(self._model, convention, left=self._left, own=self._first, **self._shown)
 
     def compare(self, *conventions: str) -> Comparison:
         """The same capture under several conventions side by side, with the reasons for each difference; all

@@ -62,10 +62,19 @@ typedef struct lmi_op_costs {
 struct lmi_rf; /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
+/* What the caller's function said of one operator. */
+typedef struct lmi_told {
+    int32_t op;
+    lam_count n[LAM_N_METRICS];
+} lmi_told;
+
 struct lam_costs {
     lmi_arena arena;
     const lam_model *model;
-    const lmi_convention *convention;
+    const lmi_convention *convention; /* a table's, or `with_own` */
+    lmi_convention with_own;          /* the same with rules of the caller's own */
+    lmi_own own;
+    lmi_vec told; /* lmi_told, by operator */
     bool released;
     bool has[LAM_N_METRICS]; /* the convention has an opinion on the metric */
     bool rf_backwards; /* the receptive fields are those of torchscan 0.1.1 */
@@ -85,6 +94,9 @@ struct lam_costs {
 
 /* True where the convention counts operators. */
 static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->op_rules != NULL; }
+
+/* The numbers of one operator under the costs' rules, the caller's own among them. */
+void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]);
 
 /* The row of the operators that ran outside every call. */
 static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event < 0 && row->counted; }

@@ -44,6 +44,17 @@ static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e)
     return s;
 }
 
+/* What the tool of a convention's name printed knew no rules of anybody else's. */
+static lam_status take_own(lam_costs *c, const lam_cost_options *o, lam_error *e) {
+    lmi_map_init(&c->own.by_name);
+    if (!o->own || o->released) return LAM_OK;
+    LAM_TRY(lmi_own_copy(o->own, &c->arena, &c->own, e));
+    c->with_own = *c->convention;
+    c->with_own.own = &c->own;
+    c->convention = &c->with_own;
+    return LAM_OK;
+}
+
 lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o, lam_error *e) {
     static const lam_cost_options defaults = {0};
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is nowhere to put the result");
@@ -59,7 +70,9 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
     c->convention = cv;
     c->released = o->released;
     for (int i = 0; i < LAM_N_METRICS; i++) c->has[i] = lmi_convention_tells(cv, (lam_metric)i);
-    lam_status s = compute(c, o, e);
+    lmi_vec_init(&c->told, sizeof(lmi_told));
+    lam_status s = take_own(c, o, e);
+    if (s == LAM_OK) s = compute(c, o, e);
     if (s == LAM_OK)
         *out = c;
     else
@@ -69,6 +82,8 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
 
 void lam_costs_free(lam_costs *c) {
     if (!c) return;
+    lmi_map_free(&c->own.by_name);
+    lmi_vec_free(&c->told);
     lmi_arena_free(&c->arena);
     free(c);
 }

@@ -60,14 +60,18 @@ static const char *missing_fact(const char *formula, const lmi_facts *facts) {
 
 void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
                      const lam_count n[LAM_N_METRICS], const char *teller) {
-    const char *formula = NULL, *kind = lmi_kind_name(rule->kind);
-    for (int i = 0; i < LAM_N_METRICS && !formula; i++)
-        if (n[i].state == LAM_UNKNOWN) formula = rule->formula[i];
+    const char *formula = NULL, *kind = lmi_rule_name(rule);
+    int missing = 0;
+    for (int i = LAM_N_METRICS - 1; i >= 0; i--)
+        if (n[i].state == LAM_UNKNOWN && (rule->formula[i] || rule->name)) missing = i;
+    formula = rule->formula[missing];
     const char *fact = formula ? missing_fact(formula, facts) : NULL;
     if (fact)
         lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
     else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && strcmp(formula, "unknown") == 0)
         lmi_put(b, lmi_kind_doc(rule->kind)); /* a kind that says itself why it has no number */
+    else if (rule->name && !formula)
+        lmi_putf(b, "your rule for %s gives no %s here", kind, lam_metric_name((lam_metric)missing));
     else if (formula && strstr(formula, "unknown"))
         lmi_putf(b, "the rule of %s gives no number for this case", kind);
     else

@@ -43,9 +43,10 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
         return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
     lmi_sig_cost *kept = &w->by_sig[o->sig->index];
-    if (!kept->ruled) kept->rule = lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
+    if (!kept->ruled) kept->rule = lmi_rule_of_op(w->cv, o);
     kept->ruled = true;
     *rule = kept->rule;
+    if (*rule && (*rule)->name) return LMI_ROLE_COUNTED;
     if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }
@@ -110,6 +111,42 @@ static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
     return true;
 }
 
+void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
+             lam_count out[LAM_N_METRICS]) {
+    bool told = rule->asks && w->o->ask && w->o->ask(w->o->ask_self, w->m, op, event, rule->name, out);
+    for (int i = 0; i < LAM_N_METRICS && !told; i++) out[i] = lmi_unknown();
+}
+
+/* What the caller's function told of an operator is kept: it is not asked again. */
+static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_METRICS], lam_error *e) {
+    lmi_told *to = lmi_vec_push(&w->c->told);
+    if (!to) return lmi_nomem(e);
+    to->op = op;
+    memcpy(to->n, n, sizeof to->n);
+    return LAM_OK;
+}
+
+/* By a rule of the caller's own. What it does not give of what the convention tells is not known. */
+static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    const lmi_op_code *code;
+    lmi_facts facts;
+    bool known = true;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &facts);
+    lmi_ask(w, op, -1, rule, n);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (code->formula[i]) n[i] = lmi_formula_run(code->formula[i], &facts);
+        n[i] = lmi_op_count(n[i]);
+    }
+    lmi_own_effective(n);
+    for (int i = 0; i < LAM_EFFECTIVE_MACS; i++)
+        known = known && (n[i].state != LAM_UNKNOWN || !(code->formula[i] || w->c->has[i]));
+    if (rule->asks) LAM_TRY(keep_told(w, op, n, e));
+    add(w, t, op, n, known);
+    return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
+}
+
 /* Runs the formulas. False where one gave no number, but for effective counts; `all`: those included. */
 static bool evaluate(const lmi_op_code *code, const lmi_facts *facts, lam_count n[LAM_N_METRICS], bool *all) {
     bool known = true;
@@ -132,6 +169,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     const lmi_op_code *code;
     lmi_facts facts;
     bool all;
+    if (rule->name) return count_own(w, t, op, rule, e);
     if (kept->state == LMI_SIG_NEW) {
         LAM_TRY(code_of(w, rule, &code, e));
         lmi_facts_of_sig(w->m, sig, &facts);
@@ -356,6 +394,23 @@ lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
     return LAM_OK;
 }
 
+void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) {
+    size_t low = 0, high = c->told.n; /* told in the order of the operators */
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const lmi_told *at = lmi_vec_at(&c->told, mid);
+        if (at->op == op) {
+            memcpy(out, at->n, sizeof at->n);
+            return;
+        }
+        if (at->op < op)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    lmi_count_op(c->convention, c->model, op, out);
+}
+
 /* -- what the caller reads ----------------------------------------------------------------------- */
 
 lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric) {
@@ -371,7 +426,7 @@ lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METR
                         (int)c->model->n_ops);
     lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
     bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE));
-    lmi_count_op(c->convention, c->model, op, out);
+    lmi_costs_op(c, op, out);
     for (int i = 0; nothing && i < LAM_N_METRICS; i++)
         out[i] = (lam_count){.state = o->flags & LAM_OP_HIDES ? LAM_AT_LEAST : LAM_EXACT};
     if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;

@@ -40,6 +40,7 @@ const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool relea
  * work is that of the layers inside. */
 static bool works_itself(const lmi_rule *r) {
     lmi_family family = lmi_kind_family(r->kind);
+    if (r->name) return true;
     return family != LMI_F_hold && family != LMI_F_attention;
 }
 
@@ -110,6 +111,21 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_er
     return LAM_OK;
 }
 
+/* A rule of the caller's own: what it gives is whole, whatever the class of the layer hides. */
+static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    lmi_facts facts;
+    lmi_facts_of(w->m, event, &facts);
+    lmi_ask(w, -1, event, p->rule, p->metric);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
+        if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
+        if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && !lmi_is_effective(i))
+            p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
+    }
+    lmi_own_effective(p->metric);
+}
+
 static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     lam_count out[LAM_N_METRICS];
     bool omit = false;
@@ -141,7 +157,10 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     p->counted = counts(w, ev, p->rule);
     p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule);
     if (p->omit) return LAM_OK;
-    if (!p->counted) {
+    if (p->rule && p->rule->name) {
+        p->counted = true;
+        price_own(w, event, p);
+    } else if (!p->counted) {
         price_container(w, ev, p);
     } else if (mod->flags & LAM_MODULE_OPAQUE) {
         worsen(p, LAM_UNKNOWN, LMI_CAUSE_OPAQUE);

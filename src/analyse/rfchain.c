@@ -24,7 +24,8 @@ typedef struct chain {
  * (parametrizations). */
 static bool is_layer(const chain *k, int32_t event) {
     const lmi_price *p = &k->c->prices[event];
-    lmi_kind kind = p->rule ? p->rule->kind : LMI_N_KINDS;
+    const lam_module *mod = &k->m->modules[k->m->events[event].module];
+    lmi_kind kind = p->rule ? lmi_rule_kind(p->rule, mod) : LMI_N_KINDS;
     if (k->m->events[event].n_children_called == 0) return true;
     if (lmi_by_ops(k->c)) kind = lmi_word_kind(k->m->modules[k->m->events[event].module].word);
     if (!p->counted || kind >= LMI_N_KINDS) return false;

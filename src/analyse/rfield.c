@@ -152,7 +152,7 @@ lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv) {
     if (cv->rf == LMI_RF_FORWARD) {
         const lmi_rule *rule = lmi_rule_for(cv, mod);
         if (!(mod->flags & LAM_MODULE_LEAF) || lmi_plain_holder(mod)) return rf(1, 1, 0);
-        return rule ? rf_torchscan(m, event, rule->kind) : rf_unknown();
+        return rule ? rf_torchscan(m, event, lmi_rule_kind(rule, mod)) : rf_unknown();
     }
     lmi_kind kind = lmi_word_kind(mod->word);
     if (kind == LMI_N_KINDS) return rf_unknown();

@@ -110,7 +110,7 @@ static void fill_row(const lmi_work *w, const lmi_item *it, lam_cost_row *row) {
     }
     const lmi_price *price = &w->c->prices[it->event];
     row->counted = price->counted;
-    row->rule_kind = price->rule ? lmi_kind_name(price->rule->kind) : NULL;
+    row->rule_kind = price->rule ? lmi_rule_name(price->rule) : NULL;
     for (int i = 0; i < LAM_N_METRICS; i++) row->metric[i] = price->metric[i];
 }
 

@@ -41,7 +41,7 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
     for (int32_t k = 0; k < n && k < MOST_OPS; k++) {
         lam_count each[LAM_N_METRICS];
         char value[64];
-        lmi_count_op(c->convention, c->model, ops[k], each);
+        lmi_costs_op(c, ops[k], each);
         const lam_count *v = &each[out->metric];
         sum = lam_count_add(sum, *v);
         if (v->state == LAM_EXACT && v->n == 0 && v->over == 0) continue;
@@ -65,10 +65,10 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
 
 static lam_status why_op(const lam_costs *c, int32_t op, lam_why *out, lam_error *e) {
     const lam_op *o = &c->model->ops[op];
-    const lmi_rule *rule = lmi_rule_for_op(c->convention, o->sig->word, o->sig->name);
+    const lmi_rule *rule = lmi_rule_of_op(c->convention, o);
     lam_count n[LAM_N_METRICS];
     lmi_facts facts;
-    lmi_count_op(c->convention, c->model, op, n);
+    lmi_costs_op(c, op, n);
     out->value = n[out->metric];
     out->note = o->sig->name;
     out->formula = rule ? rule->formula[out->metric] : NULL;

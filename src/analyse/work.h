@@ -85,6 +85,10 @@ typedef struct lmi_work {
 /* Chooses the operators that count, and sums them a call: fills c->ops and w->by_call. Does nothing where
  * the convention counts calls; LAM_USAGE where it counts operators and none were watched. */
 lam_status lmi_ops_sum(lmi_work *w, lam_error *e);
+/* Asks the caller's function for what a rule of its own leaves open, of operator `op` or (op -1) of call
+ * `event`; unknown where there is no such function or it does not know. */
+void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
+             lam_count out[LAM_N_METRICS]);
 /* The numbers of an event from its operators. */
 void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
 /* The rows' backward and recomputed numbers and c->ops.total; LAM_UNKNOWN where the convention counts

@@ -235,5 +235,5 @@ void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
             any ? " [options]" : "", v->summary);
     if (v->more) lmi_say(c, "%s\n", v->more);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (takes(v, &options[i])) help_option(c, &options[i]);
+        if (options[i].help && takes(v, &options[i])) help_option(c, &options[i]);
 }

@@ -16,9 +16,9 @@ typedef struct lmi_args {
     int32_t n_operands;
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
-    const char *mode, *convention, *format, *layout, *output, *color;
+    const char *mode, *convention, *format, *layout, *output, *color, *rules;
     int32_t depth, width; /* -1: not given */
-    bool released, backward, dry, ops, rf, bytes, force, wide, ascii, exact, expand, help;
+    bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, help;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -84,6 +84,14 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
 const char *lmi_convention_wanted(lmi_cli *c, const char *name);
+
+/* -- own.c ------------------------------------------------------------------------------------- */
+
+/* Reads the file of --rules; *out is NULL without one. After a complaint the exit code, else LMI_EXIT_OK. */
+int lmi_rules_wanted(lmi_cli *c, lam_rules **out);
+/* LMI_EXIT_FINDING after a complaint that names what has no rule, if --strict is given and something has
+ * none. */
+int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);

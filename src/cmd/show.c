@@ -61,15 +61,26 @@ static lam_status write_page_head(lam_sink to, lam_error *e) {
     return s;
 }
 
-static lam_status write_report(const lam_model *m, const layout *l, int32_t depth,
-                               const lam_report_options *o, lam_sink to, lam_error *e) {
-    lam_cost_options costs = {.convention = l->convention, .released = l->released};
+/* What a report is made with. */
+typedef struct making {
+    layout l;
+    lam_report_options o;
+    lam_rules *own;
+} making;
+
+/* *strict, unless NULL, is set to the exit code of --strict. */
+static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *with, int32_t depth,
+                               lam_sink to, int *strict, lam_error *e) {
+    const layout *l = &with->l;
+    const lam_report_options *o = &with->o;
+    lam_cost_options costs = {.convention = l->convention, .released = l->released, .own = with->own};
     lam_costs *c = NULL;
     lam_status s = lam_costs_new(&c, m, &costs, e);
     if (s == LAM_OK && l->backwards) s = lam_costs_rf_backwards(c, e);
     if (s == LAM_OK && l->aggregate && depth >= 0) s = lam_costs_aggregate(c, depth, e);
     if (s == LAM_OK && strcmp(o->format, "html") == 0) s = write_page_head(to, e);
     if (s == LAM_OK) s = lam_report_write(c, o, to, e);
+    if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
     lam_costs_free(c);
     return s;
 }
@@ -105,30 +116,37 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
 
 /* Running a model takes long, so what is wrong with the options is found before, by a report on the
  * smallest one. */
-static lam_status rehearse(const layout *l, const lam_report_options *o, lam_error *e) {
+static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     lam_model *m = NULL;
     lam_status s = smallest_model(&m, e);
-    if (s == LAM_OK) s = write_report(m, l, -1, o, (lam_sink){put_nowhere, NULL}, e);
+    if (s == LAM_OK) s = write_report(c, m, with, -1, (lam_sink){put_nowhere, NULL}, NULL, e);
     lam_model_free(m);
     return s;
 }
 
-int lmi_run_show(lmi_cli *c) {
-    layout l = layout_wanted(&c->args);
-    l.convention = lmi_convention_wanted(c, l.convention);
-    if (!l.convention) return LMI_EXIT_USAGE;
-    lam_report_options o = report_options(c, &l);
+static int show(lmi_cli *c, const making *with) {
     lam_error e = {0}, shown = {0};
-    lam_status s = rehearse(&l, &o, &e);
+    lam_status s = rehearse(c, with, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_model *m;
-    lam_live what = lmi_live_request(c, l.convention);
+    lam_live what = lmi_live_request(c, with->l.convention);
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;
     if (m) {
-        s = write_report(m, &l, c->args.depth, &o, c->out, &shown);
+        s = write_report(c, m, with, c->args.depth, c->out, &code, &shown);
         if (s != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &shown, s);
     }
     lam_model_free(m);
     return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
+}
+
+int lmi_run_show(lmi_cli *c) {
+    making with = {.l = layout_wanted(&c->args)};
+    with.l.convention = lmi_convention_wanted(c, with.l.convention);
+    if (!with.l.convention) return LMI_EXIT_USAGE;
+    with.o = report_options(c, &with.l);
+    int code = lmi_rules_wanted(c, &with.own);
+    if (code == LMI_EXIT_OK) code = show(c, &with);
+    lam_rules_free(with.own);
+    return code;
 }

@@ -11,6 +11,8 @@ static bool listed(const char *list, const char *word) {
 }
 
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
+    const lmi_rule *own = lmi_own_of_module(c, mod);
+    if (own) return own;
     lmi_kind kind = lmi_word_kind(mod->word);
     if (c->rules[LMI_K_any].given) return &c->rules[LMI_K_any];
     if (kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules || !c->rules[kind].given) return NULL;
@@ -82,10 +84,15 @@ bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule
     }
 }
 
+const lmi_rule *lmi_rule_of_op(const lmi_convention *c, const lam_op *op) {
+    const lmi_rule *own = lmi_own_of_op(c, op->sig->name);
+    return own ? own : lmi_rule_for_op(c, op->sig->word, op->sig->name);
+}
+
 void lmi_count_op(const lmi_convention *c, const lam_model *m, int32_t op, lam_count out[LAM_N_METRICS]) {
     for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
     const lam_op *o = lam_model_op(m, op);
-    const lmi_rule *rule = o ? lmi_rule_for_op(c, o->sig->word, o->sig->name) : NULL;
+    const lmi_rule *rule = o ? lmi_rule_of_op(c, o) : NULL;
     bool nothing = !rule && c->op_rules && c->no_rule == LMI_NR_NOTHING;
     for (int i = 0; nothing && i < LAM_N_METRICS; i++)
         if (lmi_convention_tells(c, (lam_metric)i)) out[i] = lmi_exact(0);

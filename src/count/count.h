@@ -22,6 +22,8 @@ typedef struct lmi_facts {
 void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v);
 /* The fact, or -1 when it is unknown. */
 int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
+/* The shapes of the first two inputs and the first output, axis by axis, for rules of the caller's own. */
+void lmi_facts_axes(lam_shape x, lam_shape z, lam_shape y, lmi_facts *f);
 /* Every fact of one event that can be had. Never fails: what can't be had stays unknown. */
 void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out);
 /* The same of one operator. */
@@ -107,7 +109,15 @@ typedef struct lmi_rule {
     const char *only;
     /* of an operator: what it calls is counted with it, or not at all; or only what it calls is */
     bool whole, open;
+    const char *name; /* of the operator or layer that a rule of the caller's own serves; NULL in a table */
+    bool asks;        /* what its formulas do not give is asked of the caller's function */
 } lmi_rule;
+
+/* Rules of the caller's own (own.c). They win over the convention's. */
+typedef struct lmi_own {
+    const lmi_rule *rules;
+    lmi_map by_name; /* freed by the owner */
+} lmi_own;
 
 typedef struct lmi_convention {
     const char *name, *source;
@@ -124,6 +134,7 @@ typedef struct lmi_convention {
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
     int32_t n_rules;
+    const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 
 const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
@@ -134,6 +145,25 @@ const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
 
 /* Effective counts are told beside the others: where they can't be had, an operator is known all the same. */
 static inline bool lmi_is_effective(int metric) { return metric >= LAM_EFFECTIVE_MACS; }
+/* Copies the caller's rules into an arena; the map is to be freed also after an error. */
+lam_status lmi_own_copy(const lam_rules *from, lmi_arena *arena, lmi_own *out, lam_error *e);
+/* The caller's own rule for a layer, by the full name of its class or the last part, or for an operator;
+ * NULL: none, or the convention counts the other. */
+const lmi_rule *lmi_own_of_module(const lmi_convention *c, const lam_module *mod);
+const lmi_rule *lmi_own_of_op(const lmi_convention *c, const char *name);
+/* Who says nothing of it tells of work that is effective. */
+static inline void lmi_own_effective(lam_count n[LAM_N_METRICS]) {
+    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
+        if (n[i].state == LAM_UNKNOWN) n[i] = n[i - LAM_EFFECTIVE_MACS];
+}
+/* What a rule is called where it is shown: its kind, or the name that the caller gave it for. */
+static inline const char *lmi_rule_name(const lmi_rule *r) {
+    return r->name ? r->name : lmi_kind_name(r->kind);
+}
+/* The kind of a layer that a rule serves; the caller's own rules leave it what it is. */
+static inline lmi_kind lmi_rule_kind(const lmi_rule *r, const lam_module *mod) {
+    return r->name ? lmi_word_kind(mod->word) : r->kind;
+}
 
 /* One metric under a rule, from facts. `released` as in lmi_count_event. */
 lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, const lmi_facts *facts);
@@ -145,6 +175,8 @@ lam_count lmi_rule_count(const lmi_rule *r, lam_metric metric, bool released, co
 void lmi_count_event(const lmi_convention *c, const lam_model *m, int32_t event, bool released,
                      lam_count out[LAM_N_METRICS]);
 
+/* The rule that serves an operator, the caller's own first. */
+const lmi_rule *lmi_rule_of_op(const lmi_convention *c, const lam_op *op);
 /* The rule that serves an operator of this word and name; NULL: none (or the convention counts calls). A rule
  * whose formulas are "0" costs nothing, which is known. */
 const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const char *name);

@@ -210,17 +210,26 @@ static int64_t spatial_axes(int32_t word, lam_shape x) {
     return x.ndim >= 2 ? x.ndim - 2 : -1;
 }
 
+void lmi_facts_axes(lam_shape x, lam_shape z, lam_shape y, lmi_facts *f) {
+    static const lmi_fact_id xs[] = {LMI_FACT_x0, LMI_FACT_x1, LMI_FACT_x2, LMI_FACT_x3};
+    static const lmi_fact_id zs[] = {LMI_FACT_z0, LMI_FACT_z1, LMI_FACT_z2, LMI_FACT_z3};
+    static const lmi_fact_id ys[] = {LMI_FACT_y0, LMI_FACT_y1, LMI_FACT_y2, LMI_FACT_y3};
+    for (int32_t i = 0; i < 4; i++) {
+        lmi_fact_set(f, xs[i], lmi_axis(x, i));
+        lmi_fact_set(f, zs[i], lmi_axis(z, i));
+        lmi_fact_set(f, ys[i], lmi_axis(y, i));
+    }
+    lmi_fact_set(f, LMI_FACT_in_z, lmi_numel(z));
+    lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
+    lmi_fact_set(f, LMI_FACT_z_last, lmi_axis(z, -1));
+    lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
+}
+
 static void set_shapes(lam_shape x, lam_shape y, int64_t rank, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
     lmi_fact_set(f, LMI_FACT_out, lmi_numel(y));
     lmi_fact_set(f, LMI_FACT_rank, rank);
     lmi_fact_set(f, LMI_FACT_dims, x.ndim);
-    lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
-    lmi_fact_set(f, LMI_FACT_x1, lmi_axis(x, 1));
-    lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
-    lmi_fact_set(f, LMI_FACT_y0, lmi_axis(y, 0));
-    lmi_fact_set(f, LMI_FACT_y1, lmi_axis(y, 1));
-    lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
     bool unbatched = x.ndim >= 0 && (x.ndim <= 1 || x.ndim == rank + 1);
     lmi_fact_set(f, LMI_FACT_batch, unbatched ? 1 : lmi_axis(x, 0));
 }
@@ -229,7 +238,9 @@ static void set_frame(const lam_model *m, int32_t event, const lmi_slots *s, lmi
     const lam_event *ev = lam_model_event(m, event);
     const lam_module *mod = lam_model_module(m, ev->module);
     lam_shape x = lmi_input(m, event, s);
-    set_shapes(x, lmi_output(m, event), spatial_axes(mod->word, x), f);
+    lam_shape y = lmi_output(m, event), z = ev->n_in > 1 ? shape_of(&ev->in[1]) : (lam_shape){-1, NULL};
+    set_shapes(x, y, spatial_axes(mod->word, x), f);
+    lmi_facts_axes(x, z, y, f);
     lmi_fact_set(f, LMI_FACT_ins, sum_of(ev->in, ev->n_in));
     lmi_fact_set(f, LMI_FACT_outs, ev->n_out > 0 ? sum_of(ev->out, ev->n_out) : -1);
     lmi_fact_set(f, LMI_FACT_params, own_tensors(m, mod, false));

@@ -104,6 +104,20 @@ static int64_t is_complex(const lam_op_arg *args, int32_t n) {
     return -1;
 }
 
+/* What a rule of the caller's own may ask of any operator: axes, and whole numbers among the arguments. */
+static void set_generic(const lam_op *op, lam_shape x, lam_shape y, lmi_facts *f) {
+    lam_shape z = {-1, NULL};
+    int32_t tensors = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_op_arg *a = &op->sig->in[i];
+        bool number = !a->is_tensor && (a->value.type == LAM_INT || a->value.type == LAM_BOOL);
+        if (a->is_tensor && ++tensors == 2) z = shape_of(a);
+        if (number && a->position >= 0 && a->position < 8)
+            lmi_fact_set(f, (lmi_fact_id)(LMI_FACT_arg0 + a->position), a->value.i);
+    }
+    lmi_facts_axes(x, z, y, f);
+}
+
 static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, -1);
     lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
@@ -111,9 +125,7 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_ins, sum_in(op, elements));
     lmi_fact_set(f, LMI_FACT_outs, sum_out(op, elements));
     lmi_fact_set(f, LMI_FACT_dims, x.ndim);
-    lmi_fact_set(f, LMI_FACT_x0, lmi_axis(x, 0));
-    lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
-    lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
+    set_generic(op, x, y, f);
     lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
     lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word));
     lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
@@ -241,13 +253,12 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
 
 static void gather(const lam_model *m, const lam_op *o, lmi_facts *out) {
     lmi_kind kind = lmi_op_kind(o->sig->word);
-    if (kind == LMI_N_KINDS) return;
     lmi_slots slots;
     lmi_bind_op(o->sig, &slots);
     set_frame(o, &slots, out);
     set_bytes(o, &slots, out);
     set_wanted(o, out);
-    if (families[kind]) families[kind](m, o, kind, &slots, out);
+    if (kind < LMI_N_KINDS && families[kind]) families[kind](m, o, kind, &slots, out);
 }
 
 void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
