@@ -249,6 +249,14 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_ps_roi_align_backward] = lmi_op_region,
     [LMI_K_deform_conv] = lmi_op_region,
     [LMI_K_deform_conv_backward] = lmi_op_region,
+    [LMI_K_lu_factor] = lmi_op_factor,
+    [LMI_K_cholesky] = lmi_op_factor,
+    [LMI_K_householder] = lmi_op_factor,
+    [LMI_K_reflections] = lmi_op_factor,
+    [LMI_K_qr] = lmi_op_factor,
+    [LMI_K_triangular_solve] = lmi_op_factor,
+    [LMI_K_lu_solve] = lmi_op_factor,
+    [LMI_K_cholesky_solve] = lmi_op_factor,
 };
 
 static void gather(const lam_model *m, const lam_op *o, lmi_facts *out) {

@@ -10,7 +10,8 @@
 typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,
                            lmi_facts *f);
 lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,
-    lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region, lmi_op_packed, lmi_op_inside, lmi_op_sized;
+    lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region, lmi_op_packed, lmi_op_inside, lmi_op_sized,
+    lmi_op_factor;
 
 /* Facts that files share: of a norm's power, and of a factor and bounds that each element takes. */
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f);

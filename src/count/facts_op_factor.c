@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_factor: factorisations of matrices and systems that are solved with them. */
+#include "count/facts_op.h"
+
+/* Matrices in a batch: all axes but the last two. */
+static int64_t batch(lam_shape s) {
+    int64_t n;
+    return s.ndim >= 2 && lmi_product(s.sizes, s.ndim - 2, &n) ? n : -1;
+}
+
+/* 1 or 0 as a flag says; what it is where it was left out. */
+static int64_t flag(const lmi_slots *s, lmi_slot_id id, bool otherwise) {
+    bool told = otherwise;
+    return lmi_op_bool(s, id, &told) ? told : s->at[id].present ? -1 : otherwise;
+}
+
+/* The orthogonal matrix: the only result of reflections, the first of a qr. Its mode "r" leaves it empty. */
+static int64_t formed(const lam_op *op) {
+    lam_shape q = lmi_op_out(op, 0);
+    int64_t n = lmi_numel(q);
+    return n <= 0 ? n : lmi_axis(q, -1);
+}
+
+void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
+    int64_t high = lmi_axis(w, -2), wide = lmi_axis(w, -1), few = high < wide ? high : wide;
+    if (w.ndim < 2 || few < 0) return;
+    lmi_fact_set(f, LMI_FACT_mats, few > 0 ? batch(w) : 0);
+    lmi_fact_set(f, LMI_FACT_high, high);
+    lmi_fact_set(f, LMI_FACT_wide, wide);
+    lmi_fact_set(f, LMI_FACT_few, few);
+    lmi_fact_set(f, LMI_FACT_steps_of_qr, high > wide ? wide : few > 0 ? high - 1 : 0);
+    lmi_fact_set(f, LMI_FACT_pivots, flag(s, LMI_S_pivots, true));
+    lmi_fact_set(f, LMI_FACT_unit, flag(s, LMI_S_unit, false));
+    if (k == LMI_K_qr || k == LMI_K_reflections) lmi_fact_set(f, LMI_FACT_formed, formed(op));
+    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    int64_t reflectors = k == LMI_K_reflections ? lmi_axis(tau, -1) : few;
+    lmi_fact_set(f, LMI_FACT_reflectors, reflectors < high ? reflectors : high > 0 ? high - 1 : 0);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Proofs of `exact` for linear algebra by a fixed algorithm: each as the book walks it, one scalar at a time.
+ * The values don't matter, only how many operations there are. */
+#include "oom.h"
+
+#include "op_build.h"
+
+enum { RUNS = 500 };
+
+static int64_t batched(int32_t *ndim, int64_t *s, int64_t high, int64_t wide) {
+    int64_t mats = 1;
+    *ndim = (int32_t)pick(0, 2);
+    for (int32_t i = 0; i < *ndim; i++) mats *= s[i] = pick(0, 8) ? pick(1, 2) : 0;
+    s[(*ndim)++] = high;
+    s[(*ndim)++] = wide;
+    return mats;
+}
+
+/* A tensor that is read or written whole. */
+static void in_whole(int32_t position, int32_t ndim, const int64_t *s) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < ndim; i++) n *= s[i];
+    in_tensor(position, ndim, s);
+    rd_all(cells_of(n));
+}
+static void out_whole(int32_t position, int32_t ndim, const int64_t *s) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < ndim; i++) n *= s[i];
+    out_tensor(position, ndim, s);
+    wr_all(cells_of(n));
+}
+
+/* -- elimination ----------------------------------------------------------------------------------------- */
+
+static void eliminate(int64_t m, int64_t n, bool pivots) {
+    for (int64_t j = 0; j < m && j < n; j++) {
+        double best = 0;
+        for (int64_t i = j; pivots && i < m; i++) {
+            double v = abs1(3);
+            best = i > j ? max2(best, v) : v;
+        }
+        for (int64_t i = j + 1; i < m; i++) {
+            (void)dvd(1, 2);
+            for (int64_t c = j + 1; c < n; c++) (void)mac(1, 2, 3);
+        }
+    }
+}
+
+static void lu_factor(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], m = pick(0, 6), n = pick(0, 6);
+        int32_t ndim;
+        bool pivots = coin(), told = !pivots || coin();
+        op_new("aten::linalg_lu_factor_ex");
+        int64_t mats = batched(&ndim, s, m, n);
+        in_whole(0, ndim, s);
+        if (told) in_bool(1, pivots);
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats; k++) eliminate(m, n, pivots);
+        op_proves();
+    }
+}
+
+static void cholesky(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(0, 7);
+        int32_t ndim;
+        op_new(coin() ? "aten::linalg_cholesky_ex" : "aten::cholesky");
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(0, ndim, s);
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats; k++)
+            for (int64_t j = 0; j < n; j++)
+                for (int64_t r = j; r < n; r++) {
+                    for (int64_t c = 0; c < j; c++) (void)mac(1, 2, 3);
+                    (void)(r == j ? sqrt1(4) : dvd(4, 2));
+                }
+        op_proves();
+    }
+}
+
+/* -- reflections ----------------------------------------------------------------------------------------- */
+
+/* The reflection that zeroes all but the first of `length` elements, and what it takes on `columns` others.
+ */
+static void reflect(int64_t length, int64_t columns) {
+    double sigma = 0;
+    for (int64_t i = 1; i < length; i++) sigma = mac(sigma, 1, 1);
+    double beta = sqrt1(add(mul(2, 2), sigma));
+    (void)dvd(sub(beta, 2), beta);
+    double under = sub(2, beta);
+    for (int64_t i = 1; i < length; i++) (void)dvd(1, under);
+    for (int64_t c = 0; c < columns; c++) {
+        double w = 3;
+        for (int64_t i = 1; i < length; i++) w = mac(w, 1, 2);
+        (void)sub(3, w = mul(w, 0.5));
+        for (int64_t i = 1; i < length; i++) (void)mac(3, 1, w);
+    }
+}
+
+static void triangle(int64_t m, int64_t n) {
+    for (int64_t j = 0; j < n && m - j > 1; j++) reflect(m - j, n - j - 1);
+}
+
+/* From the last one: on the columns right of it, then on its own column, which was a unit vector. */
+static void form(int64_t m, int64_t columns, int64_t reflectors) {
+    for (int64_t j = reflectors - 1; j >= 0; j--) {
+        if (m - j <= 1) continue; /* the identity */
+        for (int64_t c = j + 1; c < columns; c++) {
+            double w = 0;
+            for (int64_t i = j + 1; i < m; i++) w = mac(w, 1, 2);
+            (void)sub(3, w = mul(w, 0.5));
+            for (int64_t i = j + 1; i < m; i++) (void)mac(3, 1, w);
+        }
+        double minus = neg(0.5);
+        (void)add(1, minus);
+        for (int64_t i = j + 1; i < m; i++) (void)mul(minus, 2);
+    }
+}
+
+static void householder(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], m = pick(0, 6), n = pick(0, 6);
+        int32_t ndim;
+        op_new("aten::geqrf");
+        int64_t mats = batched(&ndim, s, m, n);
+        in_whole(0, ndim, s);
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats; k++) triangle(m, n);
+        op_proves();
+    }
+}
+
+static void reflections(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(1, 6), m = n + pick(0, 3), tau = pick(1, n);
+        int32_t ndim;
+        op_new("aten::linalg_householder_product");
+        int64_t mats = batched(&ndim, s, m, n);
+        in_whole(0, ndim, s);
+        s[ndim - 2] = tau;
+        in_whole(1, ndim - 1, s);
+        s[ndim - 2] = m;
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats; k++) form(m, n, tau);
+        op_proves();
+    }
+}
+
+/* Reduced, complete, or the triangle alone. */
+static void qr(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], m = pick(1, 6), n = pick(1, 6), few = m < n ? m : n, mode = pick(0, 2);
+        int32_t ndim;
+        op_new("aten::linalg_qr");
+        int64_t mats = batched(&ndim, s, m, n), columns = mode == 1 ? m : few;
+        in_whole(0, ndim, s);
+        s[ndim - 1] = columns;
+        if (mode == 2)
+            out_whole(0, 1, (const int64_t[]){0});
+        else
+            out_whole(0, ndim, s);
+        s[ndim - 2] = mode == 1 ? m : few;
+        s[ndim - 1] = n;
+        out_whole(1, ndim, s);
+        for (int64_t k = 0; k < mats; k++) {
+            triangle(m, n);
+            if (mode < 2) form(m, columns, few);
+        }
+        op_proves();
+    }
+}
+
+/* -- systems --------------------------------------------------------------------------------------------- */
+
+/* One right side. */
+static void substitute(int64_t n, bool unit) {
+    for (int64_t i = 0; i < n; i++) {
+        for (int64_t k = 0; k < i; k++) (void)mac(1, 2, 3);
+        if (!unit) (void)dvd(1, 2);
+    }
+}
+
+static void systems(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t matrix, right; /* positions */
+        int triangles, units;  /* and how many of them have ones on the diagonal */
+    } cases[] = {{"aten::linalg_solve_triangular", 0, 1, 1, 0},
+                 {"aten::triangular_solve", 1, 0, 1, 0},
+                 {"aten::linalg_lu_solve", 0, 2, 2, 1},
+                 {"aten::_cholesky_solve_helper", 1, 0, 2, 0}};
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(1, 6), rights = pick(0, 4);
+        int32_t ndim, which = (int32_t)pick(0, 3);
+        op_new(cases[which].name);
+        bool unit = cases[which].triangles == 1 && coin();
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(cases[which].matrix, ndim, s);
+        s[ndim - 1] = rights;
+        in_whole(cases[which].right, ndim, s);
+        if (unit) in_bool(4, true);
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats * rights; k++)
+            for (int t = 0; t < cases[which].triangles; t++) substitute(n, unit || t < cases[which].units);
+        op_proves();
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lu_factor),   cmocka_unit_test(cholesky), cmocka_unit_test(householder),
+        cmocka_unit_test(reflections), cmocka_unit_test(qr),       cmocka_unit_test(systems),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
