@@ -226,8 +226,12 @@ bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* -- normalisation ------------------------------------------------------------------------------- */
 
+/* With running statistics it is taken as it is in eval mode; without any, the statistics are always those of
+ * the input itself. */
 bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    return nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+    bool running = false;
+    for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
+    return running && nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
 }
 
 bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {

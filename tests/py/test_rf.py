@@ -236,6 +236,10 @@ def test_statistics_over_positions_see_everything():
     assert (told["0"].rf, told["1"].rf_whole, told["2"].rf_whole) == (3, True, True)
     norm = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.InstanceNorm2d(4)), 1, 3, 9, 9)
     assert norm["1"].rf_whole
+    own = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)), 1, 3, 9, 9)
+    assert own["1"].rf_whole
+    running = rows(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)), 1, 3, 9, 9)
+    assert running["1"].rf == 3 and not running["1"].rf_whole
 
 
 def test_axes_differ():
