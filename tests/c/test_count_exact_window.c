@@ -362,7 +362,7 @@ static void moves(void **state) {
     out_tensor(0, SIZES(5));
     out_tensor(1, SIZES(5));
     op_says(0, -1, 15);
-    op_new("aten::linalg_qr");
+    op_new("aten::_linalg_eigvals");
     in_tensor(0, SIZES(3, 3));
     out_tensor(0, SIZES(3, 3));
     out_tensor(1, SIZES(3, 3));
