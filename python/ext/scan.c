@@ -61,7 +61,7 @@ static bool row_of(lmx_state *st, PyObject *layer, PyObject **shape, lam_scan_ro
 }
 
 static bool work_of(lmx_state *st, PyObject *layer, lam_scan_row *row) {
-    for (int i = 0; i < LAM_N_METRICS; i++)
+    for (int i = 0; i <= LAM_DMAS; i++) /* that table has no others */
         if (!add_item(st, layer, lam_metric_name((lam_metric)i), &row->metric[i])) return false;
     return true;
 }

@@ -276,7 +276,7 @@ void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {
 }
 
 void lmi_facts_of_sig(const lam_model *m, const lam_op_sig *sig, lmi_facts *out) {
-    const lam_op alone = {.sig = sig, .call = -1, .parent = -1};
+    const lam_op alone = {.sig = sig, .call = LMI_ANY_LAYER, .parent = -1};
     memset(out, 0, sizeof *out);
     gather(m, &alone, out);
 }

@@ -5,6 +5,10 @@
 
 #include "count/sweep.h"
 
+/* The call of an operator that stands for all of its signature: what depends on the layer is not known then.
+ */
+enum { LMI_ANY_LAYER = -2 };
+
 /* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_list.c,
  * facts_op_region.c. */
 typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,

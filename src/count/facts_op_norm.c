@@ -122,6 +122,7 @@ static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s)
 /* Such a layer keeps its activation from the day it was made, so who wraps functions later does not see it.
  */
 static int64_t by_encoder(const lam_model *m, const lam_op *op) {
+    if (op->call == LMI_ANY_LAYER) return -1;
     const lam_event *call = lam_model_event(m, op->call);
     lmi_kind kind = call ? lmi_word_kind(lam_model_module(m, call->module)->word) : LMI_N_KINDS;
     return kind == LMI_K_encoder_layer || kind == LMI_K_decoder_layer;

@@ -36,8 +36,8 @@ class Host:
         self._live = live
         self.asked = None
 
-    def live(self, target, inputs, mode, build, ops, backward, grad):
-        self.asked = (target, inputs, mode, build, ops, backward, grad)
+    def live(self, target, inputs, mode, build, ops, backward, grad, dry):
+        self.asked = (target, inputs, mode, build, ops, backward, grad, dry)
         return self._live()
 
     def doctor(self):
