@@ -51,13 +51,20 @@ static bool know_alias(lmx_capture *c) {
     return false;
 }
 
+static void want_identities(lmx_capture *c, bool wanted) {
+    if (c->counted != wanted) c->st->identities += wanted ? 1 : -1;
+    c->counted = wanted;
+}
+
 static PyObject *capture_start(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture *c = self_of(self);
     if (c->phase != LMX_NEW)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture can be started once; make a new one");
     if (!lmx_torch_ready(c->st)) return NULL;
+    want_identities(c, c->wants_ops);
     if (!lmx_walk(c->st, &c->tree, c->root) || !know_alias(c) || !lmx_watch(c)) {
+        want_identities(c, false);
         lmx_tree_free(&c->tree);
         return NULL;
     }
@@ -115,6 +122,7 @@ static PyObject *capture_n_modules(PyObject *self, void *unused) {
 
 /* The root, the tree and the records are not needed once the model is built. */
 static void drop_records(lmx_capture *c) {
+    want_identities(c, false);
     c->n_calls = c->calls.n;
     c->n_modules = c->tree.nodes.n;
     if (!lmx_dispatch_busy(c)) {

@@ -135,6 +135,7 @@ struct lmx_state {
     lmx_torch torch;
     lmx_layout *layout; /* of this torch's records */
     bool watches_ops;          /* the layout was found, and may be used */
+    int identities;            /* captures that want to know whose memory a tensor has: those of operators */
     lmx_modes *modes;
 };
 
@@ -298,6 +299,7 @@ typedef struct lmx_capture {
     int32_t alias_call; /* the last one that was made through the alias; -1 */
     lmx_phase phase;
     bool busy;     /* tensors are being described: calls that this makes are not the model's */
+    bool counted;  /* among the state's `identities` */
     bool lost;     /* memory for records ran out, or */
     bool full;     /* there are more records than a capture may hold */
     bool cut;      /* a value had more tensors or levels than are looked at */

@@ -95,8 +95,9 @@ uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handl
     return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
 }
 
-/* Asking a fake tensor for its data prints a warning. */
+/* Only operators have sources. Asking a fake tensor for its data prints a warning. */
 static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
+    if (!st->identities) return;
     static const lmx_layout unknown = {.storage = -1};
     const lmx_layout *l = st->watches_ops ? st->layout : &unknown;
     const char *handle = (char *)tensor + st->torch.offset;
