@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+from ._files import save_text
 
 if TYPE_CHECKING:
     import os
@@ -58,13 +59,7 @@ class Graph:
             FileExistsError: the file exists and ``overwrite`` is not True.
         """
         text = self.dot(level)
-        file = Path(path)
-        try:
-            with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
-                to.write(text)
-        except FileExistsError:
-            message = f"{file} exists; pass overwrite=True to replace it, or another name"
-            raise FileExistsError(message) from None
+        save_text(path, text, overwrite=overwrite)
         return text
 
     def __repr__(self) -> str:

@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
 from ._count import Count, from_core
+from ._files import save_text
 from ._graph import Graph
 from ._register import OwnRules
 
@@ -421,13 +421,7 @@ class Report:
         text = self._write(**{**options, "format": kind})
         if path is None:
             return text
-        file = Path(path)
-        try:
-            with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
-                to.write(text)
-        except FileExistsError:
-            message = f"{file} exists; pass overwrite=True to replace it, or another name"
-            raise FileExistsError(message) from None
+        save_text(path, text, overwrite=overwrite)
         return text
 
     def __reduce__(self) -> Any:

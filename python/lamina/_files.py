@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the user asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import os
+
+
+def save_text(path: str | os.PathLike[str], text: str, *, overwrite: bool) -> None:
+    """Writes ``text`` to ``path`` as UTF-8, its line ends as they are.
+
+    Raises:
+        FileExistsError: the file exists and ``overwrite`` is not True.
+    """
+    file = Path(path)
+    try:
+        with file.open("w" if overwrite else "x", encoding="utf-8", newline="") as to:
+            to.write(text)
+    except FileExistsError:
+        message = f"{file} exists; pass overwrite=True to replace it, or another name"
+        raise FileExistsError(message) from None
