@@ -87,7 +87,7 @@ SEEDED = [
     ("function, C", "src/base/x.c", LONG_C, 2, "f() takes 94 lines"),
     ("function, Python", "tests/x.py", LONG_PY, 2, "f() takes 92 lines"),
     ("file", "src/base/x.c", SPDX + "int a;\n" * 700, 701, "has 701 lines, more than 700"),
-    ("header", "include/lamina.h", SPDX + "int a;\n" * 900, 901, "more than 900"),
+    ("header", "include/lamina.h", SPDX + "int a;\n" * 1400, 1401, "more than 1400"),
     ("printf", "src/base/x.c", SPDX + 'void f(void) { printf("x"); }\n', 2, "calls printf()"),
     ("exit", "src/base/x.c", SPDX + "void f(void) {\n    exit(1);\n}\n", 3, "calls exit()"),
     ("abort", "python/ext/x.c", SPDX + "void f(void) { abort(); }\n", 2, "calls abort()"),
