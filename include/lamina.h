@@ -13,7 +13,8 @@
  * global mutable state.
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
- * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph
+ * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph ·
+ * 14 values and health
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -783,6 +784,23 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
 /* As Graphviz' DOT. ops: a node an operator; else a node for what a call did between two calls of others,
  * forward only. */
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
+
+/* == 14. Values and health ==================================================================================
+ * What lies in a tensor's memory. */
+
+/* Memory of the caller's, read and not kept. */
+typedef struct lam_values {
+    const void *data; /* the first element; NULL only where there are none */
+    int32_t dtype;    /* ScalarType number */
+    int32_t ndim;
+    const int64_t *sizes, *strides; /* in elements; strides may be 0 (an expanded axis); NULL: contiguous */
+} lam_values;
+typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
+/* Counts NaN and Inf (of either sign) in a strided array of any type of torch's, fp8 and complex included; a
+ * complex number counts for each part. Memory without any is read once, in the widest vectors of the
+ * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
+ * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
+LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
 
 #ifdef __cplusplus
 }

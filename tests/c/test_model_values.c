@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NaN and Inf: found at every place, in every type, through every stride, and nothing else taken for one. */
+#include "oom.h"
+
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static lam_nonfinite scan(const void *data, int32_t dtype, int32_t ndim, const int64_t *sizes,
+                          const int64_t *strides) {
+    lam_nonfinite found = {-1, -1};
+    lam_values v = {data, dtype, ndim, sizes, strides};
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_OK);
+    return found;
+}
+
+#define ONE_AXIS(n) 1, (const int64_t[]){n}, NULL
+
+/* Every length up to some vectors, every place in it, from every offset: exactly one is found. */
+static void every_place(void **state) {
+    (void)state;
+    enum { MOST = 300 };
+    float *x = calloc(MOST + 3, sizeof *x);
+    for (int64_t n = 1; n < MOST; n = n < 70 ? n + 1 : n + 23)
+        for (int64_t at = 0; at < n; at++) {
+            float *from = x + at % 3;
+            from[at] = at % 2 ? NAN : -INFINITY;
+            lam_nonfinite found = scan(from, 6, ONE_AXIS(n));
+            assert_int_equal(found.nan, at % 2);
+            assert_int_equal(found.inf, 1 - at % 2);
+            from[at] = 0;
+            found = scan(from, 6, ONE_AXIS(n));
+            assert_int_equal(found.nan + found.inf, 0);
+        }
+    free(x);
+}
+
+/* Every pattern of bits of the small types, against what their value is by definition. */
+static void every_pattern(void **state) {
+    (void)state;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        uint16_t v = (uint16_t)bits;
+        bool half = (v & 0x7C00) == 0x7C00, brain = (v & 0x7F80) == 0x7F80;
+        lam_nonfinite found = scan(&v, 5, ONE_AXIS(1));
+        assert_int_equal(found.inf, half && (v & 0x3FF) == 0);
+        assert_int_equal(found.nan, half && (v & 0x3FF) != 0);
+        found = scan(&v, 15, ONE_AXIS(1));
+        assert_int_equal(found.inf, brain && (v & 0x7F) == 0);
+        assert_int_equal(found.nan, brain && (v & 0x7F) != 0);
+    }
+    for (uint32_t bits = 0; bits < 256; bits++) {
+        uint8_t v = (uint8_t)bits;
+        assert_int_equal(scan(&v, 23, ONE_AXIS(1)).inf, v == 0x7C || v == 0xFC);
+        assert_int_equal(scan(&v, 23, ONE_AXIS(1)).nan, (v & 0x7F) > 0x7C);
+        assert_int_equal(scan(&v, 24, ONE_AXIS(1)).nan, v == 0x7F || v == 0xFF);
+        assert_int_equal(scan(&v, 25, ONE_AXIS(1)).nan, v == 0x80);
+        assert_int_equal(scan(&v, 26, ONE_AXIS(1)).nan, v == 0x80);
+        assert_int_equal(scan(&v, 44, ONE_AXIS(1)).nan, v == 0xFF);
+        for (int32_t dtype = 24; dtype < 27; dtype++) assert_int_equal(scan(&v, dtype, ONE_AXIS(1)).inf, 0);
+    }
+    static const double values[] = {0, -0.0, 1e308, -1e308, 5e-324, NAN, INFINITY, -INFINITY, -NAN};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        float f = (float)values[i];
+        lam_nonfinite d = scan(&values[i], 7, ONE_AXIS(1)), s = scan(&f, 6, ONE_AXIS(1));
+        assert_int_equal(d.nan, isnan(values[i]) != 0);
+        assert_int_equal(d.inf, isinf(values[i]) != 0);
+        assert_int_equal(s.nan, isnan(f) != 0);
+        assert_int_equal(s.inf, isinf(f) != 0);
+    }
+}
+
+/* Long runs of each type: a few are hidden in them, and exactly those are counted. */
+static void long_runs(void **state) {
+    (void)state;
+    static const struct {
+        int32_t dtype, bytes;
+        uint64_t nan, inf, plain;
+    } types[] = {{7, 8, 0x7FF8000000000001u, 0xFFF0000000000000u, 0x3FF0000000000000u},
+                 {6, 4, 0xFFC00000u, 0x7F800000u, 0x3F800000u},
+                 {5, 2, 0x7E00u, 0xFC00u, 0x3C00u},
+                 {15, 2, 0x7FC0u, 0xFF80u, 0x3F80u},
+                 {23, 1, 0x7Fu, 0xFCu, 0x3Cu},
+                 {24, 1, 0xFFu, 0xFFu, 0x38u}};
+    enum { N = 20000 };
+    char *x = malloc(N * 8);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        size_t bytes = (size_t)types[t].bytes;
+        for (size_t i = 0; i < N; i++) {
+            uint64_t v = i % 4999 == 17 ? types[t].nan : i % 7001 == 30 ? types[t].inf : types[t].plain;
+            memcpy(x + i * bytes, &v, bytes);
+        }
+        lam_nonfinite found = scan(x, types[t].dtype, ONE_AXIS(N));
+        int64_t nans = 0, infs = 0;
+        for (int64_t i = 0; i < N; i++) {
+            nans += i % 4999 == 17;
+            infs += i % 4999 != 17 && i % 7001 == 30;
+        }
+        bool no_inf = types[t].dtype == 24;
+        assert_int_equal(found.nan, no_inf ? nans + infs : nans);
+        assert_int_equal(found.inf, no_inf ? 0 : infs);
+    }
+    free(x);
+}
+
+static uint64_t draw(void) {
+    static uint64_t s = 7;
+    s = s * 6364136223846793005u + 1442695040888963407u;
+    return s >> 33;
+}
+
+/* Random views of a cube: what is counted is what a walk over every element of the view finds. */
+static void strides(void **state) {
+    (void)state;
+    enum { SIDE = 12, CELLS = SIDE * SIDE * SIDE };
+    float *x = calloc(CELLS, sizeof *x);
+    for (int round = 0; round < 3000; round++) {
+        for (int i = 0; i < CELLS; i++) x[i] = draw() % 300 ? 1 : draw() % 2 ? NAN : INFINITY;
+        int32_t ndim = 1 + (int32_t)(draw() % 4);
+        int64_t sizes[4], steps[4], reach = 0;
+        for (int32_t i = 0; i < ndim; i++) {
+            static const int64_t some[] = {0, 1, 2, SIDE, SIDE * 2, SIDE * SIDE, 1, SIDE};
+            steps[i] = some[draw() % 8];
+            sizes[i] = draw() % 20 == 0 ? 0 : 1 + (int64_t)(draw() % 6);
+            if (reach + steps[i] * (sizes[i] ? sizes[i] - 1 : 0) >= CELLS) sizes[i] = 1;
+            reach += steps[i] * (sizes[i] ? sizes[i] - 1 : 0);
+        }
+        int64_t n = 1, nan = 0, inf = 0;
+        for (int32_t i = 0; i < ndim; i++) n *= sizes[i];
+        for (int64_t k = 0; k < n; k++) {
+            int64_t rest = k, at = 0;
+            for (int32_t i = ndim - 1; i >= 0; i--) {
+                at += rest % sizes[i] * steps[i];
+                rest /= sizes[i];
+            }
+            nan += isnan(x[at]) != 0;
+            inf += isinf(x[at]) != 0;
+        }
+        lam_nonfinite found = scan(x, 6, ndim, sizes, steps);
+        assert_int_equal(found.nan, nan);
+        assert_int_equal(found.inf, inf);
+    }
+    free(x);
+}
+
+static void odd_ones(void **state) {
+    (void)state;
+    const double pair[4] = {1, NAN, INFINITY, 2};
+    assert_int_equal(scan(pair, 10, ONE_AXIS(2)).nan, 1);
+    assert_int_equal(scan(pair, 10, ONE_AXIS(2)).inf, 1);
+    assert_int_equal(scan(pair, 7, 0, NULL, NULL).nan, 0);
+    assert_int_equal(scan(pair + 1, 7, 0, NULL, NULL).nan, 1);
+    assert_int_equal(scan(pair, 4, ONE_AXIS(4)).nan, 0); /* whole numbers of any bits */
+    assert_int_equal(scan(NULL, 6, ONE_AXIS(0)).nan, 0);
+    lam_nonfinite found;
+    lam_error e = {0};
+    lam_values v = {NULL, 6, 1, (const int64_t[]){3}, NULL};
+    assert_int_equal(lam_values_scan(&v, &found, &e), LAM_USAGE);
+    v.dtype = 99;
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_UNSUPPORTED);
+    v = (lam_values){pair, 7, 1, (const int64_t[]){-1}, NULL};
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_RANGE);
+    v = (lam_values){pair, 7, 2, (const int64_t[]){INT64_MAX, 4}, NULL};
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_RANGE);
+    v = (lam_values){pair, 7, 1, (const int64_t[]){2}, (const int64_t[]){-1}};
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_RANGE);
+    v = (lam_values){pair, 7, 64, (const int64_t[]){2}, NULL};
+    assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_RANGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_place), cmocka_unit_test(every_pattern), cmocka_unit_test(long_runs),
+        cmocka_unit_test(strides),     cmocka_unit_test(odd_ones),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
