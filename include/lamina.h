@@ -271,12 +271,18 @@ typedef struct lam_op_info {
     /* 1 + the index of an operator that was pushed with equal name, arguments and results, identities aside:
      * spares looking for one; 0: look */
     int32_t like;
+    int32_t thread; /* 0: the one that made the calls; others from 1 */
+    int32_t pass;   /* of a node: equal for those that one backward pass runs; 0 unknown */
 } lam_op_info;
 /* In the order in which they started, after all calls, those of one thread together. LAM_RANGE for a call or
  * parent that was not pushed. */
 LAM_API lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index, lam_error *e);
 /* Says that operators were watched, so that a model without any is known to have run none. */
 LAM_API lam_status lam_build_ops_seen(lam_builder *b, lam_error *e);
+/* The same of the nodes of backward passes (LAM_OP_NODE), which may be watched without other operators. */
+LAM_API lam_status lam_build_nodes_seen(lam_builder *b, lam_error *e);
+/* Says that times were asked for: reports tell them. */
+LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
 
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
@@ -343,11 +349,15 @@ typedef struct lam_op {
     int32_t call, parent;
     int32_t n_children;   /* operators that ran directly inside it */
     uint8_t phase, flags; /* lam_phase, lam_op_flags */
+    uint16_t thread;      /* as in lam_op_info; 65535: that or more */
     uint32_t edges_;      /* the model's own: where its inputs come from */
+    int32_t pass;
     int64_t t0_ns, t1_ns;
 } lam_op;
 
 LAM_API bool lam_model_ops_seen(const lam_model *m);
+LAM_API bool lam_model_nodes_seen(const lam_model *m);
+LAM_API bool lam_model_timed(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Capture: the window in which the calls under one root are noted. */
-#include "ext.h"
+#include "here.h"
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
@@ -18,10 +18,11 @@ static bool watch_by_mode(lmx_capture *c, PyObject *why) {
 }
 
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"root", "ops", "alias", "dispatch", NULL};
+    static char *names[] = {"root", "ops", "alias", "dispatch", "nodes", "timed", NULL};
     PyObject *root, *alias = NULL, *why = Py_None;
-    int ops = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOO:Capture", names, &root, &ops, &alias, &why))
+    int ops = 0, nodes = 0, timed = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOOpp:Capture", names, &root, &ops, &alias, &why,
+                                     &nodes, &timed))
         return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
@@ -35,6 +36,8 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     c->st = st;
     c->open_call = c->alias_call = -1;
     c->wants_ops = ops;
+    c->wants_nodes = nodes;
+    c->timed = timed;
     Py_INCREF(root);
     c->root = root;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
@@ -129,6 +132,7 @@ static void drop_records(lmx_capture *c) {
         lmx_observer_free(c->observer);
         c->observer = NULL;
     }
+    lmx_listeners_free(c);
     Py_CLEAR(c->root);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
@@ -218,9 +222,11 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root, ops=False, alias=None, dispatch=None)\n--\n\nNotes every call of the modules under "
+     "Capture(root, ops=False, alias=None, dispatch=None, nodes=False, timed=False)\n--\n\nNotes every call "
+     "of the modules under "
      "`root` in the thread that starts it, and every operator that runs there. A call of `alias` is one of "
-     "`root`. `dispatch`, a str, is why operators are to be watched through torch's dispatch mode."},
+     "`root`. `dispatch`, a str, is why operators are to be watched through torch's dispatch mode. `nodes` "
+     "watches those of backward passes alone; `timed`: the report tells times."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

@@ -2,7 +2,7 @@
  * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
-#include "ext.h"
+#include "here.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -553,7 +553,9 @@ static bool push_notes(teller *t) {
 }
 
 static bool push_ops(teller *t) {
-    return !t->c->observer || check(t, lmx_push_operators(t->c->observer, t->b, &t->e));
+    if (t->c->timed && !check(t, lam_build_timed(t->b, &t->e))) return false;
+    if (t->c->observer && !check(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
+    return check(t, lmx_tell_push(t->c, t->b, &t->e));
 }
 
 static bool tell(teller *t, lam_model **out) {

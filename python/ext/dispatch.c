@@ -175,9 +175,10 @@ static int32_t call_of_node(lmx_capture *c, thread *t) {
     PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
     const thread *own = find_thread(c->dispatcher, c->owner);
     if (number) {
-        /* Nodes that only keep a gradient have the largest number there is. */
+        /* Nodes that only keep a gradient have the largest number there is, and run after what gave it. */
         uint64_t sequence = PyLong_AsUnsignedLongLong(number);
-        t->behind = !own || sequence > INT64_MAX ? -1 : lmx_lane_origin(own->lane, (int64_t)sequence);
+        if (!own || sequence <= INT64_MAX)
+            t->behind = own ? lmx_lane_origin(own->lane, (int64_t)sequence) : -1;
     }
     Py_XDECREF(number);
     Py_XDECREF(node);

@@ -35,6 +35,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
 typedef struct lmx_modes lmx_modes;   /* dispatch.h */
+typedef struct lmx_listener lmx_listener; /* here.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -305,6 +306,9 @@ typedef struct lmx_capture {
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
+    bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
+    bool timed;             /* times were asked for */
+    lmx_listener *listeners; /* NULL: nobody */
     bool dry;               /* nothing was computed: times mean nothing */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
@@ -327,8 +331,8 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out);
 
 /* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
 
-/* Watches the operators of this thread, and of the threads that run a backward pass for it, until the
- * stop. False with an exception. */
+/* Watches the operators of this thread, or the nodes of its backward passes alone, and of the threads that run
+ * a backward pass for it, until the stop. False with an exception. */
 bool lmx_observe(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. What was recorded stays. */
 void lmx_unobserve(lmx_capture *c);

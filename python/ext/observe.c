@@ -6,7 +6,9 @@
  * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
  * each slot has functions of its own. */
 #include "observe.h"
+#include "here.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,6 +22,7 @@ static struct {
      * its slot until that thread opens or closes another. */
     bool taken, stale;
     uint64_t thread, handles[2];
+    int n_handles;
 } slots[SLOTS];
 
 static _Thread_local struct {
@@ -39,7 +42,8 @@ typedef struct frame {
     int32_t node; /* index of the innermost node's frame, itself included; -1 */
     int unwinding;
     uint8_t phase;
-    bool is_node, noted, merged, grad; /* merged: the node of this work of the engine has begun */
+    bool is_node, noted, grad;
+    bool real, merged; /* it is the node; or work of the engine on one that has begun */
 } frame;
 
 /* == lanes ============================================================================================= */
@@ -49,6 +53,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     if (!lane) return NULL;
     lane->api = api;
     lane->thread = api->thread();
+    lane->last_call = -1;
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
     mine[slot].generation = o->generation;
@@ -218,10 +223,33 @@ static frame *same_node(const lmx_lane *lane, const char *name) {
     return strcmp(lmx_op_name(lane, (lmx_op *)lane->ops.data + around->op), name) == 0 ? around : NULL;
 }
 
-static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
+/* What keeps a parameter's gradient has no number. The engine runs it right after the node that gave it. */
+static bool adds_gradient_up(const char *name) {
+    return strcmp(name, "torch::autograd::AccumulateGrad") == 0;
+}
+
+static void tell_node(const lmx_observer *o, const frame *f, const char *name, bool began) {
+    const lmx_node_run node = {f->record, o->layout, name, {f->call, f->phase}};
+    lmx_tell_node(o->capture, &node, began);
+}
+
+/* Nodes that a node makes, for a second derivative, are the same call's. Where operators are watched, each
+ * says so itself. */
+static void note_origin(const lmx_observer *o, lmx_lane *lane, int32_t call) {
+    if (o->nodes_only) lmx_lane_note_origin(lane, (int64_t)api->sequence(), call);
+}
+
+static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const char *name, bool real) {
     const frame *around = top_of(lane);
-    frame f = {.record = record, .op = around ? around->op : -1, .phase = LAM_BACKWARD, .is_node = true};
-    f.call = origin_of(o, record, (int64_t)lmx_word_at(record, (size_t)o->layout->sequence));
+    frame f = {.record = record,
+               .op = around ? around->op : -1,
+               .phase = LAM_BACKWARD,
+               .is_node = true,
+               .real = real};
+    f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
+    f.call = f.sequence >= 0          ? origin_of(o, record, f.sequence)
+             : adds_gradient_up(name) ? lane->last_call
+                                      : -1;
     f.open = open_call(o);
     f.node = (int32_t)lane->frames.n;
     f.grad = api->grad_enabled && api->grad_enabled();
@@ -231,19 +259,24 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
         same->merged = true;
         if (f.call >= 0) same->call = ((lmx_op *)lane->ops.data)[same->op].call = f.call;
         push_frame(lane, &f);
+        if (o->capture->listeners && real) tell_node(o, &f, name, true);
         return;
     }
     lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE);
     if (!op) return;
     f.op = (int32_t)(lane->ops.n - 1);
     f.noted = true;
-    if (push_frame(lane, &f)) op->t0_ns = lmx_now_ns();
+    if (f.grad) note_origin(o, lane, f.call);
+    op->pass = api->task ? (uint16_t)(api->task() + 1) : 0;
+    if (!push_frame(lane, &f)) return;
+    if (o->capture->listeners && real) tell_node(o, &f, name, true);
+    op->t0_ns = lmx_now_ns();
 }
 
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
     if (node)
-        open_node(o, lane, record, node);
+        open_node(o, lane, record, node, is_node);
     else
         open_operator(o, lane, record, name);
 }
@@ -267,15 +300,32 @@ static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int
     frame f = frames[n - 1];
     lane->frames.n = n - 1;
     if (f.noted) close_op(o, lane, &f, record, now);
+    if (!f.real) return;
+    if (f.sequence >= 0) lane->last_call = f.call;
+    if (f.grad) note_origin(o, lane, lmx_here(o->capture).call);
+    if (o->capture->listeners) tell_node(o, &f, api->name(record), false);
 }
 
 bool lmx_observe_call(lmx_capture *c) {
     lmx_observer *o = c->observer;
     lmx_lane *lane = o && o->slot >= 0 ? lane_of(o, o->slot) : NULL;
     if (!lane) return false;
-    if (api->sequence) lmx_lane_note_origin(lane, (int64_t)api->sequence(), open_call(o));
+    int32_t call = o->nodes_only ? lmx_here(c).call : open_call(o);
+    if (api->sequence) lmx_lane_note_origin(lane, (int64_t)api->sequence(), call);
     const frame *top = top_of(lane);
     return top && top->node >= 0;
+}
+
+lmx_where lmx_here(const lmx_capture *c) {
+    const lmx_observer *o = c->observer;
+    int slot = o ? o->slot : -1;
+    const lmx_lane *lane = slot >= 0 && mine[slot].generation == o->generation ? mine[slot].lane : NULL;
+    const frame *top = lane ? top_of(lane) : NULL;
+    bool own = (unsigned long)pthread_self() == c->owner;
+    int32_t open = own ? __atomic_load_n(&c->open_call, __ATOMIC_RELAXED) : -1;
+    if (!top || top->node < 0) return (lmx_where){open, LAM_FORWARD};
+    bool called = own && open != ((const frame *)lane->frames.data)[top->node].open;
+    return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
 }
 
 /* == callbacks ========================================================================================= */
@@ -327,20 +377,27 @@ static void end(int slot, const void *record) {
     }
 /* clang-format off */
 CALLBACKS(0) CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CALLBACKS(6) CALLBACKS(7)
-/* clang-format on */
+    /* clang-format on */
 
+    enum {
+        OF_OPS,
+        OF_NODES,
+        OF_NODES_WITH_VALUES,
+        N_CALLBACKS
+    };
 #define ENTRY(i)                                                                                             \
     {                                                                                                        \
-        {begin_op_##i, end_##i, false, true}, { begin_node_##i, end_##i, true, false }                       \
+        {begin_op_##i, end_##i, false, true}, {begin_node_##i, end_##i, true, false}, {                      \
+            begin_node_##i, end_##i, true, true                                                              \
+        }                                                                                                    \
     }
-    static const lmx_callback callbacks[SLOTS][2] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
-                                                     ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
+static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
+                                                           ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 
 /* == opening and closing =============================================================================== */
 
 static void remove_callbacks(int slot) {
-    api->remove(slots[slot].handles[0]);
-    api->remove(slots[slot].handles[1]);
+    while (slots[slot].n_handles) api->remove(slots[slot].handles[--slots[slot].n_handles]);
     slots[slot].taken = slots[slot].stale = false;
 }
 
@@ -355,12 +412,21 @@ static int free_slot(void) {
     return -1;
 }
 
+static void add_callback(int slot, int which) {
+    slots[slot].handles[slots[slot].n_handles++] = lmx_add_callback(api, &callbacks[slot][which]);
+}
+
 bool lmx_observe(lmx_capture *c) {
     static uint64_t generation;
     api = lmx_record_api_of(c->st);
     if (!api || !c->st->watches_ops) {
         lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
                  "operators can't be watched: no layout of torch's records is in use");
+        return false;
+    }
+    if (!c->wants_ops && !api->sequence) {
+        lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
+                 "this torch does not tell whose the nodes of a backward pass are");
         return false;
     }
     uint64_t thread = api->thread();
@@ -377,13 +443,15 @@ bool lmx_observe(lmx_capture *c) {
         return false;
     }
     *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
+    o->nodes_only = !c->wants_ops;
     o->spread = lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;
     slots[slot].taken = true;
     slots[slot].thread = thread;
     atomic_store(&slots[slot].observer, o);
-    for (int i = 0; i < 2; i++) slots[slot].handles[i] = lmx_add_callback(api, &callbacks[slot][i]);
+    if (!o->nodes_only) add_callback(slot, OF_OPS);
+    add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
     return true;
 }
 

@@ -41,6 +41,7 @@ typedef struct lmx_record_api {
     size_t (*n_outputs)(const void *record);
     bool (*grad_enabled)(void);
     uint64_t (*sequence)(void); /* the number that the next node of this thread gets */
+    int (*task)(void);          /* the number of the backward pass that this thread is at; -1 none */
     /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made. */
     const void *(*transforms)(void);
     bool (*is_batched)(const void *tensor, int64_t level);
@@ -92,6 +93,7 @@ typedef struct lmx_args {
 typedef struct lmx_op {
     int32_t name, call, parent; /* name: offset of its text in the lane's names */
     uint8_t phase, flags;
+    uint16_t pass; /* of a node: lam_op_info.pass, as far as it goes */
     lmx_args in, out;
     int64_t t0_ns, t1_ns;
 } lmx_op;
@@ -145,6 +147,7 @@ typedef struct lmx_lane {
     lmx_vec names;    /* char: texts with their ends */
     lmx_vec frames;   /* of observe.c: what is open */
     lmx_vec origins;  /* of observe.c: from sequence numbers to calls */
+    int32_t last_call; /* of the last node with a number, -1 */
     int32_t *by_text; /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
     struct {
@@ -185,6 +188,7 @@ struct lmx_observer {
     uint64_t generation;       /* never the same for two observers */
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
+    bool nodes_only;
     bool spread; /* parameters of the model are spread over several processes */
 };
 

@@ -16,6 +16,7 @@ typedef struct pusher {
     lam_builder *b;
     lam_error *e;
     lmx_vec args;   /* lam_op_arg */
+    int32_t thread; /* lam_op_info.thread */
     int32_t base;   /* index of the lane's first operator in the model */
     known *known;   /* KNOWN of them */
     PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
@@ -106,6 +107,8 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
         .name = lmx_op_name(p->lane, op),
         .call = op->call,
         .parent = op->parent < 0 ? -1 : p->base + op->parent,
+        .thread = p->thread,
+        .pass = op->pass,
         .phase = (lam_phase)op->phase,
         .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0),
         .t0_ns = op->t0_ns,
@@ -135,10 +138,16 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     lane->lost = true; /* it can't be told again */
 }
 
-static lam_status push_lane(lmx_lane *lane, int32_t *n, PyObject *open, lam_builder *b, lam_error *e) {
+static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t *n, PyObject *open, lam_builder *b,
+                            lam_error *e) {
     enum { AT_ONCE = 1 << 16 };
-    pusher p = {
-        .lane = lane, .b = b, .e = e, .open = open, .base = *n, .known = calloc(KNOWN, sizeof *p.known)};
+    pusher p = {.lane = lane,
+                .b = b,
+                .e = e,
+                .open = open,
+                .thread = thread,
+                .base = *n,
+                .known = calloc(KNOWN, sizeof *p.known)};
     lam_status s = p.known ? LAM_OK : LAM_NOMEM;
     const lmx_op *ops = lane->ops.data;
     for (size_t i = 0; s == LAM_OK && i < lane->ops.n; i++) {
@@ -153,9 +162,10 @@ static lam_status push_lane(lmx_lane *lane, int32_t *n, PyObject *open, lam_buil
 }
 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
-    lam_status s = lam_build_ops_seen(b, e);
-    int32_t n = 0;
+    lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
+    int32_t n = 0, thread = 0;
+    if (s == LAM_OK && !o->capture->dispatcher) s = lam_build_nodes_seen(b, e);
     for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next)
-        s = push_lane(lane, &n, o->capture->open_regions, b, e);
+        s = push_lane(lane, lane->thread == o->thread ? 0 : ++thread, &n, o->capture->open_regions, b, e);
     return s;
 }

@@ -52,6 +52,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
+    lmx_symbol(library, "_ZN5torch8autograd25get_current_graph_task_idEv", &api->task);
     lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
     lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);

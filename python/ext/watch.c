@@ -8,7 +8,7 @@
  * to ours, so ours must go on working after its capture closed, and must not call what calls it. Each
  * installation therefore has a slot with the original that belongs to it; a slot is used again only for
  * the same original or when nobody holds its method. */
-#include "ext.h"
+#include "here.h"
 
 #include <string.h>
 
@@ -158,10 +158,11 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
+    bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, args, n, names);
     int64_t now = lmx_now_ns(); /* last, so that our own work lies outside */
     if (f->call >= 0) call_at(c, f->call)->t0_ns = now;
     if (f->inner >= 0) call_at(c, f->inner)->t0_ns = now;
-    return true;
+    return ok;
 }
 
 /* False only for an exception that must reach the user. */
@@ -199,6 +200,7 @@ static bool leave(frame *f, PyObject *result) {
         close_call(c, f->inner, &seen, now);
         c->open_call = f->parent;
         call_changed(c);
+        if (c->listeners && ok) ok = lmx_tell_left(c, f->call, result);
     }
     return ok;
 }
@@ -399,6 +401,11 @@ static bool may_nest(lmx_capture *c) {
     return false;
 }
 
+static bool begin_to_watch(lmx_capture *c) {
+    if (c->dispatcher) return lmx_dispatch(c);
+    return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
+}
+
 bool lmx_watch(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
@@ -406,7 +413,7 @@ bool lmx_watch(lmx_capture *c) {
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
-    if (!c->wants_ops || (c->dispatcher ? lmx_dispatch(c) : lmx_observe(c))) return true;
+    if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
     lmx_unwatch(c);
     c->phase = LMX_NEW;
     return false;
@@ -422,6 +429,7 @@ static void take_off(lmx_capture *c) {
         lmx_undispatch(c);
     else
         lmx_unobserve(c);
+    lmx_tell_closed(c);
 }
 
 void lmx_unwatch(lmx_capture *c) {

@@ -12,7 +12,7 @@ from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
 from ._errors import NoRuleError
 from ._report import Report
-from ._run import Run, check_module, describe_object, finish, run_once, state_of_generators
+from ._run import Run, check_module, describe_object, finish, new_watch, run_once, state_of_generators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,6 +34,7 @@ def inspect(
     depth: int | None = None,
     ops: bool | None = None,
     backward: bool = False,
+    time: bool = False,
     dry: bool = False,
     rules: str | os.PathLike[str] | None = None,
     strict: bool = False,
@@ -50,10 +51,12 @@ def inspect(
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
         ops: watches every operator that runs too. By default where the convention counts them, or
-            ``backward`` is asked for.
+            ``backward`` is asked for without ``time``.
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.
+        time: tells how long each layer took, with ``backward`` its backward too. Then operators are watched
+            only where that is asked for: it takes time.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.
@@ -80,11 +83,11 @@ def inspect(
     check_mode(mode)
     own = rules_of(rules)
     if ops is None:
-        ops = backward or counts_ops(convention)
-    elif not ops and (backward or counts_ops(convention)):
+        ops = (backward and not time) or counts_ops(convention)
+    elif not ops and ((backward and not time) or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry)
+    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=time)
     report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth)
     return all_ruled(report) if strict else report
 
@@ -132,10 +135,11 @@ class Capture:
         error: the exception that ended the block, or None. It has gone on to the caller.
     """
 
-    def __init__(self, model: Any, ops: bool = False) -> None:
+    def __init__(self, model: Any, ops: bool = False, time: bool = False) -> None:
         self._root = check_module(model)
         self._given = model
         self._ops = ops
+        self._time = time
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance = Compiled(AROUND)
@@ -151,7 +155,7 @@ class Capture:
             dispatch = need()
             # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
             self._stance = Compiled(AS_IT_IS if dispatch is None else AROUND)
-        self._watch = _lamina.Capture(self._root, self._ops, self._given, dispatch)
+        self._watch = new_watch(self._root, self._given, ops=self._ops, dispatch=dispatch, time=self._time)
         self._model = self.error = None
         self._stance.__enter__()
         try:
@@ -206,7 +210,7 @@ class Capture:
         return all_ruled(report) if strict else report
 
 
-def capture(model: Any, *, ops: bool = False) -> Capture:
+def capture(model: Any, *, ops: bool = False, time: bool = False) -> Capture:
     """Watches the calls of ``model`` and of everything in it, while code of your own runs.
 
     ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
@@ -219,11 +223,15 @@ def capture(model: Any, *, ops: bool = False) -> Capture:
     it runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
     ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block.
 
+    ``time=True`` tells how long each layer took, forward and backward, at a few per cent of the run's time: see
+    docs/measuring.md. Backward passes are told by layer where operators can be watched; elsewhere a note says
+    why they are not.
+
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
         ValueError: when the block is entered, if operators can't be watched here; the sentence says why.
     """
-    return Capture(model, ops)
+    return Capture(model, ops, time)
 
 
 def positional(args: Any) -> tuple[object, ...]:

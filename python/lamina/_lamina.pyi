@@ -76,7 +76,13 @@ class Capture:
     """Notes every call of the modules under ``root`` in the thread that starts it. It can be started once."""
 
     def __new__(
-        cls, root: Any, ops: bool = False, alias: Any = None, dispatch: str | None = None
+        cls,
+        root: Any,
+        ops: bool = False,
+        alias: Any = None,
+        dispatch: str | None = None,
+        nodes: bool = False,
+        timed: bool = False,
     ) -> Capture: ...
     @property
     def is_open(self) -> bool: ...

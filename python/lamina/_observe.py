@@ -77,6 +77,12 @@ def need() -> str | None:
     return why
 
 
+def nodes() -> str | None:
+    """Why the nodes of a backward pass can't be watched without operators; None where they can."""
+    name, why = way()
+    return None if name == "observer" else why
+
+
 def _prove_dispatch() -> Way:
     try:
         from ._probe import fits_dispatch

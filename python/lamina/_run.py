@@ -154,12 +154,13 @@ def run_once(
     backward: bool = False,
     grad: bool = False,
     dry: bool = False,
+    time: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
-    tensor is a fake one.
+    tensor is a fake one. ``time`` tells times.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -178,7 +179,7 @@ def run_once(
         check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = _lamina.Capture(root, ops, dispatch=dispatch)
+    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time and not dry)
     try:
         with ExitStack() as stack:
             if mode is not None:
@@ -213,6 +214,21 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def new_watch(
+    root: Any, alias: Any = None, *, ops: bool = False, dispatch: str | None = None, time: bool = False
+) -> _lamina.Capture:
+    """A capture that was not started. Where backward passes can't be told by layer, a note says why."""
+    why = None
+    if time:
+        from ._observe import nodes
+
+        why = nodes()
+    watch = _lamina.Capture(root, ops, alias, dispatch, time and why is None, time)
+    if why is not None:
+        watch.note(f"how long a layer's backward takes is not known: {why}")
+    return watch
 
 
 def finish(watch: _lamina.Capture) -> _lamina.Model:

@@ -135,6 +135,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->notes = adopt(m, &b->notes, &m->storage[4]);
     m->n_ops = (int32_t)b->ops.n;
     m->ops_seen = b->ops_seen;
+    m->nodes_seen = b->nodes_seen;
+    m->timed = b->timed;
     m->ops = adopt(m, &b->ops, &m->storage[7]);
     m->n_op_sigs = (int32_t)b->sigs.n;
     m->edges = adopt(m, &b->data.edges, &m->storage[8]);

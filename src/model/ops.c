@@ -264,6 +264,7 @@ static lam_status intern(lam_builder *b, const lmi_op_name *name, const lam_op_i
 static lam_status check_op(const lam_builder *b, const lam_op_info *o, lam_error *e) {
     if (o->call != -1) LAM_TRY(lmi_in_range(&b->events, o->call, "the call of an operator", e));
     if (o->parent != -1) LAM_TRY(lmi_in_range(&b->ops, o->parent, "the operator around an operator", e));
+    if (o->thread < 0) return lmi_fail(e, LAM_RANGE, o->name, "a thread can't have number %d", o->thread);
     if ((unsigned)o->phase >= LAM_N_PHASES)
         return lmi_fail(e, LAM_RANGE, o->name, "its phase %d is none of lam_phase", (int)o->phase);
     return LAM_OK;
@@ -275,6 +276,8 @@ lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index,
                 .parent = info->parent,
                 .phase = (uint8_t)info->phase,
                 .flags = (uint8_t)info->flags,
+                .thread = (uint16_t)(info->thread < UINT16_MAX ? info->thread : UINT16_MAX),
+                .pass = info->pass,
                 .t0_ns = info->t0_ns,
                 .t1_ns = info->t1_ns};
     LAM_TRY(check_op(b, info, e));
@@ -293,7 +296,7 @@ lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index,
         return s;
     }
     if (o.parent >= 0) all[o.parent].n_children++;
-    b->ops_seen = true;
+    if (!(o.flags & LAM_OP_NODE)) b->ops_seen = true;
     if (index) *index = (int32_t)b->ops.n - 1;
     return LAM_OK;
 }
@@ -304,6 +307,20 @@ lam_status lam_build_ops_seen(lam_builder *b, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lam_build_nodes_seen(lam_builder *b, lam_error *e) {
+    if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_nodes_seen", "there is no builder; make one first");
+    b->nodes_seen = true;
+    return LAM_OK;
+}
+
+lam_status lam_build_timed(lam_builder *b, lam_error *e) {
+    if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_timed", "there is no builder; make one first");
+    b->timed = true;
+    return LAM_OK;
+}
+
+bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
+bool lam_model_timed(const lam_model *m) { return m->timed; }
 bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
 int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }
 int32_t lam_model_n_op_sigs(const lam_model *m) { return m->n_op_sigs; }

@@ -43,9 +43,16 @@ static void read_back(void **state) {
     NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
     o.name = "aten::mm";
     o.call = -1;
+    o.flags = 0;
+    o.thread = 70000;
+    o.pass = 3;
     NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
     lam_model *m = net_done(&n);
     assert_true(lam_model_ops_seen(m));
+    assert_int_equal(lam_model_op(m, 0)->thread, 0);
+    assert_int_equal(lam_model_op(m, 2)->thread, UINT16_MAX);
+    assert_int_equal(lam_model_op(m, 0)->pass, 0);
+    assert_int_equal(lam_model_op(m, 2)->pass, 3);
     assert_int_equal(lam_model_n_ops(m), 3);
     assert_null(lam_model_op(m, -1));
     assert_null(lam_model_op(m, 3));
@@ -100,6 +107,30 @@ static void seen_or_not(void **state) {
     assert_int_equal(lam_build_ops_seen(NULL, &e), LAM_USAGE);
 }
 
+/* Nodes do not tell that operators were watched: what these cost stays unknown. */
+static void nodes_alone(void **state) {
+    (void)state;
+    for (int seen = 0; seen < 2; seen++) {
+        net n = net_new();
+        net_calls c = net_plain(&n);
+        lam_op_info o = {.name = "AddmmBackward0", .call = c.fc, .parent = -1, .flags = LAM_OP_NODE};
+        if (seen) {
+            NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+            NET_OK(&n, lam_build_nodes_seen(n.b, &n.e));
+            NET_OK(&n, lam_build_timed(n.b, &n.e));
+        }
+        lam_model *m = net_done(&n);
+        assert_false(lam_model_ops_seen(m));
+        assert_int_equal(lam_model_nodes_seen(m), seen);
+        assert_int_equal(lam_model_timed(m), seen);
+        lam_model_free(m);
+    }
+    lam_error e = {0};
+    assert_int_equal(lam_build_nodes_seen(NULL, &e), LAM_USAGE);
+    e = (lam_error){0};
+    assert_int_equal(lam_build_timed(NULL, &e), LAM_USAGE);
+}
+
 /* -- what is refused --------------------------------------------------------------------------- */
 
 static void refused(net *n, const lam_op_info *o, lam_status want, const char *part) {
@@ -130,6 +161,9 @@ static void refusals(void **state) {
     o = good;
     o.phase = LAM_N_PHASES;
     refused(&n, &o, LAM_RANGE, "lam_phase");
+    o = good;
+    o.thread = -1;
+    refused(&n, &o, LAM_RANGE, "number -1");
     o = good;
     o.n_in = -1;
     refused(&n, &o, LAM_RANGE, "-1 arguments");
@@ -262,9 +296,9 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_back),        cmocka_unit_test(seen_or_not), cmocka_unit_test(refusals),
-        cmocka_unit_test(names_are_shared), cmocka_unit_test(limits),      cmocka_unit_test(many),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(read_back), cmocka_unit_test(seen_or_not),      cmocka_unit_test(nodes_alone),
+        cmocka_unit_test(refusals),  cmocka_unit_test(names_are_shared), cmocka_unit_test(limits),
+        cmocka_unit_test(many),      cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

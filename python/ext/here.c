@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Those who listen to a capture, told in the order in which they came. */
+#include "here.h"
+
+void lmx_listen(lmx_capture *c, lmx_listener *l) {
+    lmx_listener **at = &c->listeners;
+    while (*at) at = &(*at)->next;
+    l->next = NULL;
+    *at = l;
+}
+
+void lmx_listeners_free(lmx_capture *c) {
+    lmx_listener *l = c->listeners;
+    c->listeners = NULL;
+    while (l) {
+        lmx_listener *next = l->next;
+        if (l->free) l->free(l);
+        l = next;
+    }
+}
+
+bool lmx_want_values(const lmx_capture *c) {
+    for (const lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->wants_values) return true;
+    return false;
+}
+
+bool lmx_tell_opened(lmx_capture *c) {
+    for (lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->opened && !l->opened(l, c)) return false;
+    return true;
+}
+
+void lmx_tell_closed(lmx_capture *c) {
+    for (lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->closed) l->closed(l, c);
+}
+
+bool lmx_tell_entered(lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    bool ok = true;
+    c->busy = true;
+    for (lmx_listener *l = c->listeners; ok && l; l = l->next)
+        if (l->entered) ok = l->entered(l, c, call, args, n, names);
+    c->busy = false;
+    return ok;
+}
+
+bool lmx_tell_left(lmx_capture *c, int32_t call, PyObject *result) {
+    bool ok = true;
+    c->busy = true;
+    for (lmx_listener *l = c->listeners; ok && l; l = l->next)
+        if (l->left) ok = l->left(l, c, call, result);
+    c->busy = false;
+    return ok;
+}
+
+void lmx_tell_node(const lmx_capture *c, const lmx_node_run *node, bool began) {
+    for (lmx_listener *l = c->listeners; l; l = l->next) {
+        void (*told)(lmx_listener *, const lmx_node_run *) = began ? l->node_began : l->node_ended;
+        if (told) told(l, node);
+    }
+}
+
+lam_status lmx_tell_push(lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (lmx_listener *l = c->listeners; s == LAM_OK && l; l = l->next)
+        if (l->push) s = l->push(l, c, b, e);
+    return s;
+}
