@@ -331,8 +331,8 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out);
 
 /* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
 
-/* Watches the operators of this thread, or the nodes of its backward passes alone, and of the threads that run
- * a backward pass for it, until the stop. False with an exception. */
+/* Watches the operators of this thread, or the nodes of its backward passes alone, and of the threads that
+ * run a backward pass for it, until the stop. False with an exception. */
 bool lmx_observe(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. What was recorded stays. */
 void lmx_unobserve(lmx_capture *c);

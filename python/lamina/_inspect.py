@@ -223,8 +223,8 @@ def capture(model: Any, *, ops: bool = False, time: bool = False) -> Capture:
     it runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
     ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block.
 
-    ``time=True`` times each layer, forward and backward, at a few per cent of the run's time. Backward passes are
-    told by layer where operators can be watched; elsewhere a note says why they are not.
+    ``time=True`` times each layer, forward and backward, at a few per cent of the run's time. Backward
+    passes are told by layer where operators can be watched; elsewhere a note says why they are not.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.

@@ -70,7 +70,8 @@ def nodes(model, x, **options):
     places, events = told.places(), told.events()
     path = [places[event["place"]]["path"] for event in events] + [None]
     # The forward of an autograd.Function is a node in the capture of operators.
-    return [(op["name"], path[op["call"]]) for op in told.operators() if op["phase"] != "forward" and op["node"]]
+    back = [op for op in told.operators() if op["phase"] != "forward" and op["node"]]
+    return [(op["name"], path[op["call"]]) for op in back]
 
 
 @observed
