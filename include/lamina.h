@@ -247,6 +247,10 @@ typedef struct lam_op_arg {
      * itself; 0 unknown. Read, they are 0. */
     uint64_t storage, object;
     int32_t shares;       /* only read, of a result: the last entry of `in` with the same memory, -1 none */
+    /* A tensor that does not store the elements that are 0. How many it stores, how many together with their
+     * indices, and the bytes of both; -1 unknown. */
+    bool sparse;
+    int64_t values, stored, stored_bytes;
 } lam_op_arg;
 
 typedef enum lam_op_flags {
@@ -400,7 +404,8 @@ typedef enum lam_metric {
     LAM_DMAS,          /* elements read and written */
     LAM_BYTES_READ,    /* the same elements in bytes, as each tensor stores them */
     LAM_BYTES_WRITTEN,
-    /* without what a causal or windowed attention leaves out; elsewhere the dense count */
+    /* without what a causal or windowed attention leaves out or a sparse factor does not store; elsewhere the
+     * dense count */
     LAM_EFFECTIVE_MACS,
     LAM_EFFECTIVE_FLOPS,
     LAM_N_METRICS

@@ -239,7 +239,9 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     Py_XDECREF(grad);
     int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
     bool sparse = false;
-    if (!d.storage && !lmx_sparse_bytes(tensor, &info.bytes, &sparse)) return false;
+    lmx_sparse kept;
+    if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
+    if (sparse) info.bytes = kept.bytes;
     if (sparse && info.bytes < 0) info.dtype = -1; /* what it takes is not known */
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;

@@ -87,6 +87,8 @@ PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObje
 
 /* == torch, looked at once (torch.c) =================================================================== */
 
+enum { LMX_FORMS = 5, LMX_PARTS = 3 }; /* of sparse tensors: layouts, and the tensors that make one up */
+
 /* The C functions of libtorch that describe a tensor: names, types and meaning as in its stable C shim. */
 typedef struct lmx_shim {
     int32_t (*dim)(void *tensor, int64_t *out);
@@ -96,6 +98,13 @@ typedef struct lmx_shim {
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
     int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
+    int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; of what is not sparse none of these: */
+    struct lmx_form {
+        int32_t layout;
+        /* Each makes a tensor of a sparse one, its values last. C++: `out` is where the handle is written. */
+        void *(*parts[LMX_PARTS])(void *out, const void *tensor);
+    } forms[LMX_FORMS];
+    void *(*room)(size_t bytes); /* for a handle that `release` takes; NULL: what is stored can't be told */
 } lmx_shim;
 
 /* How a Python value is looked through for tensors. */
@@ -197,9 +206,16 @@ bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *ou
 /* What identifies the memory of the tensor behind a handle (an at::Tensor), the same for all its views; 0:
  * not known. Nothing of Python is touched. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);
-/* Bytes of a sparse tensor, its indices and values; -1 where it is not sparse, or (`sparse`) they can't be
- * had. False as lmx_describe. */
-bool lmx_sparse_bytes(PyObject *tensor, int64_t *bytes, bool *sparse);
+/* What a sparse tensor stores: elements, those with their indices, and the bytes of both; -1 unknown. */
+typedef struct lmx_sparse {
+    int64_t values, stored, bytes;
+} lmx_sparse;
+/* Asks the tensor itself; *sparse false: it is none. False as lmx_describe. */
+bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse);
+/* The same of a handle: nothing of Python is touched. False where it is not sparse, or that can't be told. */
+bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out);
+/* Finds in libtorch_cpu what that needs, as far as it is there. */
+void lmx_sparse_load(lmx_shim *s, void *library);
 /* The tensors, unpacked, of what dict[name] keeps packed for the machine, a new list; NULL without an
  * exception where it keeps none. `told` false: some could not be unpacked. */
 PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told);

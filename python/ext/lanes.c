@@ -206,6 +206,24 @@ static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_
     return true;
 }
 
+enum { SPARSE_WORDS = sizeof(lmx_sparse) / sizeof(int64_t) };
+
+static bool put_sparse(lmx_lane *lane, lmx_packed head, uint64_t object, const int64_t *sizes,
+                       const lmx_sparse *kept) {
+    static const int64_t no_sizes[SPARSE_WORDS];
+    size_t at = lane->words.n, dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
+    head.kind = LMX_ARG_SPARSE;
+    if (!put_tensor(lane, head, 0, object, dims ? sizes : no_sizes)) return false;
+    if (!lmx_vec_push(&lane->words, sizeof(int64_t), SPARSE_WORDS)) {
+        lane->lost = true;
+        return false;
+    }
+    int64_t *to = (int64_t *)lane->words.data + at + 1;
+    memmove(to + SPARSE_WORDS, to, dims * sizeof *to);
+    memcpy(to, kept, sizeof *kept);
+    return true;
+}
+
 static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value) {
     const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
@@ -219,7 +237,10 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     if (!s->device(handle, &number)) head.device = (int16_t)number;
     if (!s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
         head.n = (uint8_t)dims;
-    return put_tensor(lane, head, lmx_memory_of(l, s, value), object, sizes);
+    uint64_t memory = lmx_memory_of(l, s, value);
+    lmx_sparse kept;
+    if (!memory && lmx_sparse_of(s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
+    return put_tensor(lane, head, memory, object, sizes);
 }
 
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n) {
@@ -307,11 +328,18 @@ int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
     return n;
 }
 
-int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
+static lmx_packed head_of(int32_t position, const lmx_tensor *t) {
     bool known = t->ndim >= 0 && t->ndim < LMX_NO_SHAPE;
-    lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
-                       (int16_t)t->dtype, (int16_t)t->device};
-    return put_tensor(lane, head, t->memory, t->object, t->sizes);
+    return (lmx_packed){(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
+                        (int16_t)t->dtype, (int16_t)t->device};
+}
+
+int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
+    return put_tensor(lane, head_of(position, t), t->memory, t->object, t->sizes);
+}
+
+int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept) {
+    return put_sparse(lane, head_of(position, t), t->object, t->sizes, kept);
 }
 
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {

@@ -105,7 +105,8 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INT,
     LMX_ARG_REAL,
     LMX_ARG_INTS,
-    LMX_ARG_TEXT /* its words hold it, with its end */
+    LMX_ARG_TEXT, /* its words hold it, with its end */
+    LMX_ARG_SPARSE /* a tensor: its words begin with those of a lmx_sparse */
 } lmx_arg_kind;
 
 /* One argument in a word; `n` words with sizes or values follow it. */
@@ -174,6 +175,7 @@ int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
 
 /* One value that was read elsewhere; how many were packed, 0 or 1. */
 int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t);
+int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept);
 /* Long texts are left out. */
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n);
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);

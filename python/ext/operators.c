@@ -22,6 +22,16 @@ typedef struct pusher {
     PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
 } pusher;
 
+static void take_sparse(lam_op_arg *a, const int64_t **words) {
+    lmx_sparse kept;
+    memcpy(&kept, *words, sizeof kept);
+    a->sparse = true;
+    a->values = kept.values;
+    a->stored = kept.stored;
+    a->stored_bytes = kept.bytes;
+    *words += sizeof kept / sizeof **words;
+}
+
 static lam_op_arg unpack_one(const int64_t **words) {
     lmx_packed head;
     memcpy(&head, *words, sizeof head);
@@ -29,6 +39,7 @@ static lam_op_arg unpack_one(const int64_t **words) {
     lam_op_arg a = {.position = head.position, .dtype = -1, .device = -1, .ndim = -1};
     size_t n = head.n;
     switch ((lmx_arg_kind)head.kind) {
+    case LMX_ARG_SPARSE: take_sparse(&a, &rest); /* fall through */
     case LMX_ARG_TENSOR:
         a.is_tensor = true;
         a.dtype = head.dtype;

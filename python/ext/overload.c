@@ -155,7 +155,11 @@ typedef struct packer {
 static bool pack_tensor(packer *p, PyObject *tensor, lmx_kind kind) {
     lmx_tensor t;
     if (!lmx_describe(p->st, tensor, kind, &t)) return false;
-    p->n += lmx_lane_tensor(p->lane, p->position, &t);
+    lmx_sparse kept;
+    bool sparse = false;
+    if (!t.memory && !t.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
+    p->n +=
+        sparse ? lmx_lane_sparse(p->lane, p->position, &t, &kept) : lmx_lane_tensor(p->lane, p->position, &t);
     return true;
 }
 

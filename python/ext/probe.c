@@ -50,6 +50,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZNK2at14RecordFunction11num_outputsEv", &api->n_outputs);
     lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
+    lmx_sparse_load(s, library);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN5torch8autograd25get_current_graph_task_idEv", &api->task);

@@ -79,6 +79,7 @@ static bool load_shim(lmx_torch *t, PyObject *torch) {
                lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data) &&
                lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
+    lmx_sparse_load(s, library);
     if (!all)
         snprintf(t->why, sizeof t->why,
                  "this torch does not export the aoti_torch_* functions that are needed");

@@ -65,8 +65,10 @@ static bool takes_result(const lam_op *op, int32_t i) {
 
 /* What a tensor amounts to: its elements, or its bytes. */
 typedef int64_t measure(const lam_op_arg *a);
-static int64_t elements(const lam_op_arg *a) { return lmi_numel(shape_of(a)); }
-static int64_t stored(const lam_op_arg *a) { return lmi_stored(elements(a), lam_dtype_bits(a->dtype)); }
+static int64_t elements(const lam_op_arg *a) { return a->sparse ? a->stored : lmi_numel(shape_of(a)); }
+static int64_t stored(const lam_op_arg *a) {
+    return a->sparse ? a->stored_bytes : lmi_stored(lmi_numel(shape_of(a)), lam_dtype_bits(a->dtype));
+}
 
 static int64_t sum_in(const lam_op *op, measure *of) {
     int64_t sum = 0;
@@ -131,6 +133,7 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_pair, lmi_op_tensor(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
+    lmi_fact_set(f, LMI_FACT_sparse, lmi_op_is_sparse(op));
     int64_t complex = is_complex(op->sig->out, op->sig->n_out);
     lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->sig->in, op->sig->n_in));
 }
@@ -267,6 +270,7 @@ static void gather(const lam_model *m, const lam_op *o, lmi_facts *out) {
     set_bytes(o, &slots, out);
     set_wanted(o, out);
     if (kind < LMI_N_KINDS && families[kind]) families[kind](m, o, kind, &slots, out);
+    if (lmi_op_is_sparse(o)) lmi_op_sparse(o, kind, &slots, out);
 }
 
 void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out) {

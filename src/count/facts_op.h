@@ -17,6 +17,11 @@ lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi
     lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region, lmi_op_packed, lmi_op_inside, lmi_op_sized,
     lmi_op_factor;
 
+/* True when a tensor that went in or came out does not store what is 0. Its facts then are what is known all
+ * the same: those that count every element of a shape are not. */
+bool lmi_op_is_sparse(const lam_op *op);
+void lmi_op_sparse(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+
 /* Facts that files share: of a norm's power, and of a factor and bounds that each element takes. */
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f);
 int64_t lmi_op_factors(const lmi_slots *s);

@@ -78,7 +78,9 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     /* addbmm adds up the products of a batch of matrices. */
     bool over_batch = x.ndim == 3 && y.ndim == 2 && k == LMI_K_product && lmi_op_tensor(s, LMI_S_b);
     int64_t red = lmi_axis(x, -1);
-    lmi_fact_set(f, LMI_FACT_red, over_batch ? lmi_times(red, lmi_axis(x, 0)) : red);
+    if (over_batch) red = lmi_times(red, lmi_axis(x, 0));
+    lmi_fact_set(f, LMI_FACT_red, red);
+    lmi_fact_set(f, LMI_FACT_products, lmi_times(lmi_numel(y), red));
     int64_t extra = scalings(s);
     bool gelu;
     if (k == LMI_K_product_act)

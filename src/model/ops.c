@@ -131,6 +131,7 @@ static uint64_t hash_arg(uint64_t h, const lam_op_arg *a) {
     h = mix(h, (uint64_t)(uint32_t)a->position << 1 | a->is_tensor);
     if (!a->is_tensor) return hash_value(h, &a->value);
     h = mix(h, (uint64_t)(uint32_t)a->dtype << 32 | (uint32_t)a->ndim);
+    if (a->sparse) h = mix(h, (uint64_t)a->stored);
     for (int32_t i = 0; i < a->ndim; i++) h = mix(h, (uint64_t)a->sizes[i]);
     return mix(h, (uint64_t)(uint32_t)a->device);
 }
@@ -149,9 +150,14 @@ static bool same_value(const lam_value *a, const lam_value *b) {
     return false;
 }
 
+static bool same_stored(const lam_op_arg *a, const lam_op_arg *b) {
+    return a->values == b->values && a->stored == b->stored && a->stored_bytes == b->stored_bytes;
+}
+
 static bool same_arg(const lam_op_arg *a, const lam_op_arg *b) {
     if (a->position != b->position || a->is_tensor != b->is_tensor) return false;
     if (!a->is_tensor) return same_value(&a->value, &b->value);
+    if (a->sparse != b->sparse || (a->sparse && !same_stored(a, b))) return false;
     return a->dtype == b->dtype && a->device == b->device && a->ndim == b->ndim &&
            (a->ndim <= 0 || memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0);
 }

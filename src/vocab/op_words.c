@@ -105,6 +105,7 @@ static void fill(lmi_slot *slot, const lam_op_arg *a) {
     slot->present = true;
     slot->value = a->is_tensor ? NULL : &a->value;
     if (!a->is_tensor) return;
+    slot->tensor = a;
     slot->shape = (lam_shape){a->ndim, a->sizes};
     slot->bits = lam_dtype_bits(a->dtype);
 }

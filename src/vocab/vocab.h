@@ -36,6 +36,7 @@ typedef struct lmi_slot {
     lam_shape shape;        /* ndim -1 where it is no tensor or the shape is unknown */
     const lam_value *value; /* NULL where it is a tensor */
     int32_t bits;           /* of one element of an operator's tensor; 0 unknown */
+    const lam_op_arg *tensor; /* of an operator; else NULL */
 } lmi_slot;
 
 typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;

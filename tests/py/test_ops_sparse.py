@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on sparse tensors: the logical product, and of what is stored what is read, written and made."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from where_kit import not_observed
+
+import lamina
+from lamina import _observe
+
+if _observe.way().name == "calls":
+    pytest.skip(f"no operators: {_observe.way().why}", allow_module_level=True)
+
+FORMS = {
+    "coo": lambda dense: dense.to_sparse(),
+    "csr": lambda dense: dense.to_sparse_csr(),
+    "csc": lambda dense: dense.to_sparse_csc(),
+    "bsr": lambda dense: dense.to_sparse_bsr((2, 2)),
+}
+PARTS = {
+    "coo": ("_indices", "_values"),
+    "csr": ("crow_indices", "col_indices", "values"),
+    "csc": ("ccol_indices", "row_indices", "values"),
+    "bsr": ("crow_indices", "col_indices", "values"),
+}
+WAYS = [
+    pytest.param("observer", marks=pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))),
+    "dispatch",
+]
+
+
+class Does(nn.Module):
+    def __init__(self, does):
+        super().__init__()
+        self.does = does
+
+    def forward(self, *args):
+        return self.does(*args)
+
+
+def matrix():
+    dense = torch.zeros(6, 8)
+    for i, j in ((0, 1), (3, 2), (3, 7), (5, 0)):
+        dense[i, j] = 1
+    return dense
+
+
+def stored(tensor, form):
+    """Elements, those with their indices, and the bytes of both."""
+    parts = [getattr(tensor, part)() for part in PARTS[form]]
+    return (
+        parts[-1].numel(),
+        sum(part.numel() for part in parts),
+        sum(part.numel() * part.element_size() for part in parts),
+    )
+
+
+def look(monkeypatch, way, does, *args):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    return lamina.inspect(Does(does), args, convention="exact")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.filterwarnings("ignore")
+def test_products(form, way, monkeypatch):
+    sparse, x = FORMS[form](matrix()), torch.rand(8, 5)
+    values, elements, size = stored(sparse, form)
+    for does in (torch.mm, torch.matmul, torch.sparse.mm):
+        report = look(monkeypatch, way, does, sparse, x)
+        zeros = 30 if does is torch.sparse.mm else 0  # made, and added to
+        assert (report.macs, report.macs.state) == (6 * 8 * 5, "exact")
+        assert (report.effective_macs, report.effective_macs.state) == (values * 5, "exact")
+        assert (report.dmas, report.dmas.state) == (elements + 40 + 30 + 2 * zeros, "exact")
+        assert (report.bytes_read, report.bytes_written) == (size + 160 + 4 * zeros, 120 + 4 * zeros)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore")
+def test_a_weight_that_is_sparse(way, monkeypatch):
+    weight = FORMS["csr"](matrix())
+    values, elements, _ = stored(weight, "csr")
+    report = look(monkeypatch, way, nn.functional.linear, torch.rand(3, 8), weight)
+    assert (report.macs, report.effective_macs) == (3 * 8 * 6, 3 * values)
+    assert report.dmas == elements + 24 + 18
+    report = look(monkeypatch, way, torch.addmm, torch.rand(6, 4), weight, torch.rand(8, 4))
+    assert (report.macs, report.effective_macs) == (6 * 8 * 4, 4 * values)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore")
+def test_what_positions_decide_is_not_known(way, monkeypatch):
+    sparse = FORMS["csr"](matrix())
+    report = look(monkeypatch, way, lambda s: s @ s.t(), sparse)
+    assert (report.macs, report.effective_macs.state) == (6 * 8 * 6, "unknown")
+    report = look(monkeypatch, way, torch.relu, sparse)
+    assert (report.flops.state, report.dmas) == ("unknown", 2 * stored(sparse, "csr")[1])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore")
+def test_nothing_is_left_of_looking(way, monkeypatch):
+    """Asking what a tensor stores takes no node number and leaves the tensor as it was."""
+    sparse = FORMS["csr"](matrix()).requires_grad_()
+    parts = [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]]
+    numbers = torch.autograd._get_sequence_nr if hasattr(torch.autograd, "_get_sequence_nr") else int
+    before = numbers()
+    look(monkeypatch, way, torch.mm, sparse, torch.rand(8, 5))
+    assert numbers() == before
+    assert [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]] == parts
