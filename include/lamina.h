@@ -258,7 +258,8 @@ typedef enum lam_op_flags {
     /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
      * tensors, which runs others on the real ones: it counts nothing itself */
     LAM_OP_NODE = 2,
-    LAM_OP_HIDES = 4 /* compiled code: what a compiler fused ran in it without being seen */
+    LAM_OP_HIDES = 4, /* compiled code: what a compiler fused ran in it without being seen */
+    LAM_OP_GRAD = 8   /* gradients were wanted of what it does. Not told of operators inside one that says so */
 } lam_op_flags;
 
 typedef struct lam_op_info {
@@ -362,6 +363,8 @@ typedef struct lam_op {
 LAM_API bool lam_model_ops_seen(const lam_model *m);
 LAM_API bool lam_model_nodes_seen(const lam_model *m);
 LAM_API bool lam_model_timed(const lam_model *m);
+/* False where operators ran and nothing told whose memory their tensors have: no source is known then. */
+LAM_API bool lam_model_traced(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
@@ -783,7 +786,8 @@ typedef struct lam_edge {
 } lam_edge;
 
 typedef struct lam_graph lam_graph;
-/* The graph of model `m`, which must outlive it. LAM_USAGE where no operators were watched. */
+/* The graph of model `m`, which must outlive it. LAM_USAGE where no operators were watched, LAM_UNSUPPORTED
+ * where no source is known. */
 LAM_API lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e);
 LAM_API void lam_graph_free(lam_graph *g); /* NULL is allowed */
 LAM_API int32_t lam_graph_n_nodes(const lam_graph *g);

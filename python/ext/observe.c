@@ -199,7 +199,9 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         push_frame(lane, &f);
         return;
     }
-    lmx_op *op = note_op(lane, &f, name, real ? 0 : LAM_OP_NODE);
+    uint8_t grad =
+        f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch tells a number only where gradients are wanted */
+    lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
     if (!op) return;
     int32_t at = (int32_t)(lane->ops.n - 1);
     f.op = at;

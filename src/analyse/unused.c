@@ -15,11 +15,14 @@ typedef struct search {
     bool *live;    /* per unit: an output depends on it */
     bool *passes;  /* per unit: a gradient comes to its result */
     int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
+    bool tells;    /* some operator says that gradients were wanted of it, so of the others they were not */
     uint8_t *read; /* per tensor: how */
     bool *handed;  /* per unit: it made a result of some call */
     bool *in_vain; /* per call: what it gave reaches no output */
 } search;
 
+/* A Function's own node says so whether or not it is true. */
+enum { SAYS = LAM_OP_GRAD | LAM_OP_NODE };
 enum { READ = 1, READ_LIVE = 2, READ_PASSES = 4 };
 
 static bool is_float(int32_t dtype) {
@@ -62,14 +65,39 @@ static bool overwrites(const lam_op_sig *sig, int32_t in) {
     return lmi_op_kind(sig->word) == LMI_K_fill;
 }
 
-/* True where a gradient of the operator's result is one of its argument. */
-static bool passes_on(const lam_op_sig *sig, int32_t in) {
+/* What runs inside a module that can't be seen into may read anything of its. */
+static bool is_opaque(const search *s, const lam_module *mod) {
+    for (int32_t i = 0; i < mod->n_places; i++)
+        for (int32_t p = mod->places[i]; p >= 0; p = s->m->places[p].parent)
+            if (s->m->modules[s->m->places[p].module].flags & LAM_MODULE_OPAQUE) return true;
+    return false;
+}
+
+/* False for what ran in a block without gradients. Scripted code may run so and have a node for all of it. */
+static bool wants_gradient(const search *s, int32_t op) {
+    for (int32_t i = op; i >= 0; i = s->m->ops[i].parent)
+        if (s->m->ops[i].flags & LAM_OP_GRAD) return true;
+    int32_t call = s->m->ops[op].call;
+    return !s->tells || (call >= 0 && is_opaque(s, &s->m->modules[s->m->events[call].module]));
+}
+
+static bool writes_to(const lam_op_sig *sig, int32_t in) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].shares == in) return true;
+    return false;
+}
+
+/* True where a gradient of the operator's result is one of its argument. What is written to without gradients
+ * keeps those that it had. */
+static bool passes_on(const search *s, int32_t op, int32_t in) {
+    const lam_op_sig *sig = s->m->ops[op].sig;
     const char *word = lam_word_op_name(sig->word);
     bool any = false;
     for (int32_t i = 0; i < sig->n_out; i++)
         any = any || (sig->out[i].is_tensor && is_float(sig->out[i].dtype));
     if (!any || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
-    return !word || strcmp(word, "aten::detach") != 0;
+    if (word && strcmp(word, "aten::detach") == 0) return false;
+    return wants_gradient(s, op) || (writes_to(sig, in) && !lmi_only_view(&s->m->ops[op]));
 }
 
 static void mark(search *s, lmi_source from, bool passes, int32_t stop) {
@@ -85,7 +113,7 @@ static void note_read(search *s, int32_t op, int32_t in, lmi_source from) {
     if (from.by != LMI_BY_TENSOR) return;
     s->read[t] |= READ;
     if (s->live[op]) s->read[t] |= READ_LIVE;
-    if (s->passes[op] && passes_on(s->m->ops[op].sig, in)) s->read[t] |= READ_PASSES;
+    if (s->passes[op] && passes_on(s, op, in)) s->read[t] |= READ_PASSES;
 }
 
 /* One that is looked through may hand a tensor to a kernel that no operator shows, so it needs all that it
@@ -108,7 +136,7 @@ static void follow(search *s) {
         for (int32_t k = 0; k < sig->n_in; k++) {
             if (!sig->in[k].is_tensor) continue;
             lmi_source from = lmi_flow_from(&s->g->flow, i, k);
-            bool on = passes_on(sig, k);
+            bool on = passes_on(s, i, k);
             note_read(s, i, k, from);
             if ((unit || around) && s->live[i] && !overwrites(sig, k))
                 mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
@@ -123,7 +151,7 @@ static void start(search *s) {
     s->known = m->n_events > 0;
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
-        if (ev->parent >= 0) continue;
+        if (ev->parent >= 0 || ev->flags & LAM_CALL_AGAIN) continue;
         if (ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN) || ev->n_out == 0) s->known = false;
         for (int32_t k = 0; k < ev->n_out; k++) {
             lmi_source from = lmi_flow_result(&s->g->flow, i, k);
@@ -257,14 +285,6 @@ static lam_status unused_work(search *s, lam_error *e) {
 
 /* -- parameters ---------------------------------------------------------------------------------- */
 
-/* What runs inside a module that can't be seen into may read anything of its. */
-static bool is_opaque(const search *s, const lam_module *mod) {
-    for (int32_t i = 0; i < mod->n_places; i++)
-        for (int32_t p = mod->places[i]; p >= 0; p = s->m->places[p].parent)
-            if (s->m->modules[s->m->places[p].module].flags & LAM_MODULE_OPAQUE) return true;
-    return false;
-}
-
 static const char *place_of_op(const search *s, int32_t op) {
     int32_t call = s->m->ops[op].call;
     const char *path = call >= 0 ? s->m->places[s->m->events[call].place].path : "";
@@ -278,7 +298,7 @@ static int32_t stop_of(const search *s, int32_t tensor) {
         for (int32_t k = 0; is_unit(s, i) && s->live[i] && k < sig->n_in; k++) {
             lmi_source from = {LMI_BY_NOTHING, -1};
             if (sig->in[k].is_tensor) from = lmi_flow_from(&s->g->flow, i, k);
-            if (from.by == LMI_BY_TENSOR && from.index == tensor) return passes_on(sig, k) ? s->stop[i] : i;
+            if (from.by == LMI_BY_TENSOR && from.index == tensor) return passes_on(s, i, k) ? s->stop[i] : i;
         }
     }
     return -1;
@@ -294,8 +314,10 @@ static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, cha
     else if (!(read & READ_LIVE))
         snprintf(text, size, "what is computed from it reaches no output of the model");
     else if ((*looked)++ < STOPS_MAX && (stop = stop_of(s, tensor)) >= 0)
-        snprintf(text, size, "%.80s in %.100s passes no gradient on", s->m->ops[stop].sig->name,
-                 place_of_op(s, stop));
+        snprintf(text, size,
+                 wants_gradient(s, stop) ? "%.80s in %.100s passes no gradient on"
+                                         : "%.80s in %.100s ran without gradients (no_grad)",
+                 s->m->ops[stop].sig->name, place_of_op(s, stop));
     else
         snprintf(text, size, "no floating-point output of the model depends on it");
 }
@@ -348,6 +370,8 @@ static lam_status look(search *s, lam_error *e) {
     s->handed = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->handed);
     s->in_vain = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->in_vain);
     if (!s->live || !s->passes || !s->stop || !s->read || !s->handed || !s->in_vain) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops && !s->tells; i++)
+        s->tells = m->ops[i].phase == LAM_FORWARD && (m->ops[i].flags & SAYS) == LAM_OP_GRAD;
     start(s);
     follow(s);
     LAM_TRY(never_called(s, e));

@@ -121,6 +121,16 @@ static bool index_paths(lam_model *m) {
     return true;
 }
 
+/* Nothing was told of any result's memory, and there are results. */
+static bool is_blind(const lam_builder *b) {
+    for (size_t i = 0; b->data.when == 0 && i < b->sigs.n; i++) {
+        const lam_op_sig *s = ((lam_op_sig **)b->sigs.data)[i];
+        for (int32_t k = 0; k < s->n_out; k++)
+            if (s->out[k].is_tensor) return true;
+    }
+    return false;
+}
+
 static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_error *e) {
     LAM_TRY(lmi_data_end(b, e));
     m->n_modules = (int32_t)b->modules.n;
@@ -137,6 +147,7 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->ops_seen = b->ops_seen;
     m->nodes_seen = b->nodes_seen;
     m->timed = b->timed;
+    m->traced = !is_blind(b);
     m->ops = adopt(m, &b->ops, &m->storage[7]);
     m->n_op_sigs = (int32_t)b->sigs.n;
     m->edges = adopt(m, &b->data.edges, &m->storage[8]);

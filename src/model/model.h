@@ -21,7 +21,7 @@ struct lam_model {
     lam_tensor *tensors;
     lam_event *events;
     const char **notes;
-    bool ops_seen, nodes_seen, timed;
+    bool ops_seen, nodes_seen, timed, traced;
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
     lmi_edge *edges;       /* of the tensors among the operators' arguments; see lam_op.edges_ */

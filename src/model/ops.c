@@ -328,6 +328,7 @@ lam_status lam_build_timed(lam_builder *b, lam_error *e) {
 bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
 bool lam_model_timed(const lam_model *m) { return m->timed; }
 bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
+bool lam_model_traced(const lam_model *m) { return m->traced; }
 int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }
 int32_t lam_model_n_op_sigs(const lam_model *m) { return m->n_op_sigs; }
 const lam_op *lam_model_op(const lam_model *m, int32_t i) {

@@ -286,6 +286,13 @@ static lam_status tell_graph(speaker *s) {
     const char *path, *reason;
     int32_t told = 0, deaf = 0;
     if (!lam_model_ops_seen(s->j->m)) return LAM_OK;
+    if (!lam_model_traced(s->j->m)) {
+        lmi_put(&s->text,
+                "not known: what ran in vain, and which parameters get no gradient: this torch does "
+                "not tell whose memory a tensor has");
+        tell(s, NULL, true);
+        return LAM_OK;
+    }
     LAM_TRY(lam_graph_new(&g, s->j->m, s->j->e));
     for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++) {
         if (strcmp(reason, LMI_NEVER_CALLED) == 0 || ++told > AT_MOST) continue;

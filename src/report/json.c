@@ -306,6 +306,7 @@ static lam_status put_graph(lmi_job *j) {
     lam_graph *g = NULL;
     const char *path, *reason;
     if (!lam_model_ops_seen(j->m)) return LAM_OK;
+    if (!lam_model_traced(j->m)) return LAM_OK;
     LAM_TRY(lam_graph_new(&g, j->m, j->e));
     if (lam_graph_n_edges(g) == 0) { /* nothing is known of where data comes from */
         lam_graph_free(g);

@@ -49,7 +49,9 @@ OOM_UNUSED static int32_t net_op(net *n, const char *name, op_at at) {
 
 /* (rows, inner) times (inner, columns): rows * inner * columns MACs. */
 OOM_UNUSED static int32_t net_mm(net *n, op_at at, int64_t rows, int64_t inner, int64_t columns) {
-    const lam_op_arg in[] = {T(0, rows, inner), T(1, inner, columns)}, out[] = {T(0, rows, columns)};
+    const lam_op_arg in[] = {T(0, rows, inner), T(1, inner, columns)};
+    lam_op_arg out[] = {T(0, rows, columns)};
+    out[0].object = 8; /* so that whose memory it is is told */
     return net_op_args(n, "aten::mm", at, in, 2, out, at.flags & LAM_OP_FAILED ? 0 : 1);
 }
 

@@ -196,6 +196,50 @@ static void reasons_without_a_gradient(void **state) {
     lam_model_free(m);
 }
 
+/* x goes through `a` and `b` beside it, and both are added up; `flags` are of what `b` runs. Its operator is
+ * inside one of somebody's own if `inside`. What is written in place keeps its gradient. */
+static lam_model *blocks(uint32_t a_flags, uint32_t b_flags, bool inside) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "Linear"), b = net_leaf(&n, "Linear");
+    net_numbered(&n, a, "weight", 100, true, SH(4, 4));
+    net_numbered(&n, b, "weight", 101, true, SH(4, 4));
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    net_place(&n, p, "b", b);
+    const lam_op_arg x = D(0, 1, 4, 4), h = D(0, 10, 4, 4), k = D(0, 11, 4, 4), y = D(0, 12, 4, 4);
+    int32_t r = net_step_of(&n, root, -1, &x, &y), in_a = net_step_of(&n, a, r, &x, &h),
+            in_b = net_step_of(&n, b, r, &x, &k), around = -1;
+    net_op_args(&n, "aten::mm", (op_at){in_a, -1, LAM_FORWARD, a_flags}, IN(x, D(1, 100, 4, 4)), OUT(h));
+    net_op_args(&n, "aten::clamp_", (op_at){r, -1, LAM_FORWARD, 0}, IN(h), OUT(h));
+    if (inside) around = net_op(&n, "Mine", (op_at){in_b, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_GRAD});
+    net_op_args(&n, "aten::mm", (op_at){in_b, around, LAM_FORWARD, b_flags}, IN(x, D(1, 101, 4, 4)), OUT(k));
+    net_op_args(&n, "aten::add", (op_at){r, -1, LAM_FORWARD, a_flags}, IN(h, D(1, 11, 4, 4)), OUT(y));
+    return net_done(&n);
+}
+
+static void what_runs_without_gradients(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t a, b;
+        bool inside;
+        const char *reason;
+    } cases[] = {
+        {LAM_OP_GRAD, 0, false, "aten::mm in b ran without gradients (no_grad)"},
+        {LAM_OP_GRAD, LAM_OP_GRAD, false, NULL},
+        {LAM_OP_GRAD, 0, true, NULL},
+        {0, 0, false, NULL}, /* nobody wanted any: a block is not told from the rest */
+        {0, 0, true, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lam_model *m = blocks(cases[i].a, cases[i].b, cases[i].inside);
+        lam_graph *g = graph_of(m);
+        expect_deaf(g, "a.weight", NULL);
+        expect_deaf(g, "b.weight", cases[i].reason);
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
+}
+
 /* Where an output's origin was not seen, only what needs no graph is told. */
 static void without_the_outputs_little_is_told(void **state) {
     (void)state;
@@ -222,6 +266,23 @@ static void without_operators_there_is_a_sentence(void **state) {
     assert_int_equal(lam_graph_new(NULL, m, NULL), LAM_USAGE);
     assert_int_equal(lam_graph_new(&g, NULL, NULL), LAM_USAGE);
     lam_model_free(m);
+}
+
+/* Nothing tells one tensor from another, so there is no graph, and not an empty one. */
+static void blind_operators_have_none(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_graph *g = NULL;
+    net n = net_new();
+    net_relu(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 4);
+    lam_model *m = net_done(&n), *seen = net_residual();
+    assert_false(lam_model_traced(m));
+    assert_true(lam_model_traced(seen));
+    assert_int_equal(lam_graph_new(&g, m, &e), LAM_UNSUPPORTED);
+    assert_non_null(strstr(e.text, "this torch does not tell"));
+    assert_null(g);
+    lam_model_free(m);
+    lam_model_free(seen);
 }
 
 static void an_empty_model_has_an_empty_graph(void **state) {
@@ -281,8 +342,10 @@ int main(void) {
         cmocka_unit_test(operators_are_nodes_too),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(reasons_without_a_gradient),
+        cmocka_unit_test(what_runs_without_gradients),
         cmocka_unit_test(without_the_outputs_little_is_told),
         cmocka_unit_test(without_operators_there_is_a_sentence),
+        cmocka_unit_test(blind_operators_have_none),
         cmocka_unit_test(an_empty_model_has_an_empty_graph),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(a_sink_may_refuse),

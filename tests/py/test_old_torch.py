@@ -86,3 +86,29 @@ def test_nothing_is_left_there_either(old):
     done = subprocess.run([PYTHON, "-c", LEFT], capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+
+
+BLIND = """
+import json, torch, lamina
+from torch import nn
+net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+report = lamina.inspect(net, torch.rand(2, 4), ops=True)
+for ask in (report.graph, lambda: report.unused, lambda: report.no_gradient):
+    try:
+        ask()
+    except ValueError as error:
+        assert "this torch does not tell whose memory a tensor has" in str(error), error
+    else:
+        raise AssertionError("it answers")
+assert "not known: what ran in vain" in str(report)
+data = json.loads(report.to_json())
+assert not {"unused", "no_gradient"} & set(data)
+assert report.macs == 64
+"""
+
+
+def test_what_no_graph_tells_is_not_silently_nothing(old):
+    package = str(Path(lamina.__file__).absolute().parent.parent)
+    env = {**os.environ, "PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run([PYTHON, "-c", BLIND], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from conftest import DATA
 from torch import nn
+from torch.utils.checkpoint import checkpoint
+from where_kit import not_observed
 
 import lamina
 from lamina import _observe
@@ -129,6 +131,57 @@ def test_some_calls_of_a_layer():
     report = lamina.inspect(Twice(), torch.rand(3, 4), ops=True)
     assert report.unused == {"a": "the output of 1 of its 2 calls reaches no output of the model"}
     assert report.no_gradient == {}
+
+
+class Scale(torch.autograd.Function):
+    """Its forward runs without gradients, and passes them on."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        return x * w
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad.sum(0)
+
+
+class Blocks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in ("used", "block", "written", "again", "redone", "after"):
+            setattr(self, name, nn.Linear(4, 4))
+        self.w = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        h = self.used(x)
+        with torch.no_grad():
+            still = self.block(h)
+        h = Scale.apply(h + still, self.w)
+        h = checkpoint(self.again, h, use_reentrant=True)
+        h = checkpoint(self.redone, h, use_reentrant=False)
+        h = self.written(h)
+        with torch.no_grad():
+            h.clamp_(-1, 1)
+            after = self.after(h).relu()
+        return h + after
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+def test_blocks_without_gradients():
+    """They are known where the rest runs with gradients."""
+    x = torch.rand(3, 4)
+    report = lamina.inspect(Blocks(), x, backward=True)
+    assert set(report.no_gradient) == without(Blocks(), (x,), {})
+    assert {name.partition(".")[0] for name in report.no_gradient} == {"block", "after"}
+    assert report.no_gradient["block.bias"] == "aten::addmm in block ran without gradients (no_grad)"
+    assert lamina.inspect(Blocks(), x, ops=True).no_gradient == {}
+
+
+def test_all_of_it_without_gradients_tells_nothing():
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    with torch.no_grad(), lamina.capture(model, ops=True) as seen:
+        model(torch.rand(2, 4))
+    assert seen.report().no_gradient == {}
 
 
 TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}

@@ -2,8 +2,9 @@
 """An operator that fails in the middle of a run leaves nothing behind, whatever the model and the operator.
 
 Every tenth operator of a run, forward and backward, fails in turn, as an error and as an interrupt. Models
-of many operators are sampled; LAMINA_EVERY_FAILURE=1 tries every tenth operator of all, in both modes, and
-LAMINA_CORPUS=DIR those models which DIR/corpus.json lists, built by what DIR/builders.py defines.
+of many operators are sampled. LAMINA_EVERY_FAILURE=1 tries every tenth operator of all, in both modes: at
+each a process of its own is split off, in which it fails, so that what ran before runs once.
+LAMINA_CORPUS=DIR tries the models that DIR/corpus.json lists, built by what DIR/builders.py defines.
 """
 
 from __future__ import annotations
@@ -75,6 +76,24 @@ class Fails(TorchDispatchMode):
             if self.ran == self.at:
                 raise self.error(f"operator {self.at}: {func}")
         return func(*args, **(kwargs or {}))
+
+
+class Forks(Fails):
+    """Lets every tenth operator fail in a process of its own, and runs on; ``codes``: what those end with."""
+
+    def __init__(self):
+        super().__init__(-1)
+        self.child, self.codes = False, {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not self.child and nn.Module.__dict__["__call__"] is not CALL and self.ran % STEP == 0:
+            pid = os.fork()
+            if pid == 0:
+                self.child = True
+                error = InjectedInterrupt if self.ran // STEP % 2 else InjectedError
+                raise error(f"operator {self.ran + 1}: {func}")
+            self.codes[self.ran + 1] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def digest(tensor):
@@ -159,7 +178,7 @@ def smaller(name, net, args):
 
 def points(ran):
     every = list(range(1, ran + 1, STEP))
-    if EVERY or ran < FEW:
+    if ran < FEW:
         return every
     return every[:: max(1, len(every) // SAMPLES)][:SAMPLES]
 
@@ -177,6 +196,35 @@ CASES = [
 ]
 
 
+def fail_in_turn(net, args, kwargs, given, ran):
+    """Each of some operators fails in a run of its own, one after the other."""
+    before, reached = state(net, given, whole=False), 0
+    for i, at in enumerate(points(ran)):
+        reached += run(net, args, kwargs, at, InjectedInterrupt if i % 2 else InjectedError)
+        assert state(net, given, whole=False) == before, f"operator {at} of {ran}"
+    assert reached > 0
+
+
+SAME, OTHER, STRANGE = 0, 3, 4  # what a process ends with: all as before, not so, or not by this failure
+
+
+def fail_apart(net, args, kwargs, given, _):
+    """Every tenth operator fails, each in a process of its own."""
+    before = state(net, given)
+    with Forks() as forks:
+        try:
+            lamina.inspect(net, args, kwargs, convention="exact", backward=True)
+        except BaseException as raised:
+            if not forks.child:
+                raise
+            ours = isinstance(raised, (InjectedError, InjectedInterrupt, Exception))
+            os._exit(STRANGE if not ours else SAME if state(net, given) == before else OTHER)
+        if forks.child:  # the model went on all the same
+            os._exit(SAME if state(net, given) == before else OTHER)
+    assert {at: code for at, code in forks.codes.items() if code != SAME} == {}
+    assert forks.codes
+
+
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_a_failure_anywhere_leaves_nothing(name, mode):
     net, args, kwargs = build(name, mode)
@@ -192,14 +240,29 @@ def test_a_failure_anywhere_leaves_nothing(name, mode):
         except Exception as error:
             pytest.skip(f"it does not run so at all: {type(error).__name__}: {error}")
     assert state(net, given) == whole
-    before, reached = state(net, given, False), 0
-    for i, at in enumerate(points(counts.ran)):
-        failed = run(net, args, kwargs, at, InjectedInterrupt if i % 2 else InjectedError)
-        reached += failed
-        assert state(net, given, False) == before, f"operator {at} of {counts.ran}"
-    assert reached > 0
+    (fail_apart if EVERY else fail_in_turn)(net, args, kwargs, given, counts.ran)
     assert state(net, given) == whole
     gc.collect()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes can be split off here")
+def test_a_process_of_its_own_tells_what_is_left():
+    """The other mode finds what a run leaves behind."""
+
+    class Leaves(nn.Linear):
+        def forward(self, x):
+            try:
+                return super().forward(x)
+            except InjectedError:
+                self.weight.data.add_(self.adds)
+                raise
+
+    net, x = Leaves(4, 4), torch.rand(1, 4)
+    net.adds = 0
+    fail_apart(net, (x,), {}, [x], None)
+    net.adds = 1
+    with pytest.raises(AssertionError, match=f"1: {OTHER}"):
+        fail_apart(net, (x,), {}, [x], None)
 
 
 def test_a_real_interrupt_is_no_failure_of_ours():
