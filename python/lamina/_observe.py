@@ -125,7 +125,10 @@ def _use(record: dict[str, Any]) -> Way:
 
 
 class _Kept:
-    """The file that holds the layout for this build of torch; where it can't be written, nothing is kept."""
+    """The file that holds the layout for this build of torch and of the extension.
+
+    Where it can't be written, nothing is kept.
+    """
 
     def __init__(self) -> None:
         self.key = self._key()
@@ -140,13 +143,16 @@ class _Kept:
             "format": FORMAT,
             "torch": str(torch.__version__),
             "git": getattr(getattr(torch, "version", None), "git_version", None),
-            "library": str(path),
         }
-        try:
-            stat = path.stat()
-        except OSError:
-            return key
-        return {**key, "size": stat.st_size, "mtime": stat.st_mtime_ns}
+        # What a layout means is the extension's to know: another build of it may read other fields.
+        for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
+            key[name] = str(file)
+            try:
+                stat = file.stat()
+            except OSError:
+                continue
+            key |= {f"{name}_size": stat.st_size, f"{name}_mtime": stat.st_mtime_ns}
+        return key
 
     def _digest(self) -> str:
         from hashlib import sha256

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -549,6 +550,25 @@ def test_the_proof_is_remembered_and_a_damaged_file_is_not_believed(tmp_path):
     assert json.loads(kept.read_text()) == layout
     kept.write_text(json.dumps({**layout, "layout": None, "failed": "a test says so"}))
     assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) != "observer\n"
+
+
+def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
+    """Another build of either is another key, and so another file."""
+    from lamina import _lamina
+    from lamina._observe import _Kept
+
+    key, path = _Kept().key, _Kept().path
+    assert key["extension"] == _lamina.__file__
+    assert key["extension_size"] == Path(_lamina.__file__).stat().st_size
+    assert key["library_mtime"] > 0
+    other = tmp_path / "other.so"
+    other.write_bytes(b"another build")
+    was, _lamina.__file__ = _lamina.__file__, str(other)
+    try:
+        assert _Kept().key["extension_size"] == len(b"another build")
+        assert _Kept().path != path
+    finally:
+        _lamina.__file__ = was
 
 
 def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path):
