@@ -216,8 +216,8 @@ lam_status lam_graph_new(lam_graph **out, const lam_model *m, lam_error *e) {
                         "the graph is made of operators and none were watched; capture with ops=True");
     if (!m->traced)
         return lmi_fail(e, LAM_UNSUPPORTED, "graph",
-                        "which operator gave what to which is not known: this torch does not tell whose memory "
-                        "a tensor has; a newer one does");
+                        "which operator gave what to which is not known: this torch does not tell whose "
+                        "memory a tensor has; a newer one does");
     lam_graph *g = calloc(1, sizeof *g);
     if (!g) return lmi_nomem(e);
     lmi_arena_init(&g->arena, UINT64_MAX);
