@@ -14,7 +14,7 @@
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
  * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph ·
- * 14 values and health
+ * 13 memory · 14 values and health
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -804,7 +804,6 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
  * forward only. */
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
-/* == 14. Values and health ==================================================================================
  * What lies in a tensor's memory. */
 
 /* Memory of the caller's, read and not kept. */
@@ -820,6 +819,108 @@ typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
  * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
  * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
 LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
+=======
+/* == 13. Memory =============================================================================================
+ * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as they
+ * were asked for. */
+
+/* As what a block is held. The source says what it knows; the last three are told by lam_memory. */
+typedef enum lam_held {
+    LAM_HELD_OTHER, /* outside every call, and not known as anything */
+    LAM_HELD_PARAMETER,
+    LAM_HELD_BUFFER,
+    LAM_HELD_GRADIENT, /* of a parameter */
+    LAM_HELD_OPTIMIZER,
+    LAM_HELD_INPUT,      /* of an outermost call */
+    LAM_HELD_ACTIVATION, /* made in a forward, and there when its call returns: saved, or a result */
+    LAM_HELD_BACKWARD,   /* made in a backward, and no parameter's gradient */
+    LAM_HELD_WORKSPACE,  /* made in a forward, and gone when its call returns */
+    LAM_N_HELD
+} lam_held;
+LAM_API const char *lam_held_name(lam_held held); /* "parameters", "gradients", ...; NULL out of range */
+
+typedef enum lam_block_flags {
+    LAM_BLOCK_ELSEWHERE = 1 /* of a thread that did nothing for the capture: in no sum but `elsewhere` */
+} lam_block_flags;
+typedef struct lam_block {
+    int64_t bytes;
+    /* Among all that was handed out and taken back, from 1. order 0: it was there before the capture;
+     * freed_order 0: never. */
+    int64_t order, freed_order;
+    int64_t t0_ns, t1_ns;     /* monotonic; 0 where there is no such moment */
+    int32_t call, freed_call; /* as lam_op_info.call, of who asked for it and of who gave it back */
+    int32_t tensor;           /* the parameter or buffer that it is, or whose gradient or state it is; -1 */
+    uint8_t phase, freed_phase, held, flags; /* lam_phase, lam_phase, lam_held, lam_block_flags */
+} lam_block;
+/* After all calls. Of blocks with an order no two have the same. */
+LAM_API lam_status lam_build_block(lam_builder *b, const lam_block *block, lam_error *e);
+/* A call's forward (or what it did again, LAM_RECOMPUTE), or one node of its backward: what it did has an order
+ * greater than `first` and not above `last`. */
+typedef struct lam_span {
+    int64_t first, last;
+    int32_t call;
+    uint8_t phase; /* lam_phase */
+} lam_span;
+LAM_API lam_status lam_build_span(lam_builder *b, const lam_span *span, lam_error *e);
+typedef struct lam_memory_info {
+    const char *source; /* how it was measured, a sentence's part: "at torch's allocator, 5 entries" */
+    /* resident memory of the process when the capture opened, when it was closed, and the most in between; -1
+     * unknown */
+    int64_t rss_open, rss_close, rss_peak;
+} lam_memory_info;
+/* Says that memory was measured, so that a model without blocks is known to have asked for none. */
+LAM_API lam_status lam_build_memory(lam_builder *b, const lam_memory_info *info, lam_error *e);
+LAM_API bool lam_model_memory_seen(const lam_model *m);
+LAM_API int32_t lam_model_n_blocks(const lam_model *m);
+LAM_API const lam_block *lam_model_block(const lam_model *m, int32_t i); /* as pushed */
+
+typedef struct lam_memory lam_memory;
+/* What model `m`, which must outlive it, did with memory. LAM_USAGE where that was not measured. */
+LAM_API lam_status lam_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
+LAM_API void lam_memory_free(lam_memory *y); /* NULL is allowed */
+
+typedef struct lam_memory_totals {
+    lam_memory_info info;
+    int64_t allocated, freed; /* since the capture opened; the difference is there at its end */
+    int64_t before;           /* parameters, buffers, gradients, inputs, ... that were there when it opened */
+    int64_t peak;             /* the most that there was at a time, with what was there before */
+    int64_t peak_allocated;   /* the same without: as torch's allocator counts from the opening on */
+    int64_t peak_order, peak_ns; /* the moment of `peak`, the first of several; ns 0: before anything happened */
+    int32_t peak_call;           /* who was at work then, -1 nobody; in */
+    uint8_t peak_phase;          /* lam_phase */
+    int64_t held[LAM_N_HELD];    /* what `peak` is made of */
+    int64_t elsewhere;           /* handed out meanwhile on threads that did nothing for the capture */
+} lam_memory_totals;
+LAM_API const lam_memory_totals *lam_memory_total(const lam_memory *y);
+
+/* What a call, or all calls at a place, did in one phase. What they asked for is theirs, whoever frees it. */
+typedef struct lam_memory_use {
+    int64_t allocated;
+    int64_t freed;    /* of it, until the capture closed */
+    int64_t retained; /* of it, there when the call returned; of a backward, when the capture closed */
+    int64_t peak;     /* the most that there was above what there was at its beginning; a node's, of a backward */
+} lam_memory_use;
+/* own: itself, outside the calls that it makes, but for `peak`; total: with them. */
+typedef struct lam_memory_row {
+    lam_memory_use own[LAM_N_PHASES], total[LAM_N_PHASES];
+} lam_memory_row;
+LAM_API const lam_memory_row *lam_memory_call(const lam_memory *y, int32_t event);  /* NULL out of range */
+/* Sums over the calls, and the greatest peak among them. */
+LAM_API const lam_memory_row *lam_memory_place(const lam_memory *y, int32_t place);
+/* What it holds when the peak is reached, by lam_held: itself, and with every place below it. A tensor and its
+ * gradient are where its first owner is. What no module holds: see lam_memory_unplaced. NULL out of range. */
+LAM_API const int64_t *lam_memory_held(const lam_memory *y, int32_t place);
+LAM_API const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place);
+LAM_API const int64_t *lam_memory_unplaced(const lam_memory *y);
+
+typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
+/* How much there was, in `points` steps: the greatest value of the i-th, and when; of fewer moments than that
+ * each. LAM_RANGE past the last one. */
+LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
+                                 lam_error *e);
+
+/* == 14. Values and health ===========================================================================
+
 
 #ifdef __cplusplus
 }

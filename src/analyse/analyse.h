@@ -4,7 +4,7 @@
  * known, by name. ops.c: which operators count and whose they are; opgaps.c: those that are not known, by
  * name. rfield.c: how far a layer sees; rfchain.c: along a chain; rfgraph.c: on the graph of the data (span,
  * route, rfrows). graph.c: that graph (flow.c, dot.c). unused.c: what of it is in vain. aggregate.c: rows
- * below a depth summed up. why.c: a number with its formula. */
+ * below a depth summed up. why.c: a number with its formula. memory.c: who holds memory, and when. */
 #ifndef LMI_ANALYSE_H
 #define LMI_ANALYSE_H
 

@@ -64,6 +64,7 @@ typedef struct lmi_data {
 
 struct lam_builder {
     lmi_arena arena;
+    lmi_memory *memory; /* NULL: it was not measured */
     lmi_vec modules; /* lam_module */
     lmi_pushed attrs; /* lam_attr */
     lmi_vec places;  /* lam_place */

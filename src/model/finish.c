@@ -168,6 +168,8 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
         lmi_arena_init(&scratch, UINT64_MAX); /* bounded by what was pushed */
         m->arena = b->arena;
         lmi_arena_init(&b->arena, 0); /* now the model's */
+        m->memory = b->memory;
+        b->memory = NULL;
         s = fill(m, &scratch, b, e);
         lmi_arena_free(&scratch);
     } else {
@@ -185,6 +187,7 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
 void lam_model_free(lam_model *m) {
     if (!m) return;
     for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
+    lmi_memory_free(m->memory);
     lmi_arena_free(&m->arena);
     free(m);
 }

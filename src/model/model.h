@@ -13,8 +13,18 @@ typedef struct lmi_edge {
     int32_t owner;
 } lmi_edge;
 
+/* What was seen of memory (memory.c). */
+typedef struct lmi_memory {
+    lam_memory_info info; /* its text is in the arena */
+    bool seen;
+    lmi_vec blocks; /* lam_block */
+    lmi_vec spans;  /* lam_span */
+} lmi_memory;
+void lmi_memory_free(lmi_memory *y); /* NULL is allowed */
+
 struct lam_model {
     lmi_arena arena;
+    lmi_memory *memory; /* NULL: it was not measured */
     int32_t n_modules, n_places, n_tensors, n_events, n_notes;
     lam_module *modules;
     lam_place *places;

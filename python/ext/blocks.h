@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * blocks: every block of memory that was handed out while someone looked, and when it was taken back. Any thread
+ * may add and drop at any time; nothing of Python is touched. Reading is for when that has ended. */
+#ifndef LMX_BLOCKS_H
+#define LMX_BLOCKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* On whose behalf something happens. */
+typedef struct lmx_whose {
+    int32_t call; /* -1: nobody's */
+    uint8_t phase;
+    bool elsewhere; /* on a thread that does nothing for the capture */
+} lmx_whose;
+
+typedef struct lmx_block {
+    uint64_t address;
+    int64_t bytes;
+    int64_t order, freed_order; /* among all that was handed out and taken back, from 1; 0: before, or never */
+    int64_t t0_ns, t1_ns;
+    lmx_whose by, freed_by;
+} lmx_block;
+
+typedef struct lmx_blocks lmx_blocks;
+
+lmx_blocks *lmx_blocks_new(void); /* NULL: memory ran out */
+void lmx_blocks_free(lmx_blocks *b);
+/* A block was handed out at `address`. What was there before must be gone, and counts as taken back now. Memory
+ * that runs out is told by lmx_blocks_lost. */
+void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
+/* One that was there when looking began; false where one is known at that address. */
+bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes);
+/* What is at `address` is taken back; nothing where it is not known. */
+void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by);
+/* How much has been handed out and taken back so far: the order of what comes next is greater. */
+int64_t lmx_blocks_now(const lmx_blocks *b);
+
+/* Once nobody adds and drops any more. */
+bool lmx_blocks_lost(const lmx_blocks *b); /* memory ran out, or */
+bool lmx_blocks_full(const lmx_blocks *b); /* there are more than are kept */
+size_t lmx_blocks_n(const lmx_blocks *b);
+/* All in the order in which they were handed out, those of before first: an array that the caller frees. NULL
+ * where memory ran out. */
+lmx_block *lmx_blocks_all(const lmx_blocks *b);
+
+#endif
