@@ -26,6 +26,8 @@ typedef struct shard {
     char apart[64]; /* two shards share no cache line */
 } shard;
 
+static const lmx_whose nobody = {-1, 0, false};
+
 struct lmx_blocks {
     shard shards[SHARDS];
     atomic_llong order;
@@ -157,7 +159,12 @@ void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by
     if (block) {
         *find(s, address) = (slot){address, (uint32_t)(s->n - 1)};
         s->used++;
-        *block = (lmx_block){address, bytes, next_order(b), 0, now, 0, by, {-1, 0, false}};
+        *block = (lmx_block){.address = address,
+                             .bytes = bytes,
+                             .order = next_order(b),
+                             .t0_ns = now,
+                             .by = by,
+                             .freed_by = nobody};
     }
     unlock(s);
 }
@@ -179,6 +186,20 @@ bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes) {
     }
     unlock(s);
     return is_new;
+}
+
+bool lmx_blocks_tell(lmx_blocks *b, uint64_t address, uint8_t held, uint64_t of) {
+    shard *s = shard_of(b, address);
+    lock(s);
+    const slot *at = find(s, address);
+    bool known = at->address != 0;
+    lmx_block *block = known ? &s->blocks[at->block] : NULL;
+    if (block && !block->held) {
+        block->held = held;
+        block->of = of;
+    }
+    unlock(s);
+    return known;
 }
 
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by) {

@@ -21,6 +21,8 @@ typedef struct lmx_block {
     int64_t order, freed_order; /* among all that was handed out and taken back, from 1; 0: before, or never */
     int64_t t0_ns, t1_ns;
     lmx_whose by, freed_by;
+    uint8_t held; /* what somebody said that it is, 0 nothing; of */
+    uint64_t of;  /* what */
 } lmx_block;
 
 typedef struct lmx_blocks lmx_blocks;
@@ -32,6 +34,8 @@ void lmx_blocks_free(lmx_blocks *b);
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
 /* One that was there when looking began; false where one is known at that address. */
 bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes);
+/* Says what the block at `address` is, if nobody has yet. False where none is known there. */
+bool lmx_blocks_tell(lmx_blocks *b, uint64_t address, uint8_t held, uint64_t of);
 /* What is at `address` is taken back; nothing where it is not known. */
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by);
 /* How much has been handed out and taken back so far: the order of what comes next is greater. */

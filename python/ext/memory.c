@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A capture's memory: what torch's allocator handed out and took back (alloc.h), on whose behalf (here.h), and
+ * what of it parameters, gradients, inputs and an optimizer's state are, told by the addresses of their
+ * memory. */
+#include "memory.h"
+#include "alloc.h"
+#include "here.h"
+#include "observe.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A call that is open, and the one inside it that was noted with it. */
+typedef struct open_span {
+    int32_t call, inner; /* inner: -1 none */
+    uint8_t phase;
+    int64_t first;
+    const void *record; /* of a node: torch's; NULL */
+} open_span;
+
+/* What torch exports. */
+typedef struct torch_functions {
+    void *alloc, *free;
+    int32_t (*storage_size)(void *tensor, int64_t *out); /* NULL: not exported */
+} torch_functions;
+
+typedef struct memory {
+    lmx_listener listener; /* first: a listener is cast to this */
+    lmx_state *st;
+    lmx_capture *capture;
+    torch_functions torch;
+    lmx_alloc alloc;
+    PyObject *tensors; /* list: parameters and buffers, whose addresses tell what blocks are */
+    lmx_vec open;      /* open_span: calls, of the capture's own thread */
+    pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
+    lmx_vec spans;        /* lam_span */
+    lmx_vec nodes;        /* open_span: nodes that run */
+    int64_t rss_open, rss_close, rss_most_open, rss_most_close;
+    bool lost, other_devices;
+    PyObject *source;  /* str */
+} memory;
+
+static memory *memory_of(lmx_listener *l) { return (memory *)l; }
+
+/* == torch's allocator ================================================================================= */
+
+static bool find_functions(torch_functions *f, char *why, size_t size) {
+    PyObject *torch = PyImport_ImportModule("torch");
+    void *library = torch ? lmx_torch_library(torch) : NULL;
+    Py_XDECREF(torch);
+    *f = (torch_functions){NULL, NULL, NULL};
+    if (!library) {
+        PyErr_Clear();
+        snprintf(why, size, "libtorch_cpu was not found among the loaded libraries");
+        return false;
+    }
+    f->alloc = dlsym(library, "_ZN3c109alloc_cpuEm");
+    f->free = dlsym(library, "_ZN3c108free_cpuEPv");
+    lmx_symbol(library, "aoti_torch_get_storage_size", &f->storage_size);
+    dlclose(library); /* torch keeps it loaded */
+    if (f->alloc && f->free) return true;
+    snprintf(why, size, "this torch does not export the functions of its allocator");
+    return false;
+}
+
+/* == where a tensor's memory is ======================================================================== */
+
+typedef struct place_of_memory {
+    uint64_t address; /* 0: none, or not known */
+    int64_t bytes;
+    bool elsewhere; /* on another device */
+} place_of_memory;
+
+static int64_t ask(PyObject *o, const char *method) {
+    PyObject *value = PyObject_CallMethod(o, method, NULL);
+    int64_t n = value && PyLong_Check(value) ? (int64_t)PyLong_AsUnsignedLongLongMask(value) : 0;
+    Py_XDECREF(value);
+    PyErr_Clear();
+    return n;
+}
+
+static void by_attributes(PyObject *tensor, place_of_memory *out) {
+    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
+    PyErr_Clear();
+    if (!storage) storage = PyObject_CallMethod(tensor, "storage", NULL); /* before 2.0 */
+    PyErr_Clear();
+    if (!storage) return;
+    out->address = (uint64_t)ask(storage, "data_ptr");
+    out->bytes = ask(storage, "nbytes");
+    Py_DECREF(storage);
+}
+
+/* False only for an exception that must reach the user. */
+static bool locate(lmx_state *st, const torch_functions *f, PyObject *tensor, place_of_memory *out) {
+    lmx_tensor t;
+    lmx_kind kind = lmx_kind_of(st, tensor);
+    const lmx_shim *s = &st->torch.shim;
+    int64_t offset = 0, bytes = 0;
+    *out = (place_of_memory){0, 0, false};
+    if (kind != LMX_PLAIN) return true; /* what stands for others has no memory */
+    if (!lmx_describe(st, tensor, kind, &t)) return false;
+    out->elsewhere = t.device > 0 && t.device != 14; /* neither the CPU's nor nowhere */
+    if (t.device != 0 || !t.storage) return true;
+    void *handle = (char *)tensor + st->torch.offset;
+    bool read = st->torch.offset >= 0 && s->offset && f->storage_size && !s->offset(handle, &offset) &&
+                !f->storage_size(handle, &bytes);
+    if (!read) {
+        by_attributes(tensor, out);
+        return true;
+    }
+    out->address = t.storage - (uint64_t)offset * (uint64_t)lam_dtype_bits(t.dtype) / 8;
+    out->bytes = bytes;
+    return true;
+}
+
+/* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed out
+ * before the capture it is noted now. */
+static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
+    place_of_memory p;
+    if (!lmx_is_tensor(y->st, tensor)) return true;
+    if (!locate(y->st, &y->torch, tensor, &p)) return false;
+    y->other_devices = y->other_devices || p.elsewhere;
+    if (!p.address || p.bytes <= 0) return true;
+    lmx_blocks_before(y->alloc.blocks, p.address, p.bytes);
+    lmx_blocks_tell(y->alloc.blocks, p.address, (uint8_t)held, (uint64_t)(uintptr_t)of);
+    return true;
+}
+
+typedef struct owned_walk {
+    memory *y;
+    lam_held held;
+} owned_walk;
+
+static bool tell_owned(void *self, PyObject *name, PyObject *tensor) {
+    owned_walk *w = self;
+    (void)name;
+    if (tensor == Py_None) return true;
+    return PyList_Append(w->y->tensors, tensor) == 0 && tell(w->y, tensor, w->held, tensor);
+}
+
+/* The parameters and buffers of every module; a tied one is told twice, which changes nothing. */
+static bool tell_model(memory *y, lmx_capture *c) {
+    lmx_state *st = y->st;
+    owned_walk w = {y, LAM_HELD_PARAMETER};
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
+        PyObject *module = lmx_node_at(&c->tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
+        PyObject *parameters = lmx_registered(st, module, dict, st->n__parameters);
+        PyObject *buffers = lmx_registered(st, module, dict, st->n__buffers);
+        w.held = LAM_HELD_PARAMETER;
+        ok = lmx_each(st, parameters, tell_owned, &w);
+        w.held = LAM_HELD_BUFFER;
+        ok = ok && lmx_each(st, buffers, tell_owned, &w);
+        Py_XDECREF(parameters);
+        Py_XDECREF(buffers);
+        Py_XDECREF(dict);
+    }
+    return ok;
+}
+
+/* The gradients that there are now. */
+static bool tell_gradients(memory *y) {
+    Py_ssize_t n = PyList_Size(y->tensors);
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        PyObject *tensor = PyList_GetItem(y->tensors, i);
+        if (!PyType_IsSubtype(Py_TYPE(tensor), y->st->torch.parameter)) continue;
+        PyObject *grad = PyObject_GetAttr(tensor, y->st->n_grad);
+        if (!grad)
+            ok = lmx_forgive();
+        else if (grad != Py_None)
+            ok = tell(y, grad, LAM_HELD_GRADIENT, tensor);
+        Py_XDECREF(grad);
+    }
+    return ok;
+}
+
+/* == who asks for it =================================================================================== */
+
+static lmx_whose whose(void *self) {
+    const lmx_capture *c = ((memory *)self)->capture;
+    lmx_where at = lmx_here(c);
+    bool elsewhere = at.call < 0 && at.phase == LAM_FORWARD && (unsigned long)pthread_self() != c->owner;
+    return (lmx_whose){at.call, at.phase, elsewhere};
+}
+
+static void push_span(memory *y, const open_span *o, int32_t call) {
+    pthread_mutex_lock(&y->lock);
+    lam_span *at = lmx_vec_push(&y->spans, sizeof *at, 1);
+    if (at)
+        *at = (lam_span){o->first, lmx_blocks_now(y->alloc.blocks), call, o->phase};
+    else
+        y->lost = true;
+    pthread_mutex_unlock(&y->lock);
+}
+
+/* What goes into the model from outside: tensors, also in lists and dicts, to a few levels. */
+static bool tell_input(memory *y, PyObject *value, int depth) {
+    enum { DEPTH = 4, MANY = 1024 };
+    bool ok = true;
+    if (lmx_is_tensor(y->st, value)) return tell(y, value, LAM_HELD_INPUT, NULL);
+    if (depth == DEPTH) return true;
+    if (PyTuple_Check(value))
+        for (Py_ssize_t i = 0; ok && i < PyTuple_Size(value) && i < MANY; i++)
+            ok = tell_input(y, PyTuple_GetItem(value, i), depth + 1);
+    else if (PyList_Check(value))
+        for (Py_ssize_t i = 0; ok && i < PyList_Size(value) && i < MANY; i++)
+            ok = tell_input(y, PyList_GetItem(value, i), depth + 1);
+    else if (PyDict_Check(value)) {
+        PyObject *key, *item;
+        for (Py_ssize_t at = 0, i = 0; ok && i < MANY && PyDict_Next(value, &at, &key, &item); i++)
+            ok = tell_input(y, item, depth + 1);
+    }
+    return ok;
+}
+
+static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
+                    PyObject *names) {
+    memory *y = memory_of(l);
+    int32_t inner = c->open_call != call ? c->open_call : -1;
+    bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
+    Py_ssize_t n_args = outermost ? n + (names ? PyTuple_Size(names) : 0) : 0;
+    for (Py_ssize_t i = 0; i < n_args; i++)
+        if (!tell_input(y, args[i], 0)) return false;
+    open_span *o = lmx_vec_push(&y->open, sizeof *o, 1);
+    if (o)
+        *o = (open_span){call, inner, lmx_here(c).phase, lmx_blocks_now(y->alloc.blocks), NULL};
+    else
+        y->lost = true;
+    return true;
+}
+
+static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
+    memory *y = memory_of(l);
+    (void)c;
+    (void)result;
+    while (y->open.n) {
+        const open_span o = ((const open_span *)y->open.data)[--y->open.n];
+        push_span(y, &o, o.call);
+        if (o.inner >= 0) push_span(y, &o, o.inner);
+        if (o.call == call) break;
+    }
+    return true;
+}
+
+/* Nodes of several threads may run at a time; each thread's are inside each other. */
+static void node_began(lmx_listener *l, const lmx_node_run *node) {
+    memory *y = memory_of(l);
+    if (node->where.call < 0 || y->alloc.forked) return;
+    pthread_mutex_lock(&y->lock);
+    open_span *o = lmx_vec_push(&y->nodes, sizeof *o, 1);
+    if (o)
+        *o = (open_span){node->where.call, -1, LAM_BACKWARD, lmx_blocks_now(y->alloc.blocks), node->record};
+    else
+        y->lost = true;
+    pthread_mutex_unlock(&y->lock);
+}
+
+static void node_ended(lmx_listener *l, const lmx_node_run *node) {
+    memory *y = memory_of(l);
+    open_span ended = {.call = -1};
+    if (node->where.call < 0 || y->alloc.forked) return;
+    pthread_mutex_lock(&y->lock);
+    open_span *all = y->nodes.data;
+    for (size_t i = y->nodes.n; ended.call < 0 && i-- > 0;) {
+        if (all[i].record != node->record) continue;
+        ended = all[i];
+        all[i] = all[--y->nodes.n];
+    }
+    pthread_mutex_unlock(&y->lock);
+    if (ended.call >= 0) push_span(y, &ended, ended.call);
+}
+
+/* == the process ======================================================================================= */
+
+/* Resident pages now, in bytes; -1 unknown. */
+static int64_t resident(void) {
+    char text[128];
+    long long size, pages;
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return -1;
+    text[n] = '\0';
+    return sscanf(text, "%lld %lld", &size, &pages) == 2 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
+}
+
+/* The most that ever were; -1 unknown. */
+static int64_t most_resident(void) {
+    char text[4096];
+    long long kib;
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0) return -1;
+    text[n] = '\0';
+    const char *at = strstr(text, "VmHWM:");
+    return at && sscanf(at + 6, "%lld", &kib) == 1 ? (int64_t)kib * 1024 : -1;
+}
+
+/* == opening and closing =============================================================================== */
+
+static bool opened(lmx_listener *l, lmx_capture *c) {
+    memory *y = memory_of(l);
+    char why[240] = "";
+    y->capture = c;
+    y->alloc.whose = whose;
+    y->alloc.self = y;
+    y->alloc.blocks = lmx_blocks_new();
+    if (!y->alloc.blocks) {
+        PyErr_NoMemory();
+        return false;
+    }
+    y->rss_open = resident();
+    y->rss_most_open = most_resident();
+    bool found = find_functions(&y->torch, why, sizeof why);
+    if (found && (!tell_model(y, c) || !tell_gradients(y))) return false;
+    if (found && lmx_alloc_open(&y->alloc, y->torch.alloc, y->torch.free, why, sizeof why)) return true;
+    lmx_fail(y->st, LAM_UNSUPPORTED, "memory", "it can't be measured: %s", why);
+    return false;
+}
+
+static void closed(lmx_listener *l, lmx_capture *c) {
+    memory *y = memory_of(l);
+    (void)c;
+    if (y->alloc.slot < 0) return;
+    lmx_alloc_close(&y->alloc);
+    y->rss_close = resident();
+    y->rss_most_close = most_resident();
+    while (y->open.n) left(l, c, -1, NULL); /* an exception on its way through the calls */
+}
+
+static void free_memory(lmx_listener *l) {
+    memory *y = memory_of(l);
+    lmx_alloc_close(&y->alloc);
+    lmx_blocks_free(y->alloc.blocks);
+    lmx_vec_free(&y->spans);
+    lmx_vec_free(&y->open);
+    lmx_vec_free(&y->nodes);
+    pthread_mutex_destroy(&y->lock);
+    Py_XDECREF(y->tensors);
+    Py_XDECREF(y->source);
+    PyMem_Free(y);
+}
+
+/* == what goes into the model ========================================================================== */
+
+static int32_t tensor_of(const lmx_capture *c, uint64_t of) {
+    const void *key = (const void *)(uintptr_t)of; /* NOLINT: it came from there */
+    return of && c->tensors_told ? lmx_map_get(c->tensors_told, key) : -1;
+}
+
+static lam_status push_blocks(memory *y, const lmx_capture *c, lam_builder *b, lam_error *e) {
+    size_t n = lmx_blocks_n(y->alloc.blocks);
+    lmx_block *all = lmx_blocks_all(y->alloc.blocks);
+    lam_status s = all ? LAM_OK : LAM_NOMEM;
+    for (size_t i = 0; s == LAM_OK && i < n; i++) {
+        const lmx_block *k = &all[i];
+        const lam_block block = {.bytes = k->bytes,
+                                 .order = k->order,
+                                 .freed_order = k->freed_order,
+                                 .t0_ns = k->t0_ns,
+                                 .t1_ns = k->t1_ns,
+                                 .call = k->by.call,
+                                 .freed_call = k->freed_by.call,
+                                 .tensor = tensor_of(c, k->of),
+                                 .phase = k->by.phase,
+                                 .freed_phase = k->freed_by.phase,
+                                 .held = k->held,
+                                 .flags = k->by.elsewhere ? LAM_BLOCK_ELSEWHERE : 0};
+        s = lam_build_block(b, &block, e);
+    }
+    free(all);
+    return s;
+}
+
+static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
+    bool rose = y->rss_most_open >= 0 && y->rss_most_close > y->rss_most_open;
+    const lam_memory_info info = {.source = lmx_utf8(y->source),
+                                  .rss_open = y->rss_open,
+                                  .rss_close = y->rss_close,
+                                  .rss_peak = rose ? y->rss_most_close : -1};
+    lam_status s = lam_build_memory(b, &info, e);
+    if (s == LAM_OK && y->other_devices)
+        s = lam_build_note(b, "memory was measured of the CPU alone; some tensors are on another device", e);
+    return s;
+}
+
+static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {
+    memory *y = memory_of(l);
+    if (y->alloc.forked)
+        return lam_build_note(b, "this process was forked while memory was measured, so it is not told", e);
+    if (y->lost || lmx_blocks_lost(y->alloc.blocks) || lmx_blocks_full(y->alloc.blocks))
+        return lam_build_note(b, "there were more blocks of memory than a capture keeps, so it is not told", e);
+    lam_status s = push_memory(y, b, e);
+    if (s == LAM_OK) s = push_blocks(y, c, b, e);
+    const lam_span *spans = y->spans.data;
+    for (size_t i = 0; s == LAM_OK && i < y->spans.n; i++) s = lam_build_span(b, &spans[i], e);
+    return s;
+}
+
+/* == asked for by Python =============================================================================== */
+
+static memory *find(const lmx_capture *c) {
+    for (lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->free == free_memory) return memory_of(l);
+    return NULL;
+}
+
+PyObject *lmx_measure_memory(lmx_capture *c, PyObject *source) {
+    if (!PyUnicode_Check(source)) return PyErr_Format(PyExc_TypeError, "the source is a str");
+    if (c->phase != LMX_NEW || find(c))
+        return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
+    memory *y = PyMem_Calloc(1, sizeof *y);
+    if (!y) return PyErr_NoMemory();
+    y->listener = (lmx_listener){.entered = entered,
+                                 .left = left,
+                                 .node_began = node_began,
+                                 .node_ended = node_ended,
+                                 .opened = opened,
+                                 .closed = closed,
+                                 .push = push,
+                                 .free = free_memory};
+    y->st = c->st;
+    y->alloc.slot = -1;
+    y->rss_open = y->rss_close = y->rss_most_open = y->rss_most_close = -1;
+    pthread_mutex_init(&y->lock, NULL);
+    y->tensors = PyList_New(0);
+    Py_INCREF(source);
+    y->source = source;
+    if (!y->tensors) {
+        free_memory(&y->listener);
+        return NULL;
+    }
+    lmx_listen(c, &y->listener);
+    Py_RETURN_NONE;
+}
+
+/* What can be told now, also after the capture was closed. */
+static memory *telling(const lmx_capture *c) {
+    memory *y = find(c);
+    return y && y->alloc.blocks && !y->alloc.forked ? y : NULL;
+}
+
+PyObject *lmx_memory_gradients(lmx_capture *c) {
+    memory *y = telling(c);
+    if (y && !tell_gradients(y)) return NULL;
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_memory_state(lmx_capture *c, PyObject *args) {
+    PyObject *tensor, *parameter;
+    memory *y = telling(c);
+    if (!PyArg_ParseTuple(args, "OO:memory_state", &tensor, &parameter)) return NULL;
+    if (y && !tell(y, tensor, LAM_HELD_OPTIMIZER, parameter)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* == the proof ========================================================================================= */
+
+static lmx_whose by_thread(void *self) {
+    return (lmx_whose){-1, LAM_FORWARD, pthread_self() != *(const pthread_t *)self};
+}
+
+/* A new tensor on the CPU, whatever the default is. */
+static PyObject *new_tensor(PyObject *torch, long elements) {
+    PyObject *empty = torch ? PyObject_GetAttrString(torch, "empty") : NULL;
+    PyObject *args = Py_BuildValue("(l)", elements), *kwargs = Py_BuildValue("{s:s}", "device", "cpu");
+    PyObject *tensor = empty && args && kwargs ? PyObject_Call(empty, args, kwargs) : NULL;
+    Py_XDECREF(empty);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    return tensor;
+}
+
+/* The only block of this thread, if there is one alone; NULL. */
+static const lmx_block *only_one(const lmx_block *all, size_t n) {
+    const lmx_block *one = NULL;
+    for (size_t i = 0; all && i < n; i++) {
+        if (all[i].by.elsewhere) continue;
+        if (one) return NULL;
+        one = &all[i];
+    }
+    return one;
+}
+
+/* A tensor must be seen to come, with its bytes at its address, and to go. */
+static bool prove(lmx_alloc *a, PyObject *torch) {
+    enum { ELEMENTS = 12345 };
+    PyObject *tensor = new_tensor(torch, ELEMENTS);
+    if (!tensor) return false;
+    uint64_t address = (uint64_t)ask(tensor, "data_ptr");
+    int64_t bytes = ELEMENTS * ask(tensor, "element_size");
+    lmx_block *there = lmx_blocks_all(a->blocks);
+    const lmx_block *k = only_one(there, lmx_blocks_n(a->blocks));
+    bool ok = k && k->address == address && k->bytes == bytes && !k->freed_order;
+    free(there);
+    Py_DECREF(tensor);
+    lmx_block *gone = lmx_blocks_all(a->blocks);
+    k = only_one(gone, lmx_blocks_n(a->blocks));
+    ok = ok && k && k->freed_order;
+    free(gone);
+    return ok;
+}
+
+PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {
+    char why[240] = "";
+    pthread_t self = pthread_self();
+    torch_functions f;
+    (void)module;
+    (void)unused;
+    lmx_alloc a = {.blocks = lmx_blocks_new(), .whose = by_thread, .self = &self, .slot = -1};
+    if (!a.blocks) return PyErr_NoMemory();
+    PyObject *torch = PyImport_ImportModule("torch");
+    bool ok = torch && find_functions(&f, why, sizeof why) &&
+              lmx_alloc_open(&a, f.alloc, f.free, why, sizeof why);
+    if (ok && !prove(&a, torch)) {
+        snprintf(why, sizeof why, "a tensor of known size was not seen to come and go");
+        ok = false;
+    }
+    lmx_alloc_close(&a);
+    lmx_blocks_free(a.blocks);
+    Py_XDECREF(torch);
+    if (lmx_must_raise()) return NULL;
+    return lmx_str(ok ? NULL : why);
+}
