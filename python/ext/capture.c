@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Capture: the window in which the calls under one root are noted. */
 #include "here.h"
+#include "memory.h"
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
@@ -92,6 +93,19 @@ static PyObject *capture_note(PyObject *self, PyObject *text) {
     if (!c->notes && !(c->notes = PyList_New(0))) return NULL;
     if (PyList_Append(c->notes, text) < 0) return NULL;
     Py_RETURN_NONE;
+}
+
+static PyObject *capture_measure_memory(PyObject *self, PyObject *source) {
+    return lmx_measure_memory(self_of(self), source);
+}
+
+static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_memory_gradients(self_of(self));
+}
+
+static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
+    return lmx_memory_state(self_of(self), args);
 }
 
 /* Which compiled code runs operator by operator, by the names that torch notes it under. */
@@ -202,6 +216,14 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
     {"note", capture_note, METH_O,
      PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
+    {"measure_memory", capture_measure_memory, METH_O,
+     PyDoc_STR("measure_memory($self, source, /)\n--\n\nBefore the start: memory is measured too, and the "
+               "report tells `source`, how.")},
+    {"memory_gradients", capture_memory_gradients, METH_NOARGS,
+     PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
+    {"memory_state", capture_memory_state, METH_VARARGS,
+     PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
+               "`parameter`.")},
     {"seen_through", capture_seen_through, METH_O,
      PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
                "in other compiled code something runs unseen.")},

@@ -325,6 +325,7 @@ typedef struct lmx_capture {
     bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
     bool timed;             /* times were asked for */
     lmx_listener *listeners; /* NULL: nobody */
+    const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
     bool dry;               /* nothing was computed: times mean nothing */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A capture's memory: what torch's allocator handed out and took back (alloc.h), on whose behalf (here.h), and
- * what of it parameters, gradients, inputs and an optimizer's state are, told by the addresses of their
+ * A capture's memory: what torch's allocator handed out and took back (alloc.h), on whose behalf (here.h),
+ * and what of it parameters, gradients, inputs and an optimizer's state are, told by the addresses of their
  * memory. */
 #include "memory.h"
 #include "alloc.h"
@@ -34,14 +34,14 @@ typedef struct memory {
     lmx_capture *capture;
     torch_functions torch;
     lmx_alloc alloc;
-    PyObject *tensors; /* list: parameters and buffers, whose addresses tell what blocks are */
-    lmx_vec open;      /* open_span: calls, of the capture's own thread */
+    PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are */
+    lmx_vec open;         /* open_span: calls, of the capture's own thread */
     pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
     lmx_vec spans;        /* lam_span */
     lmx_vec nodes;        /* open_span: nodes that run */
     int64_t rss_open, rss_close, rss_most_open, rss_most_close;
     bool lost, other_devices;
-    PyObject *source;  /* str */
+    PyObject *source; /* str */
 } memory;
 
 static memory *memory_of(lmx_listener *l) { return (memory *)l; }
@@ -117,8 +117,8 @@ static bool locate(lmx_state *st, const torch_functions *f, PyObject *tensor, pl
     return true;
 }
 
-/* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed out
- * before the capture it is noted now. */
+/* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed
+ * out before the capture it is noted now. */
 static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
     place_of_memory p;
     if (!lmx_is_tensor(y->st, tensor)) return true;
@@ -397,7 +397,8 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
     if (y->alloc.forked)
         return lam_build_note(b, "this process was forked while memory was measured, so it is not told", e);
     if (y->lost || lmx_blocks_lost(y->alloc.blocks) || lmx_blocks_full(y->alloc.blocks))
-        return lam_build_note(b, "there were more blocks of memory than a capture keeps, so it is not told", e);
+        return lam_build_note(b, "there were more blocks of memory than a capture keeps, so it is not told",
+                              e);
     lam_status s = push_memory(y, b, e);
     if (s == LAM_OK) s = push_blocks(y, c, b, e);
     const lam_span *spans = y->spans.data;
@@ -518,8 +519,8 @@ PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {
     lmx_alloc a = {.blocks = lmx_blocks_new(), .whose = by_thread, .self = &self, .slot = -1};
     if (!a.blocks) return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
-    bool ok = torch && find_functions(&f, why, sizeof why) &&
-              lmx_alloc_open(&a, f.alloc, f.free, why, sizeof why);
+    bool ok =
+        torch && find_functions(&f, why, sizeof why) && lmx_alloc_open(&a, f.alloc, f.free, why, sizeof why);
     if (ok && !prove(&a, torch)) {
         snprintf(why, sizeof why, "a tensor of known size was not seen to come and go");
         ok = false;

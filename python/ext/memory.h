@@ -15,4 +15,12 @@ PyObject *lmx_memory_state(lmx_capture *c, PyObject *args);
 /* Why memory can't be measured at torch's allocator, found out by measuring a tensor: a str; None where it can. */
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused);
 
+/* -- of a Model (held.c) --------------------------------------------------------------------------------- */
+
+PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
+/* Totals, and one dict a place; an error where it was not measured. */
+PyObject *lmx_memory_told(lmx_model *self);
+/* memory_course(points): [(nanoseconds, bytes), ...] */
+PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Model: a handle of what a capture saw, with readers for every part of it. */
-#include "ext.h"
+#include "memory.h"
 
 static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 
@@ -295,6 +295,20 @@ static PyObject *model_graph_dot(PyObject *self, PyObject *args) {
     return lmx_graph_dot(self_of(self), args);
 }
 
+static PyObject *model_memory_measured(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_memory_measured(self_of(self));
+}
+
+static PyObject *model_memory(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_memory_told(self_of(self));
+}
+
+static PyObject *model_memory_course(PyObject *self, PyObject *args) {
+    return lmx_memory_course(self_of(self), args);
+}
+
 static PyObject *model_find(PyObject *self, PyObject *args) {
     const char *path;
     const lam_model *m = lmx_model_get(self_of(self)->st, self);
@@ -326,6 +340,12 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("findings($self, /)\n--\n\nWhat is unused and what has no gradient: paths and reasons.")},
     {"graph_dot", model_graph_dot, METH_VARARGS,
      PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
+    {"memory_measured", model_memory_measured, METH_NOARGS,
+     PyDoc_STR("memory_measured($self, /)\n--\n\nTrue where memory was measured.")},
+    {"memory", model_memory, METH_NOARGS,
+     PyDoc_STR("memory($self, /)\n--\n\nWhat the run did with memory: totals, and a dict a place.")},
+    {"memory_course", model_memory_course, METH_VARARGS,
+     PyDoc_STR("memory_course($self, points, /)\n--\n\nHow much there was: nanoseconds and bytes.")},
     {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},
     {"modules", model_modules, METH_NOARGS, PyDoc_STR("modules($self, /)\n--\n\nEvery distinct module.")},
     {"places", model_places, METH_NOARGS, PyDoc_STR("places($self, /)\n--\n\nEvery place in the tree.")},

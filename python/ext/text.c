@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Functions of the module that need no capture: conventions, rules, formulas, and numbers and names as
  * text. */
-#include "ext.h"
+#include "memory.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -266,6 +266,8 @@ PyMethodDef lmx_text_methods[] = {
     {"scan_cell", lmx_scan_cell, METH_VARARGS,
      PyDoc_STR(
          "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
+    {"probe_memory", lmx_probe_memory, METH_NOARGS,
+     PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured at torch's allocator, or None.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
      PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
     {"dispatched_by", lmx_dispatched_by, METH_O,
