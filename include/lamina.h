@@ -804,22 +804,6 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
  * forward only. */
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
- * What lies in a tensor's memory. */
-
-/* Memory of the caller's, read and not kept. */
-typedef struct lam_values {
-    const void *data; /* the first element; NULL only where there are none */
-    int32_t dtype;    /* ScalarType number */
-    int32_t ndim;
-    const int64_t *sizes, *strides; /* in elements; strides may be 0 (an expanded axis); NULL: contiguous */
-} lam_values;
-typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
-/* Counts NaN and Inf (of either sign) in a strided array of any type of torch's, fp8 and complex included; a
- * complex number counts for each part. Memory without any is read once, in the widest vectors of the
- * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
- * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
-LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
-=======
 /* == 13. Memory =============================================================================================
  * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as they
  * were asked for. */
@@ -919,8 +903,22 @@ typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                                  lam_error *e);
 
-/* == 14. Values and health ===========================================================================
+/* == 14. Values and health ==================================================================================
+ * What lies in a tensor's memory. */
 
+/* Memory of the caller's, read and not kept. */
+typedef struct lam_values {
+    const void *data; /* the first element; NULL only where there are none */
+    int32_t dtype;    /* ScalarType number */
+    int32_t ndim;
+    const int64_t *sizes, *strides; /* in elements; strides may be 0 (an expanded axis); NULL: contiguous */
+} lam_values;
+typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
+/* Counts NaN and Inf (of either sign) in a strided array of any type of torch's, fp8 and complex included; a
+ * complex number counts for each part. Memory without any is read once, in the widest vectors of the
+ * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
+ * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
+LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
 
 #ifdef __cplusplus
 }

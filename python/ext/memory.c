@@ -183,7 +183,7 @@ static bool tell_gradients(memory *y) {
 
 static lmx_whose whose(void *self) {
     const lmx_capture *c = ((memory *)self)->capture;
-    lmx_where at = lmx_here(c);
+    lmx_where at = lmx_here_or_engine(c);
     bool elsewhere = at.call < 0 && at.phase == LAM_FORWARD && (unsigned long)pthread_self() != c->owner;
     return (lmx_whose){at.call, at.phase, elsewhere};
 }

@@ -330,6 +330,15 @@ lmx_where lmx_here(const lmx_capture *c) {
     return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
 }
 
+lmx_where lmx_here_or_engine(const lmx_capture *c) {
+    lmx_where at = lmx_here(c);
+    if (at.call >= 0 || at.phase != LAM_FORWARD || !api || !api->task || api->task() < 0) return at;
+    const lmx_observer *o = c->observer;
+    int slot = o ? o->slot : -1;
+    if (slot < 0 || mine[slot].generation != o->generation) return at;
+    return (lmx_where){mine[slot].lane->last_call, LAM_BACKWARD};
+}
+
 /* == callbacks ========================================================================================= */
 
 /* The lane to write to; NULL when this is not to be noted. What the capture itself does in torch is not. */
