@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from ._memory import Optimizers
     from ._register import OwnRule
 
 MODES = ("eval", "train")
@@ -35,6 +36,7 @@ def inspect(
     ops: bool | None = None,
     backward: bool = False,
     time: bool = False,
+    memory: bool = False,
     dry: bool = False,
     rules: str | os.PathLike[str] | None = None,
     strict: bool = False,
@@ -51,12 +53,14 @@ def inspect(
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
         ops: watches every operator that runs too. By default where the convention counts them, or
-            ``backward`` is asked for without ``time``.
+            ``backward`` is asked for without ``time`` and ``memory``.
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.
         time: tells how long each layer took, with ``backward`` its backward too. Then operators are watched
             only where that is asked for: it takes time.
+        memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and who
+            holds what at the peak: ``report.memory``. Operators as for ``time``.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.
@@ -82,12 +86,15 @@ def inspect(
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
+    measures = time or memory
     if ops is None:
-        ops = (backward and not time) or counts_ops(convention)
-    elif not ops and ((backward and not time) or counts_ops(convention)):
+        ops = (backward and not measures) or counts_ops(convention)
+    elif not ops and ((backward and not measures) or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    run = run_once(root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=time)
+    run = run_once(
+        root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=time, memory=memory
+    )
     report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth)
     return all_ruled(report) if strict else report
 
@@ -135,11 +142,13 @@ class Capture:
         error: the exception that ended the block, or None. It has gone on to the caller.
     """
 
-    def __init__(self, model: Any, ops: bool = False, time: bool = False) -> None:
+    def __init__(self, model: Any, ops: bool = False, time: bool = False, memory: bool = False) -> None:
         self._root = check_module(model)
         self._given = model
         self._ops = ops
         self._time = time
+        self._memory = memory
+        self._optimizers: Optimizers | None = None
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance = Compiled(AROUND)
@@ -155,12 +164,21 @@ class Capture:
             dispatch = need()
             # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
             self._stance = Compiled(AS_IT_IS if dispatch is None else AROUND)
-        self._watch = new_watch(self._root, self._given, ops=self._ops, dispatch=dispatch, time=self._time)
+        self._watch = new_watch(
+            self._root, self._given, ops=self._ops, dispatch=dispatch, time=self._time, memory=self._memory
+        )
         self._model = self.error = None
         self._stance.__enter__()
         try:
+            if self._memory:
+                from ._memory import Optimizers
+
+                self._optimizers = Optimizers(self._watch)
+                self._optimizers.open()
             self._watch.start()
         except BaseException:
+            if self._optimizers is not None:
+                self._optimizers.close()
             self._stance.__exit__(*sys.exc_info())
             raise
         return self
@@ -170,13 +188,18 @@ class Capture:
     ) -> None:
         assert self._watch is not None
         watch, self._watch = self._watch, None
+        optimizers, self._optimizers = self._optimizers, None
         try:
             watch.stop()
         finally:
+            if optimizers is not None:
+                optimizers.close()
             self._stance.__exit__(kind, error, trace)
         self.error = error
         put_back = state_of_generators()  # describing a module may run a property of the user's own
         try:
+            if optimizers is not None:
+                optimizers.tell()
             self._model = finish(watch)
         finally:
             put_back()
@@ -210,7 +233,7 @@ class Capture:
         return all_ruled(report) if strict else report
 
 
-def capture(model: Any, *, ops: bool = False, time: bool = False) -> Capture:
+def capture(model: Any, *, ops: bool = False, time: bool = False, memory: bool = False) -> Capture:
     """Watches the calls of ``model`` and of everything in it, while code of your own runs.
 
     ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
@@ -226,11 +249,15 @@ def capture(model: Any, *, ops: bool = False, time: bool = False) -> Capture:
     ``time=True`` times each layer, forward and backward, at a few per cent of the run's time. Backward
     passes are told by layer where operators can be watched; elsewhere a note says why they are not.
 
+    ``memory=True`` notes every block of memory that torch's allocator for the CPU hands out and takes back:
+    ``report.memory`` tells what each layer allocated, freed and retained, and who holds what at the peak.
+
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: when the block is entered, if operators can't be watched here; the sentence says why.
+        ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
+            sentence says why.
     """
-    return Capture(model, ops, time)
+    return Capture(model, ops, time, memory)
 
 
 def positional(args: Any) -> tuple[object, ...]:

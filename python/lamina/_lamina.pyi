@@ -71,6 +71,37 @@ class _Host(Protocol):
     ) -> Model: ...
     def doctor(self) -> str: ...
 
+_Uses = dict[str, tuple[int, int, int, int]]  # by phase: allocated, freed, retained, peak
+
+@type_check_only
+class _Place(TypedDict):
+    path: str
+    type: str
+    calls: int
+    own: _Uses
+    total: _Uses
+    held: dict[str, int]
+    held_below: dict[str, int]
+
+@type_check_only
+class _Memory(TypedDict):
+    source: str
+    rss_open: int | None
+    rss_peak: int | None
+    rss_close: int | None
+    allocated: int
+    freed: int
+    before: int
+    peak: int
+    peak_allocated: int
+    peak_ns: int
+    peak_in: str | None
+    peak_phase: str
+    elsewhere: int
+    held: dict[str, int]
+    unplaced: dict[str, int]
+    places: list[_Place]
+
 @final
 class Capture:
     """Notes every call of the modules under ``root`` in the thread that starts it. It can be started once."""
@@ -96,6 +127,9 @@ class Capture:
     def stop(self) -> None: ...
     def pause(self, paused: bool, /) -> None: ...
     def note(self, text: str, /) -> None: ...
+    def measure_memory(self, source: str, /) -> None: ...
+    def memory_gradients(self) -> None: ...
+    def memory_state(self, tensor: Any, parameter: Any, /) -> None: ...
     def seen_through(self, names: Iterable[str], /) -> None: ...
     def model(self) -> Model: ...
 
@@ -132,6 +166,9 @@ class Dry:
 class Model:
     """What a capture saw."""
 
+    def memory_measured(self) -> bool: ...
+    def memory(self) -> _Memory: ...
+    def memory_course(self, points: int, /) -> list[tuple[int, int]]: ...
     def costs(
         self,
         convention: str | None = None,
@@ -183,6 +220,7 @@ class Costs:
     def failure(self) -> str | None: ...
     def write(self, options: dict[str, Any] = ..., /) -> str: ...
 
+def probe_memory() -> str | None: ...
 def version() -> str: ...
 def probe_record(
     name: str, call: Callable[[], Any], args: tuple[Any, ...], nodes: bool = False, /

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ._compare import Comparison
+    from ._memory import Memory
     from ._register import OwnRule
 
 WIDTH = 100  # where there is no terminal
@@ -203,6 +204,17 @@ class Report:
     def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
         totals = self._costs.totals(phase)
         return Work(**{name: _value(value) for name, value in totals.items()})
+
+    @property
+    def memory(self) -> Memory:
+        """What the run did with memory, layer by layer.
+
+        Raises:
+            ValueError: it was not measured; ``lamina.inspect(model, args, memory=True)`` does.
+        """
+        from ._memory import Memory
+
+        return Memory(self._model)
 
     @property
     def params(self) -> Count:

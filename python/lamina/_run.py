@@ -155,12 +155,13 @@ def run_once(
     grad: bool = False,
     dry: bool = False,
     time: bool = False,
+    memory: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
-    tensor is a fake one. ``time`` tells times.
+    tensor is a fake one. ``time`` tells times, ``memory`` what was allocated and freed.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -179,7 +180,7 @@ def run_once(
         check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time and not dry)
+    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time and not dry, memory=memory and not dry)
     try:
         with ExitStack() as stack:
             if mode is not None:
@@ -217,22 +218,35 @@ def run_once(
 
 
 def new_watch(
-    root: Any, alias: Any = None, *, ops: bool = False, dispatch: str | None = None, time: bool = False
+    root: Any,
+    alias: Any = None,
+    *,
+    ops: bool = False,
+    dispatch: str | None = None,
+    time: bool = False,
+    memory: bool = False,
 ) -> _lamina.Capture:
     """A capture that was not started. Where backward passes can't be told by layer, a note says why."""
     why = None
-    if time:
+    if time or memory:
         from ._observe import nodes
 
         why = nodes()
-    watch = _lamina.Capture(root, ops, alias, dispatch, time and why is None, time)
-    if why is not None:
+    watch = _lamina.Capture(root, ops, alias, dispatch, (time or memory) and why is None, time)
+    if why is not None and time:
         watch.note(f"how long a layer's backward takes is not known: {why}")
+    if why is not None and memory:
+        watch.note(f"what a layer's backward allocates is not known: {why}")
+    if memory:
+        from ._memory import measure
+
+        measure(watch)
     return watch
 
 
 def finish(watch: _lamina.Capture) -> _lamina.Model:
     """The model of a capture that was stopped, with what only Python can tell of it."""
+    watch.memory_gradients()
     watch.seen_through(seen_through())
     ranks = note_of_ranks()
     if ranks is not None:
@@ -273,3 +287,4 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> Non
         watch.pause(False)  # noqa: FBT003
         torch.autograd.backward(ends, starts)
         watch.pause(True)  # noqa: FBT003
+        watch.memory_gradients()

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory: how it is measured, and what a report says of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import _lamina
+from ._errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOURCE = "every block that torch's allocator for the CPU handed out and took back"
+PHASES = ("forward", "backward", "recompute")
+
+_proved: list[bool] = []
+
+
+def refused() -> str | None:
+    """Why memory can't be measured here; None where it can. It was tried with a tensor of known size."""
+    if not _proved:
+        wrong = _lamina.probe_memory()
+        if wrong is not None:
+            return wrong
+        _proved.append(True)
+    return None
+
+
+def measure(watch: _lamina.Capture) -> None:
+    """Has a capture that was not started measure memory too.
+
+    Raises:
+        UnsupportedError: it can't be, and the sentence says why.
+    """
+    wrong = refused()
+    if wrong is not None:
+        raise UnsupportedError(f"memory can't be measured here: {wrong}")
+    watch.measure_memory(SOURCE)
+
+
+class Optimizers:
+    """Notes which optimizers make a step while it is open: what they keep is told apart by that."""
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self._watch = watch
+        self._seen: dict[int, Any] = {}
+        self._handles: list[Any] = []
+
+    def open(self) -> None:
+        """Asks torch to be told of steps, where it does tell (2.0 and later)."""
+        module = sys.modules.get("torch.optim.optimizer")
+        for name, told in (("pre", self._before), ("post", self._after)):
+            register = getattr(module, f"register_optimizer_step_{name}_hook", None)
+            if register is not None:
+                self._handles.append(register(told))
+
+    def close(self) -> None:
+        """The reverse; does nothing twice."""
+        while self._handles:
+            self._handles.pop().remove()
+
+    def _before(self, *_: object) -> None:
+        self._watch.memory_gradients()  # an optimizer steps when they are there
+
+    def _after(self, optimizer: Any, *_: object) -> None:
+        self._seen[id(optimizer)] = optimizer
+
+    def tell(self) -> None:
+        """Tells the capture what they keep, for which parameter."""
+        torch = sys.modules["torch"]
+        for optimizer in self._seen.values():
+            for parameter, state in dict(optimizer.state).items():
+                for value in state.values() if isinstance(state, dict) else ():
+                    if isinstance(value, torch.Tensor):
+                        self._watch.memory_state(value, parameter)
+        self._seen.clear()
+
+
+class MemoryUse(NamedTuple):
+    """What a layer did with memory in one phase, in bytes.
+
+    ``allocated`` is what it asked for, ``freed`` what of it was given back until the capture closed, whoever
+    did that; ``retained`` what of it was there when its call returned (saved for the backward, or part of the
+    result; of a backward: when the capture closed), and ``peak`` the most that there was above what there was
+    when it began.
+    """
+
+    allocated: int
+    freed: int
+    retained: int
+    peak: int
+
+
+class MemoryRow(NamedTuple):
+    """A place in the model. The first three are the layer itself, the totals with the layers in it; ``held`` is
+    what it held when the model's peak was reached, by what it was."""
+
+    path: str
+    type: str
+    forward: MemoryUse
+    backward: MemoryUse
+    recompute: MemoryUse
+    total_forward: MemoryUse
+    total_backward: MemoryUse
+    total_recompute: MemoryUse
+    held: dict[str, int]
+    total_held: dict[str, int]
+
+
+def _row(place: Mapping[str, Any]) -> MemoryRow:
+    own = (MemoryUse(*place["own"][phase]) for phase in PHASES)
+    total = (MemoryUse(*place["total"][phase]) for phase in PHASES)
+    return MemoryRow(place["path"], place["type"], *own, *total, place["held"], place["held_below"])
+
+
+class Memory:
+    """What a run did with memory. Sizes are bytes, as they were asked for.
+
+    Attributes:
+        peak: the most that there was at a time: what was there when the capture opened and is known
+            (parameters, buffers, gradients, inputs, what an optimizer keeps) and what was allocated since.
+        peak_allocated: the most that there was at a time of what was allocated since the capture opened; this is
+            what torch's own counters say.
+        peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
+        allocated: allocated since the capture opened, in all.
+        freed: of that, what was given back until it closed.
+        before: what was there when the capture opened, as far as it is known.
+        elsewhere: allocated meanwhile by threads that did nothing for the model; in no other number.
+        held: what ``peak`` is made of: ``parameters``, ``buffers``, ``gradients`` (of parameters),
+            ``optimizer`` (its state), ``input``, ``activations`` (made in a forward, and there when the layer
+            returned), ``backward`` (gradients on their way, and what a backward needs meanwhile), ``workspace``
+            (gone when the layer returned), ``other`` (outside the model).
+        unplaced: of ``held``, what no layer has.
+        rss: resident memory of the process when the capture ``"open"``ed, at its ``"peak"`` and at its
+            ``"close"``; None where it is not known.
+        source: how it was measured.
+        rows: one :class:`MemoryRow` for each place of the model.
+    """
+
+    def __init__(self, model: _lamina.Model) -> None:
+        told = model.memory()
+        self._model = model
+        self.peak: int = told["peak"]
+        self.peak_allocated: int = told["peak_allocated"]
+        self.peak_in: str | None = told["peak_in"]
+        self.peak_phase: str = told["peak_phase"]
+        self.allocated: int = told["allocated"]
+        self.freed: int = told["freed"]
+        self.before: int = told["before"]
+        self.elsewhere: int = told["elsewhere"]
+        self.held: dict[str, int] = told["held"]
+        self.unplaced: dict[str, int] = told["unplaced"]
+        self.rss: dict[str, int | None] = {name: told[f"rss_{name}"] for name in ("open", "peak", "close")}
+        self.source: str = told["source"]
+        self.rows: list[MemoryRow] = [_row(place) for place in told["places"]]
+        self._by_path = {row.path: row for row in reversed(self.rows)}
+
+    def __getitem__(self, path: str) -> MemoryRow:
+        """The row of the layer at a path; that of the whole model at ``""``.
+
+        Raises:
+            KeyError: the model has no such place.
+        """
+        return self._by_path[path]
+
+    def timeline(self, points: int = 1000) -> list[tuple[int, int]]:
+        """How much there was, as pairs of a time and bytes, at most ``points`` of them.
+
+        Each is the greatest value of its piece of the run. Times are nanoseconds of the clock of
+        ``time.monotonic_ns()``; the first, before anything was allocated, is 0.
+        """
+        return self._model.memory_course(points)
+
+    def __repr__(self) -> str:
+        return f"Memory(peak={self.peak}, held={self.held!r})"
