@@ -59,8 +59,8 @@ def inspect(
             what it cost.
         time: tells how long each layer took, with ``backward`` its backward too. Then operators are watched
             only where that is asked for: it takes time.
-        memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and who
-            holds what at the peak: ``report.memory``. Operators as for ``time``.
+        memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and
+            who holds what at the peak: ``report.memory``. Operators as for ``time``.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.

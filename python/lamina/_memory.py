@@ -94,8 +94,8 @@ class MemoryUse(NamedTuple):
 
 
 class MemoryRow(NamedTuple):
-    """A place in the model. The first three are the layer itself, the totals with the layers in it; ``held`` is
-    what it held when the model's peak was reached, by what it was."""
+    """A place in the model. The first three are the layer itself, the totals with the layers in it; ``held``
+    is what it held when the model's peak was reached, by what it was."""
 
     path: str
     type: str
@@ -121,8 +121,8 @@ class Memory:
     Attributes:
         peak: the most that there was at a time: what was there when the capture opened and is known
             (parameters, buffers, gradients, inputs, what an optimizer keeps) and what was allocated since.
-        peak_allocated: the most that there was at a time of what was allocated since the capture opened; this is
-            what torch's own counters say.
+        peak_allocated: the most that there was at a time of what was allocated since the capture opened; this
+            is what torch's own counters say.
         peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
         peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
         allocated: allocated since the capture opened, in all.
@@ -131,8 +131,8 @@ class Memory:
         elsewhere: allocated meanwhile by threads that did nothing for the model; in no other number.
         held: what ``peak`` is made of: ``parameters``, ``buffers``, ``gradients`` (of parameters),
             ``optimizer`` (its state), ``input``, ``activations`` (made in a forward, and there when the layer
-            returned), ``backward`` (gradients on their way, and what a backward needs meanwhile), ``workspace``
-            (gone when the layer returned), ``other`` (outside the model).
+            returned), ``backward`` (gradients on their way, and what a backward needs meanwhile),
+            ``workspace`` (gone when the layer returned), ``other`` (outside the model).
         unplaced: of ``held``, what no layer has.
         rss: resident memory of the process when the capture ``"open"``ed, at its ``"peak"`` and at its
             ``"close"``; None where it is not known.

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -106,8 +108,8 @@ def leaves(model):
 
 
 class Holding:
-    """What each leaf's call left behind: storages that were saved while it ran or came out of it, and that had not
-    gone in, in bytes by path. Told by torch alone."""
+    """What each leaf's call left behind: storages that were saved while it ran or came out of it, and had
+    not gone in, in bytes by path. Told by torch alone."""
 
     def __init__(self, model):
         self.bytes = {}
@@ -200,3 +202,268 @@ def test_the_peak_is_the_allocator_s_own(net):
     assert memory.before == sum(before.values())
     assert memory.peak == sum(memory.held.values()) >= peak
     assert memory.peak == max(n for _, n in memory.timeline(10**9))
+
+
+# -- what is held as what ------------------------------------------------------------------------------------
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 64))
+
+
+def bytes_of(tensors):
+    return sum(storages(list(tensors)).values())
+
+
+def test_a_training_loop():
+    model = mlp()
+    optimizer = torch.optim.Adam(model.parameters())
+    data = torch.randn(64, 64)
+    with lamina.capture(model, memory=True) as cap:
+        for i in range(4):
+            optimizer.zero_grad()
+            model(data[16 * i : 16 * i + 16]).sum().backward()
+            optimizer.step()
+    memory = cap.report().memory
+    state = [v for s in optimizer.state.values() for v in s.values()]
+    assert memory.held["parameters"] == bytes_of(model.parameters())
+    assert memory.held["gradients"] == bytes_of(model.parameters())
+    if hasattr(sys.modules["torch.optim.optimizer"], "register_optimizer_step_post_hook"):
+        assert memory.held["optimizer"] == bytes_of(state)
+        kept = bytes_of(v for v in optimizer.state[model[0].weight].values())
+        kept += bytes_of(v for v in optimizer.state[model[0].bias].values())
+        assert memory["0"].held["optimizer"] == kept
+    assert memory.held["input"] == bytes_of([data])
+    assert memory["2"].held["gradients"] == bytes_of(model[2].parameters())
+    assert memory[""].total_held["parameters"] == bytes_of(model.parameters())
+    assert sum(memory.held.values()) == memory.peak
+
+
+def test_what_was_there_before_and_goes():
+    model, x = mlp(), torch.randn(4, 64)
+    model(x).sum().backward()
+    before = bytes_of(model.parameters())
+    with lamina.capture(model, memory=True) as cap:
+        model(x).sum().backward()  # adds to the gradients that there are
+        model.zero_grad(set_to_none=True)
+    memory = cap.report().memory
+    assert memory.before == 2 * before + bytes_of([x])
+    assert memory.held["gradients"] == before
+    assert memory.timeline()[-1][1] == before + bytes_of([x]) + memory.allocated - memory.freed
+
+
+@observed
+def test_inspect_leaves_gradients_as_they_were():
+    model, x = mlp(), torch.randn(4, 64)
+    model(x).sum().backward()
+    kept = [p.grad.clone() for p in model.parameters()]
+    report = lamina.inspect(model, (x,), backward=True, memory=True)
+    assert all(torch.equal(p.grad, k) for p, k in zip(model.parameters(), kept, strict=True))
+    memory = report.memory
+    # The old ones are put aside and new ones made.
+    assert memory["0"].backward.allocated >= bytes_of(model[0].parameters())
+    assert memory.held["gradients"] == 2 * bytes_of(model.parameters())
+    assert report.backward.macs.state == "unknown"  # operators were not watched
+
+
+def test_without_gradients_nothing_is_kept():
+    model, x = mlp(), torch.randn(16, 64)
+    memory = lamina.inspect(model, (x,), memory=True).memory
+    assert memory["0"].forward == (16384, 16384, 16384, 16384)
+    assert memory["1"].forward == (16384, 16384, 16384, 16384)
+    assert memory[""].forward.peak == 2 * 16384
+    assert memory[""].total_forward.allocated == 2 * 16384 + 4096
+    assert memory[""].total_forward.retained == 4096
+    assert memory.peak_phase == "forward"
+    assert memory.peak_in in ("1", "2")
+
+
+def test_workspace_is_what_goes_again():
+    net = Calls(lambda self, x: self.lin(x) + (x.exp() * 2).sum(), lin=nn.Linear(64, 64))
+    memory = lamina.inspect(net, (torch.randn(1024, 64),), memory=True).memory
+    both = 2 * 1024 * 64 * 4  # exp() and its double, while a sum begins
+    assert both <= memory[""].held["workspace"] < both + 64
+    assert memory["lin"].held["activations"] in (0, 1024 * 64 * 4)
+    assert memory[""].forward.retained == 1024 * 64 * 4
+
+
+@observed
+def test_work_done_again():
+    net = Calls(lambda self, x: checkpoint(self.block, x, use_reentrant=False), block=mlp())
+    x = torch.randn(16, 64, requires_grad=True)
+    with lamina.capture(net, memory=True) as cap:
+        net(x).sum().backward()
+    memory = cap.report().memory
+    assert memory["block.0"].forward.allocated == 16384
+    assert memory["block.0"].recompute.allocated == 16384
+    assert memory["block.1"].forward.retained == 16384
+    assert memory["block.0"].backward.retained == bytes_of([*net.block[0].parameters(), x.grad])
+
+
+def test_nested_captures_see_the_same():
+    net, x = nn.Sequential(mlp(), nn.Linear(64, 8)), torch.randn(16, 64)
+    with lamina.capture(net, memory=True) as outer, lamina.capture(net[0], memory=True) as inner:
+        net(x)
+    a, b = outer.report().memory, inner.report().memory
+    assert a["0.0"].forward == b["0"].forward
+    assert a["0.1"].held["activations"] == b["1"].held["activations"]
+    assert a.peak_allocated == b.peak_allocated
+    assert b.unplaced["other"] == 0 or b.unplaced["other"] == 16 * 8 * 4
+
+
+def test_resident_memory_is_told():
+    model = mlp()
+    rss = lamina.inspect(model, (torch.randn(2, 64),), memory=True).memory.rss
+    assert rss["open"] > MIB
+    assert rss["close"] > MIB
+    assert rss["peak"] is None or rss["peak"] >= rss["close"]
+
+
+# -- not measured --------------------------------------------------------------------------------------------
+
+
+def test_not_asked_for():
+    report = lamina.inspect(mlp(), (torch.randn(2, 64),))
+    with pytest.raises(ValueError, match="memory=True"):
+        _ = report.memory
+
+
+def test_a_dry_run_has_none():
+    report = lamina.inspect(mlp(), (torch.randn(2, 64),), dry=True, memory=True)
+    with pytest.raises(ValueError, match="was not measured"):
+        _ = report.memory
+
+
+def test_where_it_cant_be_measured_that_is_said(monkeypatch):
+    monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
+    with pytest.raises(ValueError, match="can't be measured here: this torch has no allocator"):
+        lamina.inspect(mlp(), (torch.randn(2, 64),), memory=True)
+
+
+# -- threads, forks, and what is left ------------------------------------------------------------------------
+
+
+def entries():
+    """What torch's libraries hold that was sealed once they were loaded: their entries are there."""
+    held = {}
+    with Path("/proc/self/maps").open() as maps, Path("/proc/self/mem").open("rb", 0) as memory:
+        for line in maps:
+            where, mode, *_, path = line.split(maxsplit=5)
+            name = Path(path.strip()).name
+            if name.split(".")[0] not in ("libc10", "libtorch_cpu") or mode != "r--p":
+                continue
+            start, end = (int(edge, 16) for edge in where.split("-"))
+            if end - start < 64 * MIB and int(line.split()[2], 16) != 0:
+                memory.seek(start)
+                held[name, start, mode] = hash(memory.read(end - start))
+    return held
+
+
+def test_entries_are_as_they_were():
+    model, x = mlp(), torch.randn(2, 64)
+    lamina.inspect(model, (x,), memory=True)
+    before = entries()
+    with lamina.capture(model, memory=True):
+        model(x)
+        assert entries() != before
+    assert entries() == before
+    with pytest.raises(ZeroDivisionError), lamina.capture(model, memory=True) as cap:
+        model(x)
+        raise ZeroDivisionError
+    assert entries() == before
+    assert cap.report().memory["0"].forward.allocated == 2048
+    with pytest.raises(RuntimeError):
+        lamina.inspect(model, (torch.randn(2, 3),), memory=True)
+    assert entries() == before
+
+
+def test_a_call_that_raised():
+    net = Calls(lambda self, x: self.last(self.lin(x)), lin=nn.Linear(64, 64))
+    net.last = Calls(lambda self, x: x.exp() + torch.zeros(5, 5))
+    with pytest.raises(RuntimeError), lamina.capture(net, memory=True) as cap:
+        net(torch.randn(2, 64))
+    memory = cap.report().memory
+    assert memory["lin"].forward.allocated == 512
+    assert memory["last"].forward.allocated >= 512
+
+
+def test_what_other_threads_do_is_apart():
+    model, x = mlp(), torch.randn(2, 64)
+    with lamina.capture(model, memory=True) as cap:
+        thread = threading.Thread(target=lambda: torch.empty(1000, dtype=torch.uint8))
+        thread.start()
+        thread.join()
+        model(x)
+    memory = cap.report().memory
+    assert memory.elsewhere == 1000
+    assert memory.allocated == memory[""].total_forward.allocated == 2 * 2048 + 512
+
+
+def test_opened_and_closed_while_threads_run():
+    model, x = mlp(), torch.randn(8, 64)
+    stop, wrong = threading.Event(), []
+
+    def work():
+        own = mlp()
+        want = own(x)
+        while not stop.is_set():
+            if not torch.equal(own(x), want):
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(150):
+            with lamina.capture(model, memory=True) as cap:
+                model(x)
+            assert cap.report().memory[""].total_forward.allocated == 2 * 8192 + 2048
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_child_looks_no_further():
+    model, x = mlp(), torch.randn(2, 64)
+    with lamina.capture(model, memory=True) as cap:
+        model(x)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                torch.set_num_threads(1)  # the others were not forked
+                model(x)
+                cap.__exit__(None, None, None)
+                told = cap.report()
+                code = 0 if not told._model.memory_measured() and "forked" in " ".join(told.notes) else 2
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        model(x)
+    assert cap.report().memory[""].total_forward.allocated == 2 * (2 * 2048 + 512)
+
+
+def test_a_loader_that_forks():
+    model = mlp()
+    data = torch.utils.data.TensorDataset(torch.randn(12, 64))
+    loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2)
+    with lamina.capture(model, memory=True) as cap:
+        seen = [model(x) for (x,) in loader]
+    assert len(seen) == 3
+    assert cap.report().memory["2"].forward.allocated == 3 * 4 * 256
+
+
+def test_ten_at_a_time_are_too_many():
+    model = mlp()
+    kept = []
+    with pytest.raises(lamina.LaminaError, match=r"captures .*are open"):
+        for _ in range(10):
+            kept.append(lamina.capture(model, memory=True))
+            kept[-1].__enter__()
+    for capture in reversed(kept[:-1]):
+        capture.__exit__(None, None, None)
+    lamina.inspect(model, (torch.randn(2, 64),), memory=True)
+    assert _lamina.probe_memory() is None
