@@ -805,8 +805,8 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
 /* == 13. Memory =============================================================================================
- * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as they
- * were asked for. */
+ * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as
+ * they were asked for. */
 
 /* As what a block is held. The source says what it knows; the last three are told by lam_memory. */
 typedef enum lam_held {
@@ -838,8 +838,8 @@ typedef struct lam_block {
 } lam_block;
 /* After all calls. Of blocks with an order no two have the same. */
 LAM_API lam_status lam_build_block(lam_builder *b, const lam_block *block, lam_error *e);
-/* A call's forward (or what it did again, LAM_RECOMPUTE), or one node of its backward: what it did has an order
- * greater than `first` and not above `last`. */
+/* A call's forward (or what it did again, LAM_RECOMPUTE), or one node of its backward: what it did has an
+ * order greater than `first` and not above `last`. */
 typedef struct lam_span {
     int64_t first, last;
     int32_t call;
@@ -869,7 +869,8 @@ typedef struct lam_memory_totals {
     int64_t before;           /* parameters, buffers, gradients, inputs, ... that were there when it opened */
     int64_t peak;             /* the most that there was at a time, with what was there before */
     int64_t peak_allocated;   /* the same without: as torch's allocator counts from the opening on */
-    int64_t peak_order, peak_ns; /* the moment of `peak`, the first of several; ns 0: before anything happened */
+    /* the moment of `peak`, the first of several; ns 0: before anything happened */
+    int64_t peak_order, peak_ns;
     int32_t peak_call;           /* who was at work then, -1 nobody; in */
     uint8_t peak_phase;          /* lam_phase */
     int64_t held[LAM_N_HELD];    /* what `peak` is made of */
@@ -882,7 +883,8 @@ typedef struct lam_memory_use {
     int64_t allocated;
     int64_t freed;    /* of it, until the capture closed */
     int64_t retained; /* of it, there when the call returned; of a backward, when the capture closed */
-    int64_t peak;     /* the most that there was above what there was at its beginning; a node's, of a backward */
+    /* the most that there was above what there was at its beginning; of a backward: a node's */
+    int64_t peak;
 } lam_memory_use;
 /* own: itself, outside the calls that it makes, but for `peak`; total: with them. */
 typedef struct lam_memory_row {
@@ -891,8 +893,8 @@ typedef struct lam_memory_row {
 LAM_API const lam_memory_row *lam_memory_call(const lam_memory *y, int32_t event);  /* NULL out of range */
 /* Sums over the calls, and the greatest peak among them. */
 LAM_API const lam_memory_row *lam_memory_place(const lam_memory *y, int32_t place);
-/* What it holds when the peak is reached, by lam_held: itself, and with every place below it. A tensor and its
- * gradient are where its first owner is. What no module holds: see lam_memory_unplaced. NULL out of range. */
+/* What it holds when the peak is reached, by lam_held: itself, and with every place below it. A tensor and
+ * its gradient are where its first owner is. What no module holds: lam_memory_unplaced. NULL out of range. */
 LAM_API const int64_t *lam_memory_held(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_unplaced(const lam_memory *y);

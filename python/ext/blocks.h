@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * blocks: every block of memory that was handed out while someone looked, and when it was taken back. Any thread
- * may add and drop at any time; nothing of Python is touched. Reading is for when that has ended. */
+ * blocks: every block of memory that was handed out while someone looked, and when it was taken back. Any
+ * thread may add and drop at any time; nothing of Python is touched. Reading is for when that has ended. */
 #ifndef LMX_BLOCKS_H
 #define LMX_BLOCKS_H
 
@@ -18,7 +18,8 @@ typedef struct lmx_whose {
 typedef struct lmx_block {
     uint64_t address;
     int64_t bytes;
-    int64_t order, freed_order; /* among all that was handed out and taken back, from 1; 0: before, or never */
+    /* among all that was handed out and taken back, from 1; 0: before, or never */
+    int64_t order, freed_order;
     int64_t t0_ns, t1_ns;
     lmx_whose by, freed_by;
     uint8_t held; /* what somebody said that it is, 0 nothing; of */
@@ -29,8 +30,8 @@ typedef struct lmx_blocks lmx_blocks;
 
 lmx_blocks *lmx_blocks_new(void); /* NULL: memory ran out */
 void lmx_blocks_free(lmx_blocks *b);
-/* A block was handed out at `address`. What was there before must be gone, and counts as taken back now. Memory
- * that runs out is told by lmx_blocks_lost. */
+/* A block was handed out at `address`. What was there before must be gone, and counts as taken back now.
+ * Memory that runs out is told by lmx_blocks_lost. */
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
 /* One that was there when looking began; false where one is known at that address. */
 bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes);

@@ -16,8 +16,8 @@ typedef struct lmx_where {
  * capture must be open, and must not be closed meanwhile. Without nodes (lmx_capture.wants_nodes) or
  * operators only calls are known. */
 lmx_where lmx_here(const lmx_capture *c);
-/* The same, but what the engine does in a backward pass between two nodes (it adds gradients up, and fits them to
- * their shapes) is the one's that ran last. */
+/* The same, but what the engine does in a backward pass between two nodes (it adds gradients up, and fits
+ * them to their shapes) is the one's that ran last. */
 lmx_where lmx_here_or_engine(const lmx_capture *c);
 
 /* One node of a backward pass that runs in this thread. */

@@ -12,7 +12,8 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *source);
 PyObject *lmx_memory_gradients(lmx_capture *c);
 /* memory_state(tensor, parameter): it is what an optimizer keeps for a parameter. */
 PyObject *lmx_memory_state(lmx_capture *c, PyObject *args);
-/* Why memory can't be measured at torch's allocator, found out by measuring a tensor: a str; None where it can. */
+/* Why memory can't be measured at torch's allocator, found out by measuring a tensor: a str; None where it
+ * can. */
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused);
 
 /* -- of a Model (held.c) --------------------------------------------------------------------------------- */

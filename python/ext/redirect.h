@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * redirect: other libraries' calls of a function lead to one of ours for a while. A shared library reaches what
- * it imports through entries in its own memory, which the loader fills; those entries are changed and put back,
- * and no code is. ELF on x86-64 and AArch64. */
+ * redirect: other libraries' calls of a function lead to one of ours for a while. A shared library reaches
+ * what it imports through entries in its own memory, which the loader fills; those entries are changed and
+ * put back, and no code is. ELF on x86-64 and AArch64. */
 #ifndef LMX_REDIRECT_H
 #define LMX_REDIRECT_H
 

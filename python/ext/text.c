@@ -267,7 +267,7 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR(
          "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
-     PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured at torch's allocator, or None.")},
+     PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
      PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
     {"dispatched_by", lmx_dispatched_by, METH_O,

@@ -21,6 +21,7 @@ def describe() -> str:
     status = _lamina.describe_status()
     lines.append(f"tensors: {status['tensors']}: {status['why']}")
     lines.append(f"operators: {_operators()}")
+    lines.append(f"memory: {_memory()}")
     stance = hasattr(getattr(torch, "compiler", None), "set_stance")
     compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
     lines.append(f"compiled models: {compiled}")
@@ -35,6 +36,16 @@ def _operators() -> str:
     words = {"observer": "observed", "dispatch": "seen through torch's dispatch mode", "calls": "not watched"}
     name, why = way()
     return f"{words[name]}; {why}"
+
+
+def _memory() -> str:
+    """Whether memory can be measured, or why it can't."""
+    from ._memory import refused
+
+    why = refused()
+    if why is not None:
+        return f"not measured; {why}"
+    return "measured at torch's allocator for the CPU, which was checked with a tensor of known size"
 
 
 def _proof() -> str:

@@ -110,9 +110,8 @@ class MemoryRow(NamedTuple):
 
 
 def _row(place: Mapping[str, Any]) -> MemoryRow:
-    own = (MemoryUse(*place["own"][phase]) for phase in PHASES)
-    total = (MemoryUse(*place["total"][phase]) for phase in PHASES)
-    return MemoryRow(place["path"], place["type"], *own, *total, place["held"], place["held_below"])
+    uses = [MemoryUse(*place[which][phase]) for which in ("own", "total") for phase in PHASES]
+    return MemoryRow._make([place["path"], place["type"], *uses, place["held"], place["held_below"]])
 
 
 class Memory:
@@ -153,7 +152,11 @@ class Memory:
         self.elsewhere: int = told["elsewhere"]
         self.held: dict[str, int] = told["held"]
         self.unplaced: dict[str, int] = told["unplaced"]
-        self.rss: dict[str, int | None] = {name: told[f"rss_{name}"] for name in ("open", "peak", "close")}
+        self.rss: dict[str, int | None] = {
+            "open": told["rss_open"],
+            "peak": told["rss_peak"],
+            "close": told["rss_close"],
+        }
         self.source: str = told["source"]
         self.rows: list[MemoryRow] = [_row(place) for place in told["places"]]
         self._by_path = {row.path: row for row in reversed(self.rows)}

@@ -467,3 +467,11 @@ def test_ten_at_a_time_are_too_many():
         capture.__exit__(None, None, None)
     lamina.inspect(model, (torch.randn(2, 64),), memory=True)
     assert _lamina.probe_memory() is None
+
+
+def test_the_doctor_says_whether(monkeypatch):
+    from lamina._doctor import describe
+
+    assert "\nmemory: measured at torch's allocator" in describe()
+    monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
+    assert "\nmemory: not measured; this torch has no allocator\n" in describe()
