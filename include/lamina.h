@@ -674,6 +674,7 @@ typedef struct lam_report_options {
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
     bool receptive_field, effective_rf_stats;
+    bool time;  /* how long each row took, where times were asked for */
     bool bytes; /* bytes read and written and arithmetic intensity too, where the convention counts them */
     lam_wrap wrap;              /* torchscan layouts */
     lam_number_format numbers;  /* thoplw layout */
@@ -746,6 +747,8 @@ typedef struct lam_live { /* what a live source is asked for */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
     bool grad;                       /* with gradients, so without the fast paths of eval mode */
     bool dry;                        /* follow the shapes and compute nothing */
+    bool time;                       /* tell how long it takes, over */
+    int32_t repeats;                 /* so many runs; 0: as the host likes */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */
@@ -921,6 +924,82 @@ typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
  * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
  * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
 LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
+
+/* == 12. Time ===============================================================================================
+ * How long what was watched took, in nanoseconds of a clock that never goes back; -1: not known. Of each
+ * thread every moment belongs to one thing: the innermost call that was open or, in a backward pass, the call
+ * whose forward made the node that ran. So the parts of a run add up to it. */
+
+typedef struct lam_time {
+    /* A call's time by lam_phase. The backward of a call is that of the nodes that its forward made; what is
+     * done again is the calls made inside a backward pass. */
+    int64_t self[LAM_N_PHASES];  /* without the calls made inside it */
+    int64_t total[LAM_N_PHASES]; /* with them */
+} lam_time;
+
+/* Every outermost call of the first module that was called begins a run. */
+typedef enum lam_time_part {
+    LAM_TIME_FORWARD, LAM_TIME_BACKWARD, LAM_TIME_RECOMPUTE, /* what the calls took together */
+    LAM_TIME_ENGINE,  /* autograd between its nodes */
+    LAM_TIME_OUTSIDE, /* nodes that no call made: the loss, ... */
+    LAM_TIME_WHOLE,   /* all of these */
+    LAM_N_TIME_PARTS
+} lam_time_part;
+typedef struct lam_spread { /* of one time over the runs that have it */
+    int32_t n;
+    int64_t median, deviation; /* the median of the absolute differences from the median */
+    int64_t least, most;
+    int32_t most_run; /* the run of `most` */
+} lam_spread;
+
+/* The times of `m` are the medians of the runs of `timed` from now on, another capture of the same tree. `m`
+ * takes it over in every case. Before anything is asked of `m`. LAM_USAGE where it is another tree, or no times
+ * were asked for. */
+LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
+
+typedef struct lam_times lam_times;
+/* Times of model `m`, or of the one that it is timed by; it must outlive the result. LAM_USAGE where no times
+ * were asked for. */
+LAM_API lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e);
+LAM_API void lam_times_free(lam_times *t); /* NULL is allowed */
+LAM_API int32_t lam_times_n_runs(const lam_times *t);
+/* Of one call of the model that was timed. False out of range. */
+LAM_API bool lam_times_event(const lam_times *t, int32_t event, lam_time *out);
+/* Of the k-th call that is made at `place` in a run, over the runs, with (total) or without what is called
+ * inside. False where there is none, or it is not known. */
+LAM_API bool lam_times_place(const lam_times *t, int32_t place, int32_t k, lam_phase phase, bool total,
+                             lam_spread *out);
+/* Of whole runs, and of one of them. */
+LAM_API bool lam_times_part(const lam_times *t, lam_time_part part, lam_spread *out);
+LAM_API int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part);
+/* A run that took much longer than others: more than 5 deviations (scaled to a standard deviation) and 5 %
+ * above the median, of at least 5 runs. */
+typedef struct lam_outlier {
+    int32_t run;
+    int64_t whole, median; /* of the run; of all */
+    int32_t place;         /* what was late most: -1 autograd's engine, or nodes that no call made */
+    int64_t late;          /* by so much more than its own median */
+} lam_outlier;
+/* The i-th; false past the last one. */
+LAM_API bool lam_times_outlier(const lam_times *t, int32_t i, lam_outlier *out);
+/* Operators by name and phase, most time of their own first; nodes too. False past the last one. */
+typedef struct lam_op_time {
+    const char *name;
+    lam_phase phase;
+    bool node;
+    int32_t n;           /* how many ran */
+    int64_t self, total; /* without and with the operators inside, in all runs together */
+} lam_op_time;
+LAM_API bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out);
+
+/* The times of a row, in its call. False where times were not asked for, and for rows that are no call. */
+LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
+/* A part of what all rows took together: in all runs, or (lam_model_time_by) its median. */
+LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
+/* The times that rows show; NULL where none were asked for. */
+LAM_API const lam_times *lam_costs_times(const lam_costs *c);
+/* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
+LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
 
 #ifdef __cplusplus
 }

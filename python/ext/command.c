@@ -109,10 +109,12 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
     PyObject *ops = what->ops ? Py_True : Py_False, *backward = what->backward ? Py_True : Py_False;
     PyObject *grad = what->grad ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
+    PyObject *time = what->time ? Py_True : Py_False, *repeats = PyLong_FromLong(what->repeats);
     PyObject *model = NULL;
-    if (method && target && inputs && mode && kwargs)
+    if (method && target && inputs && mode && kwargs && repeats)
         model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry,
-                                             NULL);
+                                             time, repeats, NULL);
+    Py_XDECREF(repeats);
     Py_XDECREF(method);
     Py_XDECREF(target);
     Py_XDECREF(inputs);

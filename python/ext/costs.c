@@ -265,7 +265,7 @@ static PyObject *costs_rows(PyObject *self, PyObject *unused) {
         const lam_cost_row *row = lam_costs_row(c, i);
         PyObject *d = PyDict_New();
         bool ok = d && put_place(d, m, row) && put_fields(d, row) && put_call(d, m, row) &&
-                  lmx_put(d, "rf_axes", axes_of(c, i)) && PyList_Append(list, d) == 0;
+                  lmx_put(d, "rf_axes", axes_of(c, i)) && lmx_put(d, "time", lmx_row_time(c, i)) && PyList_Append(list, d) == 0;
         Py_XDECREF(d);
         if (!ok) Py_CLEAR(list);
     }
@@ -289,6 +289,11 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
         n[i] = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
     if (d && !put_metrics(d, "", n)) Py_CLEAR(d);
     return d;
+}
+
+static PyObject *costs_times(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_times(self_of(self)->costs);
 }
 
 static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
@@ -547,6 +552,7 @@ static const struct option {
     OPTION(receptive_field, SWITCH, NULL),
     OPTION(effective_rf_stats, SWITCH, NULL),
     OPTION(bytes, SWITCH, NULL),
+    OPTION(time, SWITCH, NULL),
     OPTION(wrap, CHOICE, wraps),
     OPTION(numbers, CHOICE, numbers),
     OPTION(old_params, SWITCH, NULL),
@@ -638,6 +644,7 @@ static PyMethodDef costs_methods[] = {
     {"why", costs_why, METH_VARARGS,
      PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
+    {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,

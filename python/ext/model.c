@@ -281,6 +281,8 @@ static PyObject *model_n_operators(PyObject *self, PyObject *unused) {
     return m ? PyLong_FromLong(lam_model_n_ops(m)) : NULL;
 }
 
+static PyObject *model_time_by(PyObject *self, PyObject *other) { return lmx_time_by(self_of(self), other); }
+
 static PyObject *model_graph(PyObject *self, PyObject *unused) {
     (void)unused;
     return lmx_graph(self_of(self));
@@ -334,6 +336,9 @@ static PyMethodDef model_methods[] = {
                "one call alone.")},
     {"find", model_find, METH_VARARGS,
      PyDoc_STR("find($self, path, /)\n--\n\nThe place at a dotted path, or -1.")},
+    {"time_by", model_time_by, METH_O,
+     PyDoc_STR("time_by($self, other, /)\n--\n\nIts times are the medians of the runs of `other` from now "
+               "on, which is empty then.")},
     {"graph", model_graph, METH_NOARGS,
      PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
     {"findings", model_findings, METH_NOARGS,

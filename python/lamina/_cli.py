@@ -44,11 +44,17 @@ class Host:
         backward: bool,
         grad: bool,
         dry: bool = False,
+        time: bool = False,
+        repeats: int = 0,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._live import run_target
+        from ._measure import Measure
 
-        return run_target(target, inputs, mode, build, ops=ops, backward=backward, grad=grad, dry=dry)
+        how = Measure(repeats=repeats or None) if time else None
+        return run_target(
+            target, inputs, mode, build, ops=ops, backward=backward, grad=grad, dry=dry, time=how
+        )
 
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
 from ._errors import NoRuleError
+from ._measure import Measure
 from ._report import Report
 from ._run import Run, check_module, describe_object, finish, new_watch, run_once, state_of_generators
 
@@ -36,6 +37,8 @@ def inspect(
     ops: bool | None = None,
     backward: bool = False,
     time: bool = False,
+    warmup: int = 3,
+    repeats: int | None = None,
     memory: bool = False,
     dry: bool = False,
     rules: str | os.PathLike[str] | None = None,
@@ -57,10 +60,14 @@ def inspect(
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.
-        time: tells how long each layer took, with ``backward`` its backward too. Then operators are watched
-            only where that is asked for: it takes time.
+        time: runs the model several times more and tells how long each layer takes, with ``backward`` its
+            backward too: the median of the runs in the table, all of it in ``report.time``. The runs that
+            are timed watch no operators, and each sees what the one before left in the model.
+        warmup: runs before those that are timed.
+        repeats: runs that are timed; by default 5 to 20, as many as fit into ten seconds. With ``warmup=0,
+            repeats=1`` the model runs once and that run is timed.
         memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and
-            who holds what at the peak: ``report.memory``. Operators as for ``time``.
+            who holds what at the peak: ``report.memory``.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.
@@ -92,10 +99,17 @@ def inspect(
     elif not ops and ((backward and not measures) or counts_ops(convention)):
         what = "a backward pass" if backward else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
+    how = Measure(warmup, repeats).check() if time else None
+    if time and dry:
+        raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
+    if memory and dry:
+        raise ValueError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
     run = run_once(
-        root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=time, memory=memory
+        root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=how, memory=memory
     )
-    report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth)
+    report = report_of(
+        run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time, memory=memory
+    )
     return all_ruled(report) if strict else report
 
 
@@ -227,9 +241,8 @@ class Capture:
                 "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
             )
         check_convention(convention)
-        report = Report(
-            self._model, convention, own=rules_of(rules), receptive_field=receptive_field, depth=depth
-        )
+        shown = {"receptive_field": receptive_field, "depth": depth, "time": self._time}
+        report = Report(self._model, convention, own=rules_of(rules), **shown)
         return all_ruled(report) if strict else report
 
 

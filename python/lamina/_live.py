@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
+    from ._measure import Measure
     from ._run import Run
 
 SEED = 0
@@ -34,11 +35,12 @@ def run_target(
     backward: bool = False,
     grad: bool = False,
     dry: bool = False,
+    time: Measure | None = None,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
-    every run is the same; a dry run draws none. ``ops``, ``backward``, ``grad`` and ``dry`` as for
+    every run is the same; a dry run draws none. ``ops``, ``backward``, ``grad``, ``dry`` and ``time`` as for
     :func:`lamina._run.run_once`.
 
     Raises:
@@ -50,7 +52,7 @@ def run_target(
     root = _module(_load(target), target, dict(_keyword(text) for text in build))
     args, kwargs = _inputs(root, inputs, dry=dry)
     _check_signature(root, target, args, kwargs)
-    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad, dry=dry)
+    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad, dry=dry, time=time)
     if run.error is not None:
         _raise(run)
     assert run.model is not None

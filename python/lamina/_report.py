@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
 from ._count import Count, from_core
+from ._errors import UsageError
 from ._files import save_text
 from ._graph import Graph
 from ._register import OwnRules
+from ._time import row_time, times
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from ._compare import Comparison
     from ._memory import Memory
     from ._register import OwnRule
+    from ._time import Times
 
 WIDTH = 100  # where there is no terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
@@ -38,6 +41,7 @@ OPTIONS = {
     "receptive_field": "receptive_field",
     "effective_rf_stats": "effective_rf_stats",
     "bytes": "bytes",
+    "time": "time",
     "wrap": "wrap",
     "numbers": "numbers",
     "old_params": "old_params",
@@ -237,7 +241,9 @@ class Report:
     def rows(self) -> list[Row]:
         """Every row as data, in the convention's order."""
         if self._rows is None:
-            self._rows = [Row(fields) for fields in self._costs.rows()]
+            self._rows = [
+                Row({**fields, "time": row_time(fields["time"])}) for fields in self._costs.rows()
+            ]
         return list(self._rows)
 
     @property
@@ -351,6 +357,18 @@ class Report:
         """
         return dict(self._model.findings()["no_gradient"])
 
+    @property
+    def time(self) -> Times:
+        """How long it took, layer by layer and run by run.
+
+        Raises:
+            ValueError: times were not asked for; ``lamina.inspect(model, args, time=True)`` does.
+        """
+        told = self._costs.times()
+        if told is None:
+            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+        return times(told)
+
     def failure(self) -> str | None:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""
         return self._costs.failure()
@@ -388,7 +406,7 @@ class Report:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``receptive_field``,
+        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
         ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
 

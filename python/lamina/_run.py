@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from ._measure import Measure
+
 PROGRESS_AFTER = 0.5  # seconds
 
 
@@ -154,14 +156,15 @@ def run_once(
     backward: bool = False,
     grad: bool = False,
     dry: bool = False,
-    time: bool = False,
+    time: Measure | None = None,
     memory: bool = False,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
-    tensor is a fake one. ``time`` tells times, ``memory`` what was allocated and freed.
+    tensor is a fake one. ``time`` times it, and says how often; ``memory`` notes what was
+    allocated and freed.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. An
     exception that the forward raised is kept in the result, not raised, so that a caller can show what was
@@ -180,7 +183,10 @@ def run_once(
         check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time and not dry, memory=memory and not dry)
+    watch = new_watch(
+        root, ops=ops, dispatch=dispatch, time=time is not None and time.once, memory=memory and not dry
+    )
+    timed = None
     try:
         with ExitStack() as stack:
             if mode is not None:
@@ -199,13 +205,19 @@ def run_once(
                 given, kwargs = stack.enter_context(go_dry(run, snapshot, watch, given, kwargs or {}))
             try:
                 watch.start()
-                run.error = _call(root, given, kwargs or {}, watch if backward else None, run)
+                run.error = call_root(root, given, kwargs or {}, watch if backward else None, run)
             finally:
                 watch.stop()
             if dry:
                 run.model = finish(watch)
+            elif time is not None and not time.once and run.error is None:
+                from ._measure import measure
+
+                timed = measure(root, given, kwargs or {}, time, run, backward=backward)
         if not dry:
             run.model = finish(watch)
+        if timed is not None and run.model is not None:
+            run.model.time_by(finish(timed))
     finally:
         try:
             run.left += snapshot.restore()
@@ -254,13 +266,14 @@ def finish(watch: _lamina.Capture) -> _lamina.Model:
     return watch.model()
 
 
-def _call(
+def call_root(
     root: Any,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     backward: _lamina.Capture | None,
     run: Run,
 ) -> BaseException | None:
+    """One forward, and a backward where a capture is given; what they raised."""
     try:
         result = root(*args, **kwargs)
         if backward is not None:

@@ -4,7 +4,8 @@
  * known, by name. ops.c: which operators count and whose they are; opgaps.c: those that are not known, by
  * name. rfield.c: how far a layer sees; rfchain.c: along a chain; rfgraph.c: on the graph of the data (span,
  * route, rfrows). graph.c: that graph (flow.c, dot.c). unused.c: what of it is in vain. aggregate.c: rows
- * below a depth summed up. why.c: a number with its formula. memory.c: who holds memory, and when. */
+ * below a depth summed up. why.c: a number with its formula. times.c, timestats.c: how long it took.
+ * memory.c: who holds memory, and when. */
 #ifndef LMI_ANALYSE_H
 #define LMI_ANALYSE_H
 
@@ -59,6 +60,7 @@ typedef struct lmi_op_costs {
     int32_t *unruled_runs;
 } lmi_op_costs;
 
+struct lmi_beats; /* times.h */
 struct lmi_rf; /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
@@ -89,6 +91,8 @@ struct lam_costs {
     int32_t n_gaps;
     const char **gaps;
     lmi_op_costs ops;
+    lam_times *times;        /* NULL: none were asked for */
+    struct lmi_beats *beats; /* of the calls here, where times are those of another capture; else NULL */
     lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
 };
 
@@ -118,6 +122,9 @@ static inline lam_count lmi_settled(lam_count sum) {
     if (sum.state == LAM_UNKNOWN && (sum.n > 0 || sum.over > 0)) sum.state = LAM_AT_LEAST;
     return sum;
 }
+
+/* The times of the rows, where they were asked for (times.c). */
+lam_status lmi_times_of(lam_costs *c, lam_error *e);
 
 /* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy. */
 lam_status lmi_rfield_fill(lam_costs *c, lam_error *e);

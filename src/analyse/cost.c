@@ -15,6 +15,7 @@ static lam_status run_steps(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_rows(w, e));
     LAM_TRY(lmi_params(w, e));
     LAM_TRY(lmi_gaps(w, e));
+    LAM_TRY(lmi_times_of(w->c, e));
     return lmi_rfield_fill(w->c, e);
 }
 
@@ -82,6 +83,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
 
 void lam_costs_free(lam_costs *c) {
     if (!c) return;
+    lam_times_free(c->times);
     lmi_map_free(&c->own.by_name);
     lmi_vec_free(&c->told);
     lmi_arena_free(&c->arena);

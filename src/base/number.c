@@ -77,6 +77,21 @@ int lam_text_bytes(char *buf, size_t size, lam_count bytes) {
     return scaled(buf, size, bytes, 1024, units, 10);
 }
 
+int lam_text_time(char *buf, size_t size, int64_t ns) {
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    double v = (double)ns;
+    int unit = 0;
+    if (ns < 0) return snprintf(buf, size, "%s", unknown_text);
+    for (; unit < 3 && v >= 999.5; unit++) v /= 1000;
+    if (unit == 0) return snprintf(buf, size, "%d ns", (int)ns);
+    /* Whole numbers alone are printed, so that no locale has a say. */
+    long long cents = (long long)(v * 100 + 0.5);
+    if (cents < 1000) return snprintf(buf, size, "%lld.%02lld %s", cents / 100, cents % 100, units[unit]);
+    long long tenths = (long long)(v * 10 + 0.5);
+    if (tenths < 1000) return snprintf(buf, size, "%lld.%lld %s", tenths / 10, tenths % 10, units[unit]);
+    return snprintf(buf, size, "%lld %s", (long long)(v + 0.5), units[unit]);
+}
+
 /* Appends to a buffer that may be too small, counting what would have been written. */
 static void append(char *buf, size_t size, size_t *n, const char *s) {
     size_t length = strlen(s), room = *n + 1 < size ? size - *n - 1 : 0;

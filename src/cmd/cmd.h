@@ -18,7 +18,8 @@ typedef struct lmi_args {
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules;
     int32_t depth, width; /* -1: not given */
-    bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, help;
+    int32_t repeats;      /* 0: not given */
+    bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, time, help;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;

@@ -10,14 +10,17 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
     bool ops = lam_convention_counts_ops(lam_convention_find(convention));
     int32_t n = 0;
     while (c->args.inputs[n]) n++;
+    bool watch = ops || (c->args.backward && !c->args.time);
     return (lam_live){.target = c->args.operands[0],
                       .n_inputs = n,
                       .inputs = c->args.inputs,
                       .mode = c->args.mode,
                       .build_kwargs = c->args.build,
-                      .ops = ops || c->args.backward,
+                      .ops = watch,
                       .backward = c->args.backward,
-                      .dry = c->args.dry};
+                      .dry = c->args.dry,
+                      .time = c->args.time,
+                      .repeats = c->args.repeats};
 }
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {

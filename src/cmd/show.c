@@ -45,6 +45,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.expand = a->expand;
     o.receptive_field = a->rf;
     o.bytes = a->bytes;
+    o.time = a->time;
     return o;
 }
 
@@ -109,6 +110,7 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
     if (s == LAM_OK) s = lam_build_place(b, -1, "", 0, &i, e);
     if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
     if (s == LAM_OK) s = lam_build_ops_seen(b, e);
+    if (s == LAM_OK) s = lam_build_timed(b, e);
     if (s == LAM_OK) return lam_builder_finish(b, m, e);
     lam_builder_free(b);
     return s;

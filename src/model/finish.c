@@ -184,8 +184,24 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
     return s;
 }
 
+lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
+    lam_status s = LAM_OK;
+    if (!timed || !timed->timed || timed->timed_by)
+        s = lmi_fail(e, LAM_USAGE, "lam_model_time_by", "this is no capture that was timed");
+    else if (m->timed_by || m->n_places != timed->n_places)
+        s = lmi_fail(e, LAM_USAGE, "lam_model_time_by", "the two captures are not of the same tree");
+    if (s == LAM_OK) {
+        m->timed_by = timed;
+        m->timed = true;
+    } else {
+        lam_model_free(timed);
+    }
+    return s;
+}
+
 void lam_model_free(lam_model *m) {
     if (!m) return;
+    lam_model_free(m->timed_by);
     for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
     lmi_memory_free(m->memory);
     lmi_arena_free(&m->arena);

@@ -32,6 +32,7 @@ struct lam_model {
     lam_event *events;
     const char **notes;
     bool ops_seen, nodes_seen, timed, traced;
+    struct lam_model *timed_by; /* whose times are its; NULL: its own */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
     lmi_edge *edges;       /* of the tensors among the operators' arguments; see lam_op.edges_ */

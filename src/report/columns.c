@@ -67,6 +67,40 @@ static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
 static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
 static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
 
+/* -- times ----------------------------------------------------------------------------------------------- */
+
+static void put_own_time(const lmi_line *l, int64_t ns, lmi_buf *out) {
+    if (l->never_called || !l->place)
+        lmi_putc(out, '-');
+    else
+        lmi_put_time(out, ns);
+}
+
+static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->ns[LAM_FORWARD], out); }
+
+static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) {
+    put_own_time(l, lmi_add_time(l->ns[LAM_BACKWARD], l->ns[LAM_RECOMPUTE]), out);
+}
+
+/* Where the nodes of a backward were not watched, the forward is all there is. */
+static int64_t self_of(const lmi_line *l) {
+    int64_t back = lmi_add_time(l->own_ns[LAM_BACKWARD], l->own_ns[LAM_RECOMPUTE]);
+    return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back)
+                                             : l->own_ns[LAM_FORWARD];
+}
+
+static void cell_own_self(const lmi_line *l, lmi_buf *out) { put_own_time(l, self_of(l), out); }
+
+static void cell_own_share(const lmi_line *l, lmi_buf *out) {
+    int64_t whole = lam_costs_time_part(l->job->c, LAM_TIME_WHOLE), own = self_of(l);
+    if (l->never_called)
+        lmi_putc(out, '-');
+    else if (whole <= 0 || own < 0)
+        lmi_putc(out, '?');
+    else
+        lmi_put_fixed(out, 100.0 * (double)own / (double)whole, 0, 1);
+}
+
 static void cell_rf(const lmi_line *l, lmi_buf *out) {
     if (!l->event || l->own) return;
     if (l->rf_state == LAM_UNKNOWN) {
@@ -162,6 +196,20 @@ static void cell_intensity(const lmi_line *l, lmi_buf *out) {
     double v = lam_metric_intensity(l->metric);
     if (v >= 0) lmi_put_real(out, v);
 }
+
+static void put_ns(const lmi_line *l, int32_t phase, bool total, lmi_buf *out) {
+    lam_time t;
+    if (!l->event || !lam_costs_time(l->job->c, l->row, &t)) return;
+    int64_t ns = total ? t.total[phase] : t.self[phase];
+    if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
+}
+
+static void cell_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_FORWARD, true, out); }
+static void cell_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_FORWARD, false, out); }
+static void cell_backward_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_BACKWARD, true, out); }
+static void cell_backward_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_BACKWARD, false, out); }
+static void cell_recompute_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_RECOMPUTE, true, out); }
+static void cell_recompute_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_RECOMPUTE, false, out); }
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
     if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);

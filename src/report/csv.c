@@ -10,6 +10,7 @@ lam_status lmi_csv_rows(lmi_job *j) {
     lam_status s = LAM_OK;
     lmi_columns_parse(j->layout->data_columns, &columns);
     if (lmi_by_ops(j->c)) lmi_columns_append(j->layout->op_columns, &columns);
+    if (lmi_has_times(j->c)) lmi_columns_append(j->layout->time_columns, &columns);
     lmi_buf_init(&cell);
     for (int32_t i = 0; i < columns.n; i++) lmi_putf(&j->out, "%s%s", i ? "," : "", columns.at[i]->title);
     lmi_putc(&j->out, '\n');

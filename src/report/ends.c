@@ -200,6 +200,62 @@ static void tell_phase(speaker *s, lam_phase phase, const char *title) {
     tell_effective(s, total, title);
 }
 
+/* A median of runs with its deviation, or what all took together. */
+static void tell_time_part(speaker *s, lam_time_part part, const char *title, bool new_line) {
+    const lam_costs *c = s->j->c;
+    lam_spread spread;
+    bool many = lam_times_n_runs(lam_costs_times(c)) > 1;
+    int64_t ns = lam_costs_time_part(c, part);
+    lmi_put(&s->text, title);
+    lmi_put_time(&s->text, ns);
+    if (c->beats && many && lam_times_part(lam_costs_times(c), part, &spread)) {
+        lmi_put(&s->text, s->j->o->ascii ? " +- " : " \u00b1 ");
+        lmi_put_time(&s->text, spread.deviation);
+    }
+    tell(s, part == LAM_TIME_FORWARD ? LMI_BOLD : NULL, new_line);
+}
+
+static void tell_outliers(speaker *s) {
+    lam_outlier o;
+    int32_t n = 0;
+    for (; lam_times_outlier(lam_costs_times(s->j->c), n, &o); n++) {
+        if (n >= AT_MOST) continue;
+        lmi_putf(&s->text, "run %d took ", (int)o.run);
+        lmi_put_time(&s->text, o.whole);
+        lmi_put(&s->text, " instead of ");
+        lmi_put_time(&s->text, o.median);
+        lmi_put(&s->text, ", most of the delay (");
+        lmi_put_time(&s->text, o.late);
+        lmi_put(&s->text, ") in ");
+        const char *path = o.place < 0 ? "autograd's engine" : lam_model_place(s->j->m, o.place)->path;
+        lmi_put_clean(&s->text, *path ? path : "the model itself");
+        tell(s, LMI_WARN, true);
+    }
+    tell_others(s, n - AT_MOST);
+}
+
+static void tell_times(speaker *s) {
+    static const struct {
+        lam_time_part part;
+        const char *title;
+    } parts[] = {{LAM_TIME_BACKWARD, "backward "},
+                 {LAM_TIME_RECOMPUTE, "done again "},
+                 {LAM_TIME_ENGINE, "autograd engine "},
+                 {LAM_TIME_OUTSIDE, "backward of no layer "}};
+    const lam_costs *c = s->j->c;
+    if (!s->j->o->time) return;
+    int32_t runs = lam_times_n_runs(lam_costs_times(c));
+    tell_time_part(s, LAM_TIME_FORWARD, "time: forward ", true);
+    for (size_t i = 0; lmi_has_backward_times(c) && i < sizeof parts / sizeof *parts; i++)
+        if (lam_costs_time_part(c, parts[i].part) > 0)
+            tell_time_part(s, parts[i].part, parts[i].title, false);
+    if (runs > 1) {
+        lmi_putf(&s->text, c->beats ? "medians of %d runs" : "%d runs together", (int)runs);
+        tell(s, LMI_DIM, false);
+    }
+    tell_outliers(s);
+}
+
 static void tell_known_ops(speaker *s) {
     const lmi_op_costs *o = &s->j->c->ops;
     int64_t all = (int64_t)o->ran[LAM_FORWARD] + o->ran[LAM_BACKWARD] + o->ran[LAM_RECOMPUTE];
@@ -325,6 +381,7 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_forward(&s);
     tell_phase(&s, LAM_BACKWARD, "backward: ");
     tell_phase(&s, LAM_RECOMPUTE, "recomputed: ");
+    tell_times(&s);
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);

@@ -82,7 +82,34 @@ static bool follows(const char *name, const char *after) {
     return strcmp(name, next) == 0;
 }
 
-static void fold_children(lmi_nodes *t, int32_t first, const int64_t *class_of) {
+static void add_times(lmi_line *a, const lmi_line *b) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
+        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
+    }
+}
+
+/* Equal subtrees took different times, so these are added up, each node's to its like. */
+static void merge_times(lmi_nodes *t, int32_t a, int32_t b) {
+    for (int32_t x = a, y = b;;) {
+        add_times(&t->at[x].line, &t->at[y].line);
+        add_times(&t->at[x].self, &t->at[y].self);
+        if (t->at[x].first_child >= 0 && t->at[y].first_child >= 0) {
+            x = t->at[x].first_child;
+            y = t->at[y].first_child;
+            continue;
+        }
+        while (x != a && (t->at[x].next < 0 || t->at[y].next < 0)) {
+            x = t->at[x].parent;
+            y = t->at[y].parent;
+        }
+        if (x == a) return;
+        x = t->at[x].next;
+        y = t->at[y].next;
+    }
+}
+
+static void fold_children(lmi_nodes *t, int32_t first, const int64_t *class_of, bool timed) {
     for (int32_t a = first; a >= 0;) {
         lmi_node *node = &t->at[a];
         int32_t last = a, b = node->next;
@@ -90,6 +117,7 @@ static void fold_children(lmi_nodes *t, int32_t first, const int64_t *class_of) 
                follows(t->at[b].line.place->name, t->at[last].line.place->name)) {
             node->fold++;
             t->at[b].fold = 0;
+            if (timed) merge_times(t, a, b);
             last = b;
             b = t->at[b].next;
         }
@@ -110,7 +138,7 @@ lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j) {
     lmi_buf_free(&key);
     if (s != LAM_OK) return s;
     for (int32_t i = 0; i < t->n; i++)
-        if (t->at[i].used) fold_children(t, t->at[i].first_child, class_of);
+        if (t->at[i].used) fold_children(t, t->at[i].first_child, class_of, lmi_has_times(j->c));
     for (int32_t i = 0; i < t->n; i++) {
         lmi_node *node = &t->at[i];
         node->times = (node->parent < 0 ? 1 : t->at[node->parent].times) * (node->fold > 0 ? node->fold : 1);

@@ -157,6 +157,70 @@ static void put_axes(const lmi_job *j, lmi_buf *b, int32_t row) {
     lmi_put(b, "], ");
 }
 
+static void put_ns(lmi_buf *b, const char *name, int64_t ns, const char *end) {
+    if (ns < 0)
+        lmi_putf(b, "\"%s\": null%s", name, end);
+    else
+        lmi_putf(b, "\"%s\": %lld%s", name, (long long)ns, end);
+}
+
+/* Nanoseconds, where times were asked for. */
+static void put_time(const lmi_job *j, lmi_buf *b, int32_t row) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    lam_time t;
+    if (!lmi_has_times(j->c)) return;
+    bool known = lam_costs_time(j->c, row, &t);
+    lmi_put(b, known ? "\"time\": {" : "\"time\": null, ");
+    for (int p = 0; known && p < LAM_N_PHASES; p++) {
+        lmi_putf(b, "\"%s\": {", phases[p]);
+        put_ns(b, "total", t.total[p], ", ");
+        put_ns(b, "self", t.self[p], p + 1 < LAM_N_PHASES ? "}, " : "}}, ");
+    }
+}
+
+static void put_spread(lmi_buf *b, const lam_spread *s) {
+    lmi_putf(b, "{\"n\": %d, ", (int)s->n);
+    put_ns(b, "median", s->median, ", ");
+    put_ns(b, "deviation", s->deviation, ", ");
+    put_ns(b, "least", s->least, ", ");
+    put_ns(b, "most", s->most, ", ");
+    lmi_putf(b, "\"most_run\": %d}", (int)s->most_run);
+}
+
+static void put_outliers(const lmi_job *j, lmi_buf *b) {
+    lam_outlier o;
+    lmi_put(b, "\"outliers\": [");
+    for (int32_t i = 0; lam_times_outlier(lam_costs_times(j->c), i, &o); i++) {
+        lmi_putf(b, "%s{\"run\": %d, ", i ? ", " : "", (int)o.run);
+        put_ns(b, "whole", o.whole, ", ");
+        put_ns(b, "median", o.median, ", ");
+        put_ns(b, "late", o.late, ", \"path\": ");
+        lmi_put_json(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
+        lmi_putc(b, '}');
+    }
+    lmi_put(b, "]");
+}
+
+/* The parts of all runs. */
+static void put_times(const lmi_job *j, lmi_buf *b) {
+    static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
+                                                        "engine",  "outside",  "whole"};
+    lam_spread s;
+    if (!lmi_has_times(j->c)) return;
+    lmi_put(b, "\"time\": {");
+    field_int(b, "runs", lam_times_n_runs(lam_costs_times(j->c)));
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
+        lmi_putf(b, "\"%s\": ", parts[p]);
+        if (lam_times_part(lam_costs_times(j->c), (lam_time_part)p, &s))
+            put_spread(b, &s);
+        else
+            lmi_put(b, "null");
+        lmi_put(b, ", ");
+    }
+    put_outliers(j, b);
+    lmi_put(b, "},\n");
+}
+
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -195,6 +259,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_real(b, "rf_stride", r->rf_stride, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_padding", r->rf_padding, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     put_axes(j, b, i);
+    put_time(j, b, i);
     field_text(b, "rule", r->rule_kind);
     lmi_put(b, "\"reason\": ");
     lmi_put_json(b, r->reason);
@@ -326,6 +391,7 @@ static lam_status put_graph(lmi_job *j) {
 lam_status lmi_json(lmi_job *j) {
     put_head(j, &j->out);
     put_totals(j, &j->out);
+    put_times(j, &j->out);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     LAM_TRY(put_graph(j));

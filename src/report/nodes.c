@@ -50,6 +50,8 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         lmi_node *node = &t->at[i];
         if (!node->used) continue;
         lmi_line_add(&node->line, &node->self);
+        /* A median of sums is no sum of medians: what was called has a time of its own. */
+        if (node->self.calls > 0) memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
         node->line.event = node->self.event;
         node->line.rf = node->self.rf;
         node->line.rf_state = node->self.rf_state;
@@ -83,6 +85,7 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
                           .times = 1,
                           .used = true};
         own->line.own = true;
+        memcpy(own->line.ns, own->line.own_ns, sizeof own->line.ns);
         own->line.calls = 0;
         own->line.depth++;
         own->line.never_called = false;
@@ -132,6 +135,7 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     int64_t k = t->at[i].times;
     *out = t->at[i].line;
     out->calls = t->at[i].self.calls;
+    if (lmi_nodes_open(t, out->job, i)) memcpy(out->own_ns, t->at[i].self.own_ns, sizeof out->own_ns);
     if (k == 1) return;
     for (int m = 0; m < LAM_N_METRICS; m++) {
         out->metric[m] = lmi_multiple(out->metric[m], k);

@@ -20,6 +20,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
         const char *id;
         lam_metric metric;
     } metrics[] = {{"own_macs", LAM_MACS}, {"own_flops", LAM_FLOPS}, {"own_dmas", LAM_DMAS}};
+    static const char *const times[] = {"own_time", "own_self", "own_share"};
     static const char *const bytes[] = {"own_read", "own_written", "own_intensity"};
     lmi_columns all;
     lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
@@ -30,7 +31,10 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
             if (strcmp(all.at[i]->id, metrics[k].id) == 0) keep = lmi_has_metric(j->c, metrics[k].metric);
         for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
             if (strcmp(all.at[i]->id, bytes[k]) == 0) keep = j->o->bytes;
+        for (size_t k = 0; k < sizeof times / sizeof *times; k++)
+            if (strcmp(all.at[i]->id, times[k]) == 0) keep = j->o->time;
         if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
+        if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
         if (keep) out->at[out->n++] = all.at[i];
     }
 }

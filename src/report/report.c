@@ -7,8 +7,8 @@ enum { PIECE = 64 << 10 }; /* text is handed to the sink in pieces of about this
 
 #define NONE NULL
 static const lmi_layout layouts[] = {
-#define LAYOUT(name, text_columns, data_columns, op_columns, text, csv, md, doc)                             \
-    {name, text_columns, data_columns, op_columns, text, csv, md, doc},
+#define LAYOUT(name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc)               \
+    {name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc},
 #include "report/layouts.def"
 #undef LAYOUT
 };
@@ -91,6 +91,9 @@ static lam_status no_bytes(const lam_costs *c, lam_error *e) {
 
 static lam_status check(const lam_costs *c, const lam_report_options *o, lam_error *e) {
     if (o->bytes && !lmi_has_metric(c, LAM_BYTES_READ)) return no_bytes(c, e);
+    if (o->time && !lmi_has_times(c))
+        return lmi_fail(e, LAM_USAGE, "time",
+                        "times were not asked for; lamina.inspect(model, args, time=True) does");
     if (o->width < 0)
         return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
     if (o->max_depth < -1)

@@ -35,10 +35,13 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
+    int32_t row; /* of the costs; where lines are data */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
         running_stats;
+    int64_t ns[LAM_N_PHASES];     /* time, with everything that is called inside; -1 unknown */
+    int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
     bool rf_at_most, rf_whole;
@@ -66,6 +69,9 @@ lam_count lmi_multiple(lam_count c, int64_t k);
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
 /* Parameters are spread over several processes. */
 bool lmi_is_spread(const lam_model *m);
+/* True where times were asked for and, with them, something ran backward. */
+bool lmi_has_times(const lam_costs *c);
+bool lmi_has_backward_times(const lam_costs *c);
 /* True where some operator of the phase was counted. */
 bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 /* The total of the whole; unknown with a known part is "at least". */
@@ -78,6 +84,8 @@ void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
 void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
+void lmi_put_time(lmi_buf *b, int64_t ns);
+int64_t lmi_add_time(int64_t a, int64_t b); /* -1 where either is unknown */
 void lmi_put_shape(lmi_buf *b, lam_shape s, const char *separator);
 void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
 void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
@@ -117,6 +125,7 @@ typedef struct lmi_layout {
     const char *name;
     const char *text_columns, *data_columns; /* ids, separated by spaces */
     const char *op_columns; /* data columns after those where operators are counted */
+    const char *time_columns; /* and where times were asked for */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;

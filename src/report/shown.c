@@ -27,6 +27,16 @@ bool lmi_is_spread(const lam_model *m) {
     return false;
 }
 
+int64_t lmi_add_time(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
+
+bool lmi_has_times(const lam_costs *c) { return lam_costs_times(c) != NULL; }
+
+bool lmi_has_backward_times(const lam_costs *c) {
+    for (int p = LAM_TIME_BACKWARD; lmi_has_times(c) && p < LAM_TIME_WHOLE; p++)
+        if (lam_costs_time_part(c, (lam_time_part)p) > 0) return true;
+    return false;
+}
+
 bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
 
 lam_count lmi_total(const lam_costs *c, lam_metric metric) {
@@ -41,6 +51,7 @@ const char *lmi_line_status(const lmi_line *l) {
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
     const lam_cost_row *r = lam_costs_row(j->c, row);
     *out = (lmi_line){.job = j,
+                      .row = row,
                       .place = lam_model_place(j->m, r->place),
                       .module = lam_model_module(j->m, r->module),
                       .event = lam_model_event(j->m, r->event),
@@ -66,6 +77,11 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .shared = r->shared,
                       .counted = r->counted,
                       .reason = r->reason};
+    lam_time time;
+    if (lam_costs_time(j->c, row, &time)) {
+        memcpy(out->ns, time.total, sizeof out->ns);
+        memcpy(out->own_ns, time.self, sizeof out->own_ns);
+    }
     memcpy(out->metric, r->metric, sizeof out->metric);
     memcpy(out->backward, r->backward, sizeof out->backward);
     memcpy(out->recompute, r->recompute, sizeof out->recompute);
@@ -76,6 +92,10 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
         a->metric[i] = lmi_sum(a->metric[i], b->metric[i]);
         a->backward[i] = lmi_sum(a->backward[i], b->backward[i]);
         a->recompute[i] = lmi_sum(a->recompute[i], b->recompute[i]);
+    }
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
+        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
     }
     a->params = lmi_sum(a->params, b->params);
     a->grad_params = lmi_sum(a->grad_params, b->grad_params);
@@ -119,6 +139,12 @@ void lmi_put_grouped(lmi_buf *b, lam_count c) { lmi_put_count(b, c, true); }
 void lmi_put_bytes(lmi_buf *b, lam_count c) {
     char text[NUMBER];
     lam_text_bytes(text, sizeof text, c);
+    lmi_put(b, text);
+}
+
+void lmi_put_time(lmi_buf *b, int64_t ns) {
+    char text[NUMBER];
+    lam_text_time(text, sizeof text, ns);
     lmi_put(b, text);
 }
 

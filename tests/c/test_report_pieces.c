@@ -218,8 +218,8 @@ static void tables_are_whole(void **state) {
 #undef COLUMN
     };
     static const char *const lists[] = {
-#define LAYOUT(name, text_columns, data_columns, op_columns, text, csv, md, doc)                             \
-    text_columns, data_columns, op_columns,
+#define LAYOUT(name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc)               \
+    text_columns, data_columns, op_columns, time_columns,
 #include "report/layouts.def"
 #undef LAYOUT
     };

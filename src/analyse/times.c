@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * To which call every moment belongs. On each thread calls and nodes lie inside each other, so one walk over
+ * them in the order of their starts gives each its own time: what is left of it without those inside. Nodes
+ * that follow each other in one backward pass leave gaps, which are the engine's. */
+#include "analyse/times.h"
+
+#include <stdlib.h>
+
+static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
+
+/* -- runs and slots ----------------------------------------------------------------------------------------
+ */
+
+static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
+
+static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && !is_again(ev); }
+
+/* The next slot of a place in a run, a new one where earlier runs had no such call. */
+static int32_t next_slot(lmi_beats *s, int32_t place, int32_t last) {
+    int32_t i = last < 0 ? s->first[place] : s->next[last];
+    if (i >= 0) return i;
+    i = s->n++;
+    s->place[i] = place;
+    s->next[i] = -1;
+    s->k[i] = last < 0 ? 0 : s->k[last] + 1;
+    *(last < 0 ? &s->first[place] : &s->next[last]) = i;
+    return i;
+}
+
+static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
+    uint64_t n = (uint64_t)m->n_events;
+    s->of_event = lmi_alloc(a, n, sizeof *s->of_event);
+    s->run_of = lmi_alloc(a, n, sizeof *s->run_of);
+    s->place = lmi_alloc(a, n, sizeof *s->place);
+    s->next = lmi_alloc(a, n, sizeof *s->next);
+    s->k = lmi_alloc(a, n, sizeof *s->k);
+    s->began = lmi_alloc(a, n + 1, sizeof *s->began);
+    s->start = lmi_alloc(a, n + 1, sizeof *s->start);
+    s->order = lmi_alloc(a, n, sizeof *s->order);
+    s->first = lmi_alloc(a, (uint64_t)m->n_places, sizeof *s->first);
+    return s->of_event && s->run_of && s->place && s->next && s->k && s->began && s->start && s->order &&
+           s->first;
+}
+
+/* The calls of each slot, in their order. */
+static void sort_by_slot(const lam_model *m, lmi_beats *s) {
+    for (int32_t i = 0; i < m->n_events; i++) s->start[s->of_event[i] + 1]++;
+    for (int32_t i = 0; i < s->n; i++) s->start[i + 1] += s->start[i];
+    for (int32_t i = m->n_events - 1; i >= 0; i--) {
+        /* From the back: each slot's end comes down to its beginning, which is kept one further. */
+        s->order[--s->start[s->of_event[i] + 1]] = i;
+    }
+    for (int32_t i = 0; i < s->n; i++) s->start[i] = s->start[i + 1];
+    s->start[s->n] = m->n_events;
+}
+
+lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_error *e) {
+    lmi_beats s = {0};
+    int32_t *last = lmi_alloc(a, (uint64_t)m->n_places, sizeof *last);
+    int32_t *run_of_place = lmi_alloc(a, (uint64_t)m->n_places, sizeof *run_of_place);
+    int32_t root = -1, run = -1;
+    if (!last || !run_of_place || !slots_alloc(a, m, &s)) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) s.first[i] = run_of_place[i] = -1;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        if (root < 0) root = ev->place;
+        if (run < 0 || (is_outermost(ev) && ev->place == root)) s.began[++run] = ev->t0_ns;
+        if (run_of_place[ev->place] != run) last[ev->place] = -1;
+        run_of_place[ev->place] = run;
+        last[ev->place] = next_slot(&s, ev->place, last[ev->place]);
+        s.of_event[i] = last[ev->place];
+        s.run_of[i] = run;
+    }
+    s.n_runs = run + 1;
+    sort_by_slot(m, &s);
+    *out = s;
+    return LAM_OK;
+}
+
+int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
+    int32_t i = s->first[place];
+    while (i >= 0 && k-- > 0) i = s->next[i];
+    return i;
+}
+
+/* -- the walk ----------------------------------------------------------------------------------------------
+ */
+
+/* A call, or a node or other operator of a backward pass. */
+typedef struct span {
+    int64_t t0, t1;
+    int32_t index;
+    uint16_t thread;
+    bool is_op;
+} span;
+
+/* What is open, and the backward pass that the nodes directly in it are of. */
+typedef struct level {
+    span it;
+    int64_t self;
+    int32_t pass, pass_run; /* -1: none has begun */
+    int64_t pass_t0, pass_t1, covered, pending;
+} level;
+
+typedef struct walk {
+    lam_times *t;
+    lmi_vec spans, levels;
+} walk;
+
+/* Of operators those that are a backward's and lie in no other, nodes, and what is done again. */
+static bool counts(const lam_model *m, const lam_op *op) {
+    if (op->t0_ns <= 0 || op->t1_ns < op->t0_ns) return false;
+    if (op->phase == LAM_BACKWARD) return op->flags & LAM_OP_NODE;
+    return op->phase == LAM_RECOMPUTE && (op->parent < 0 || m->ops[op->parent].phase != LAM_RECOMPUTE);
+}
+
+static lam_status add_span(walk *w, span s, lam_error *e) {
+    span *at = lmi_vec_push(&w->spans);
+    if (!at) return lmi_nomem(e);
+    *at = s;
+    return LAM_OK;
+}
+
+static int by_start(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
+    if (x->t0 != y->t0) return x->t0 < y->t0 ? -1 : 1;
+    if (x->t1 != y->t1) return x->t1 > y->t1 ? -1 : 1;
+    if (x->is_op != y->is_op) return x->is_op ? 1 : -1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static lam_status gather(walk *w, lam_error *e) {
+    const lam_model *m = w->t->m;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        if (ev->t0_ns > 0 && ev->t1_ns >= ev->t0_ns)
+            LAM_TRY(add_span(w, (span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
+    }
+    for (int32_t i = 0; m->nodes_seen && i < m->n_ops; i++) {
+        const lam_op *op = &m->ops[i];
+        if (counts(m, op)) LAM_TRY(add_span(w, (span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
+    }
+    if (w->spans.n) qsort(w->spans.data, w->spans.n, sizeof(span), by_start);
+    return LAM_OK;
+}
+
+/* The last run that had begun. */
+static int32_t run_at(const lmi_beats *s, int64_t ns) {
+    int32_t from = 0, to = s->n_runs;
+    while (from < to) {
+        int32_t mid = from + (to - from) / 2;
+        if (s->began[mid] <= ns)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from > 0 ? from - 1 : 0;
+}
+
+static int32_t run_of(const lam_times *t, const span *s) {
+    int32_t call = s->is_op ? t->m->ops[s->index].call : s->index;
+    return call >= 0 ? t->beats.run_of[call] : run_at(&t->beats, s->t0);
+}
+
+static void credit(lam_times *t, const span *s, int64_t self) {
+    const lam_op *op = s->is_op ? &t->m->ops[s->index] : NULL;
+    int32_t call = op ? op->call : s->index, run = run_of(t, s);
+    int phase = op ? op->phase : is_again(&t->m->events[call]) ? LAM_RECOMPUTE : LAM_FORWARD;
+    if (self < 0) self = 0;
+    if (call < 0)
+        t->parts[LAM_TIME_OUTSIDE][run] += self;
+    else if (t->of_event[call].self[phase] >= 0)
+        t->of_event[call].self[phase] += self;
+}
+
+static void end_pass(lam_times *t, level *l) {
+    int64_t gaps = l->pass_t1 - l->pass_t0 - l->covered;
+    if (l->pass_run >= 0 && gaps > 0) {
+        t->parts[LAM_TIME_ENGINE][l->pass_run] += gaps;
+        l->self -= gaps;
+    }
+    l->pass_run = -1;
+}
+
+static level *top_of(walk *w) { return (level *)w->levels.data + w->levels.n - 1; }
+
+static void leave(walk *w) {
+    level *l = top_of(w);
+    end_pass(w->t, l);
+    credit(w->t, &l->it, l->self);
+    lmi_vec_pop(&w->levels);
+}
+
+/* A node begins its pass or goes on with it. A forward between two nodes ends it, one that is done again does
+ * not. */
+static void note_inside(walk *w, level *l, const span *s) {
+    int64_t took = s->t1 - s->t0;
+    l->self -= took;
+    if (s->is_op && w->t->m->ops[s->index].phase == LAM_BACKWARD) {
+        int32_t pass = w->t->m->ops[s->index].pass;
+        if (l->pass_run >= 0 && l->pass == pass) {
+            l->covered += l->pending + took;
+        } else {
+            end_pass(w->t, l);
+            l->pass = pass;
+            l->pass_run = run_of(w->t, s);
+            l->pass_t0 = s->t0;
+            l->covered = took;
+        }
+        l->pass_t1 = s->t1;
+        l->pending = 0;
+    } else if (s->is_op || is_again(&w->t->m->events[s->index])) {
+        l->pending += took;
+    } else {
+        end_pass(w->t, l);
+    }
+}
+
+static lam_status enter(walk *w, span s, lam_error *e) {
+    /* Clocks of one thread don't cross; if they seem to, what is inside ends with what is around it. */
+    if (w->levels.n > 1 && s.t1 > top_of(w)->it.t1) s.t1 = top_of(w)->it.t1;
+    note_inside(w, top_of(w), &s);
+    level *l = lmi_vec_push(&w->levels);
+    if (!l) return lmi_nomem(e);
+    *l = (level){.it = s, .self = s.t1 - s.t0, .pass_run = -1};
+    return LAM_OK;
+}
+
+static lam_status go(walk *w, lam_error *e) {
+    const span *all = w->spans.data;
+    level *thread = lmi_vec_push(&w->levels);
+    if (!thread) return lmi_nomem(e);
+    thread->pass_run = -1;
+    for (size_t i = 0; i < w->spans.n; i++) {
+        bool other = i > 0 && all[i].thread != all[i - 1].thread;
+        while (w->levels.n > 1 && (other || top_of(w)->it.t1 <= all[i].t0)) leave(w);
+        if (other) end_pass(w->t, top_of(w));
+        LAM_TRY(enter(w, all[i], e));
+    }
+    while (w->levels.n > 1) leave(w);
+    end_pass(w->t, top_of(w));
+    return LAM_OK;
+}
+
+/* -- sums --------------------------------------------------------------------------------------------------
+ */
+
+static void start(lam_times *t) {
+    for (int32_t i = 0; i < t->m->n_events; i++) {
+        const lam_event *ev = &t->m->events[i];
+        lam_time *x = &t->of_event[i];
+        bool known = ev->t0_ns > 0 && ev->t1_ns >= ev->t0_ns;
+        x->self[is_again(ev) ? LAM_RECOMPUTE : LAM_FORWARD] = known ? 0 : -1;
+        if (!t->m->nodes_seen) x->self[LAM_BACKWARD] = x->self[LAM_RECOMPUTE] = -1;
+    }
+}
+
+/* The call that a call belongs to. One that is done again in a backward pass, where no call is open, belongs
+ * where its first time did. */
+static int32_t around(const lam_model *m, int32_t event, int32_t last_at_place) {
+    int32_t parent = m->events[event].parent;
+    return parent < 0 && last_at_place >= 0 && is_again(&m->events[event]) ? m->events[last_at_place].parent
+                                                                           : parent;
+}
+
+static int64_t plus(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
+
+static lam_status sum_up(lam_times *t, lam_error *e) {
+    const lam_model *m = t->m;
+    int32_t *last = lmi_alloc(&t->arena, (uint64_t)m->n_places, sizeof *last);
+    int32_t *parent = lmi_alloc(&t->arena, (uint64_t)m->n_events, sizeof *parent);
+    if (!last || !parent) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) last[i] = -1;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        parent[i] = around(m, i, last[m->events[i].place]);
+        if (!is_again(&m->events[i])) last[m->events[i].place] = i;
+    }
+    for (int32_t i = m->n_events - 1; i >= 0; i--) {
+        lam_time *x = &t->of_event[i];
+        for (int p = 0; p < LAM_N_PHASES; p++) {
+            x->total[p] = plus(x->total[p], x->self[p]);
+            if (parent[i] >= 0)
+                t->of_event[parent[i]].total[p] = plus(t->of_event[parent[i]].total[p], x->total[p]);
+            int64_t *part = &t->parts[LAM_TIME_FORWARD + p][t->beats.run_of[i]];
+            *part = plus(*part, x->self[p]);
+        }
+    }
+    return LAM_OK;
+}
+
+/* What is not known of a run leaves the others; without nodes there is nothing but the forward. */
+static void add_parts(lam_times *t) {
+    for (int32_t r = 0; r < t->beats.n_runs; r++) {
+        int64_t whole = 0;
+        for (int p = 0; p < LAM_TIME_WHOLE; p++) {
+            bool back = p != LAM_TIME_FORWARD;
+            if (back && !t->m->nodes_seen) t->parts[p][r] = -1;
+            if (!back || t->m->nodes_seen) whole = plus(whole, t->parts[p][r]);
+        }
+        t->parts[LAM_TIME_WHOLE][r] = whole;
+    }
+}
+
+static lam_status compute(lam_times *t, lam_error *e) {
+    LAM_TRY(lmi_beats_find(t->m, &t->arena, &t->beats, e));
+    t->of_event = lmi_alloc(&t->arena, (uint64_t)t->m->n_events, sizeof *t->of_event);
+    t->scratch = lmi_alloc(&t->arena, (uint64_t)t->m->n_events + 1, sizeof *t->scratch);
+    if (!t->of_event || !t->scratch) return lmi_nomem(e);
+    for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
+        t->parts[p] = lmi_alloc(&t->arena, (uint64_t)t->beats.n_runs + 1, sizeof *t->parts[p]);
+        if (!t->parts[p]) return lmi_nomem(e);
+    }
+    start(t);
+    walk w = {.t = t};
+    lmi_vec_init(&w.spans, sizeof(span));
+    lmi_vec_init(&w.levels, sizeof(level));
+    lam_status s = gather(&w, e);
+    if (s == LAM_OK) s = go(&w, e);
+    lmi_vec_free(&w.spans);
+    lmi_vec_free(&w.levels);
+    if (s == LAM_OK) s = sum_up(t, e);
+    if (s != LAM_OK) return s;
+    add_parts(t);
+    return lmi_times_stats(t, e);
+}
+
+lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m) return lmi_fail(e, LAM_USAGE, "lam_times_new", "there is no model to time");
+    if (!m->timed)
+        return lmi_fail(e, LAM_USAGE, NULL,
+                        "times were not asked for; lamina.inspect(model, args, time=True) and "
+                        "lamina.capture(model, time=True) do");
+    lam_times *t = calloc(1, sizeof *t);
+    if (!t) return lmi_nomem(e);
+    t->m = m->timed_by ? m->timed_by : m;
+    lmi_arena_init(&t->arena, ARENA_LIMIT);
+    lam_status s = compute(t, e);
+    if (s == LAM_OK)
+        *out = t;
+    else
+        lam_times_free(t);
+    return s;
+}
+
+lam_status lmi_times_of(lam_costs *c, lam_error *e) {
+    if (!c->model->timed) return LAM_OK;
+    if (c->model->timed_by) {
+        c->beats = lmi_alloc(&c->arena, 1, sizeof *c->beats);
+        if (!c->beats) return lmi_nomem(e);
+        LAM_TRY(lmi_beats_find(c->model, &c->arena, c->beats, e));
+    }
+    return lam_times_new(&c->times, c->model, e);
+}
+
+void lam_times_free(lam_times *t) {
+    if (!t) return;
+    lmi_arena_free(&t->arena);
+    free(t);
+}
