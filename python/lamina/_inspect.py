@@ -241,7 +241,7 @@ class Capture:
                 "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
             )
         check_convention(convention)
-        shown = {"receptive_field": receptive_field, "depth": depth, "time": self._time}
+        shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth, "time": self._time}
         report = Report(self._model, convention, own=rules_of(rules), **shown)
         return all_ruled(report) if strict else report
 

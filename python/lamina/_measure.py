@@ -21,8 +21,8 @@ SECONDS = 10.0
 
 
 class Measure(NamedTuple):
-    """How often to run a model: ``warmup`` times unwatched, then ``repeats`` times; None: 5 to 20 times, as many
-    as fit into ten seconds."""
+    """How often to run a model: ``warmup`` times unwatched, then ``repeats`` times; None: 5 to 20 times, as
+    many as fit into ten seconds."""
 
     warmup: int = 3
     repeats: int | None = None
@@ -42,11 +42,17 @@ class Measure(NamedTuple):
 
 
 def measure(
-    root: Any, args: tuple[object, ...], kwargs: Mapping[str, object], how: Measure, run: Run, *, backward: bool
+    root: Any,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    how: Measure,
+    run: Run,
+    *,
+    backward: bool,
 ) -> _lamina.Capture | None:
     """A stopped capture of all timed runs, with no gradient left behind; None where one of them raised, which
     ``run.error`` tells."""
-    watch = new_watch(root, time=True)
+    watch = new_watch(root, time=True, told=True)
     go_back = watch if backward else None
     with _no_collection():
         for _ in range(how.warmup):

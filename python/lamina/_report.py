@@ -241,9 +241,7 @@ class Report:
     def rows(self) -> list[Row]:
         """Every row as data, in the convention's order."""
         if self._rows is None:
-            self._rows = [
-                Row({**fields, "time": row_time(fields["time"])}) for fields in self._costs.rows()
-            ]
+            self._rows = [Row({**fields, "time": row_time(fields["time"])}) for fields in self._costs.rows()]
         return list(self._rows)
 
     @property

@@ -184,7 +184,7 @@ def run_once(
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
     watch = new_watch(
-        root, ops=ops, dispatch=dispatch, time=time is not None and time.once, memory=memory and not dry
+        root, ops=ops, dispatch=dispatch, time=time is not None, memory=memory and not dry
     )
     timed = None
     try:
@@ -237,15 +237,17 @@ def new_watch(
     dispatch: str | None = None,
     time: bool = False,
     memory: bool = False,
+    told: bool = False,
 ) -> _lamina.Capture:
-    """A capture that was not started. Where backward passes can't be told by layer, a note says why."""
+    """A capture that was not started. Where backward passes can't be told by layer, a note says why, unless
+    it was ``told`` already."""
     why = None
     if time or memory:
         from ._observe import nodes
 
         why = nodes()
     watch = _lamina.Capture(root, ops, alias, dispatch, (time or memory) and why is None, time)
-    if why is not None and time:
+    if why is not None and time and not told:
         watch.note(f"how long a layer's backward takes is not known: {why}")
     if why is not None and memory:
         watch.note(f"what a layer's backward allocates is not known: {why}")

@@ -17,8 +17,8 @@ class Spent(NamedTuple):
 
 
 class Time(NamedTuple):
-    """How long one row took: ``row.time.forward.total``. The recomputation is forward work that was done again
-    in a backward pass."""
+    """How long one row took: ``row.time.forward.total``. The recomputation is forward work that was done
+    again in a backward pass."""
 
     forward: Spent
     backward: Spent
@@ -118,7 +118,16 @@ def row_time(told: Any) -> Time | None:
 def times(told: Mapping[str, Any]) -> Times:
     """All times as the core tells them."""
     layers = [
-        LayerTime(**{k: v if k in ("path", "call") else spread(v) for k, v in layer.items()})
+        LayerTime(
+            layer["path"],
+            layer["call"],
+            spread(layer["forward"]),
+            spread(layer["forward_self"]),
+            spread(layer["backward"]),
+            spread(layer["backward_self"]),
+            spread(layer["recompute"]),
+            spread(layer["recompute_self"]),
+        )
         for layer in told["layers"]
     ]
     return Times(
