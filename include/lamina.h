@@ -953,8 +953,8 @@ typedef struct lam_spread { /* of one time over the runs that have it */
 } lam_spread;
 
 /* The times of `m` are the medians of the runs of `timed` from now on, another capture of the same tree. `m`
- * takes it over in every case. Before anything is asked of `m`. LAM_USAGE where it is another tree, or no times
- * were asked for. */
+ * takes it over in every case. Before anything is asked of `m`. LAM_USAGE where it is another tree, or no
+ * times were asked for. */
 LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
 
 typedef struct lam_times lam_times;

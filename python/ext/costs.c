@@ -265,7 +265,8 @@ static PyObject *costs_rows(PyObject *self, PyObject *unused) {
         const lam_cost_row *row = lam_costs_row(c, i);
         PyObject *d = PyDict_New();
         bool ok = d && put_place(d, m, row) && put_fields(d, row) && put_call(d, m, row) &&
-                  lmx_put(d, "rf_axes", axes_of(c, i)) && lmx_put(d, "time", lmx_row_time(c, i)) && PyList_Append(list, d) == 0;
+                  lmx_put(d, "rf_axes", axes_of(c, i)) && lmx_put(d, "time", lmx_row_time(c, i)) &&
+                  PyList_Append(list, d) == 0;
         Py_XDECREF(d);
         if (!ok) Py_CLEAR(list);
     }

@@ -73,9 +73,8 @@ static PyObject *operators_of(const lam_times *t) {
     PyObject *list = PyList_New(0);
     lam_op_time o;
     for (int32_t i = 0; list && lam_times_op(t, i, &o); i++) {
-        PyObject *item =
-            Py_BuildValue("(ssNiLL)", o.name, phases[o.phase], PyBool_FromLong(o.node), (int)o.n,
-                          (long long)o.total, (long long)o.self);
+        PyObject *item = Py_BuildValue("(ssNiLL)", o.name, phases[o.phase], PyBool_FromLong(o.node), (int)o.n,
+                                       (long long)o.total, (long long)o.self);
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }

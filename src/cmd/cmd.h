@@ -51,7 +51,7 @@ const lmi_verb *lmi_verb_find(const char *name);
 
 /* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
-/* The usage, options and remarks of a verb, at most 24 lines. */
+/* The usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near { const char *word, *best; int32_t distance; } lmi_near;
