@@ -183,9 +183,7 @@ def run_once(
         check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = new_watch(
-        root, ops=ops, dispatch=dispatch, time=time is not None, memory=memory and not dry
-    )
+    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time is not None, memory=memory and not dry)
     timed = None
     try:
         with ExitStack() as stack:
