@@ -93,24 +93,22 @@ def inspect(
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
-    measures = time or memory
-    if ops is None:
-        ops = (backward and not measures) or counts_ops(convention)
-    elif not ops and ((backward and not measures) or counts_ops(convention)):
-        what = "a backward pass" if backward else f"the convention {convention!r}"
-        raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    how = Measure(warmup, repeats).check() if time else None
-    if time and dry:
-        raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
-    if memory and dry:
-        raise ValueError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
+    watched = wants_ops(ops, convention, needed=backward and not (time or memory))
+    how = Measure(warmup, repeats).check(dry=dry) if time else None
     run = run_once(
-        root, given, kwargs, mode=mode, ops=ops, backward=backward, dry=dry, time=how, memory=memory
+        root, given, kwargs, mode=mode, ops=watched, backward=backward, dry=dry, time=how, memory=memory
     )
-    report = report_of(
-        run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time, memory=memory
-    )
+    report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time)
     return all_ruled(report) if strict else report
+
+
+def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool:
+    """Whether operators are to be watched; ``needed``: for a backward pass."""
+    needed_so = needed or counts_ops(convention)
+    if asked is False and needed_so:
+        what = "a backward pass" if needed else f"the convention {convention!r}"
+        raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
+    return needed_so if asked is None else asked
 
 
 def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:

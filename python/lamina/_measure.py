@@ -32,8 +32,10 @@ class Measure(NamedTuple):
         """True where the one run that counts everything is timed too."""
         return self.warmup == 0 and self.repeats == 1
 
-    def check(self) -> Measure:
-        """Itself; ValueError for numbers that make no sense."""
+    def check(self, *, dry: bool) -> Measure:
+        """Itself; ValueError for what makes no sense."""
+        if dry:
+            raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
         if self.warmup < 0:
             raise ValueError(f"warmup={self.warmup} is not possible; give 0 or more")
         if self.repeats is not None and self.repeats < 1:
