@@ -911,6 +911,8 @@ LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i,
 /* == 14. Values and health ==================================================================================
  * What lies in a tensor's memory. */
 
+/* True for types that have NaN or Inf: floating-point and complex ones. */
+LAM_API bool lam_dtype_is_float(int32_t dtype);
 /* Memory of the caller's, read and not kept. */
 typedef struct lam_values {
     const void *data; /* the first element; NULL only where there are none */
@@ -918,12 +920,113 @@ typedef struct lam_values {
     int32_t ndim;
     const int64_t *sizes, *strides; /* in elements; strides may be 0 (an expanded axis); NULL: contiguous */
 } lam_values;
-typedef struct lam_nonfinite { int64_t nan, inf; } lam_nonfinite;
+typedef struct lam_nonfinite {
+    int64_t nan, inf; /* Inf of either sign, and */
+    int64_t negative; /* of those the negative ones */
+    int64_t first;    /* index of the first element that has any, the last axis counted first; -1: none */
+} lam_nonfinite;
 /* Counts NaN and Inf (of either sign) in a strided array of any type of torch's, fp8 and complex included; a
  * complex number counts for each part. Memory without any is read once, in the widest vectors of the
  * processor. Types without such values (integers, bool) count 0 and are not read. LAM_RANGE for sizes or
  * strides that can't be; LAM_UNSUPPORTED for a type that is none. */
 LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
+typedef struct lam_stats {
+    int64_t numbers, nan, inf, zeros, subnormal; /* a complex number is two */
+    double least, greatest, mean; /* of the finite ones; NaN where there are none */
+    double headroom; /* how often the largest magnitude can be doubled before it overflows; Inf: all are 0 */
+} lam_stats;
+/* The same memory read once, for more. LAM_UNSUPPORTED for types that are not floating-point. */
+LAM_API lam_status lam_values_stats(const lam_values *v, lam_stats *out, lam_error *e);
+
+/* -- what was seen of it -------------------------------------------------------------------------------
+ * A source that looks at values pushes what it found not finite, in the order in which it met it; which of it
+ * is where something went wrong is lam_health_new's to say. */
+typedef enum lam_bad_side {
+    LAM_BAD_INPUT,  /* entry `index` of a call's `in`, when it was entered */
+    LAM_BAD_OUTPUT, /* entry `index` of a call's `out`, when it was left */
+    LAM_BAD_OWNED,  /* `name`, a parameter or buffer of the call's module, when it was left */
+    LAM_BAD_OP,     /* result `index` of operator `name` */
+    LAM_BAD_NODE,   /* of a backward pass: node `name` was given a gradient that is (`fed`), or gave one */
+    LAM_BAD_GRAD_INPUT,  /* the gradient that came to entry `index` of a call's `in`, */
+    LAM_BAD_GRAD_OUTPUT, /* of its `out`: from all that used it */
+    LAM_BAD_CHECK,  /* nothing of this: a check `name` of the user's said `text` of entry `index` of `out` */
+    LAM_BAD_UNSEEN, /* nothing of this: an entry of a call's `out` that could not be looked at */
+    LAM_N_BAD_SIDES
+} lam_bad_side;
+typedef struct lam_bad {
+    lam_bad_side side;
+    lam_phase phase;
+    int32_t call;  /* the innermost open one; of a node the one whose forward made it; -1: outside of all */
+    int32_t calls; /* how many had been entered by then */
+    int32_t index; /* -1 none */
+    bool fed;      /* OP and NODE: what went in was bad */
+    bool gave;     /* NODE: what `inside` gave is bad */
+    int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
+    const char *name; /* copied, as all texts; NULL where none is named */
+    const char *inside; /* NODE that was not: the operator in it that gave it */
+    const char *text;
+    lam_nonfinite found;
+    int32_t dtype, ndim;  /* of the tensor; -1 unknown */
+    const int64_t *sizes; /* copied */
+} lam_bad;
+typedef struct lam_looked {
+    int64_t tensors, bytes;    /* that were looked at */
+    int64_t unseen;            /* tensors that could not be: on another device, without memory, sparse */
+    bool gradients, operators; /* those of backward passes, and operators' results, were looked at too */
+    bool cut;                  /* there was more that is bad than was kept */
+} lam_looked;
+/* Says that values were looked at. */
+LAM_API lam_status lam_build_looked(lam_builder *b, const lam_looked *looked, lam_error *e);
+LAM_API lam_status lam_build_bad(lam_builder *b, const lam_bad *bad, lam_error *e);
+/* Statistics of entry `out` of a call's results. */
+LAM_API lam_status lam_build_stats(lam_builder *b, int32_t call, int32_t out, const lam_stats *s,
+                                   lam_error *e);
+LAM_API const lam_looked *lam_model_looked(const lam_model *m); /* NULL: nobody looked */
+LAM_API int32_t lam_model_n_bad(const lam_model *m);
+LAM_API const lam_bad *lam_model_bad(const lam_model *m, int32_t i);
+/* The indices of its first one, an axis each; how many there are, -1 where they are not known. */
+LAM_API int32_t lam_bad_first(const lam_bad *bad, int64_t at[LAM_MAX_AXES]);
+/* "NaN", "Inf", "-Inf": the worst of what is there; NULL: nothing. */
+LAM_API const char *lam_bad_kind(const lam_bad *bad);
+LAM_API const lam_stats *lam_model_stats(const lam_model *m, int32_t call, int32_t out); /* NULL: none */
+
+/* -- what it means -------------------------------------------------------------------------------------
+ * A value is born where what comes out is not finite and all that goes in is. What only hands it on is told
+ * apart. -Inf alone is a mask until it goes, as first argument, into a layer that is no softmax, or comes out
+ * of the model. docs/health.md has the rules. */
+typedef enum lam_health_state {
+    LAM_HEALTH_UNKNOWN, /* not looked at */
+    LAM_HEALTH_FINE,
+    LAM_HEALTH_PASSED, /* it was given what is bad */
+    LAM_HEALTH_BORN    /* it was not, and gave it */
+} lam_health_state;
+typedef struct lam_finding {
+    lam_phase phase;
+    int32_t call, place; /* whose work it is; -1: outside of every layer */
+    /* own work of a layer that calls others: the calls before and after it, -1 none; both -1 elsewhere */
+    int32_t before, after;
+    bool own;          /* of such a layer */
+    bool input;        /* it came in with an input of the model */
+    bool check;        /* a check of the user's said it */
+    bool explained;    /* what was found before it is enough to cause it */
+    const char *owned; /* the parameter or buffer that holds it; NULL */
+    const char *op;    /* the operator or node that gave it; NULL: not known */
+    int32_t bad;       /* lam_model_bad of it */
+    int32_t times;     /* how often it was found there */
+    int32_t passed;    /* layers without others in them that handed it on later, each once */
+    const char *text;  /* a sentence */
+} lam_finding;
+typedef struct lam_health lam_health;
+/* LAM_USAGE where nobody looked. `m` must outlive it. */
+LAM_API lam_status lam_health_new(lam_health **out, const lam_model *m, lam_error *e);
+LAM_API void lam_health_free(lam_health *h);                                   /* NULL is allowed */
+LAM_API const lam_finding *lam_health_finding(const lam_health *h, int32_t i); /* NULL past the last one */
+/* What became of a call: its outputs in the forward, gradients in the backward. */
+LAM_API lam_health_state lam_health_of(const lam_health *h, int32_t call, lam_phase phase);
+/* The first finding's sentence, or that there is none in so many tensors. */
+LAM_API const char *lam_health_sentence(const lam_health *h);
+/* The last `n` calls that were left before the first finding, or before the capture closed, as text. */
+LAM_API lam_status lam_health_tail(const lam_health *h, int32_t n, lam_sink to, lam_error *e);
 
 /* == 12. Time ===============================================================================================
  * How long what was watched took, in nanoseconds of a clock that never goes back; -1: not known. Of each

@@ -227,6 +227,10 @@ static PyMethodDef capture_methods[] = {
     {"seen_through", capture_seen_through, METH_O,
      PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
                "in other compiled code something runs unseen.")},
+    {"watch_health", lmx_watch_health, METH_VARARGS,
+     PyDoc_STR("watch_health($self, stats, gradients, allowed, asked, ask, /)\n--\n\nHas values looked at: "
+               "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
+               "result)` says [(check, text), ...] of a call of one in `asked`. Before start().")},
     {"model", capture_model, METH_NOARGS,
      PyDoc_STR("model($self, /)\n--\n\nWhat was seen. The modules are described when this is first called, "
                "so that lazy "

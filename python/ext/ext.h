@@ -240,6 +240,9 @@ typedef struct lmx_finder {
     bool cut;               /* depth or budget ended the search */
     bool nomem;
     PyObject *path[LMX_DEPTH]; /* the containers that are open, to cut cycles */
+    /* Told of each tensor instead of describing it in `words`; false as lmx_describe. NULL: none */
+    bool (*each)(struct lmx_finder *f, PyObject *tensor, lmx_kind kind);
+    void *self; /* for `each` */
 } lmx_finder;
 /* False as lmx_describe. `depth` is 0 for whoever asks first. */
 bool lmx_find(lmx_finder *f, PyObject *value, int depth);
@@ -339,6 +342,8 @@ void lmx_unwatch(lmx_capture *c);
 /* Notes one call of the root that was made elsewhere, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
+/* Has the values that go through the capture looked at (health.c). Before it is started. */
+PyObject *lmx_watch_health(PyObject *capture, PyObject *args);
 /* Whether a parameter in the tree is spread over several processes. Never fails (spread.c). */
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
 /* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */
@@ -400,6 +405,8 @@ PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self); /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
+PyObject *lmx_health(lmx_model *self); /* healthy.c */
+PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 /* ((position, shape and type, or value), ...) */

@@ -94,7 +94,7 @@ static bool find(lmx_finder *f, PyObject *value, int depth) {
         return true;
     }
     lmx_kind kind = lmx_kind_of(f->st, value);
-    if (kind == LMX_PLAIN || kind == LMX_ODD) return take(f, value, kind);
+    if (kind == LMX_PLAIN || kind == LMX_ODD) return (f->each ? f->each : take)(f, value, kind);
     if (kind == LMX_IGNORE || !may_open(f, value, depth)) return true;
     f->path[depth] = value;
     return inside(f, value, kind, depth + 1);

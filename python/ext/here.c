@@ -25,6 +25,12 @@ bool lmx_want_values(const lmx_capture *c) {
     return false;
 }
 
+bool lmx_want_operators(const lmx_capture *c) {
+    for (const lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->wants_operators) return true;
+    return false;
+}
+
 bool lmx_tell_opened(lmx_capture *c) {
     for (lmx_listener *l = c->listeners; l; l = l->next)
         if (l->opened && !l->opened(l, c)) return false;
@@ -58,6 +64,13 @@ void lmx_tell_node(const lmx_capture *c, const lmx_node_run *node, bool began) {
     for (lmx_listener *l = c->listeners; l; l = l->next) {
         void (*told)(lmx_listener *, const lmx_node_run *) = began ? l->node_began : l->node_ended;
         if (told) told(l, node);
+    }
+}
+
+void lmx_tell_op(const lmx_capture *c, const lmx_op_run *op, bool began) {
+    for (lmx_listener *l = c->listeners; l; l = l->next) {
+        void (*told)(lmx_listener *, const lmx_op_run *) = began ? l->op_began : l->op_ended;
+        if (l->wants_operators && told) told(l, op);
     }
 }
 

@@ -28,11 +28,25 @@ typedef struct lmx_node_run {
     lmx_where where;
 } lmx_node_run;
 
+/* One operator that runs in this thread. */
+typedef struct lmx_op_run {
+    const void *record;
+    const lmx_layout *layout;
+    const char *name;          /* "aten::convolution" */
+    const void *values;        /* its arguments, or once it has ended its results: IValues, */
+    size_t n_values;           /* so many */
+    lmx_where where;
+    bool direct; /* it runs in a node, and in no other operator there */
+    bool failed; /* it has raised; told at its end only */
+} lmx_op_run;
+
 /* What is NULL is not wanted. Those of calls are told under the GIL, with what torch does meanwhile not noted
  * and no exception pending; those of nodes from any thread, with or without the GIL. */
 struct lmx_listener {
     lmx_listener *next;
     bool wants_values; /* of nodes */
+    /* Those that run in nodes are told; others too where the capture watches operators (not by a mode). */
+    bool wants_operators;
     /* A call was noted and is about to run; `args` as METH_FASTCALL | METH_KEYWORDS passes them. False with
      * an exception, which ends the call. */
     bool (*entered)(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
@@ -41,6 +55,8 @@ struct lmx_listener {
     bool (*left)(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result);
     void (*node_began)(lmx_listener *l, const lmx_node_run *node);
     void (*node_ended)(lmx_listener *l, const lmx_node_run *node);
+    void (*op_began)(lmx_listener *l, const lmx_op_run *op);
+    void (*op_ended)(lmx_listener *l, const lmx_op_run *op);
     /* The capture opens; false with an exception keeps it closed. It was closed, or could not be opened. */
     bool (*opened)(lmx_listener *l, lmx_capture *c);
     void (*closed)(lmx_listener *l, lmx_capture *c);
@@ -53,11 +69,13 @@ struct lmx_listener {
 void lmx_listen(lmx_capture *c, lmx_listener *l);
 void lmx_listeners_free(lmx_capture *c);
 bool lmx_want_values(const lmx_capture *c);
+bool lmx_want_operators(const lmx_capture *c);
 bool lmx_tell_opened(lmx_capture *c);
 void lmx_tell_closed(lmx_capture *c);
 bool lmx_tell_entered(lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n, PyObject *names);
 bool lmx_tell_left(lmx_capture *c, int32_t call, PyObject *result);
 void lmx_tell_node(const lmx_capture *c, const lmx_node_run *node, bool began);
+void lmx_tell_op(const lmx_capture *c, const lmx_op_run *op, bool began);
 lam_status lmx_tell_push(lmx_capture *c, lam_builder *b, lam_error *e);
 
 #endif

@@ -293,6 +293,15 @@ static PyObject *model_findings(PyObject *self, PyObject *unused) {
     return lmx_graph_findings(self_of(self));
 }
 
+static PyObject *model_health(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_health(self_of(self));
+}
+
+static PyObject *model_health_tail(PyObject *self, PyObject *args) {
+    return lmx_health_tail(self_of(self), args);
+}
+
 static PyObject *model_graph_dot(PyObject *self, PyObject *args) {
     return lmx_graph_dot(self_of(self), args);
 }
@@ -343,6 +352,10 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("graph($self, /)\n--\n\nThe graph of the data: nodes and edges as lists of dicts.")},
     {"findings", model_findings, METH_NOARGS,
      PyDoc_STR("findings($self, /)\n--\n\nWhat is unused and what has no gradient: paths and reasons.")},
+    {"health", model_health, METH_NOARGS,
+     PyDoc_STR("health($self, /)\n--\n\nWhere NaN and Inf come from; None where nobody looked.")},
+    {"health_tail", model_health_tail, METH_VARARGS,
+     PyDoc_STR("health_tail($self, n, /)\n--\n\nThe last calls before something broke, as text.")},
     {"graph_dot", model_graph_dot, METH_VARARGS,
      PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
     {"memory_measured", model_memory_measured, METH_NOARGS,

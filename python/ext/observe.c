@@ -43,6 +43,7 @@ typedef struct frame {
     int unwinding;
     uint8_t phase;
     bool is_node, noted, grad;
+    bool told;         /* an operator that is told and not noted */
     bool real, merged; /* it is the node; or work of the engine on one that has begun */
 } frame;
 
@@ -183,6 +184,33 @@ static bool is_passage(const char *name) {
     return strcmp(name, "PythonDispatchMode") == 0 || strcmp(name, "PythonSubclass") == 0;
 }
 
+static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool began) {
+    const lmx_layout *l = o->layout;
+    lmx_values v = began ? inputs_of(l, f->record) : outputs_of(l, f->record);
+    bool failed = !began && api->unwinding && api->unwinding() > f->unwinding;
+    const lmx_op_run op = {.record = f->record,
+                           .layout = l,
+                           .name = api->name(f->record),
+                           .values = v.at,
+                           .n_values = v.n,
+                           .where = {f->call, f->phase},
+                           .direct = direct,
+                           .failed = failed};
+    lmx_tell_op(o->capture, &op, began);
+}
+
+/* Where only nodes are watched, and somebody wants to know what runs in them. */
+static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record) {
+    const frame *around = top_of(lane);
+    if (!around || around->node < 0) return;
+    const bool direct = around->is_node;
+    frame f = {.record = record, .op = around->op, .told = true};
+    f.sequence = (int64_t)lmx_word_at(record, (size_t)o->layout->sequence);
+    place_inside(o, lane, around, &f);
+    f.unwinding = api->unwinding ? api->unwinding() : 0;
+    if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -206,9 +234,12 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     int32_t at = (int32_t)(lane->ops.n - 1);
     f.op = at;
     f.noted = true;
+    f.told = o->tells_ops && real;
+    const bool direct = around && around->is_node;
     if (!push_frame(lane, &f)) return;
     lmx_lane_pack(lane, l, inputs_of(l, record));
     op->in = lmx_lane_take(lane);
+    if (f.told) tell_op(o, &f, direct, true);
     op->t0_ns = lmx_now_ns();
 }
 
@@ -277,9 +308,11 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
 
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
-    if (node)
+    if (node && (is_node || !o->nodes_only))
         open_node(o, lane, record, node, is_node);
-    else
+    else if (o->nodes_only && !node)
+        open_told(o, lane, record);
+    else if (!node)
         open_operator(o, lane, record, name);
 }
 
@@ -302,6 +335,8 @@ static void close_frame(lmx_observer *o, lmx_lane *lane, const void *record, int
     frame f = frames[n - 1];
     lane->frames.n = n - 1;
     if (f.noted) close_op(o, lane, &f, record, now);
+    const frame *around = f.told ? top_of(lane) : NULL;
+    if (f.told) tell_op(o, &f, around && around->is_node, false);
     if (!f.real) return;
     if (f.sequence >= 0) lane->last_call = f.call;
     if (f.grad) note_origin(o, lane, lmx_here(o->capture).call);
@@ -455,13 +490,14 @@ bool lmx_observe(lmx_capture *c) {
     }
     *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
     o->nodes_only = !c->wants_ops;
+    o->tells_ops = lmx_want_operators(c);
     o->spread = lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;
     slots[slot].taken = true;
     slots[slot].thread = thread;
     atomic_store(&slots[slot].observer, o);
-    if (!o->nodes_only) add_callback(slot, OF_OPS);
+    if (!o->nodes_only || o->tells_ops) add_callback(slot, OF_OPS);
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
     return true;
 }

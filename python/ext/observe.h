@@ -191,6 +191,7 @@ struct lmx_observer {
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
     bool nodes_only;
+    bool tells_ops; /* somebody listens to operators */
     bool spread; /* parameters of the model are spread over several processes */
 };
 

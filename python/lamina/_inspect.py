@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from typing_extensions import Unpack
+
+    from ._health import Look, Wanted
     from ._memory import Optimizers
     from ._register import OwnRule
 
@@ -40,9 +43,11 @@ def inspect(
     warmup: int = 3,
     repeats: int | None = None,
     memory: bool = False,
+    health: bool = False,
     dry: bool = False,
     rules: str | os.PathLike[str] | None = None,
     strict: bool = False,
+    **look: Unpack[Look],
 ) -> Report:
     """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
 
@@ -68,6 +73,8 @@ def inspect(
             repeats=1`` the model runs once and that run is timed.
         memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and
             who holds what at the peak: ``report.memory``.
+        health: looks for NaN and Inf in results and gradients: ``report.health``. Its options
+            ``health_allow``, ``stats``, ``ring`` and ``checks`` are in docs/health.md; each asks for it.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
             model and ``args`` may be on the meta device. What the model does with values that nobody
             computed, such as ``.item()``, ends it.
@@ -93,11 +100,11 @@ def inspect(
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
-    watched = wants_ops(ops, convention, needed=backward and not (time or memory))
+    wanted = looks(look, health=health, dry=dry)
+    watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
     how = Measure(warmup, repeats).check(dry=dry) if time else None
-    run = run_once(
-        root, given, kwargs, mode=mode, ops=watched, backward=backward, dry=dry, time=how, memory=memory
-    )
+    options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
+    run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
     report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time)
     return all_ruled(report) if strict else report
 
@@ -109,6 +116,17 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
         what = "a backward pass" if needed else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
     return needed_so if asked is None else asked
+
+
+def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
+    """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it."""
+    if not health and not any(options.values()):
+        return None
+    if dry:
+        raise ValueError("a dry run computes no values that could be looked at; leave dry or health out")
+    from ._health import Wanted
+
+    return Wanted(**options)
 
 
 def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
@@ -131,6 +149,8 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
     """The report of a run; an exception that the forward raised goes on, with the table up to there on it."""
     if run.model is None:
         run.reraise()
+    if run.health is not None:
+        run.health.show_tail(run.model, run.error)
     report = Report(run.model, convention, released=released, left=run.left, **shown)
     if run.error is not None:
         explain(run.error, report)
@@ -154,13 +174,21 @@ class Capture:
         error: the exception that ended the block, or None. It has gone on to the caller.
     """
 
-    def __init__(self, model: Any, ops: bool = False, time: bool = False, memory: bool = False) -> None:
+    def __init__(
+        self,
+        model: Any,
+        ops: bool = False,
+        time: bool = False,
+        memory: bool = False,
+        health: Wanted | None = None,
+    ) -> None:
         self._root = check_module(model)
         self._given = model
         self._ops = ops
         self._time = time
         self._memory = memory
         self._optimizers: Optimizers | None = None
+        self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance = Compiled(AROUND)
@@ -177,7 +205,13 @@ class Capture:
             # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
             self._stance = Compiled(AS_IT_IS if dispatch is None else AROUND)
         self._watch = new_watch(
-            self._root, self._given, ops=self._ops, dispatch=dispatch, time=self._time, memory=self._memory
+            self._root,
+            self._given,
+            ops=self._ops,
+            dispatch=dispatch,
+            time=self._time,
+            memory=self._memory,
+            health=self._health,
         )
         self._model = self.error = None
         self._stance.__enter__()
@@ -215,6 +249,8 @@ class Capture:
             self._model = finish(watch)
         finally:
             put_back()
+        if self._health is not None:
+            self._health.show_tail(self._model, error)
 
     def report(
         self,
@@ -244,7 +280,15 @@ class Capture:
         return all_ruled(report) if strict else report
 
 
-def capture(model: Any, *, ops: bool = False, time: bool = False, memory: bool = False) -> Capture:
+def capture(
+    model: Any,
+    *,
+    ops: bool = False,
+    time: bool = False,
+    memory: bool = False,
+    health: bool = False,
+    **look: Unpack[Look],
+) -> Capture:
     """Watches the calls of ``model`` and of everything in it, while code of your own runs.
 
     ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
@@ -263,12 +307,16 @@ def capture(model: Any, *, ops: bool = False, time: bool = False, memory: bool =
     ``memory=True`` notes every block of memory that torch's allocator for the CPU hands out and takes back:
     ``report.memory`` tells what each layer allocated, freed and retained, and who holds what at the peak.
 
+    ``health=True`` looks for NaN and Inf in what every layer gives and in gradients, and ``report.health``
+    tells where the first one came from; ``health_allow``, ``stats``, ``ring`` and ``checks`` are as in
+    :func:`inspect`. See docs/health.md.
+
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
         ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
             sentence says why.
     """
-    return Capture(model, ops, time, memory)
+    return Capture(model, ops, time, memory, looks(look, health=health))
 
 
 def positional(args: Any) -> tuple[object, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ._compare import Comparison
+    from ._health import Health
     from ._memory import Memory
     from ._register import OwnRule
     from ._time import Times
@@ -138,6 +139,7 @@ class Report:
         self._own = (None, None) if released else OwnRules(own).for_core()
         self._costs = self._count()
         self._rows: list[Row] | None = None
+        self._health: Health | None = None
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
 
@@ -366,6 +368,19 @@ class Report:
         if told is None:
             raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
         return times(told)
+
+    @property
+    def health(self) -> Health:
+        """Where NaN and Inf come from.
+
+        Raises:
+            ValueError: values were not looked at; ``lamina.inspect(model, args, health=True)`` does.
+        """
+        from ._health import health_of
+
+        if self._health is None:
+            self._health = health_of(self._model)
+        return self._health
 
     def failure(self) -> str | None:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""

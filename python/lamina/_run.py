@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import TracebackType
 
+    from ._health import Wanted
     from ._measure import Measure
 
 PROGRESS_AFTER = 0.5  # seconds
@@ -130,7 +131,8 @@ class Run:
     """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put
     back."""
 
-    def __init__(self) -> None:
+    def __init__(self, health: Wanted | None = None) -> None:
+        self.health = health
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None
         self.left: list[str] = []
@@ -158,20 +160,19 @@ def run_once(
     dry: bool = False,
     time: Measure | None = None,
     memory: bool = False,
+    health: Wanted | None = None,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
-    tensor is a fake one. ``time`` times it, and says how often; ``memory`` notes what was
-    allocated and freed.
+    tensor is a fake one. ``time`` times it, ``memory`` notes what was allocated, ``health`` looks at values.
 
-    ``args`` may be a function that makes them: what it draws from the generators is put back too. An
-    exception that the forward raised is kept in the result, not raised, so that a caller can show what was
-    seen up to there.
+    ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
+    forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
     """
     torch = sys.modules["torch"]
-    run = Run()
+    run = Run(health)
     dispatch = None
     if ops:
         from ._observe import need
@@ -183,7 +184,8 @@ def run_once(
         check(root)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    watch = new_watch(root, ops=ops, dispatch=dispatch, time=time is not None, memory=memory and not dry)
+    timing, memory = time is not None, memory and not dry
+    watch = new_watch(root, ops=ops, dispatch=dispatch, time=timing, memory=memory, health=health)
     timed = None
     try:
         with ExitStack() as stack:
@@ -236,11 +238,12 @@ def new_watch(
     time: bool = False,
     memory: bool = False,
     told: bool = False,
+    health: Wanted | None = None,
 ) -> _lamina.Capture:
     """A capture that was not started. Where backward passes can't be told by layer, a note says why, unless
     it was ``told`` already."""
     why = None
-    if time or memory:
+    if time or memory or health is not None:
         from ._observe import nodes
 
         why = nodes()
@@ -249,10 +252,14 @@ def new_watch(
         watch.note(f"how long a layer's backward takes is not known: {why}")
     if why is not None and memory:
         watch.note(f"what a layer's backward allocates is not known: {why}")
+    if why is not None and health is not None:
+        watch.note(f"gradients were not looked at: {why}")
     if memory:
         from ._memory import measure
 
         measure(watch)
+    if health is not None:
+        health.begin(watch, root, gradients=why is None)
     return watch
 
 

@@ -59,6 +59,7 @@ void lam_builder_free(lam_builder *b) {
     free(b->sig_hash);
     lmi_data_free(&b->data);
     lmi_memory_free(b->memory);
+    lmi_seen_free(b->seen);
     lmi_arena_free(&b->arena);
     free(b);
 }

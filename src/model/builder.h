@@ -82,6 +82,7 @@ struct lam_builder {
     size_t sig_slots;
     lmi_vec shares;     /* int32_t, of the results of the operator that is being pushed */
     lmi_data data;
+    lmi_seen *seen;     /* of values; NULL: nobody looked */
     lmi_recent recent[LMI_RECENT];
     const char *at_address[LMI_RECENT]; /* the copy of the text that was last at such an address */
     int32_t op_at_address[LMI_RECENT];  /* the same for operators' names: 1 + index into op_names */

@@ -148,6 +148,9 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->nodes_seen = b->nodes_seen;
     m->timed = b->timed;
     m->traced = !is_blind(b);
+    m->seen = b->seen;
+    b->seen = NULL;
+    lmi_seen_finish(m->seen);
     m->ops = adopt(m, &b->ops, &m->storage[7]);
     m->n_op_sigs = (int32_t)b->sigs.n;
     m->edges = adopt(m, &b->data.edges, &m->storage[8]);
@@ -204,6 +207,7 @@ void lam_model_free(lam_model *m) {
     lam_model_free(m->timed_by);
     for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
     lmi_memory_free(m->memory);
+    lmi_seen_free(m->seen);
     lmi_arena_free(&m->arena);
     free(m);
 }

@@ -21,6 +21,10 @@ typedef struct lmi_memory {
     lmi_vec spans;  /* lam_span */
 } lmi_memory;
 void lmi_memory_free(lmi_memory *y); /* NULL is allowed */
+/* What was seen of values (health.c). */
+typedef struct lmi_seen lmi_seen;
+void lmi_seen_free(lmi_seen *s); /* NULL is allowed */
+void lmi_seen_finish(lmi_seen *s);
 
 struct lam_model {
     lmi_arena arena;
@@ -39,6 +43,7 @@ struct lam_model {
     int32_t *out_sources;  /* of the calls' results, and where each call's begin; -1 none */
     int32_t *out_sources_at, n_out_sources_at;
     void *storage[11];  /* what the arrays live in when they are not in the arena; freed with the model */
+    lmi_seen *seen;     /* NULL: nobody looked */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };

@@ -3,39 +3,38 @@
  * NaN and Inf in memory, at the speed of memory. A number is not finite when all bits of its exponent are
  * set, so the search compares whole words as integers: no number is interpreted until a block of them is
  * known to hold something. The widest vectors of the processor that runs are chosen at the first call. */
-#include "model/model.h"
+#include "model/values.h"
 
-enum { WIDE = 64, BLOCK = 4096, MAX_DIMS = 64 };
+enum { WIDE = 64, BLOCK = 4096 };
 
 /* -- what each type's bits mean -------------------------------------------------------------------------- */
 
-typedef struct form {
-    int32_t dtype, bytes;
-    uint64_t mask, want; /* (bits & mask) == want: not finite */
-    uint64_t fraction;   /* of those, it is a NaN if one of these is set; 0: always a NaN */
-    int32_t parts;       /* numbers an element: 2 for complex ones */
-} form;
+#define F64 0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, UINT64_C(1) << 63
+#define F32 0x7F800000u, 0x7F800000u, 0x007FFFFFu, 0x80000000u
+#define F16 0x7C00u, 0x7C00u, 0x03FFu, 0x8000u
 
-static const form forms[] = {
-    {7, 8, 0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, 1},  /* float64 */
-    {6, 4, 0x7F800000u, 0x7F800000u, 0x007FFFFFu, 1},                          /* float32 */
-    {5, 2, 0x7C00u, 0x7C00u, 0x03FFu, 1},                                      /* float16 */
-    {15, 2, 0x7F80u, 0x7F80u, 0x007Fu, 1},                                     /* bfloat16 */
-    {23, 1, 0x7Cu, 0x7Cu, 0x03u, 1},                                           /* float8_e5m2 */
-    {24, 1, 0x7Fu, 0x7Fu, 0, 1},                                               /* float8_e4m3fn: no Inf */
-    {25, 1, 0xFFu, 0x80u, 0, 1},                                               /* float8_e5m2fnuz: no Inf */
-    {26, 1, 0xFFu, 0x80u, 0, 1},                                               /* float8_e4m3fnuz: no Inf */
-    {44, 1, 0xFFu, 0xFFu, 0, 1},                                               /* float8_e8m0fnu: no Inf */
-    {8, 2, 0x7C00u, 0x7C00u, 0x03FFu, 2},                                      /* complex32 */
-    {9, 4, 0x7F800000u, 0x7F800000u, 0x007FFFFFu, 2},                          /* complex64 */
-    {10, 8, 0x7FF0000000000000u, 0x7FF0000000000000u, 0x000FFFFFFFFFFFFFu, 2}, /* complex128 */
+static const lmi_form forms[] = {
+    {7, 8, F64, 0x7FF0000000000000u, 0, 0, 1, 0x1.fffffffffffffp1023},          /* float64 */
+    {6, 4, F32, 0x7F800000u, 0, 0, 1, 0x1.fffffep127},                          /* float32 */
+    {5, 2, F16, 0x7C00u, 13, 112, 1, 65504},                                    /* float16 */
+    {15, 2, 0x7F80u, 0x7F80u, 0x007Fu, 0x8000u, 0x7F80u, 16, 0, 1, 0x1.fep127}, /* bfloat16 */
+    {23, 1, 0x7Cu, 0x7Cu, 0x03u, 0x80u, 0x7Cu, 21, 112, 1, 57344},              /* float8_e5m2 */
+    {24, 1, 0x7Fu, 0x7Fu, 0, 0x80u, 0x78u, 20, 120, 1, 448},                    /* float8_e4m3fn: no Inf */
+    {25, 1, 0xFFu, 0x80u, 0, 0x80u, 0x7Cu, 21, 111, 1, 57344},                  /* float8_e5m2fnuz: no Inf */
+    {26, 1, 0xFFu, 0x80u, 0, 0x80u, 0x78u, 20, 119, 1, 240},                    /* float8_e4m3fnuz: no Inf */
+    {44, 1, 0xFFu, 0xFFu, 0, 0, 0xFFu, 23, 0, 1, 0x1p127},                      /* float8_e8m0fnu: no Inf */
+    {8, 2, F16, 0x7C00u, 13, 112, 2, 65504},                                    /* complex32 */
+    {9, 4, F32, 0x7F800000u, 0, 0, 2, 0x1.fffffep127},                          /* complex64 */
+    {10, 8, F64, 0x7FF0000000000000u, 0, 0, 2, 0x1.fffffffffffffp1023},         /* complex128 */
 };
 
-static const form *form_of(int32_t dtype) {
+const lmi_form *lmi_form_of(int32_t dtype) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
         if (forms[i].dtype == dtype) return &forms[i];
     return NULL;
 }
+
+bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
 /* -- is there anything in a run of bytes? ---------------------------------------------------------------- */
 
@@ -75,14 +74,14 @@ static const form *form_of(int32_t dtype) {
     return false;
 
 #define SEARCHES(cpu, attribute)                                                                             \
-    attribute static bool cpu##8(const char *p, size_t n, const form *f){                                    \
-        BODY(uint8_t)} attribute static bool cpu##16(const char *p, size_t n, const form *f){                \
-        BODY(uint16_t)} attribute static bool cpu##32(const char *p, size_t n, const form *f){               \
-        BODY(uint32_t)} attribute static bool cpu##64(const char *p, size_t n, const form *f) {              \
+    attribute static bool cpu##8(const char *p, size_t n, const lmi_form *f){                                \
+        BODY(uint8_t)} attribute static bool cpu##16(const char *p, size_t n, const lmi_form *f){            \
+        BODY(uint16_t)} attribute static bool cpu##32(const char *p, size_t n, const lmi_form *f){           \
+        BODY(uint32_t)} attribute static bool cpu##64(const char *p, size_t n, const lmi_form *f) {          \
         BODY(uint64_t)                                                                                       \
     }
 
-typedef bool search(const char *p, size_t n, const form *f);
+typedef bool search(const char *p, size_t n, const lmi_form *f);
 
 SEARCHES(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -111,33 +110,43 @@ static uint64_t bits_at(const char *p, int32_t bytes) {
     return v;
 }
 
-static void count_one(const char *p, const form *f, int64_t times, lam_nonfinite *to) {
+/* True if it is not finite. */
+static bool count_one(const char *p, const lmi_form *f, int64_t times, lam_nonfinite *to) {
     uint64_t bits = bits_at(p, f->bytes);
-    if ((bits & f->mask) != f->want) return;
-    if (f->fraction == 0 || (bits & f->fraction) != 0)
+    if ((bits & f->mask) != f->want) return false;
+    if (f->fraction == 0 || (bits & f->fraction) != 0) {
         to->nan += times;
-    else
+    } else {
         to->inf += times;
+        if (bits & f->sign) to->negative += times;
+    }
+    return true;
 }
 
-/* A contiguous run of numbers. Blocks without anything are never looked at one by one. */
-static void count_run(const char *p, size_t n, const form *f, search *any, int64_t times, lam_nonfinite *to) {
-    for (size_t from = 0; from < n; from += BLOCK) {
+typedef struct counter {
+    const lmi_form *f;
+    search *any;
+    int64_t times;
+    lam_nonfinite *to;
+} counter;
+
+/* Blocks without anything are never looked at one by one. */
+static void count_run(void *self, const char *p, int64_t numbers, int64_t step) {
+    const counter *c = self;
+    if (step != c->f->bytes) {
+        for (int64_t i = 0; i < numbers; i++) count_one(p + i * step, c->f, c->times, c->to);
+        return;
+    }
+    for (size_t n = (size_t)(numbers * step), from = 0; from < n; from += BLOCK) {
         size_t size = n - from < BLOCK ? n - from : BLOCK;
-        if (!any(p + from, size, f)) continue;
-        for (size_t i = 0; i < size; i += (size_t)f->bytes) count_one(p + from + i, f, times, to);
+        if (!c->any(p + from, size, c->f)) continue;
+        for (size_t i = 0; i < size; i += (size_t)step) count_one(p + from + i, c->f, c->times, c->to);
     }
 }
 
 /* -- strided arrays -------------------------------------------------------------------------------------- */
 
-typedef struct layout {
-    int32_t n;
-    int64_t size[MAX_DIMS], step[MAX_DIMS]; /* steps in bytes, widest first */
-    int64_t times;                          /* how often each number is seen: axes of step 0 */
-} layout;
-
-static void put_axis(layout *l, int64_t size, int64_t step) {
+static void put_axis(lmi_layout *l, int64_t size, int64_t step) {
     int32_t at = l->n++;
     for (; at > 0 && l->step[at - 1] < step; at--) {
         l->size[at] = l->size[at - 1];
@@ -147,8 +156,7 @@ static void put_axis(layout *l, int64_t size, int64_t step) {
     l->step[at] = step;
 }
 
-/* Axes in the order of memory, neighbours that follow on each other as one. */
-static void merge(layout *l) {
+static void merge(lmi_layout *l) {
     int32_t n = 0;
     for (int32_t i = 1; i < l->n; i++) {
         if (l->step[n] == l->step[i] * l->size[i]) {
@@ -163,64 +171,85 @@ static void merge(layout *l) {
     l->n = l->n ? n + 1 : 0;
 }
 
-static lam_status layout_of(const lam_values *v, const form *f, layout *l, lam_error *e) {
+lam_status lmi_layout_of(const lam_values *v, const lmi_form *f, lmi_layout *l, const char *where,
+                         lam_error *e) {
     int64_t step = 1, bytes = (int64_t)f->bytes * f->parts, count;
-    *l = (layout){.times = 1};
-    if (v->ndim < 0 || v->ndim >= MAX_DIMS)
-        return lmi_fail(e, LAM_RANGE, "lam_values_scan", "%d axes; there may be 0 to %d", v->ndim,
-                        MAX_DIMS - 1);
+    l->n = 0;
+    l->times = 1;
+    if (v->ndim < 0 || v->ndim >= LMI_MAX_AXES)
+        return lmi_fail(e, LAM_RANGE, where, "%d axes; there may be 0 to %d", v->ndim, LMI_MAX_AXES - 1);
     if (!lmi_product(v->sizes, v->ndim, &count) || lmi_mul_over(count, bytes, &count))
-        return lmi_fail(e, LAM_RANGE, "lam_values_scan", "the sizes are negative or too large");
+        return lmi_fail(e, LAM_RANGE, where, "the sizes are negative or too large");
     for (int32_t i = v->ndim - 1; i >= 0; i--) {
         int64_t size = v->sizes[i], stride = v->strides ? v->strides[i] : step;
         if (size == 0) l->times = 0;
         if (stride < 0 || lmi_mul_over(stride, bytes, &stride))
-            return lmi_fail(e, LAM_RANGE, "lam_values_scan", "a step is negative or too large");
+            return lmi_fail(e, LAM_RANGE, where, "a step is negative or too large");
         if (stride == 0 && size > 0) l->times *= size;
         if (stride > 0 && size > 1) put_axis(l, size, stride);
         step *= size ? size : 1;
     }
     if (f->parts > 1) put_axis(l, f->parts, f->bytes);
     merge(l);
+    if (l->times && !v->data) return lmi_fail(e, LAM_USAGE, where, "there is no memory to look at");
     return LAM_OK;
 }
 
-/* Rows of numbers: a run each where they lie side by side. */
-static void count_rows(const char *p, const layout *l, const form *f, search *any, lam_nonfinite *to) {
+void lmi_each_run(const lmi_layout *l, const lmi_form *f, const void *data, lmi_run *run, void *self) {
+    int64_t at[LMI_MAX_AXES] = {0};
     int32_t last = l->n - 1;
-    int64_t rows = l->n > 1 ? l->size[last - 1] : 1, row_step = l->n > 1 ? l->step[last - 1] : 0;
     int64_t wide = l->n ? l->size[last] : 1, step = l->n ? l->step[last] : f->bytes;
-    for (int64_t r = 0; r < rows; r++, p += row_step) {
-        if (step == f->bytes)
-            count_run(p, (size_t)(wide * step), f, any, l->times, to);
-        else
-            for (int64_t i = 0; i < wide; i++) count_one(p + i * step, f, l->times, to);
+    int64_t rows = l->n > 1 ? l->size[last - 1] : 1, row_step = l->n > 1 ? l->step[last - 1] : 0;
+    for (const char *p = data;;) { /* counts through the axes before the last two */
+        for (int64_t r = 0; r < rows; r++) run(self, p + r * row_step, wide, step);
+        int32_t i = l->n - 3;
+        for (; i >= 0; i--) {
+            p += l->step[i];
+            if (++at[i] < l->size[i]) break;
+            p -= at[i] * l->step[i];
+            at[i] = 0;
+        }
+        if (i < 0) return;
+    }
+}
+
+/* -- the first one, in the order of the axes ----------------------------------------------------------- */
+
+/* An axis more than the sizes have: the parts of a complex number. */
+static int64_t first_of(const lam_values *v, const lmi_form *f) {
+    const char *p = v->data;
+    lam_nonfinite ignored = {0};
+    int64_t at[LMI_MAX_AXES] = {0}, steps[LMI_MAX_AXES], step = (int64_t)f->bytes * f->parts;
+    for (int32_t i = v->ndim - 1; i >= 0; i--) {
+        steps[i] = v->strides ? v->strides[i] * f->bytes * f->parts : step;
+        step *= v->sizes[i];
+    }
+    for (int64_t index = 0;; index++) {
+        for (int32_t k = 0; k < f->parts; k++)
+            if (count_one(p + k * f->bytes, f, 1, &ignored)) return index;
+        int32_t i = v->ndim - 1;
+        for (; i >= 0; i--) {
+            p += steps[i];
+            if (++at[i] < v->sizes[i]) break;
+            p -= at[i] * steps[i];
+            at[i] = 0;
+        }
+        if (i < 0) return -1;
     }
 }
 
 lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e) {
-    layout l;
-    *out = (lam_nonfinite){0, 0};
-    const form *f = form_of(v->dtype);
+    lmi_layout l;
+    *out = (lam_nonfinite){.first = -1};
+    const lmi_form *f = lmi_form_of(v->dtype);
     if (!f) {
         if (lam_dtype_bits(v->dtype) > 0) return LAM_OK; /* every other type has finite values only */
         return lmi_fail(e, LAM_UNSUPPORTED, "lam_values_scan", "there is no scalar type %d", (int)v->dtype);
     }
-    LAM_TRY(layout_of(v, f, &l, e));
+    LAM_TRY(lmi_layout_of(v, f, &l, "lam_values_scan", e));
     if (l.times == 0) return LAM_OK;
-    if (!v->data) return lmi_fail(e, LAM_USAGE, "lam_values_scan", "there is no memory to look at");
-    search *any = search_for(f->bytes);
-    int64_t at[MAX_DIMS] = {0};
-    const char *p = v->data;
-    for (int32_t outer = l.n - 3;;) { /* counts through the axes before the last two */
-        count_rows(p, &l, f, any, out);
-        int32_t i = outer;
-        for (; i >= 0; i--) {
-            p += l.step[i];
-            if (++at[i] < l.size[i]) break;
-            p -= at[i] * l.step[i];
-            at[i] = 0;
-        }
-        if (i < 0) return LAM_OK;
-    }
+    counter c = {f, search_for(f->bytes), l.times, out};
+    lmi_each_run(&l, f, v->data, count_run, &c);
+    if (out->nan || out->inf) out->first = first_of(v, f);
+    return LAM_OK;
 }

@@ -11,7 +11,7 @@
 
 static lam_nonfinite scan(const void *data, int32_t dtype, int32_t ndim, const int64_t *sizes,
                           const int64_t *strides) {
-    lam_nonfinite found = {-1, -1};
+    lam_nonfinite found = {-1, -1, -1, -2};
     lam_values v = {data, dtype, ndim, sizes, strides};
     assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_OK);
     return found;
@@ -31,9 +31,12 @@ static void every_place(void **state) {
             lam_nonfinite found = scan(from, 6, ONE_AXIS(n));
             assert_int_equal(found.nan, at % 2);
             assert_int_equal(found.inf, 1 - at % 2);
+            assert_int_equal(found.negative, 1 - at % 2);
+            assert_int_equal(found.first, at);
             from[at] = 0;
             found = scan(from, 6, ONE_AXIS(n));
             assert_int_equal(found.nan + found.inf, 0);
+            assert_int_equal(found.first, -1);
         }
     free(x);
 }
@@ -127,7 +130,7 @@ static void strides(void **state) {
             if (reach + steps[i] * (sizes[i] ? sizes[i] - 1 : 0) >= CELLS) sizes[i] = 1;
             reach += steps[i] * (sizes[i] ? sizes[i] - 1 : 0);
         }
-        int64_t n = 1, nan = 0, inf = 0;
+        int64_t n = 1, nan = 0, inf = 0, first = -1;
         for (int32_t i = 0; i < ndim; i++) n *= sizes[i];
         for (int64_t k = 0; k < n; k++) {
             int64_t rest = k, at = 0;
@@ -137,10 +140,13 @@ static void strides(void **state) {
             }
             nan += isnan(x[at]) != 0;
             inf += isinf(x[at]) != 0;
+            if (first < 0 && !isfinite(x[at])) first = k;
         }
         lam_nonfinite found = scan(x, 6, ndim, sizes, steps);
         assert_int_equal(found.nan, nan);
         assert_int_equal(found.inf, inf);
+        assert_int_equal(found.negative, 0);
+        assert_int_equal(found.first, first);
     }
     free(x);
 }
@@ -150,6 +156,7 @@ static void odd_ones(void **state) {
     const double pair[4] = {1, NAN, INFINITY, 2};
     assert_int_equal(scan(pair, 10, ONE_AXIS(2)).nan, 1);
     assert_int_equal(scan(pair, 10, ONE_AXIS(2)).inf, 1);
+    assert_int_equal(scan(pair + 2, 10, ONE_AXIS(1)).first, 0);
     assert_int_equal(scan(pair, 7, 0, NULL, NULL).nan, 0);
     assert_int_equal(scan(pair + 1, 7, 0, NULL, NULL).nan, 1);
     assert_int_equal(scan(pair, 4, ONE_AXIS(4)).nan, 0); /* whole numbers of any bits */
@@ -170,10 +177,129 @@ static void odd_ones(void **state) {
     assert_int_equal(lam_values_scan(&v, &found, NULL), LAM_RANGE);
 }
 
+/* -- statistics --------------------------------------------------------------------------------------- */
+
+/* What a pattern of bits is worth, from the definition of its type: sign, exponent, fraction. */
+static double worth(uint64_t bits, int32_t dtype) {
+    static const struct {
+        int32_t dtype, exponent, fraction, bias;
+        bool ieee, zero_is_nan;
+    } types[] = {{7, 11, 52, 1023, true, false}, {6, 8, 23, 127, true, false}, {5, 5, 10, 15, true, false},
+                 {15, 8, 7, 127, true, false},   {23, 5, 2, 15, true, false},  {24, 4, 3, 7, false, false},
+                 {25, 5, 2, 16, false, true},    {26, 4, 3, 8, false, true}};
+    if (dtype == 44) return bits == 255 ? NAN : ldexp(1, (int)bits - 127);
+    size_t t = 0;
+    while (types[t].dtype != dtype) t++;
+    int e = types[t].exponent, m = types[t].fraction;
+    uint64_t raw = bits >> m & ((UINT64_C(1) << e) - 1), part = bits & ((UINT64_C(1) << m) - 1);
+    bool negative = bits >> (e + m) & 1, top = raw == (UINT64_C(1) << e) - 1;
+    double v = raw ? ldexp(1 + ldexp((double)part, -m), (int)raw - types[t].bias)
+                   : ldexp((double)part, 1 - types[t].bias - m);
+    if (types[t].ieee && top) v = part ? NAN : INFINITY;
+    if (dtype == 24 && top && part == 7) v = NAN;
+    if (types[t].zero_is_nan && negative && raw == 0 && part == 0) return NAN;
+    return negative ? -v : v;
+}
+
+static double smallest_normal(int32_t dtype) {
+    switch (dtype) {
+    case 7: return 0x1p-1022;
+    case 5:
+    case 23: return 0x1p-14;
+    case 24: return 0x1p-6;
+    case 25: return 0x1p-15;
+    case 26: return 0x1p-7;
+    case 44: return 0;
+    default: return 0x1p-126;
+    }
+}
+
+static void same(double a, double b, double within) {
+    assert_true(isnan(a) ? isnan(b) : a == b || fabs(a - b) <= within * fmax(fabs(a), fabs(b)));
+}
+
+/* Random bits of every type and length, against sums of what each is worth. */
+static void statistics(void **state) {
+    (void)state;
+    static const int32_t types[] = {7, 6, 5, 15, 23, 24, 25, 26, 44}, bytes[] = {8, 4, 2, 2, 1, 1, 1, 1, 1};
+    static const double largest[] = {
+        0x1.fffffffffffffp1023, 0x1.fffffep127, 65504, 0x1.fep127, 57344, 448, 57344, 240, 0x1p127};
+    enum { MOST = 5000 };
+    char *x = calloc(MOST, 8);
+    for (int round = 0; round < 900; round++) {
+        size_t t = (size_t)round % 9;
+        int64_t n = (int64_t)(draw() % (round % 7 ? 70 : MOST)), step = 1 + (int64_t)(draw() % 3 == 0);
+        lam_stats want = {.least = INFINITY, .greatest = -INFINITY};
+        double sum = 0, size = 0;
+        for (int64_t i = 0; i < MOST; i++) {
+            uint64_t bits = draw() % 9 ? draw() << 31 ^ draw() : 0; /* draw() gives 31 bits */
+            if (bytes[t] >= 4) bits = bytes[t] == 8 ? bits << 2 ^ draw() : bits & 0xFFFFFFFFu;
+            memcpy(x + i * bytes[t], &bits, (size_t)bytes[t]);
+        }
+        if (n * step > MOST) n = MOST / step;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t bits = 0;
+            memcpy(&bits, x + i * step * bytes[t], (size_t)bytes[t]);
+            double v = worth(bits, types[t]);
+            want.nan += isnan(v) != 0;
+            want.inf += isinf(v) != 0;
+            if (!isfinite(v)) continue;
+            want.zeros += v == 0;
+            want.subnormal += v != 0 && fabs(v) < smallest_normal(types[t]);
+            if (v < want.least) want.least = v;
+            if (v > want.greatest) want.greatest = v;
+            sum += v;
+            size += fabs(v);
+        }
+        lam_stats got;
+        lam_values v = {x, types[t], 1, &n, &step};
+        assert_int_equal(lam_values_stats(&v, &got, NULL), LAM_OK);
+        int64_t finite = n - want.nan - want.inf;
+        assert_int_equal(got.numbers, n);
+        assert_int_equal(got.nan, want.nan);
+        assert_int_equal(got.inf, want.inf);
+        assert_int_equal(got.zeros, want.zeros);
+        assert_int_equal(got.subnormal, want.subnormal);
+        same(got.least, finite ? want.least : NAN, 0);
+        same(got.greatest, finite ? want.greatest : NAN, 0);
+        if (!finite) continue;
+        if (isfinite(size))
+            assert_true(fabs(got.mean * (double)finite - sum) <= (bytes[t] == 8 ? 1e-13 : 2e-6) * size);
+        double most = fmax(fabs(want.least), fabs(want.greatest));
+        same(got.headroom, most > 0 ? log2(largest[t]) - log2(most) : INFINITY, 1e-9);
+    }
+    free(x);
+}
+
+static void odd_statistics(void **state) {
+    (void)state;
+    const float x[] = {1, -3, 0, NAN};
+    lam_stats s;
+    lam_error e = {0};
+    /* Each number is seen five times through an axis that takes no step. */
+    lam_values v = {x, 6, 2, (const int64_t[]){5, 4}, (const int64_t[]){0, 1}};
+    assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_OK);
+    assert_int_equal(s.numbers, 20);
+    assert_int_equal(s.zeros, 5);
+    assert_int_equal(s.nan, 5);
+    assert_true(s.least == -3 && s.greatest == 1 && fabs(s.mean + 2.0 / 3) < 1e-12);
+    v = (lam_values){x, 9, 1, (const int64_t[]){2}, NULL};
+    assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_OK);
+    assert_int_equal(s.numbers, 4);
+    v = (lam_values){NULL, 6, 1, (const int64_t[]){0}, NULL};
+    assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_OK);
+    assert_true(s.numbers == 0 && isnan(s.mean) && isnan(s.headroom));
+    v.dtype = 4;
+    assert_int_equal(lam_values_stats(&v, &s, &e), LAM_UNSUPPORTED);
+    v = (lam_values){NULL, 6, 1, (const int64_t[]){2}, NULL};
+    assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_USAGE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_place), cmocka_unit_test(every_pattern), cmocka_unit_test(long_runs),
-        cmocka_unit_test(strides),     cmocka_unit_test(odd_ones),
+        cmocka_unit_test(every_place),    cmocka_unit_test(every_pattern), cmocka_unit_test(long_runs),
+        cmocka_unit_test(strides),        cmocka_unit_test(odd_ones),      cmocka_unit_test(statistics),
+        cmocka_unit_test(odd_statistics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The values of a tensor, through torch's C functions (some ten nanoseconds before the first byte is read)
+ * or, where those are missing, through its attributes. */
+#include "looks.h"
+
+#include <dlfcn.h>
+
+enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
+
+/* == reading ==============================================================================================
+ */
+
+static int64_t item_bytes(int32_t dtype) { return lam_dtype_bits(dtype) / 8; }
+
+/* The last element lies inside the memory that belongs to the tensor. */
+static bool inside(const lam_values *v, int64_t offset, int64_t storage) {
+    int64_t last = offset, reach;
+    if (offset < 0) return false;
+    for (int32_t i = 0; i < v->ndim; i++) {
+        if (v->strides[i] < 0 || __builtin_mul_overflow(v->sizes[i] - 1, v->strides[i], &reach)) return false;
+        if (__builtin_add_overflow(last, reach, &last)) return false;
+    }
+    return !__builtin_mul_overflow(last + 1, item_bytes(v->dtype), &reach) && reach <= storage;
+}
+
+static int64_t count_of(const lam_values *v) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < v->ndim; i++)
+        if (__builtin_mul_overflow(n, v->sizes[i], &n)) return -1;
+    return n;
+}
+
+static lmx_seen read_values(const lmx_looker *k, const lam_values *v, lmx_look *out) {
+    if (lam_values_scan(v, &out->found, NULL) != LAM_OK) return LMX_NOT_TO_READ;
+    if (k->wants_stats) lam_values_stats(v, &out->stats, NULL);
+    return LMX_SEEN;
+}
+
+/* Long ones are read without the GIL: the tensor is held by whoever handed it over. */
+static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t offset, int64_t storage,
+                             bool gil, lmx_look *out) {
+    int64_t n = count_of(v);
+    out->data = (uint64_t)(uintptr_t)v->data;
+    if (n == 0) return LMX_NEVER_BAD;
+    if (n < 0 || !v->data || !inside(v, offset, storage)) return LMX_NOT_TO_READ;
+    out->bytes = n * item_bytes(v->dtype);
+    if (!gil || out->bytes < LONG) return read_values(k, v, out);
+    PyThreadState *state = PyEval_SaveThread();
+    lmx_seen seen = read_values(k, v, out);
+    PyEval_RestoreThread(state);
+    return seen;
+}
+
+static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t *sizes) {
+    out->dtype = dtype;
+    out->ndim = ndim <= LAM_MAX_AXES ? (int32_t)ndim : -1;
+    for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
+}
+
+static void clear(lmx_look *out) {
+    out->found = (lam_nonfinite){.first = -1};
+    out->data = 0;
+    out->bytes = 0;
+    out->dtype = out->ndim = -1;
+    out->stats = (lam_stats){0};
+}
+
+lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
+    enum { CPU = 0 };
+    const lmx_shim *s = k->shim;
+    void *h = (void *)(uintptr_t)handle, *data = NULL;
+    int32_t dtype, device;
+    int64_t ndim, offset, storage, *sizes, *strides;
+    clear(out);
+    if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
+    if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
+    if (s->device(h, &device) || device != CPU) return LMX_NOT_TO_READ;
+    if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return LMX_NOT_TO_READ;
+    keep_shape(out, dtype, ndim, sizes);
+    if (k->strides(h, &strides) || s->data(h, &data) || s->offset(h, &offset) || k->storage(h, &storage))
+        return LMX_NOT_TO_READ;
+    const lam_values v = {data, dtype, (int32_t)ndim, sizes, strides};
+    return read_checked(k, &v, offset, storage, gil, out);
+}
+
+/* == through attributes ===================================================================================
+ */
+
+static bool ask(PyObject *o, PyObject *name, int64_t *out) {
+    PyObject *told = PyObject_CallMethodObjArgs(o, name, NULL);
+    bool ok = told && PyLong_Check(told);
+    *out = ok ? PyLong_AsLongLong(told) : -1;
+    Py_XDECREF(told);
+    return ok && !PyErr_Occurred();
+}
+
+static bool ask_strides(PyObject *tensor, PyObject *name, int32_t ndim, int64_t *out) {
+    PyObject *told = PyObject_CallMethodObjArgs(tensor, name, NULL);
+    bool ok = told && PyTuple_Check(told) && PyTuple_Size(told) == ndim;
+    for (int32_t i = 0; ok && i < ndim; i++) {
+        PyObject *one = PyTuple_GetItem(told, i);
+        ok = PyLong_Check(one);
+        if (ok) out[i] = PyLong_AsLongLong(one);
+    }
+    Py_XDECREF(told);
+    return ok && !PyErr_Occurred();
+}
+
+static bool ask_storage(const lmx_looker *k, PyObject *tensor, int64_t *out) {
+    PyObject *storage = PyObject_CallMethodObjArgs(tensor, k->n_storage, NULL), *n = NULL;
+    if (!storage) {
+        PyErr_Clear();
+        storage = PyObject_CallMethod(tensor, "storage", NULL);
+    }
+    if (storage) n = PyObject_CallMethod(storage, "nbytes", NULL);
+    bool ok = n && PyLong_Check(n);
+    if (ok) *out = PyLong_AsLongLong(n);
+    Py_XDECREF(n);
+    Py_XDECREF(storage);
+    return ok && !PyErr_Occurred();
+}
+
+static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *out) {
+    lmx_tensor t;
+    int64_t strides[LMX_DIMS], offset, storage;
+    if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.ndim < 0) return LMX_NOT_TO_READ;
+    if (t.dtype >= 0 && !lam_dtype_is_float(t.dtype)) return LMX_NEVER_BAD;
+    if (t.dtype < 0 || t.device != 0) return LMX_NOT_TO_READ;
+    keep_shape(out, t.dtype, t.ndim, t.sizes);
+    if (!ask_strides(tensor, k->n_stride, t.ndim, strides) || !ask(tensor, k->n_offset, &offset) ||
+        !ask_storage(k, tensor, &storage))
+        return LMX_NOT_TO_READ;
+    const lam_values v = {(const void *)(uintptr_t)t.storage, t.dtype, t.ndim, t.sizes, strides};
+    return read_checked(k, &v, offset, storage, true, out);
+}
+
+/* == what is known already ================================================================================
+ */
+
+static size_t slot_of(PyObject *tensor) { return ((uintptr_t)tensor >> 4 ^ (uintptr_t)tensor >> 10) & 63; }
+
+/* -1: it has none, as under inference_mode. */
+static int64_t version_of(const lmx_looker *k, PyObject *tensor) {
+    PyObject *told = PyObject_GetAttr(tensor, k->n_version);
+    int64_t v = told && PyLong_Check(told) ? PyLong_AsLongLong(told) : -1;
+    Py_XDECREF(told);
+    PyErr_Clear();
+    return v;
+}
+
+/* The slot where the very same tensor is noted, unchanged; -1. Writes through `.data` are not counted by
+ * torch and would not be noticed. */
+static int32_t known_at(lmx_looker *k, PyObject *tensor) {
+    size_t i = slot_of(tensor);
+    if (!k->known[i].ref || k->known[i].tensor != tensor) return -1;
+    if (PyWeakref_GetObject(k->known[i].ref) != tensor) return -1;
+    return k->known[i].version >= 0 && version_of(k, tensor) == k->known[i].version ? (int32_t)i : -1;
+}
+
+static void know(lmx_looker *k, PyObject *tensor, const lmx_look *look, bool allowed) {
+    size_t i = slot_of(tensor);
+    int64_t version = version_of(k, tensor);
+    Py_CLEAR(k->known[i].ref);
+    if (version < 0) return;
+    k->known[i].ref = PyWeakref_NewRef(tensor, NULL);
+    PyErr_Clear();
+    k->known[i].tensor = tensor;
+    k->known[i].data = look->data;
+    k->known[i].version = version;
+    k->known[i].allowed = allowed;
+    k->known[i].found = look->found;
+}
+
+void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look) { know(k, tensor, look, true); }
+
+/* What it holds was looked at and it has not changed since; its shape may be another's view of it. */
+static bool is_known(lmx_looker *k, PyObject *tensor, lmx_look *out, lmx_seen *seen) {
+    int32_t i = known_at(k, tensor);
+    lmx_tensor t;
+    if (i < 0 || (k->wants_stats && !k->known[i].allowed)) return false;
+    clear(out);
+    if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.storage != k->known[i].data) return false;
+    keep_shape(out, t.dtype, t.ndim < 0 ? LAM_MAX_AXES + 1 : t.ndim, t.sizes);
+    out->data = t.storage;
+    if (!k->known[i].allowed) out->found = k->known[i].found;
+    *seen = LMX_SEEN;
+    return true;
+}
+
+bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen) {
+    if (kind != LMX_PLAIN) {
+        clear(out);
+        *seen = LMX_NOT_TO_READ;
+        return true;
+    }
+    if (is_known(k, tensor, out, seen)) return true;
+    if (k->by_shim) {
+        *seen = lmx_look_at(k, (char *)tensor + k->st->torch.offset, true, out);
+    } else {
+        clear(out);
+        *seen = by_attributes(k, tensor, out);
+        if (!lmx_forgive()) return false;
+    }
+    if (*seen == LMX_SEEN && out->bytes >= WORTH_KNOWING) know(k, tensor, out, false);
+    return true;
+}
+
+/* == opening ==============================================================================================
+ */
+
+/* The functions tell the same of a transposed tensor as its attributes. */
+static bool tells_truth(lmx_looker *k, PyObject *torch) {
+    PyObject *whole = PyObject_CallMethod(torch, "ones", "ii", 3, 5);
+    PyObject *probe = whole ? PyObject_CallMethod(whole, "t", NULL) : NULL;
+    int64_t strides[2], offset, storage, *told = NULL, bytes = 0;
+    bool ok = probe && lmx_kind_of(k->st, probe) == LMX_PLAIN &&
+              ask_strides(probe, k->n_stride, 2, strides) && ask(probe, k->n_offset, &offset) &&
+              ask_storage(k, probe, &storage);
+    void *handle = ok ? (char *)probe + k->st->torch.offset : NULL;
+    ok = ok && !k->strides(handle, &told) && !k->storage(handle, &bytes) && told[0] == strides[0] &&
+         told[1] == strides[1] && bytes == storage;
+    Py_XDECREF(probe);
+    Py_XDECREF(whole);
+    PyErr_Clear();
+    return ok;
+}
+
+bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
+    k->st = st;
+    k->shim = &st->torch.shim;
+    k->n_version = PyUnicode_InternFromString("_version");
+    k->n_stride = PyUnicode_InternFromString("stride");
+    k->n_offset = PyUnicode_InternFromString("storage_offset");
+    k->n_storage = PyUnicode_InternFromString("untyped_storage");
+    PyObject *torch = PyImport_ImportModule("torch");
+    if (!torch || !k->n_version || !k->n_stride || !k->n_offset || !k->n_storage) {
+        Py_XDECREF(torch);
+        return false;
+    }
+    void *library = st->torch.offset >= 0 && k->shim->offset ? lmx_torch_library(torch) : NULL;
+    bool found = library && lmx_symbol(library, "aoti_torch_get_strides", &k->strides) &&
+                 lmx_symbol(library, "aoti_torch_get_storage_size", &k->storage);
+    if (library) dlclose(library); /* torch keeps it loaded */
+    k->by_shim = found && tells_truth(k, torch);
+    Py_DECREF(torch);
+    return true;
+}
+
+void lmx_looker_close(lmx_looker *k) {
+    for (size_t i = 0; i < sizeof k->known / sizeof *k->known; i++) Py_CLEAR(k->known[i].ref);
+    Py_CLEAR(k->n_version);
+    Py_CLEAR(k->n_stride);
+    Py_CLEAR(k->n_offset);
+    Py_CLEAR(k->n_storage);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * looks: the values of a tensor, read where they lie. Only plain tensors in this machine's memory are read:
+ * none that is fake, sparse, wrapped, on another device, or longer than its memory says. */
+#ifndef LMX_LOOKS_H
+#define LMX_LOOKS_H
+
+#include "observe.h"
+
+typedef enum lmx_seen {
+    LMX_SEEN,        /* looked at */
+    LMX_NEVER_BAD,   /* its type has neither NaN nor Inf, or it has no elements; nothing was read */
+    LMX_NOT_TO_READ  /* it can't be looked at */
+} lmx_seen;
+
+typedef struct lmx_look {
+    lam_nonfinite found;
+    uint64_t data;    /* where its first element lies */
+    int64_t bytes;
+    int32_t dtype, ndim; /* ndim -1: more axes than are kept */
+    int64_t sizes[LAM_MAX_AXES];
+    lam_stats stats; /* where they are wanted */
+} lmx_look;
+
+static inline bool lmx_look_bad(const lmx_look *l) { return l->found.nan > 0 || l->found.inf > 0; }
+/* -Inf and nothing worse. */
+static inline bool lmx_look_masks(const lmx_look *l) {
+    return l->found.nan == 0 && l->found.inf == l->found.negative;
+}
+
+typedef struct lmx_looker {
+    lmx_state *st;
+    const lmx_shim *shim;
+    int32_t (*strides)(void *tensor, int64_t **out);
+    int32_t (*storage)(void *tensor, int64_t *out); /* bytes */
+    bool by_shim; /* the functions were found and told the truth of a tensor that was tried */
+    bool wants_stats;
+    PyObject *n_version, *n_stride, *n_offset, *n_storage; /* interned names */
+    /* Results that were looked at lately, as long as they live: where they go in next they need no look. */
+    struct {
+        PyObject *ref; /* a weak reference; NULL: free */
+        const void *tensor;
+        uint64_t data;
+        int64_t version;
+        bool allowed; /* whatever is in it is no finding */
+        lam_nonfinite found;
+    } known[64];
+} lmx_looker;
+
+/* False with an exception. */
+bool lmx_looker_open(lmx_looker *k, lmx_state *st);
+void lmx_looker_close(lmx_looker *k); /* twice does nothing */
+/* Of the tensor behind an at::Tensor, with or without the GIL (`gil`: held, and given up for long ones);
+ * `by_shim` only. */
+lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
+/* Of a Python tensor. What was known of it is taken again. Never fails: what it will not tell is not to be
+ * read. False only for an exception that must reach the user. */
+bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen);
+/* From now on nothing in this tensor is a finding, as long as it lives unchanged. */
+void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look);
+
+#endif

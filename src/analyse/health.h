@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * health: where what is not finite comes from. health.c finds it, healthtext.c says it. */
+#ifndef LMI_HEALTH_H
+#define LMI_HEALTH_H
+
+#include "analyse/analyse.h"
+
+struct lam_health {
+    lmi_arena arena;
+    const lam_model *m;
+    uint8_t *forward, *backward; /* lam_health_state of each call */
+    lmi_vec findings;            /* lam_finding */
+    const char *sentence;
+};
+
+/* Fills the findings' texts and the sentence. */
+lam_status lmi_health_tell(lam_health *h, lam_error *e);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What was seen of values is kept as it was told, and nonsense is refused. */
+#include "oom.h"
+
+#include "model/model.h"
+
+#include <math.h>
+
+static const int64_t sizes[] = {2, 3};
+
+static lam_status build(lam_model **out) {
+    const lam_module_info mod = {.type = "Linear", .word = -1};
+    const lam_arg x = {.position = 0, .dtype = 6, .device = 0, .ndim = 2, .sizes = sizes};
+    const lam_call_info call = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    const lam_looked looked = {.tensors = 4, .bytes = 96, .unseen = 1, .gradients = true};
+    const lam_bad bad = {.side = LAM_BAD_OUTPUT,
+                         .calls = 1,
+                         .from = -1,
+                         .name = "weight",
+                         .text = "a text",
+                         .found = {.nan = 2, .inf = 1, .negative = 1, .first = 4},
+                         .dtype = 6,
+                         .ndim = 2,
+                         .sizes = sizes};
+    const lam_stats s = {.numbers = 6, .mean = 0.5};
+    int32_t i;
+    lam_error e = {0};
+    lam_builder *b;
+    *out = NULL;
+    LAM_TRY(lam_builder_new(&b, 0, &e));
+    lam_status st = lam_build_module(b, &mod, &i, &e);
+    if (st == LAM_OK) st = lam_build_place(b, -1, "", 0, &i, &e);
+    if (st == LAM_OK) st = lam_build_call(b, &call, &i, &e);
+    if (st == LAM_OK) st = lam_build_bad(b, &bad, &e);
+    if (st == LAM_OK) st = lam_build_looked(b, &looked, &e);
+    if (st == LAM_OK) st = lam_build_stats(b, 0, 0, &s, &e);
+    if (st == LAM_OK) return lam_builder_finish(b, out, &e);
+    lam_builder_free(b);
+    return st;
+}
+
+static void kept_as_told(void **state) {
+    (void)state;
+    lam_model *m;
+    assert_int_equal(build(&m), LAM_OK);
+    const lam_looked *l = lam_model_looked(m);
+    assert_true(l->tensors == 4 && l->bytes == 96 && l->unseen == 1 && l->gradients && !l->operators);
+    assert_int_equal(lam_model_n_bad(m), 1);
+    const lam_bad *bad = lam_model_bad(m, 0);
+    assert_string_equal(bad->name, "weight");
+    assert_string_equal(bad->text, "a text");
+    assert_null(bad->inside);
+    int64_t at[LAM_MAX_AXES];
+    assert_int_equal(lam_bad_first(bad, at), 2);
+    assert_true(at[0] == 1 && at[1] == 1);
+    assert_string_equal(lam_bad_kind(bad), "NaN");
+    assert_null(lam_model_bad(m, 1));
+    assert_null(lam_model_bad(m, -1));
+    assert_true(lam_model_stats(m, 0, 0)->mean == 0.5);
+    assert_null(lam_model_stats(m, 0, 1));
+    lam_model_free(m);
+}
+
+static void kinds(void **state) {
+    (void)state;
+    lam_bad bad = {.ndim = 1, .sizes = (const int64_t[]){0}, .found = {.first = 0}};
+    int64_t at[LAM_MAX_AXES];
+    assert_null(lam_bad_kind(&bad));
+    assert_int_equal(lam_bad_first(&bad, at), -1);
+    bad.found = (lam_nonfinite){.inf = 2, .negative = 2};
+    assert_string_equal(lam_bad_kind(&bad), "-Inf");
+    bad.found.negative = 1;
+    assert_string_equal(lam_bad_kind(&bad), "Inf");
+    bad.ndim = -1;
+    assert_int_equal(lam_bad_first(&bad, at), -1);
+}
+
+static void nonsense(void **state) {
+    (void)state;
+    lam_builder *b;
+    lam_error e = {0};
+    assert_int_equal(lam_builder_new(&b, 0, &e), LAM_OK);
+    lam_bad bad = {.side = LAM_N_BAD_SIDES, .call = -1, .from = -1, .ndim = -1};
+    const lam_stats s = {0};
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.side = LAM_BAD_INPUT;
+    bad.call = 3;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.call = -1;
+    bad.calls = 1;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.calls = 0;
+    bad.from = 0;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.from = -1;
+    bad.ndim = 1;
+    bad.sizes = (const int64_t[]){-1};
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_bad(b, NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_build_stats(b, 0, 0, &s, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_looked(b, NULL, NULL), LAM_USAGE);
+    lam_builder_free(b);
+}
+
+static void build_once(void *arg, bool *ok) {
+    (void)arg;
+    lam_model *m;
+    lam_status s = build(&m);
+    *ok = s == LAM_OK;
+    assert_true(*ok || s == LAM_NOMEM);
+    lam_model_free(m);
+}
+
+static void no_memory(void **state) {
+    (void)state;
+    oom_sweep(build_once, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kept_as_told),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(nonsense),
+        cmocka_unit_test(no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health: who gave birth to NaN and Inf, what is no finding, and what it leaves behind."""
+
+from __future__ import annotations
+
+import gc
+import math
+import weakref
+
+import pytest
+import torch
+from health_nets import FAULTS, INF, NAN, Do, Fault, chain, line, nan_input
+from torch import nn
+from where_kit import Calls
+
+import lamina
+from lamina import _observe
+
+observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+
+
+def step(fault, **options):
+    torch.manual_seed(0)
+    model, x = fault.build()
+    with lamina.capture(model, health=True, **options) as cap:
+        y = model(x)
+        y = y[0] if isinstance(y, tuple) else y
+        loss = fault.loss or (lambda out: out.float().sum())
+        if y.requires_grad:
+            loss(y).backward()
+    return cap.report().health
+
+
+def check(fault, health):
+    first = health.first
+    assert first is not None, health
+    assert (first.path, first.phase) == (fault.path, fault.phase), str(health)
+    if fault.between:
+        assert first.own
+        assert (first.before, first.after) == fault.between, first.text
+    if fault.owned:
+        assert first.owned == fault.owned, first.text
+    assert not first.explained
+    assert not first.input
+    assert all(f.explained or f.phase == first.phase for f in health.findings[1:]), str(health)
+
+
+def test_there_are_enough_of_them():
+    assert len(FAULTS) >= 60
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_layer_is_named(name):
+    fault = FAULTS[name]
+    if fault.phase == "backward" and _observe.nodes():
+        pytest.skip(f"no nodes: {_observe.nodes()}")
+    check(fault, step(fault))
+
+
+@observed
+@pytest.mark.parametrize("name", FAULTS)
+def test_the_operator_is_named(name):
+    fault = FAULTS[name]
+    health = step(fault, ops=True)
+    check(fault, health)
+    if fault.op:
+        assert health.first.op == fault.op, str(health)
+
+
+# -- what is no finding ----------------------------------------------------------------------------------
+
+
+def sound():
+    mask = torch.full((5, 5), -INF).triu(1)
+    return Calls(
+        lambda self, x: self.fc(self.soft(self.score(x) + mask) @ x),
+        score=Do(lambda x: x @ x.transpose(1, 2)),
+        soft=nn.Softmax(-1),
+        fc=nn.Linear(8, 2),
+    ), torch.rand(2, 5, 8)
+
+
+def mask_module():
+    return Calls(
+        lambda self, x: self.att(x, x, x, attn_mask=self.mask(x))[0],
+        mask=Do(lambda x: torch.full((5, 5), -INF).triu(1)),
+        att=nn.MultiheadAttention(8, 2, batch_first=True),
+    ), torch.rand(2, 5, 8)
+
+
+SOUND = {
+    "plain": chain(torch.relu),
+    "scores": sound,
+    "a layer that makes masks": mask_module,
+    "a layer of masked scores": lambda: (
+        nn.Sequential(Do(lambda x: x.masked_fill(x > 0.5, -INF)), nn.Softmax(1), nn.Linear(6, 2)),
+        torch.rand(3, 6),
+    ),
+    "cleaned up": chain(lambda x: torch.nan_to_num(torch.log(x - 2))),
+    "chosen from": chain(lambda x: torch.where(x > 9, torch.log(x - 9), x)),
+    "memory that is not written to": chain(lambda x: torch.empty(1000, 1000).fill_(2).mean() * x),
+    "whole numbers": lambda: (nn.Embedding(5, 3), torch.tensor([1, 2])),
+    "no elements": lambda: (nn.Linear(4, 2), torch.rand(0, 4)),
+    "expanded": lambda: (nn.Linear(4, 2), torch.rand(1, 4).expand(9, 4)),
+    "conjugate": lambda: (Do(lambda x: torch.conj(torch.complex(x, x))), torch.rand(3)),
+    "sparse": lambda: (Do(lambda x: torch.eye(3).to_sparse()), torch.rand(3)),
+}
+
+
+@pytest.mark.parametrize("ops", [False, pytest.param(True, marks=observed)])
+@pytest.mark.parametrize("name", SOUND)
+def test_what_is_no_finding(name, ops):
+    model, x = SOUND[name]()
+    with lamina.capture(model, health=True, ops=ops) as cap:
+        y = model(x)
+        if isinstance(y, torch.Tensor) and y.requires_grad and name not in ("cleaned up", "chosen from"):
+            y.sum().backward()
+    health = cap.report().health
+    assert health.ok, str(health)
+    assert health.sentence.startswith("no NaN or Inf in ")
+
+
+def test_what_comes_in_is_told():
+    health = lamina.inspect(*nan_input(), health=True).health
+    assert health.first.input
+    assert health.first.first == (1, 2)
+    assert health.sentence.startswith("NaN came in with an input of the model (Sequential), number 0")
+    assert [call.forward for call in health.calls] == ["passed"] * 3
+
+
+def test_allowed_by_pattern_and_by_type():
+    build = chain(lambda x: x.masked_fill(x > -9, INF))
+    for allow in ("2", ["nothing", "*2"], Do):
+        model, x = build()
+        health = lamina.inspect(model, x, health=True, health_allow=allow).health
+        assert not health.ok  # the layers after it make NaN of it
+        assert health.first.path == "3"
+    model, x = SOUND["a layer that makes masks"]()
+    model.mask.work = lambda x: torch.full((5, 5), INF).tril(-1) * -1
+    assert lamina.inspect(model, x, health=True, health_allow="mask").health.ok
+
+
+def test_the_sentence():
+    health = step(Fault(chain(lambda x: x.index_fill(1, torch.tensor([4]), NAN)), "2"))
+    assert health.sentence == (
+        "NaN first in 2 (Do), forward call 1: 3 of 18 elements, first at [0, 4]; 2 later layers pass it on"
+    )
+    first = health.first
+    assert (first.nan, first.inf, first.first, first.shape) == (3, 0, (0, 4), (3, 6))
+    assert (first.value, first.dtype, first.call, first.passed) == ("NaN", "float32", 1, 2)
+
+
+def test_again_and_again_is_one_finding():
+    model, x = chain(lambda x: torch.log(x - 2))()
+    with lamina.capture(model, health=True) as cap:
+        for _ in range(5):
+            with torch.no_grad():
+                model(x)
+    health = cap.report().health
+    assert len(health.findings) == 1
+    assert health.first.times == 5
+
+
+@observed
+def test_a_training_loop_that_breaks_names_the_first_step():
+    """The weights are NaN after the first bad step, and everything after it is its doing."""
+    torch.manual_seed(0)
+    calls = []
+
+    def work(x):
+        calls.append(None)
+        return torch.log(x - 2) if len(calls) == 3 else x
+
+    model = line(Do(work))
+    opt = torch.optim.SGD(model.parameters(), 0.01)
+    with lamina.capture(model, health=True) as cap:
+        for _ in range(5):
+            opt.zero_grad()
+            model(torch.rand(3, 6)).sum().backward()
+            opt.step()
+    health = cap.report().health
+    assert (health.first.path, health.first.call) == ("2", 3)
+    assert all(finding.explained for finding in health.findings[1:]), str(health)
+
+
+# -- what is looked at, and how often ----------------------------------------------------------------------
+
+
+def test_what_was_looked_at_is_not_looked_at_again():
+    big = torch.rand(64, 512)
+    deep = nn.Sequential(nn.Sequential(nn.Sequential(nn.ReLU())))
+    health = lamina.inspect(deep, big, health=True).health
+    assert health.bytes == 2 * big.nbytes  # what went in and what came out, once
+
+
+def test_what_changes_in_place_is_looked_at_again():
+    model = nn.Sequential(nn.Identity(), Do(lambda x: x.mul_(INF)), nn.Identity())
+    health = lamina.inspect(model, torch.rand(64, 512), health=True).health
+    assert health.first.path == "1"
+
+
+def test_what_can_not_be_looked_at_is_unknown():
+    model = nn.Sequential(nn.Identity(), Do(lambda x: x.to_sparse()), Do(lambda x: x.to_dense()))
+    health = lamina.inspect(model, torch.eye(3), health=True).health
+    assert health.unseen >= 2
+    assert [call.forward for call in health.calls] == ["fine", "fine", "unknown", "fine"]
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"]
+)
+@pytest.mark.parametrize("view", ["whole", "transposed", "stepped", "one of many"])
+def test_every_type_and_view(dtype, view):
+    kind = getattr(torch, dtype, None)
+    if kind is None:
+        pytest.skip("this torch has no such type")
+    x = torch.ones(8, 6, 4)
+    x[5, 2, 3] = NAN
+    x = x.to(kind)
+    views = {
+        "whole": lambda x: x,
+        "transposed": lambda x: x.permute(2, 0, 1),
+        "stepped": lambda x: x[1::2, ::2, 1::2],
+        "one of many": lambda x: x[5],
+    }
+    health = lamina.inspect(Do(lambda x: views[view](x)), x, health=True).health
+    assert health.first.input
+    only = lamina.inspect(Do(lambda _: views[view](x)), torch.ones(1), health=True).health
+    assert only.first.nan == 1
+    at = {"whole": (5, 2, 3), "transposed": (3, 5, 2), "stepped": (2, 1, 1), "one of many": (2, 3)}
+    assert only.first.first == at[view]
+
+
+def test_statistics():
+    x = torch.tensor([[0.0, 2.0], [-4.0, 1e-45]])
+    call = lamina.inspect(nn.Identity(), x, stats=True).health.calls[0]
+    stats = call.stats[0]
+    assert (stats.numbers, stats.zeros, stats.subnormal, stats.nan, stats.inf) == (4, 1, 1, 0, 0)
+    assert (stats.least, stats.greatest, stats.mean) == (-4, 2, -0.5)
+    assert stats.headroom == pytest.approx(126)
+    assert lamina.inspect(nn.Identity(), torch.tensor([1]), stats=True).health.calls[0].stats == (None,)
+    assert math.isnan(lamina.inspect(nn.Identity(), x * NAN, stats=True).health.calls[0].stats[0].mean)
+
+
+# -- checks of one's own -----------------------------------------------------------------------------------
+
+
+def test_checks_by_pattern_and_by_type():
+    seen = []
+
+    def large(path, module, output):
+        seen.append((path, type(module).__name__))
+        return f"{output.abs().max():.1f} is large" if output.abs().max() > 5 else None
+
+    def fails(path, module, output):
+        raise ValueError("not this one")
+
+    model = nn.Sequential(nn.Identity(), Do(lambda x: x * 10), nn.ReLU())
+    health = lamina.inspect(
+        model, torch.ones(2, 2), checks={"1": large, nn.Identity: large, "2": fails, "9*": fails}
+    ).health
+    assert seen == [("0", "Identity"), ("1", "Do")]
+    assert [(f.path, f.check) for f in health.findings] == [("1", "1"), ("2", "2")]
+    assert health.findings[0].text == "1 (Do), call 1, 1: 10.0 is large"
+    assert health.findings[1].text == "2 (ReLU), call 1, 2: ValueError: not this one"
+    assert health.calls[2].forward == "fine"
+
+
+def test_wrong_options_are_refused():
+    with pytest.raises(TypeError, match="names no layers"):
+        lamina.capture(nn.ReLU(), health=True, health_allow=[3])
+    with pytest.raises(TypeError, match="can't be called"):
+        lamina.capture(nn.ReLU(), checks={"*": 3})
+    with pytest.raises(ValueError, match="dry run computes no values"):
+        lamina.inspect(nn.ReLU(), torch.rand(1), health=True, dry=True)
+    with pytest.raises(ValueError, match="were not looked at"):
+        _ = lamina.inspect(nn.ReLU(), torch.rand(1)).health
+
+
+# -- the last calls ----------------------------------------------------------------------------------------
+
+
+def test_the_last_calls_are_printed_when_something_is_found(capsys):
+    model, x = chain(lambda x: torch.log(x - 2))()
+    lamina.inspect(model, x, health=True, ring=2)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("lamina: NaN first in 2 (Do)")
+    assert told[1] == "lamina: the last calls:"
+    assert told[2].startswith("1 (Tanh) call 1: 3x6 -> 3x6")
+    assert told[3].startswith("2 (Do) call 1: 3x6 -> 3x6")
+    assert told[3].endswith("born here")
+    assert len(told) == 4
+
+
+def test_the_last_calls_are_printed_when_the_block_raises(capsys):
+    model = line(Do(lambda x: x.nothing))
+    with pytest.raises(AttributeError), lamina.capture(model, ring=3, stats=True):
+        model(torch.rand(3, 6))
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("lamina: AttributeError: ")
+    assert told[-1].endswith("raised")
+    assert " to " in told[-2]
+
+
+def test_nothing_is_printed_when_all_is_well(capsys):
+    lamina.inspect(nn.ReLU(), torch.rand(3), health=True, ring=5)
+    assert not capsys.readouterr().err
+
+
+# -- what it leaves ------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_alive():
+    model = nn.Sequential(nn.Linear(600, 600), nn.ReLU())
+    kept = []
+    with lamina.capture(model, health=True, stats=True) as cap:
+        y = model(torch.rand(64, 600))
+        kept.append(weakref.ref(y))
+        y.sum().backward()
+        del y
+        gc.collect()
+        assert kept[0]() is None
+    grads = {name: p.grad.clone() for name, p in model.named_parameters()}
+    del cap
+    gc.collect()
+    assert set(grads) == {"0.weight", "0.bias"}
+    alive = weakref.ref(model)
+    del model
+    gc.collect()
+    assert alive() is None
+
+
+def test_results_are_untouched():
+    torch.manual_seed(0)
+    model, x = line(Do(torch.relu)), torch.rand(3, 6)
+    plain = model(x)
+    with lamina.capture(model, health=True, stats=True):
+        looked = model(x)
+    assert torch.equal(plain, looked)
+    assert looked.grad_fn is not None
