@@ -669,7 +669,9 @@ typedef enum lam_wrap { LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE } lam_wrap;
 typedef enum lam_number_format { LAM_FMT_RAW, LAM_FMT_CLEVER, LAM_FMT_RATIO } lam_number_format;
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
-    const char *format; /* "text" (default), "csv", "md", "json", "html" */
+    /* "text" (default), "csv", "md", "json", "html"; what ran when: "trace" (Chrome's trace events, which
+     * Perfetto reads) or "speedscope" */
+    const char *format;
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */

@@ -458,6 +458,24 @@ class Report:
         """The table as one HTML page that needs no network; see :meth:`to_csv`."""
         return self._save("html", path, options, overwrite=overwrite)
 
+    def to_trace(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """What ran when, one timeline a thread, as Chrome's trace events, which https://ui.perfetto.dev and
+        ``chrome://tracing`` open; see :meth:`to_csv`. Backward passes are in it where their nodes or
+        operators were watched.
+
+        Raises:
+            ValueError: nothing has a time, as in a dry run.
+        """
+        return self._save("trace", path, options, overwrite=overwrite)
+
+    def to_speedscope(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """The same for https://www.speedscope.app; see :meth:`to_trace`."""
+        return self._save("speedscope", path, options, overwrite=overwrite)
+
     def _save(
         self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool
     ) -> str:

@@ -87,17 +87,9 @@ int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
 /* -- the walk ----------------------------------------------------------------------------------------------
  */
 
-/* A call, or a node or other operator of a backward pass. */
-typedef struct span {
-    int64_t t0, t1;
-    int32_t index;
-    uint16_t thread;
-    bool is_op;
-} span;
-
 /* What is open, and the backward pass that the nodes directly in it are of. */
 typedef struct level {
-    span it;
+    lmi_span it;
     int64_t self;
     int32_t pass, pass_run; /* -1: none has begun */
     int64_t pass_t0, pass_t1, covered, pending;
@@ -110,20 +102,22 @@ typedef struct walk {
 
 /* Of operators those that are a backward's and lie in no other, nodes, and what is done again. */
 static bool counts(const lam_model *m, const lam_op *op) {
-    if (op->t0_ns <= 0 || op->t1_ns < op->t0_ns) return false;
+    if (!m->nodes_seen) return false;
     if (op->phase == LAM_BACKWARD) return op->flags & LAM_OP_NODE;
     return op->phase == LAM_RECOMPUTE && (op->parent < 0 || m->ops[op->parent].phase != LAM_RECOMPUTE);
 }
 
-static lam_status add_span(walk *w, span s, lam_error *e) {
-    span *at = lmi_vec_push(&w->spans);
+static bool has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
+
+static lam_status add_span(lmi_vec *to, lmi_span s, lam_error *e) {
+    lmi_span *at = lmi_vec_push(to);
     if (!at) return lmi_nomem(e);
     *at = s;
     return LAM_OK;
 }
 
 static int by_start(const void *a, const void *b) {
-    const span *x = a, *y = b;
+    const lmi_span *x = a, *y = b;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
     if (x->t0 != y->t0) return x->t0 < y->t0 ? -1 : 1;
     if (x->t1 != y->t1) return x->t1 > y->t1 ? -1 : 1;
@@ -131,18 +125,19 @@ static int by_start(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static lam_status gather(walk *w, lam_error *e) {
-    const lam_model *m = w->t->m;
+lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m, const lam_op *op),
+                          lmi_vec *out, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
-        if (ev->t0_ns > 0 && ev->t1_ns >= ev->t0_ns)
-            LAM_TRY(add_span(w, (span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
+        if (has_time(ev->t0_ns, ev->t1_ns))
+            LAM_TRY(add_span(out, (lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
     }
-    for (int32_t i = 0; m->nodes_seen && i < m->n_ops; i++) {
+    for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];
-        if (counts(m, op)) LAM_TRY(add_span(w, (span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
+        if (has_time(op->t0_ns, op->t1_ns) && wanted(m, op))
+            LAM_TRY(add_span(out, (lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
     }
-    if (w->spans.n) qsort(w->spans.data, w->spans.n, sizeof(span), by_start);
+    if (out->n) qsort(out->data, out->n, sizeof(lmi_span), by_start);
     return LAM_OK;
 }
 
@@ -159,12 +154,12 @@ static int32_t run_at(const lmi_beats *s, int64_t ns) {
     return from > 0 ? from - 1 : 0;
 }
 
-static int32_t run_of(const lam_times *t, const span *s) {
+static int32_t run_of(const lam_times *t, const lmi_span *s) {
     int32_t call = s->is_op ? t->m->ops[s->index].call : s->index;
     return call >= 0 ? t->beats.run_of[call] : run_at(&t->beats, s->t0);
 }
 
-static void credit(lam_times *t, const span *s, int64_t self) {
+static void credit(lam_times *t, const lmi_span *s, int64_t self) {
     const lam_op *op = s->is_op ? &t->m->ops[s->index] : NULL;
     int32_t call = op ? op->call : s->index, run = run_of(t, s);
     int phase = op ? op->phase : is_again(&t->m->events[call]) ? LAM_RECOMPUTE : LAM_FORWARD;
@@ -195,7 +190,7 @@ static void leave(walk *w) {
 
 /* A node begins its pass or goes on with it. A forward between two nodes ends it, one that is done again does
  * not. */
-static void note_inside(walk *w, level *l, const span *s) {
+static void note_inside(walk *w, level *l, const lmi_span *s) {
     int64_t took = s->t1 - s->t0;
     l->self -= took;
     if (s->is_op && w->t->m->ops[s->index].phase == LAM_BACKWARD) {
@@ -218,7 +213,7 @@ static void note_inside(walk *w, level *l, const span *s) {
     }
 }
 
-static lam_status enter(walk *w, span s, lam_error *e) {
+static lam_status enter(walk *w, lmi_span s, lam_error *e) {
     /* Clocks of one thread don't cross; if they seem to, what is inside ends with what is around it. */
     if (w->levels.n > 1 && s.t1 > top_of(w)->it.t1) s.t1 = top_of(w)->it.t1;
     note_inside(w, top_of(w), &s);
@@ -229,7 +224,7 @@ static lam_status enter(walk *w, span s, lam_error *e) {
 }
 
 static lam_status go(walk *w, lam_error *e) {
-    const span *all = w->spans.data;
+    const lmi_span *all = w->spans.data;
     level *thread = lmi_vec_push(&w->levels);
     if (!thread) return lmi_nomem(e);
     thread->pass_run = -1;
@@ -314,9 +309,9 @@ static lam_status compute(lam_times *t, lam_error *e) {
     }
     start(t);
     walk w = {.t = t};
-    lmi_vec_init(&w.spans, sizeof(span));
+    lmi_vec_init(&w.spans, sizeof(lmi_span));
     lmi_vec_init(&w.levels, sizeof(level));
-    lam_status s = gather(&w, e);
+    lam_status s = lmi_spans_find(t->m, counts, &w.spans, e);
     if (s == LAM_OK) s = go(&w, e);
     lmi_vec_free(&w.spans);
     lmi_vec_free(&w.levels);

@@ -19,6 +19,18 @@ lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_
 /* The slot of the k-th call of a place in a run, -1. */
 int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k);
 
+/* A call, or an operator. */
+typedef struct lmi_span {
+    int64_t t0, t1;
+    int32_t index;
+    uint16_t thread;
+    bool is_op;
+} lmi_span;
+/* Those of a model that have times, of operators those that `wanted` says, into a vector of spans: by thread,
+ * then by their start, what is around before what is inside. */
+lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m, const lam_op *op),
+                          lmi_vec *out, lam_error *e);
+
 struct lam_times {
     lmi_arena arena;
     const lam_model *m;

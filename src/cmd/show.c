@@ -101,7 +101,8 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
                                  .type_path = "torch.nn.Identity",
                                  .flags = LAM_MODULE_LEAF,
                                  .word = lam_word_module("Identity")};
-    const lam_call_info call = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    const lam_call_info call = {
+        .parent = -1, .t0_ns = 1, .t1_ns = 2, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
     int32_t i;
     lam_builder *b;
     lam_status s = lam_builder_new(&b, 0, e);

@@ -15,8 +15,17 @@ static const lmi_layout layouts[] = {
 #undef NONE
 enum { N_LAYOUTS = sizeof layouts / sizeof *layouts };
 
-typedef enum form { FORM_TEXT, FORM_CSV, FORM_MD, FORM_JSON, FORM_HTML, N_FORMS } form;
-static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html"};
+typedef enum form {
+    FORM_TEXT,
+    FORM_CSV,
+    FORM_MD,
+    FORM_JSON,
+    FORM_HTML,
+    FORM_TRACE,
+    FORM_SPEEDSCOPE,
+    N_FORMS
+} form;
+static const char *const form_names[N_FORMS] = {"text", "csv", "md", "json", "html", "trace", "speedscope"};
 
 static lmi_writer writer_of(const lmi_layout *l, form f) {
     switch (f) {
@@ -24,6 +33,8 @@ static lmi_writer writer_of(const lmi_layout *l, form f) {
     case FORM_CSV: return l->csv;
     case FORM_MD: return l->md;
     case FORM_JSON: return lmi_json;
+    case FORM_TRACE: return lmi_trace;
+    case FORM_SPEEDSCOPE: return lmi_speedscope;
     default: return lmi_html;
     }
 }

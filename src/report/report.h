@@ -5,7 +5,8 @@
  * report.c: which writer. columns.c: what stands in a cell. table.c: cells as columns of text. shown.c:
  * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places
  * behind our own table; own.c, ends.c: that table. torchscan.c, scan.c, thoplw.c: the tables of those
- * tools. csv.c, md.c, json.c, html.c: formats. */
+ * tools. csv.c, md.c, json.c, html.c: formats; trace.c: what ran when, as
+ * other viewers read it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
@@ -146,6 +147,8 @@ lam_status lmi_md_own(lmi_job *j);
 lam_status lmi_md_thoplw(lmi_job *j);
 lam_status lmi_json(lmi_job *j);
 lam_status lmi_html(lmi_job *j);
+lam_status lmi_trace(lmi_job *j);
+lam_status lmi_speedscope(lmi_job *j);
 
 /* The two tables of torchscan: widths are columns as wide as their longest cell up to a cap, or fixed. */
 typedef struct lmi_scan_style {

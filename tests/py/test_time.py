@@ -346,3 +346,66 @@ def test_without_nodes_the_backward_is_unknown_and_not_zero(monkeypatch):
     assert report.rows[0].time.backward == (None, None)
     assert report.rows[0].time.forward.total > 0
     assert "bwd time" not in str(report)
+
+
+# -- timelines -----------------------------------------------------------------------------------------------
+
+
+def stepped():
+    model = TIMED["resnet18"]()[0].eval()
+    with lamina.capture(model, time=True) as watch:
+        model(torch.randn(1, 3, 32, 32)).sum().backward()
+    return watch.report()
+
+
+@observed
+def test_a_trace_is_what_viewers_take():
+    report = stepped()
+    told = json.loads(report.to_trace())
+    spans = [event for event in told["traceEvents"] if event["ph"] == "X"]
+    assert {event["ph"] for event in told["traceEvents"]} == {"X", "M"}
+    assert all(
+        isinstance(event["name"], str) and event["dur"] >= 0 <= event["ts"] and event["pid"] == 1
+        for event in spans
+    )
+    assert len([e for e in spans if e["cat"] == "layer,forward"]) == len(report.rows)
+    conv = [e for e in spans if e["args"].get("layer") == "layer1.0.conv1"]
+    assert any(e["name"] == "ConvolutionBackward0" and e["cat"] == "operator,backward" for e in conv)
+    open_until = []  # of the one thread: what is inside ends before what is around it
+    for event in sorted(spans, key=lambda e: (e["tid"], e["ts"], -e["dur"])):
+        if event["tid"]:
+            continue
+        end = event["ts"] + event["dur"]
+        while open_until and open_until[-1] <= event["ts"] + 1e-6:
+            open_until.pop()
+        assert not open_until or end <= open_until[-1] + 1e-6
+        open_until.append(end)
+
+
+@observed
+def test_a_speedscope_file_is_what_the_viewer_takes(tmp_path):
+    path = tmp_path / "run.speedscope.json"
+    stepped().to_speedscope(path)
+    told = json.loads(path.read_text("utf-8"))
+    assert told["$schema"] == "https://www.speedscope.app/file-format-schema.json"
+    assert 0 <= told["activeProfileIndex"] < len(told["profiles"])
+    frames = told["shared"]["frames"]
+    assert {"ResNet", "layer1.0.conv1", "ConvolutionBackward0"} <= {frame["name"] for frame in frames}
+    for profile in told["profiles"]:
+        assert (profile["type"], profile["unit"]) == ("evented", "nanoseconds")
+        stack, last = [], profile["startValue"]
+        for event in profile["events"]:
+            assert last <= event["at"] <= profile["endValue"]
+            last = event["at"]
+            if event["type"] == "O":
+                stack.append(event["frame"])
+            else:
+                assert event["type"] == "C"
+                assert stack.pop() == event["frame"] < len(frames)
+        assert not stack
+
+
+def test_a_dry_run_has_no_timeline():
+    report = lamina.inspect(small(), (torch.randn(3, 6),), dry=True)
+    with pytest.raises(ValueError, match="no timeline"):
+        report.to_trace()
