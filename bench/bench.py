@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import measured
 import operators
 import torch
 from torch import nn
@@ -315,6 +316,7 @@ def main() -> int:
         not others,
     ]
     held.append(operators.rows(options.rounds, options.all))
+    held.append(measured.rows(options.rounds))
     return 0 if all(held) else 1
 
 

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What measuring a training step costs: `make bench` prints these rows after the others.
+
+CPU times of one thread: so many plain steps, then as many while the layers are timed, and the figure is the
+median of the ratios of such pairs. Opening and closing the capture is told apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+from operators import Encoder, cpu, step_of, torchvision_model, verdict
+from torch import nn
+
+import lamina
+
+STEPS = 3  # of each kind in one pair
+ROUNDS = 15
+Watch = Callable[[nn.Module], AbstractContextManager[object]]
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], float]] = {
+    "densenet121 at 64x64": (
+        lambda: torchvision_model("densenet121"),
+        lambda: torch.rand(2, 3, 64, 64),
+        1.05,
+    ),
+    "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (2, 64)), 1.10),
+}
+
+
+@contextmanager
+def hooks(model: nn.Module) -> Iterator[None]:
+    """What people write: a clock in hooks of every module, forward only."""
+    begun: list[int] = []
+    taken: list[int] = []
+    handles = [
+        handle
+        for module in model.modules()
+        for handle in (
+            module.register_forward_pre_hook(lambda *_: begun.append(time.perf_counter_ns())),
+            module.register_forward_hook(lambda *_: taken.append(time.perf_counter_ns() - begun.pop())),
+        )
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def profiler(_: nn.Module) -> Iterator[None]:
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CPU]):
+        yield
+
+
+WAYS: dict[str, Watch] = {
+    "time=True": lambda model: lamina.capture(model, time=True),
+    "time and memory": lambda model: lamina.capture(model, time=True, memory=True),
+    "hooks (forward only)": hooks,
+    "torch.profiler": profiler,
+}
+
+
+def pair(step: Callable[[], None], watch: AbstractContextManager[object]) -> tuple[float, float, float]:
+    """CPU seconds of plain steps, of watched ones, and of opening and closing."""
+
+    def steps() -> None:
+        for _ in range(STEPS):
+            step()
+
+    plain = cpu(steps)
+    whole = time.thread_time()
+    with watch:
+        watched = cpu(steps)
+    return plain, watched, time.thread_time() - whole - watched
+
+
+def rows(rounds: int | None = None) -> bool:
+    """Prints every row; True when all bars hold."""
+    held = []
+    print("\ntraining steps that are timed layer by layer, over plain ones (CPU time)")
+    for name, (build, make, bar) in MODELS.items():
+        torch.manual_seed(0)
+        model, x = build().train(), make()
+        step = step_of(model, x)
+        for _ in range(3):
+            step()
+        for way, watch in WAYS.items():
+            pair(step, watch(model))
+            found = [pair(step, watch(model)) for _ in range(rounds or ROUNDS)]
+            ratio = statistics.median(watched / plain for plain, watched, _ in found)
+            extra = statistics.median(other for *_, other in found) * 1e3
+            ours = way.startswith("time")
+            held += [ratio <= bar] if ours else []
+            bars = f"bar {bar:.2f}  {verdict(ratio, bar)}" if ours else ""
+            print(f"  {name:<21} {way:<21} {ratio:6.3f}   and {extra:6.1f} ms once   {bars}")
+    return all(held)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, help=f"pairs a row, instead of {ROUNDS}")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    return 0 if rows(options.rounds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
