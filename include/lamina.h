@@ -355,7 +355,7 @@ typedef struct lam_op {
     int32_t n_children;   /* operators that ran directly inside it */
     uint8_t phase, flags; /* lam_phase, lam_op_flags */
     uint16_t thread;      /* as in lam_op_info; 65535: that or more */
-    uint32_t edges_;      /* the model's own: where its inputs come from */
+    uint32_t ties_;       /* the model's own: where its tensors' identities begin */
     int32_t pass;
     int64_t t0_ns, t1_ns;
 } lam_op;
@@ -371,6 +371,9 @@ LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
 /* Where the data of entry `in` of an operator's arguments comes from. Each may be LAM_SOURCE_NONE: nothing
  * that was seen, no tensor, or out of range. */
 enum { LAM_SOURCE_NONE = -1 };
+/* Sources are found when the first is asked for: that takes as long as all the rest of a model, and sums need
+ * none. This finds them now. LAM_NOMEM: none is known yet. */
+LAM_API lam_status lam_model_find_sources(const lam_model *m, lam_error *e);
 /* The operator that gave it last: made it, made this view of it, or wrote into it. Of operators inside each
  * other the outermost that had ended. */
 LAM_API int32_t lam_model_source(const lam_model *m, int32_t op, int32_t in);

@@ -44,8 +44,15 @@ typedef struct lmx_vec {
     void *data;
     size_t n, cap; /* elements */
 } lmx_vec;
-/* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set. */
-void *lmx_vec_push(lmx_vec *v, size_t size, size_t more);
+void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more);
+/* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set.
+ * Inlined, because operators are noted by little else. */
+static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
+    if (!v->data || v->cap - v->n < more) return lmx_vec_grow(v, size, more);
+    void *at = (char *)v->data + v->n * size;
+    v->n += more;
+    return at;
+}
 void lmx_vec_free(lmx_vec *v);
 /* Lets the C library keep what captures free, for the next one. Once is enough. */
 void lmx_keep_memory(void);

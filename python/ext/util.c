@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
+void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
     if (more > SIZE_MAX / 4 / size - v->n) return NULL;
     size_t need = v->n + more;
     if (need > v->cap || !v->data) {

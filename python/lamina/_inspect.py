@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
 from ._errors import NoRuleError
+from ._generators import state_of_generators
 from ._measure import Measure
 from ._report import Report
-from ._run import Run, check_module, describe_object, finish, new_watch, run_once, state_of_generators
+from ._run import Run, check_module, describe_object, finish, new_watch, run_once
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

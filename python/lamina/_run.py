@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
 from ._compiled import Compiled, seen_through
+from ._generators import state_of_generators
 from ._ranks import note as note_of_ranks
 
 if TYPE_CHECKING:
@@ -65,37 +66,6 @@ def _module_hint(model: object) -> str:
     if callable(model):
         return ": wrap the function in a module whose forward calls it"
     return ""
-
-
-def state_of_generators() -> Callable[[], None]:
-    """Notes the state of every random number generator in use; the function returned puts it back."""
-    import random
-
-    torch = sys.modules["torch"]
-    puts: list[Callable[[], object]] = []
-    cpu, python = torch.get_rng_state(), random.getstate()
-    puts.append(lambda: torch.set_rng_state(cpu))
-
-    # Setting this state takes ten times as long as looking whether anybody drew.
-    def put_python() -> None:
-        if random.getstate() != python:
-            random.setstate(python)
-
-    puts.append(put_python)
-    if torch.cuda.is_initialized():
-        cuda = torch.cuda.get_rng_state_all()
-        puts.append(lambda: torch.cuda.set_rng_state_all(cuda))
-    # Whoever draws from numpy has imported it; lamina never does.
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_state = numpy_random.get_state()
-        puts.append(lambda: numpy_random.set_state(numpy_state))
-
-    def put_back() -> None:
-        for put in puts:
-            put()
-
-    return put_back
 
 
 @contextmanager

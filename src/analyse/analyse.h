@@ -94,6 +94,7 @@ struct lam_costs {
     lam_times *times;        /* NULL: none were asked for */
     struct lmi_beats *beats; /* of the calls here, where times are those of another capture; else NULL */
     lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
+    bool rf_pending; /* they, and those of the rows, are not there yet: lmi_rf_need */
 };
 
 /* True where the convention counts operators. */
@@ -128,6 +129,9 @@ lam_status lmi_times_of(lam_costs *c, lam_error *e);
 
 /* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy. */
 lam_status lmi_rfield_fill(lam_costs *c, lam_error *e);
+/* The same, once, for whoever is about to read them: sums need none, and they take as long as all else.
+ * LAM_NOMEM: they are unknown until it is tried again. */
+lam_status lmi_rf_need(const lam_costs *c, lam_error *e);
 
 /* The same where only a chain of layers has a receptive field (rfchain.c). */
 lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);

@@ -15,8 +15,8 @@ static lam_status run_steps(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_rows(w, e));
     LAM_TRY(lmi_params(w, e));
     LAM_TRY(lmi_gaps(w, e));
-    LAM_TRY(lmi_times_of(w->c, e));
-    return lmi_rfield_fill(w->c, e);
+    w->c->rf_pending = true;
+    return lmi_times_of(w->c, e);
 }
 
 static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e) {
@@ -97,6 +97,7 @@ int32_t lam_costs_convention(const lam_costs *c) { return lam_convention_find(c-
 int32_t lam_costs_n_rows(const lam_costs *c) { return c->n_rows; }
 
 const lam_cost_row *lam_costs_row(const lam_costs *c, int32_t i) {
+    (void)lmi_rf_need(c, NULL);
     return i >= 0 && i < c->n_rows ? &c->rows[i] : NULL;
 }
 

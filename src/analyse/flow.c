@@ -43,6 +43,7 @@ bool lmi_only_view(const lam_op *o) {
 
 lam_status lmi_flow_build(lmi_stream *f, const lam_model *m, lmi_arena *a,
                           bool (*is_unit)(void *self, const lam_op *o), void *self, lam_error *e) {
+    LAM_TRY(lam_model_find_sources(m, e));
     f->m = m;
     f->unit = lmi_alloc(a, (uint64_t)m->n_ops, sizeof *f->unit);
     f->last = lmi_alloc(a, (uint64_t)m->n_ops, sizeof *f->last);

@@ -10,11 +10,13 @@
 static lam_status parse(lmi_work *w, const lmi_rule *r, lmi_op_code *out, lam_error *e) {
     *out = (lmi_op_code){{NULL}};
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        if (!r->formula[i]) continue;
-        lmi_formula *f = lmi_alloc(&w->scratch, 1, sizeof *f);
-        if (!f) return lmi_nomem(e);
-        LAM_TRY(lmi_formula_parse(f, r->formula[i], e));
-        out->formula[i] = f;
+        for (int k = 0; k < i && !out->formula[i]; k++) /* effective counts are mostly those themselves */
+            if (r->formula[k] == r->formula[i]) out->formula[i] = out->formula[k];
+        if (!r->formula[i] || out->formula[i]) continue;
+        LAM_TRY(lmi_formula_parse(&w->formula, r->formula[i], e));
+        uint64_t size = offsetof(lmi_formula, code) + (uint64_t)w->formula.n * sizeof *w->formula.code;
+        out->formula[i] = lmi_copy(&w->scratch, &w->formula, 1, size);
+        if (!out->formula[i]) return lmi_nomem(e);
     }
     return LAM_OK;
 }

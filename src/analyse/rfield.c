@@ -200,6 +200,7 @@ static void forward(lam_costs *c) {
 lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
     if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_rf_backwards", "there are no costs to work on");
     lam_rf sum = rf(1, 1, 0);
+    LAM_TRY(lmi_rf_need(c, e));
     for (int32_t i = c->n_rows - 1; i >= 0; i--) {
         lam_rf own = row_rf(c, &c->rows[i]);
         sum.size = own.stride * (sum.size - 1) + own.size;
@@ -219,4 +220,14 @@ lam_status lmi_rfield_fill(lam_costs *c, lam_error *e) {
     }
     LAM_TRY(lmi_rfchain_fill(c, e));
     return c->convention->rf == LMI_RF_GRAPH ? lmi_rfgraph_fill(c, e) : LAM_OK;
+}
+
+lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {
+    if (!c || !c->rf_pending) return LAM_OK;
+    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* whoever asks sees no difference but of time */
+    mine->rf_pending = false;                    /* what fills them reads rows too */
+    lam_status s = lmi_rfield_fill(mine, e);
+    mine->rf_pending = s != LAM_OK;
+    for (int32_t i = 0; s != LAM_OK && i < c->n_rows; i++) mine->rows[i].rf_state = LAM_UNKNOWN;
+    return s;
 }

@@ -88,6 +88,7 @@ static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
 }
 
 static const lmi_span *spans_of(const lam_costs *c, int32_t row) {
+    (void)lmi_rf_need(c, NULL);
     return c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
 }
 

@@ -77,6 +77,7 @@ typedef struct lmi_work {
     lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
     lmi_sig_cost *by_sig; /* one a signature */
     lmi_vec op_code;   /* lmi_op_code */
+    lmi_formula formula; /* the one that is being read */
     lmi_map op_by_rule; /* by the rule's address */
     lmi_vec op_groups; /* lmi_op_group */
     lmi_map op_by_name;

@@ -26,6 +26,9 @@ lmi_wide lmi_count_wide(lam_count c) { return (lmi_wide)c.over * ((lmi_wide)1 <<
 /* A sum beyond 95 bits stays at the largest value and says that it is a lower bound; nothing real comes
  * near. */
 lam_count lam_count_add(lam_count a, lam_count b) {
+    int64_t small;
+    if (!(a.over | b.over) && a.n >= 0 && b.n >= 0 && !lmi_add_over(a.n, b.n, &small))
+        return make(small, a.state > b.state ? a.state : b.state);
     const lmi_wide least = INT64_MIN, most = ((lmi_wide)UINT32_MAX << 63) + INT64_MAX;
     lmi_wide sum = lmi_count_wide(a) + lmi_count_wide(b);
     lam_state state = a.state > b.state ? a.state : b.state;

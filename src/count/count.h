@@ -88,7 +88,7 @@ bool lmi_reparametrized(const lam_model *m, int32_t event, const char *name);
 #define LMI_FORMULA_MAX 256
 typedef struct lmi_formula {
     int32_t n;
-    struct { uint8_t op; int32_t fact; int64_t number; } code[LMI_FORMULA_MAX];
+    struct { uint8_t op; int32_t fact; int64_t number; } code[LMI_FORMULA_MAX]; /* n of them are set */
 } lmi_formula;
 lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
 /* 64-bit arithmetic, every step checked; an unknown fact, an overflow or a division by 0 gives

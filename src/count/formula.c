@@ -70,8 +70,9 @@ static lam_status emit(parser *ps, op code, int32_t fact, int64_t number) {
 /* Takes `symbol` if it comes next. */
 static bool take(parser *ps, const char *symbol) {
     skip_space(ps);
-    size_t n = strlen(symbol);
-    if (strncmp(ps->p, symbol, n) != 0) return false;
+    size_t n = 0;
+    while (symbol[n] && ps->p[n] == symbol[n]) n++;
+    if (symbol[n]) return false;
     ps->p += n;
     return true;
 }
@@ -94,7 +95,7 @@ static lam_status parse_number(parser *ps) {
 }
 
 static bool same(const char *name, const char *start, size_t n) {
-    return !strncmp(name, start, n) && !name[n];
+    return *name == *start && !strncmp(name, start, n) && !name[n];
 }
 
 static int32_t find_fact(const char *start, size_t n) {

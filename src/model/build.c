@@ -36,7 +36,8 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     lmi_map_init(&b->op_by_name);
     lmi_vec_init(&b->sigs, sizeof(lam_op_sig *));
     lmi_vec_init(&b->shares, sizeof(int32_t));
-    lmi_data_init(&b->data);
+    lmi_vec_init(&b->ties, sizeof(lmi_tie));
+    lmi_vec_init(&b->identities, sizeof(lmi_identity));
     *out = b;
     return LAM_OK;
 }
@@ -57,9 +58,10 @@ void lam_builder_free(lam_builder *b) {
     lmi_vec_free(&b->shares);
     free(b->by_sig);
     free(b->sig_hash);
-    lmi_data_free(&b->data);
     lmi_memory_free(b->memory);
     lmi_seen_free(b->seen);
+    lmi_vec_free(&b->ties);
+    lmi_vec_free(&b->identities);
     lmi_arena_free(&b->arena);
     free(b);
 }
@@ -233,7 +235,7 @@ lam_status lam_build_tensor(lam_builder *b, const lam_tensor_info *info, int32_t
         if (!lmi_product(info->sizes, info->ndim, &t.numel)) t.numel = -1;
     }
     if (t.bytes == -1) t.bytes = bytes_of(t.numel, t.dtype);
-    LAM_TRY(lmi_data_tensor(b, info->storage, info->object, (int32_t)b->tensors.n, e));
+    LAM_TRY(lmi_keep_identity(b, info->storage, info->object, (int32_t)b->tensors.n, e));
     LAM_TRY(lmi_push(b, &b->tensors, "tensors", &t, e));
     if (index) *index = (int32_t)b->tensors.n - 1;
     return LAM_OK;

@@ -25,43 +25,6 @@ typedef struct lmi_op_name {
     int32_t word;
 } lmi_op_name;
 
-/* What is known of an address now: the memory of tensors, or one tensor. */
-typedef struct lmi_known {
-    uint64_t key;     /* 0: the slot is free */
-    uint64_t storage; /* of a tensor: its memory then */
-    int64_t numel;    /* what was there then; -1 unknown */
-    int32_t dtype;
-    int32_t op;         /* that gave it, -1 */
-    uint32_t when;      /* later is greater */
-    int32_t root, input; /* the outermost call whose argument it is, and which; -1 */
-} lmi_known;
-
-/* A tensor that will be there when its operator ends. */
-typedef struct lmi_result {
-    uint64_t storage, object;
-    int64_t numel;
-    int32_t dtype;
-    bool fresh, in_place; /* its memory is new; it is itself an argument */
-} lmi_result;
-
-/* Where data comes from (data.c). */
-typedef struct lmi_data {
-    lmi_known *slots;
-    size_t n, cap;
-    uint32_t when;
-    lmi_vec open;    /* lmi_open: operators that have not ended, each inside the one before */
-    lmi_vec results; /* lmi_result: theirs */
-    lmi_vec edges;   /* lmi_edge */
-    lmi_map tensors; /* addresses of parameters and buffers, and of their memory */
-    int32_t call, root;  /* of the last operator: the outermost call around it */
-    int32_t entered;     /* the last outermost call whose arguments are known, -1 */
-    int64_t t0_ns;       /* of the last operator */
-    lmi_vec by_end;      /* int32_t: calls in the order in which they ended */
-    size_t ended;        /* how many of them are settled */
-    lmi_vec out_at, out_sources; /* int32_t: as in lam_model */
-    bool begun;
-} lmi_data;
-
 struct lam_builder {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
@@ -81,8 +44,9 @@ struct lam_builder {
     uint32_t *sig_hash; /* beside it */
     size_t sig_slots;
     lmi_vec shares;     /* int32_t, of the results of the operator that is being pushed */
-    lmi_data data;
     lmi_seen *seen;     /* of values; NULL: nobody looked */
+    lmi_vec ties, identities; /* lmi_tie, lmi_identity */
+    bool identified;          /* some result had an address */
     lmi_recent recent[LMI_RECENT];
     const char *at_address[LMI_RECENT]; /* the copy of the text that was last at such an address */
     int32_t op_at_address[LMI_RECENT];  /* the same for operators' names: 1 + index into op_names */
@@ -118,16 +82,9 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
 
 /* -- where data comes from (data.c) ---------------------------------------------------------------------- */
 
-void lmi_data_init(lmi_data *d);
-void lmi_data_free(lmi_data *d);
-/* A parameter or buffer has this memory and is this object. */
-lam_status lmi_data_tensor(lam_builder *b, uint64_t storage, uint64_t object, int32_t index, lam_error *e);
-/* To be told of each operator in turn: settles what ended before it, finds the edges of its
- * arguments, and notes its results until it ends. */
-lam_status lmi_data_op(lam_builder *b, int32_t index, const lam_op_info *o, const lam_op_sig *sig,
-                       uint32_t *edges, lam_error *e);
-/* Everything has ended. */
-lam_status lmi_data_end(lam_builder *b, lam_error *e);
+/* Keep a parameter's or buffer's addresses, and those of an operator's tensors, for whoever asks for sources. */
+lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor, lam_error *e);
+lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, uint32_t *at, lam_error *e);
 
 /* Items grouped by key: group g is order[start[g]] .. order[start[g + 1] - 1], in the items' order. */
 typedef struct lmi_groups {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where data comes from. Each tensor that goes into an operator has two addresses: its own, and that of its
- * memory, which its views share. What is known of both is kept as operators are pushed: who gave a tensor,
+ * memory, which its views share. They are kept as operators are pushed. When sources are asked for, the
+ * operators are gone through in that order, and what is known of both is kept meanwhile: who gave a tensor,
  * and who last wrote to its memory; the later of the two is the source.
  *
  * Addresses are used again. What an operator gives replaces what was known of its address. A tensor that
@@ -12,33 +13,81 @@
 
 #include <stdlib.h>
 
+/* What is known of an address now: the memory of tensors, or one tensor. */
+typedef struct lmi_known {
+    uint64_t key;     /* 0: the slot is free */
+    uint64_t storage; /* of a tensor: its memory then */
+    int64_t numel;    /* what was there then; -1 unknown */
+    int32_t dtype;
+    int32_t op;          /* that gave it, -1 */
+    uint32_t when;       /* later is greater */
+    int32_t root, input; /* the outermost call whose argument it is, and which; -1 */
+} lmi_known;
+
+/* A tensor that will be there when its operator ends. */
+typedef struct lmi_result {
+    uint64_t storage, object;
+    int64_t numel;
+    int32_t dtype;
+    bool fresh, in_place; /* its memory is new; it is itself an argument */
+} lmi_result;
+
+typedef struct lmi_data {
+    const lam_model *m;
+    lmi_edge *edges;
+    int32_t *out_sources, *out_sources_at; /* as in lam_model */
+    lmi_known *slots;
+    size_t n, cap;
+    uint32_t when;
+    lmi_vec open;       /* lmi_open: operators that have not ended, each inside the one before */
+    lmi_vec results;    /* lmi_result: theirs */
+    lmi_map tensors;    /* addresses of parameters and buffers, and of their memory */
+    int32_t call, root; /* of the last operator: the outermost call around it */
+    int32_t entered;    /* the last outermost call whose arguments are known, -1 */
+    int64_t t0_ns;      /* of the last operator */
+    int32_t *by_end;    /* calls in the order in which they ended */
+    int32_t ended;      /* how many of them are settled */
+} lmi_data;
+
 /* An operator that has not ended. */
 typedef struct lmi_open {
     int32_t op;
     size_t results; /* where its own begin */
 } lmi_open;
 
-void lmi_data_init(lmi_data *d) {
-    *d = (lmi_data){.call = -1, .root = -1, .entered = -1};
-    lmi_vec_init(&d->open, sizeof(lmi_open));
-    lmi_vec_init(&d->results, sizeof(lmi_result));
-    lmi_vec_init(&d->edges, sizeof(lmi_edge));
-    lmi_map_init(&d->tensors);
-    lmi_vec_init(&d->by_end, sizeof(int32_t));
-    lmi_vec_init(&d->out_at, sizeof(int32_t));
-    lmi_vec_init(&d->out_sources, sizeof(int32_t));
+/* -- as they are pushed ---------------------------------------------------------------------------------- */
+
+lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor,
+                             lam_error *e) {
+    const lmi_identity one = {storage, object, tensor};
+    return storage || object ? lmi_push(b, &b->identities, "parameters", &one, e) : LAM_OK;
 }
 
-void lmi_data_free(lmi_data *d) {
-    free(d->slots);
-    lmi_vec_free(&d->open);
-    lmi_vec_free(&d->results);
-    lmi_vec_free(&d->edges);
-    lmi_map_free(&d->tensors);
-    lmi_vec_free(&d->by_end);
-    lmi_vec_free(&d->out_at);
-    lmi_vec_free(&d->out_sources);
+static lam_status check_address(uint64_t address, const char *name, lam_error *e) {
+    if (address >> 48 == 0) return LAM_OK;
+    return lmi_fail(e, LAM_RANGE, name, "a tensor's identity is an address, of 48 bits at most");
 }
+
+static lam_status keep_tie(lam_builder *b, const lam_op_arg *a, const char *name, lam_error *e) {
+    uint64_t s = a->storage, o = a->object;
+    if (!a->is_tensor) return LAM_OK;
+    LAM_TRY(check_address(s | o, name, e));
+    const lmi_tie tie = {{(uint32_t)s, (uint32_t)o, (uint32_t)(s >> 32) | (uint32_t)(o >> 32) << 16}};
+    return lmi_push_sized(b, &b->ties, "operators' tensors", &tie, sizeof tie, UINT32_MAX, e);
+}
+
+lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, uint32_t *at, lam_error *e) {
+    *at = (uint32_t)b->ties.n;
+    for (int32_t i = 0; i < o->n_in; i++) LAM_TRY(keep_tie(b, &o->in[i], o->name, e));
+    for (int32_t i = 0; i < o->n_out; i++) {
+        b->identified = b->identified || o->out[i].storage || o->out[i].object;
+        LAM_TRY(keep_tie(b, &o->out[i], o->name, e));
+    }
+    return LAM_OK;
+}
+
+static uint64_t storage_of(const lmi_tie *t) { return t->id[0] | (uint64_t)(t->id[2] & 0xFFFF) << 32; }
+static uint64_t object_of(const lmi_tie *t) { return t->id[1] | (uint64_t)(t->id[2] >> 16) << 32; }
 
 /* -- what is known of addresses -------------------------------------------------------------------------- */
 
@@ -118,11 +167,10 @@ static int32_t owner_of(const lmi_data *d, const met *t, int32_t root) {
     return s && s->root == root ? -2 - s->input : -1;
 }
 
-lam_status lmi_data_tensor(lam_builder *b, uint64_t storage, uint64_t object, int32_t index, lam_error *e) {
-    lmi_map *m = &b->data.tensors;
-    if (object) LAM_TRY(lmi_map_put_u64(m, tensor_key(object), index, e));
-    if (!storage || lmi_map_get_u64(m, memory_key(storage)) >= 0) return LAM_OK;
-    return lmi_map_put_u64(m, memory_key(storage), index, e);
+static lam_status know_tensor(lmi_map *m, const lmi_identity *i, lam_error *e) {
+    if (i->object) LAM_TRY(lmi_map_put_u64(m, tensor_key(i->object), i->tensor, e));
+    if (!i->storage || lmi_map_get_u64(m, memory_key(i->storage)) >= 0) return LAM_OK;
+    return lmi_map_put_u64(m, memory_key(i->storage), i->tensor, e);
 }
 
 /* -- operators end --------------------------------------------------------------------------------------- */
@@ -182,17 +230,15 @@ static met met_arg(const lam_arg *a) {
                  a->dtype, true};
 }
 
-static int32_t root_of(const lam_builder *b, int32_t call) {
-    const lam_event *events = b->events.data;
-    while (call >= 0 && events[call].parent >= 0) call = events[call].parent;
+static int32_t root_of(const lam_model *m, int32_t call) {
+    while (call >= 0 && m->events[call].parent >= 0) call = m->events[call].parent;
     return call;
 }
 
 /* The outermost call has begun: what is handed to it is there, and who made it counts only if that was seen.
  */
-static lam_status enter(lam_builder *b, int32_t root, lam_error *e) {
-    lmi_data *d = &b->data;
-    const lam_event *ev = lmi_vec_at(&b->events, (size_t)root);
+static lam_status enter(lmi_data *d, int32_t root, lam_error *e) {
+    const lam_event *ev = &d->m->events[root];
     d->entered = root;
     for (int32_t i = 0; i < ev->n_in; i++) {
         met t = met_arg(&ev->in[i]);
@@ -221,38 +267,37 @@ static int by_time(const void *a, const void *b) {
 }
 
 /* Calls in the order in which they ended, and room for the sources of their results. */
-static lam_status list_calls(lam_builder *b, lam_error *e) {
-    lmi_data *d = &b->data;
-    size_t n = b->events.n;
-    ending *ends = n ? malloc(n * sizeof *ends) : NULL;
-    lam_status s = n && !ends ? lmi_nomem(e) : LAM_OK;
+static lam_status list_calls(lmi_data *d, lam_error *e) {
+    const lam_model *m = d->m;
+    uint64_t n = (uint64_t)m->n_events, all = 0;
+    ending *ends = malloc((size_t)(n ? n : 1) * sizeof *ends);
+    for (uint64_t i = 0; i < n; i++) all += (uint64_t)m->events[i].n_out;
+    d->by_end = malloc((size_t)(n ? n : 1) * sizeof *d->by_end);
+    d->out_sources_at = malloc((size_t)(n ? n : 1) * sizeof *d->out_sources_at);
+    d->out_sources = malloc((size_t)(all ? all : 1) * sizeof *d->out_sources);
+    bool ok = ends && d->by_end && d->out_sources_at && d->out_sources;
     int32_t at = 0;
-    const int32_t none = LAM_SOURCE_NONE;
-    for (size_t i = 0; s == LAM_OK && i < n; i++) {
-        const lam_event *ev = lmi_vec_at(&b->events, i);
-        ends[i] = (ending){end_of(ev), (int32_t)i};
-        s = lmi_push(b, &d->out_at, "calls", &at, e);
-        for (int32_t k = 0; s == LAM_OK && k < ev->n_out; k++, at++)
-            s = lmi_push(b, &d->out_sources, "results of calls", &none, e);
+    for (uint64_t i = 0; ok && i < n; at += m->events[i++].n_out) {
+        ends[i] = (ending){end_of(&m->events[i]), (int32_t)i};
+        d->out_sources_at[i] = at;
     }
-    if (s == LAM_OK && n) qsort(ends, n, sizeof *ends, by_time);
-    for (size_t i = 0; s == LAM_OK && i < n; i++) s = lmi_push(b, &d->by_end, "calls", &ends[i].call, e);
+    for (int32_t i = 0; ok && i < at; i++) d->out_sources[i] = LAM_SOURCE_NONE;
+    if (ok && n) qsort(ends, (size_t)n, sizeof *ends, by_time);
+    for (uint64_t i = 0; ok && i < n; i++) d->by_end[i] = ends[i].call;
     free(ends);
-    d->begun = s == LAM_OK;
-    return s;
+    return ok ? LAM_OK : lmi_nomem(e);
 }
 
 /* Settles the results of the calls that ended by then. */
-static void end_calls(lam_builder *b, int64_t now) {
-    lmi_data *d = &b->data;
-    const int32_t *order = d->by_end.data, *at = d->out_at.data;
-    for (; d->ended < d->by_end.n; d->ended++) {
-        int32_t call = order[d->ended];
-        const lam_event *ev = lmi_vec_at(&b->events, (size_t)call);
+static void end_calls(lmi_data *d, int64_t now) {
+    const lam_model *m = d->m;
+    for (; d->ended < m->n_events; d->ended++) {
+        int32_t call = d->by_end[d->ended];
+        const lam_event *ev = &m->events[call];
         if (end_of(ev) > now) break;
         for (int32_t k = 0; k < ev->n_out; k++) {
             met t = met_arg(&ev->out[k]);
-            ((int32_t *)d->out_sources.data)[at[call] + k] = source_of(d, &t);
+            d->out_sources[d->out_sources_at[call] + k] = source_of(d, &t);
         }
     }
 }
@@ -264,18 +309,27 @@ static bool ends_with(const char *name, char c) {
     return n > 0 && name[n - 1] == c;
 }
 
-static bool note_result(lmi_data *d, const lam_op_arg *a, bool fresh, bool in_place) {
+static bool note_result(lmi_data *d, const lam_op_arg *a, const lmi_tie *tie, bool fresh, bool in_place) {
     lmi_result *r = lmi_vec_push(&d->results);
-    if (r) *r = (lmi_result){a->storage, a->object, numel_of(a), a->dtype, fresh, in_place};
+    if (r) *r = (lmi_result){storage_of(tie), object_of(tie), numel_of(a), a->dtype, fresh, in_place};
     return r != NULL;
 }
 
 /* An operator in place that gives nothing back writes to what comes first, a list mostly. */
-static bool note_written(lmi_data *d, const lam_op_info *o) {
+static bool note_written(lmi_data *d, const lam_op_sig *sig, const lmi_tie *tie) {
     bool ok = true;
-    for (int32_t i = 0; ok && i < o->n_in; i++)
-        if (o->in[i].is_tensor && o->in[i].position == 0) ok = note_result(d, &o->in[i], false, true);
+    for (int32_t i = 0; ok && i < sig->n_in; i++) {
+        if (!sig->in[i].is_tensor) continue;
+        if (sig->in[i].position == 0) ok = note_result(d, &sig->in[i], tie, false, true);
+        tie++;
+    }
     return ok;
+}
+
+/* The tie of the i-th argument, or with n_in of the first result. */
+static const lmi_tie *tie_of(const lam_op_sig *sig, const lmi_tie *tie, int32_t i) {
+    for (int32_t k = 0; k < i; k++) tie += sig->in[k].is_tensor;
+    return tie;
 }
 
 /* What Python hands over for the first time ("lift": torch.tensor made it) was made by nobody who was seen.
@@ -292,70 +346,104 @@ static bool wrote(const char *name, int32_t from) {
     return from > 0 || strncmp(name, ours, sizeof ours - 1) != 0 || ends_with(name, '_');
 }
 
-static bool note_results(lmi_data *d, const lam_op_info *o, const lam_op_sig *sig) {
+static bool note_results(lmi_data *d, const lam_op *o) {
+    const lam_op_sig *sig = o->sig;
+    const lmi_tie *ties = d->m->ties + o->ties_, *tie = tie_of(sig, ties, sig->n_in);
     bool lift = is_lift(sig->name);
     if (o->flags & LAM_OP_FAILED) return true;
-    if (o->n_out == 0 && ends_with(sig->name, '_')) return note_written(d, o);
-    for (int32_t i = 0; i < o->n_out; i++) {
-        const lam_op_arg *a = &o->out[i];
-        int32_t from = sig->out[i].shares;
-        if (!a->is_tensor || (!a->storage && !a->object)) continue;
-        bool same = !lift && from >= 0 && a->object && a->object == o->in[from].object;
-        if (same && !wrote(sig->name, from)) continue;
-        if (!note_result(d, a, lift || from < 0, same)) return false;
+    if (sig->n_out == 0 && ends_with(sig->name, '_')) return note_written(d, sig, ties);
+    for (int32_t i = 0; i < sig->n_out; i++) {
+        const lam_op_arg *a = &sig->out[i];
+        if (!a->is_tensor) continue;
+        const lmi_tie *mine = tie++;
+        uint64_t object = object_of(mine);
+        if (!storage_of(mine) && !object) continue;
+        bool same = !lift && a->shares >= 0 && object && object == object_of(tie_of(sig, ties, a->shares));
+        if (same && !wrote(sig->name, a->shares)) continue;
+        if (!note_result(d, a, mine, lift || a->shares < 0, same)) return false;
     }
     return true;
 }
 
-static bool note_open(lmi_data *d, int32_t index, const lam_op_info *o, const lam_op_sig *sig) {
+static bool note_open(lmi_data *d, int32_t index, const lam_op *o) {
     size_t before = d->results.n;
-    lmi_open *open = note_results(d, o, sig) ? lmi_vec_push(&d->open) : NULL;
-    if (open)
-        *open = (lmi_open){index, before};
-    else
-        d->results.n = before;
+    lmi_open *open = note_results(d, o) ? lmi_vec_push(&d->open) : NULL;
+    if (open) *open = (lmi_open){index, before};
     return open != NULL;
 }
 
-static lam_status find_edges(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *edges,
-                             lam_error *e) {
-    lmi_data *d = &b->data;
+static void find_edges(lmi_data *d, const lam_op *o) {
+    const lam_op_sig *sig = o->sig;
+    const lmi_tie *tie = d->m->ties + o->ties_;
+    lmi_edge *edge = d->edges + o->ties_;
     bool lift = is_lift(sig->name);
-    if (d->edges.n > UINT32_MAX - (uint32_t)o->n_in) return lmi_nomem(e);
-    *edges = (uint32_t)d->edges.n;
-    for (int32_t i = 0; i < o->n_in; i++) {
+    for (int32_t i = 0; i < sig->n_in; i++) {
         const lam_op_arg *a = &sig->in[i];
         if (!a->is_tensor) continue;
-        met t = {o->in[i].storage, o->in[i].object, numel_of(a), a->dtype, o->phase == LAM_FORWARD};
-        lmi_edge edge = {lift ? LAM_SOURCE_NONE : source_of(d, &t), owner_of(d, &t, d->root)};
-        if ((d->edges.n + 1) * sizeof edge > b->arena.limit - b->arena.used) return lmi_nomem(e);
-        lmi_edge *to = lmi_vec_push(&d->edges);
-        if (!to) return lmi_nomem(e);
-        *to = edge;
+        met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, o->phase == LAM_FORWARD};
+        *edge++ = (lmi_edge){lift ? LAM_SOURCE_NONE : source_of(d, &t), owner_of(d, &t, d->root)};
+        tie++;
     }
-    return LAM_OK;
 }
 
-lam_status lmi_data_op(lam_builder *b, int32_t index, const lam_op_info *o, const lam_op_sig *sig,
-                       uint32_t *edges, lam_error *e) {
-    lmi_data *d = &b->data;
-    if (!d->begun) LAM_TRY(list_calls(b, e));
+static lam_status see_op(lmi_data *d, int32_t index, lam_error *e) {
+    const lam_op *o = &d->m->ops[index];
     LAM_TRY(end_above(d, o->parent, e));
     /* Time that runs backwards is that of another thread, whose operators come when the first one's are over.
      */
-    end_calls(b, o->t0_ns && o->t0_ns < d->t0_ns ? INT64_MAX : o->t0_ns);
+    end_calls(d, o->t0_ns && o->t0_ns < d->t0_ns ? INT64_MAX : o->t0_ns);
     d->t0_ns = o->t0_ns;
-    if (o->call != d->call) d->root = root_of(b, o->call);
+    if (o->call != d->call) d->root = root_of(d->m, o->call);
     d->call = o->call;
-    if (d->root > d->entered) LAM_TRY(enter(b, d->root, e));
-    LAM_TRY(find_edges(b, o, sig, edges, e));
-    return note_open(d, index, o, sig) ? LAM_OK : lmi_nomem(e);
+    if (d->root > d->entered) LAM_TRY(enter(d, d->root, e));
+    if (!note_open(d, index, o)) return lmi_nomem(e);
+    find_edges(d, o);
+    return LAM_OK;
 }
 
-lam_status lmi_data_end(lam_builder *b, lam_error *e) {
-    LAM_TRY(end_above(&b->data, -1, e));
-    end_calls(b, INT64_MAX);
+static lam_status see_all(lmi_data *d, lam_error *e) {
+    const lam_model *m = d->m;
+    d->edges = malloc((size_t)(m->n_ties ? m->n_ties : 1) * sizeof *d->edges);
+    if (!d->edges) return lmi_nomem(e);
+    LAM_TRY(list_calls(d, e));
+    for (int32_t i = 0; i < m->n_identities; i++) LAM_TRY(know_tensor(&d->tensors, &m->identities[i], e));
+    for (int32_t i = 0; i < m->n_ops; i++) LAM_TRY(see_op(d, i, e));
+    LAM_TRY(end_above(d, -1, e));
+    end_calls(d, INT64_MAX);
     return LAM_OK;
+}
+
+/* The edges take the place of the identities. */
+static void settle(lam_model *m, lmi_data *d) {
+    enum { TIES = 8, OUT_SOURCES_AT = 10, OUT_SOURCES = 11 };
+    free(m->storage[TIES]);
+    m->ties = NULL;
+    m->storage[TIES] = m->edges = d->edges;
+    m->storage[OUT_SOURCES_AT] = m->out_sources_at = d->out_sources_at;
+    m->storage[OUT_SOURCES] = m->out_sources = d->out_sources;
+    m->n_out_sources_at = m->n_events;
+    d->edges = NULL;
+    d->out_sources_at = d->out_sources = NULL;
+}
+
+lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
+    if (m->edges || m->n_ops == 0) return LAM_OK;
+    lmi_data d = {.m = m, .call = -1, .root = -1, .entered = -1};
+    lmi_vec_init(&d.open, sizeof(lmi_open));
+    lmi_vec_init(&d.results, sizeof(lmi_result));
+    lmi_map_init(&d.tensors);
+    lam_status s = see_all(&d, e);
+    /* Whoever asks sees no difference but of time. */
+    if (s == LAM_OK) settle((lam_model *)(uintptr_t)m, &d);
+    free(d.edges);
+    free(d.out_sources_at);
+    free(d.out_sources);
+    free(d.slots);
+    free(d.by_end);
+    lmi_vec_free(&d.open);
+    lmi_vec_free(&d.results);
+    lmi_map_free(&d.tensors);
+    return s;
 }
 
 /* -- reading --------------------------------------------------------------------------------------------- */
@@ -363,7 +451,8 @@ lam_status lmi_data_end(lam_builder *b, lam_error *e) {
 static const lmi_edge *edge_of(const lam_model *m, int32_t op, int32_t in) {
     const lam_op *o = lam_model_op(m, op);
     if (!o || in < 0 || in >= o->sig->n_in || !o->sig->in[in].is_tensor) return NULL;
-    const lmi_edge *edge = m->edges + o->edges_;
+    if (!m->edges && lam_model_find_sources(m, NULL) != LAM_OK) return NULL;
+    const lmi_edge *edge = m->edges + o->ties_;
     for (int32_t i = 0; i < in; i++) edge += o->sig->in[i].is_tensor;
     return edge;
 }
@@ -385,6 +474,8 @@ int32_t lam_model_source_input(const lam_model *m, int32_t op, int32_t in) {
 
 int32_t lam_model_call_output_source(const lam_model *m, int32_t event, int32_t out) {
     const lam_event *ev = lam_model_event(m, event);
-    if (!ev || event >= m->n_out_sources_at || out < 0 || out >= ev->n_out) return LAM_SOURCE_NONE;
+    if (!ev || lam_model_find_sources(m, NULL) != LAM_OK || event >= m->n_out_sources_at || out < 0 ||
+        out >= ev->n_out)
+        return LAM_SOURCE_NONE;
     return m->out_sources[m->out_sources_at[event] + out];
 }

@@ -123,7 +123,7 @@ static bool index_paths(lam_model *m) {
 
 /* Nothing was told of any result's memory, and there are results. */
 static bool is_blind(const lam_builder *b) {
-    for (size_t i = 0; b->data.when == 0 && i < b->sigs.n; i++) {
+    for (size_t i = 0; !b->identified && i < b->sigs.n; i++) {
         const lam_op_sig *s = ((lam_op_sig **)b->sigs.data)[i];
         for (int32_t k = 0; k < s->n_out; k++)
             if (s->out[k].is_tensor) return true;
@@ -132,7 +132,6 @@ static bool is_blind(const lam_builder *b) {
 }
 
 static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_error *e) {
-    LAM_TRY(lmi_data_end(b, e));
     m->n_modules = (int32_t)b->modules.n;
     m->n_places = (int32_t)b->places.n;
     m->n_tensors = (int32_t)b->tensors.n;
@@ -153,10 +152,10 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     lmi_seen_finish(m->seen);
     m->ops = adopt(m, &b->ops, &m->storage[7]);
     m->n_op_sigs = (int32_t)b->sigs.n;
-    m->edges = adopt(m, &b->data.edges, &m->storage[8]);
-    m->n_out_sources_at = (int32_t)b->data.out_at.n;
-    m->out_sources_at = adopt(m, &b->data.out_at, &m->storage[9]);
-    m->out_sources = adopt(m, &b->data.out_sources, &m->storage[10]);
+    m->n_ties = b->ties.n;
+    m->ties = adopt(m, &b->ties, &m->storage[8]);
+    m->n_identities = (int32_t)b->identities.n;
+    m->identities = adopt(m, &b->identities, &m->storage[9]);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
     return lmi_place_calls(m, scratch, e);

@@ -26,6 +26,18 @@ typedef struct lmi_seen lmi_seen;
 void lmi_seen_free(lmi_seen *s); /* NULL is allowed */
 void lmi_seen_finish(lmi_seen *s);
 
+/* One tensor among an operator's arguments and results as it was pushed: the addresses of its memory and of
+ * itself, of 48 bits each. */
+typedef struct lmi_tie {
+    uint32_t id[3];
+} lmi_tie;
+
+/* A parameter or buffer that has addresses. */
+typedef struct lmi_identity {
+    uint64_t storage, object;
+    int32_t tensor;
+} lmi_identity;
+
 struct lam_model {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
@@ -39,10 +51,14 @@ struct lam_model {
     struct lam_model *timed_by; /* whose times are its; NULL: its own */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
-    lmi_edge *edges;       /* of the tensors among the operators' arguments; see lam_op.edges_ */
+    lmi_tie *ties;         /* of the tensors of each operator, arguments first; see lam_op.ties_ */
+    uint64_t n_ties;
+    lmi_edge *edges;       /* in their place, once sources were asked for; those of results mean nothing */
+    lmi_identity *identities;
+    int32_t n_identities;
     int32_t *out_sources;  /* of the calls' results, and where each call's begin; -1 none */
     int32_t *out_sources_at, n_out_sources_at;
-    void *storage[11];  /* what the arrays live in when they are not in the arena; freed with the model */
+    void *storage[12];  /* what the arrays live in when they are not in the arena; freed with the model */
     lmi_seen *seen;     /* NULL: nobody looked */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */

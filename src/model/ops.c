@@ -296,7 +296,7 @@ lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index,
     }
     LAM_TRY(lmi_push_sized(b, &b->ops, "operators", &o, sizeof o, LMI_MOST_OPS, e));
     lam_op *all = b->ops.data, *op = &all[b->ops.n - 1];
-    lam_status s = lmi_data_op(b, (int32_t)b->ops.n - 1, info, o.sig, &op->edges_, e);
+    lam_status s = lmi_keep_ties(b, info, &op->ties_, e);
     if (s != LAM_OK) {
         lmi_vec_pop(&b->ops);
         return s;

@@ -129,6 +129,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lmi_writer write = NULL;
     lam_report_defaults(&defaults);
     lmi_job j = {.c = c, .m = c->model, .o = o ? o : &defaults, .to = to, .e = e};
+    LAM_TRY(lmi_rf_need(c, e));
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;

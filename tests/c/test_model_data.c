@@ -371,6 +371,11 @@ static void push_chain(void *arg, bool *ok) {
         s = lam_builder_finish(b, &m, &e);
     else
         lam_builder_free(b);
+    if (s == LAM_OK && (s = lam_model_find_sources(m, &e)) != LAM_OK) {
+        assert_int_equal(e.status, LAM_NOMEM);
+        oom_disarm();
+        assert_int_equal(lam_model_source(m, 20, 0), 19); /* it is tried again */
+    }
     *ok = s == LAM_OK;
     assert_int_equal(s == LAM_OK ? LAM_OK : LAM_NOMEM, s);
     if (s == LAM_OK) assert_int_equal(lam_model_source(m, 20, 0), 19);
