@@ -82,7 +82,7 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
 
 /* -- where data comes from (data.c) ---------------------------------------------------------------------- */
 
-/* Keep a parameter's or buffer's addresses, and those of an operator's tensors, for whoever asks for sources. */
+/* Keep the addresses of a parameter or buffer, and of an operator's tensors, for whoever asks for sources. */
 lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor, lam_error *e);
 lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, uint32_t *at, lam_error *e);
 
