@@ -96,12 +96,18 @@ lmx_op *lmx_lane_op(lmx_lane *lane, const char *name) {
 /* == parts: packed arguments that repeat =============================================================== */
 
 static uint32_t hash_words(const int64_t *words, size_t n) {
-    uint64_t h = n;
-    for (size_t i = 0; i < n; i++) {
-        h = (h ^ (uint64_t)words[i]) * 0x9E3779B97F4A7C15ull; /* 2^64 over the golden ratio */
-        h ^= h >> 32;
+    const uint64_t golden = 0x9E3779B97F4A7C15ull; /* 2^64 over the golden ratio */
+    uint64_t a = n, b = ~(uint64_t)n;              /* two, so that one need not wait for the other */
+    size_t i = 0;
+    for (; i + 1 < n; i += 2) {
+        a = (a ^ (uint64_t)words[i]) * golden;
+        b = (b ^ (uint64_t)words[i + 1]) * golden;
+        a ^= a >> 32;
+        b ^= b >> 32;
     }
-    return (uint32_t)h;
+    if (i < n) a = (a ^ (uint64_t)words[i]) * golden;
+    a = (a ^ (b << 32 | b >> 32)) * golden;
+    return (uint32_t)(a >> 32);
 }
 
 static size_t place_of_part(const lmx_lane *lane, const int64_t *words, size_t n, uint32_t hash) {

@@ -222,7 +222,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    bool plain = strstr(name, "::") != NULL, real = plain && !runs_others(o, record);
+    bool plain = strncmp(name, "aten::", 6) == 0 || strstr(name, "::"), real = plain && !runs_others(o, record);
     if (!plain && is_passage(name)) {
         push_frame(lane, &f);
         return;
@@ -322,7 +322,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     op->t1_ns = now;
     int32_t n = f->is_node ? 0 : lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
     op->out = lmx_lane_take(lane);
-    bool raised = api->unwinding ? api->unwinding() > f->unwinding : !n && !f->is_node;
+    bool raised = !n && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);
     if (raised) op->flags |= LAM_OP_FAILED;
 }
 

@@ -52,8 +52,8 @@ def _python() -> Callable[[], None]:
     global _python_at
     if _python_at == -1:
         _python_at = _find_python()
-    one = getattr(random, "_inst", None)
-    if _python_at is None or type(one) is not random.Random:
+    one: Any = getattr(random, "_inst", None)
+    if _python_at is None or one.__class__ is not random.Random:
         before = random.getstate()
 
         def put() -> None:
@@ -62,10 +62,11 @@ def _python() -> Callable[[], None]:
 
         return put
     at, n = id(one) + _python_at, POSITION.size + WORDS.size
-    seen, gauss = ctypes.string_at(at, n), one.gauss_next
+    own = vars(one)  # holds the spare Gaussian
+    seen, gauss = ctypes.string_at(at, n), own["gauss_next"]
 
     def put_seen() -> None:
-        if ctypes.string_at(at, n) != seen or one.gauss_next != gauss:
+        if ctypes.string_at(at, n) != seen or own["gauss_next"] != gauss:
             words = (*WORDS.unpack_from(seen, POSITION.size), *POSITION.unpack_from(seen))
             random.setstate((random.Random.VERSION, words, gauss))
 
@@ -130,7 +131,7 @@ def _numpy(module: Any) -> Callable[[], object]:
 
 def _words_of(module: Any, one: Any) -> int | None:
     """The address of the words of a generator's Mersenne twister; None where it has another algorithm."""
-    bits = getattr(one, "_bit_generator", None)
+    bits: Any = getattr(one, "_bit_generator", None)
     if type(one) is not getattr(module, "RandomState", None) or type(bits) is not module.MT19937:
         return None
     address = bits.ctypes.state_address
