@@ -17,7 +17,7 @@ typedef struct lmx_class {
     PyObject *word_type, *forward;
     int32_t word, n_attrs;
     uint32_t flags;
-    bool script;
+    bool script, packs; /* packs: one of torch's own quantised layers */
     PyObject *attrs[MAX_ATTRS]; /* str, interned */
 } lmx_class;
 
@@ -115,6 +115,7 @@ static bool look_at(lmx_state *st, lmx_class *k) {
     PyTypeObject *script = st->torch.script, *wrapper = st->torch.compiled;
     k->script = script && PyType_IsSubtype(k->type, script);
     if (!name_class(st, k)) return false;
+    k->packs = strncmp(lmx_utf8(k->path), "torch.", 6) == 0 && strstr(lmx_utf8(k->path), "quantized");
     if (wrapper && PyType_IsSubtype(k->type, wrapper)) {
         k->word = lam_word_module("Container"); /* it only calls the module that it wraps */
         return true;
@@ -303,7 +304,7 @@ static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
 
 /* What torch's own quantised layers keep packed for the machine. */
 static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
-    if (strncmp(lmx_utf8(k->path), "torch.", 6) != 0) return true;
+    if (!k->packs) return true;
     PyObject *const names[] = {t->st->n__packed_params, t->st->n__packed_weight, t->st->n_param};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool told;
