@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan proof valgrind coverage lint fmt bench golden docs clean
+.PHONY: help setup demo test asan proof valgrind coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
 PYTHON := .venv/bin/python
@@ -11,7 +11,7 @@ C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof
 
 help: ## says what there is to make
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## installs what is missing, builds lamina, puts it into .venv
 	@tools/setup
@@ -59,6 +59,10 @@ fmt: ## formats C and Python in place
 bench: ## what a capture costs, beside other tools, with the bars to hold
 	@tools/setup bench
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim $(PYTHON) bench/bench.py
+
+bench-fit: ## predicted peaks of memory against measured ones, with the bars to hold
+	@tools/setup bench
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(PYTHON) bench/fit.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
 	@tools/setup demo

@@ -14,7 +14,7 @@
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
  * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph ·
- * 13 memory · 14 values and health
+ * 13 memory · 14 values and health · 15 will it fit
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -754,6 +754,9 @@ typedef struct lam_live { /* what a live source is asked for */
     bool dry;                        /* follow the shapes and compute nothing */
     bool time;                       /* tell how long it takes, over */
     int32_t repeats;                 /* so many runs; 0: as the host likes */
+    bool follow;                     /* of a dry run: note when memory would be taken and given back */
+    int64_t batch;                   /* the first size of every input instead of what is given; 0: as given */
+    const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: as they are */
 } lam_live;
 
 /* What the command runs in. Everything it prints goes through the two sinks. */
@@ -1108,6 +1111,66 @@ LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
+/* == 15. Will it fit ===================================================================================== */
+
+/* Memory that a dry run would have taken, and how long. */
+typedef enum lam_taken {
+    LAM_TAKEN_TENSOR,
+    LAM_TAKEN_SEED,     /* a tensor that a backward pass starts from */
+    LAM_TAKEN_WORKSPACE /* what an operator took beside its results while it ran */
+} lam_taken;
+typedef struct lam_lifetime {
+    int64_t bytes;
+    /* taken while operator `made` ran, -1: before the first; gone before the one after `freed`, -1: never */
+    int32_t made, freed;
+    lam_taken what;
+} lam_lifetime;
+/* In the order in which it was taken, after the operators. LAM_RANGE for one that was not pushed. */
+LAM_API lam_status lam_build_lifetime(lam_builder *b, const lam_lifetime *l, lam_error *e);
+/* 0 also where nobody noted any. */
+LAM_API int32_t lam_model_n_lifetimes(const lam_model *m);
+LAM_API const lam_lifetime *lam_model_lifetime(const lam_model *m, int32_t i);
+
+/* What an operator takes on a CPU beside its results (src/vocab/workspace.def). */
+typedef struct lam_cpu { int32_t threads, lanes; } lam_cpu; /* lanes: 32-bit numbers in a vector register */
+LAM_API lam_cpu lam_cpu_here(int32_t threads); /* this machine's */
+/* The rule that serves operators called `name`; -1 where there is none: they take nothing that matters. */
+LAM_API int32_t lam_workspace_rule(const char *name);
+/* Bytes, from the arguments and, in elements, the strides of those that are tensors. */
+LAM_API int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *strides, int32_t n_in,
+                              lam_cpu cpu);
+
+/* The i-th optimizer that is known, "adamw", the default first, and what it is; NULL past the last one. */
+LAM_API const char *lam_optimizer_name(int32_t i, const char **what);
+
+/* What one layer itself holds at the peak. */
+typedef struct lam_fit_row {
+    int32_t place; /* -1: outside every call */
+    int64_t bytes, part[LAM_N_HELD];
+} lam_fit_row;
+/* The most memory that a CPU's allocator has handed out at one time during a run: from a dry run whose memory
+ * was followed, by how long autograd and the model's own code held its tensors. */
+typedef struct lam_fit {
+    lam_count peak, part[LAM_N_HELD]; /* at the peak; LAM_AT_LEAST: see `gap` */
+    int32_t op;                       /* that runs then; -1: none, or the optimizer's step */
+    const char *at;                   /* its name, "the optimizer's step", or "before the first operator" */
+    const char *optimizer;            /* NULL: no step is made */
+    bool backward;                    /* there was a backward pass */
+    const char *gap;                  /* why it may be more; NULL */
+    /* Of layers with causal attention: how many, and what they would keep of a token to go on from it. */
+    int32_t cached_layers;
+    int64_t cache_bytes;
+    int32_t n_rows;
+    const lam_fit_row *rows; /* most first */
+} lam_fit;
+/* `optimizer` NULL: none. LAM_USAGE where memory was not followed, or there is no such optimizer. */
+LAM_API lam_status lam_fit_new(lam_fit **out, const lam_model *m, const char *optimizer, lam_error *e);
+LAM_API void lam_fit_free(lam_fit *f); /* NULL is allowed */
+/* Writes a forward pass, a training step, or both (NULL: not that one), of `m`, the model of either, as
+ * "text" (format NULL) or "json". `measured`: what an allocator counted instead, -1 unknown. */
+LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_model *m,
+                                 const int64_t measured[2], const char *format, bool exact, lam_sink to,
+                                 lam_error *e);
 
 #ifdef __cplusplus
 }

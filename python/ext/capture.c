@@ -147,6 +147,8 @@ static void drop_records(lmx_capture *c) {
         c->observer = NULL;
     }
     lmx_listeners_free(c);
+    lmx_ledger_close(c->ledger);
+    c->ledger = NULL;
     Py_CLEAR(c->root);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);

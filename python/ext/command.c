@@ -110,11 +110,14 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *ops = what->ops ? Py_True : Py_False, *backward = what->backward ? Py_True : Py_False;
     PyObject *grad = what->grad ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
     PyObject *time = what->time ? Py_True : Py_False, *repeats = PyLong_FromLong(what->repeats);
-    PyObject *model = NULL;
-    if (method && target && inputs && mode && kwargs && repeats)
+    PyObject *follow = what->follow ? Py_True : Py_False, *dtype = lmx_str(what->dtype);
+    PyObject *batch = PyLong_FromLongLong(what->batch > 0 ? what->batch : 0), *model = NULL;
+    if (method && target && inputs && mode && kwargs && repeats && dtype && batch)
         model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry,
-                                             time, repeats, NULL);
+                                             time, repeats, follow, dtype, batch, NULL);
     Py_XDECREF(repeats);
+    Py_XDECREF(dtype);
+    Py_XDECREF(batch);
     Py_XDECREF(method);
     Py_XDECREF(target);
     Py_XDECREF(inputs);

@@ -12,7 +12,7 @@ static lmx_dry *self_of(PyObject *self) { return (lmx_dry *)self; }
 typedef enum way { BY_RULE, BY_VIEW, BY_OTHERS } way;
 
 typedef struct entry {
-    int32_t rule;
+    int32_t rule, workspace;
     way way;
 } entry;
 
@@ -35,7 +35,8 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     const char *name;
     int way;
     bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "si", &name, &way);
-    if (ok) *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, (enum way)way};
+    if (ok)
+        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, lam_workspace_rule(name), (enum way)way};
     Py_XDECREF(told);
     return ok;
 }
@@ -140,9 +141,11 @@ static bool harmless(PyObject *kwargs) {
     return true;
 }
 
-static bool read_all(reading *r, PyObject *args, PyObject *kwargs) {
-    Py_ssize_t n = PyTuple_Size(args);
-    if (!harmless(kwargs) || n > MAX_ARGS) return false;
+static bool read_positional(reading *r, lmx_dry *d, PyObject *args) {
+    Py_ssize_t n = PyTuple_Check(args) ? PyTuple_Size(args) : -1;
+    r->d = d;
+    r->n = r->n_ints = r->n_fake = r->n_known = 0;
+    if (n < 0 || n > MAX_ARGS) return false;
     for (Py_ssize_t i = 0; i < n; i++)
         if (!push_one(r, (int32_t)i, PyTuple_GetItem(args, i))) return false;
     return r->n_fake > 0;
@@ -282,9 +285,7 @@ static PyObject *pack(const reading *r, lam_order order, const lam_result *out, 
 static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
     lam_result out[LAM_MAX_RESULTS];
     reading r;
-    r.d = d;
-    r.n = r.n_ints = r.n_fake = r.n_known = 0;
-    if (rule < 0 || !PyTuple_Check(args) || !read_all(&r, args, kwargs)) return NULL;
+    if (rule < 0 || !harmless(kwargs) || !read_positional(&r, d, args)) return NULL;
     int32_t n = lam_shape_run(rule, r.in, r.n, out);
     if (n == 0) return NULL;
     /* Values that are known are not known any more once something unknown was written there. */
@@ -336,13 +337,22 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
     return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
 }
 
+static void note_workspace(lmx_dry *d, int32_t rule, PyObject *args) {
+    reading r;
+    if (!read_positional(&r, d, args)) return;
+    int64_t bytes = lam_workspace(rule, r.in, r.strides, r.n, d->cpu);
+    lmx_ledger_note(lmx_ledger_of(d), d->op, bytes);
+}
+
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     entry e;
     if (!entry_of(d, function, &e)) return NULL;
     PyObject *out = NULL;
     if (e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
     if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
-    return out || PyErr_Occurred() ? out : by_others(d, function, args, kwargs);
+    if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
+    if (out && e.workspace >= 0 && lmx_ledger_of(d)) note_workspace(d, e.workspace, args);
+    return out;
 }
 
 /* __torch_dispatch__(function, types, args=(), kwargs=None), as of a mode */
@@ -355,10 +365,16 @@ static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) 
     lmx_capture *c = (lmx_capture *)d->capture;
     bool paused = c && c->paused, before = d->paused;
     d->paused = paused;
+    int32_t op = d->op;
+    if (c && c->ledger) {
+        d->op = (int32_t)lmx_observer_own(c->observer) - 1;
+        lmx_ledger_at(c->ledger, d->op, paused && !before);
+    }
     if (c) c->paused = true;
     PyObject *out = answer(d, v[0], args ? args : none, n > 3 ? v[3] : NULL);
     if (c) c->paused = paused;
     d->paused = before;
+    d->op = op;
     Py_XDECREF(none);
     return out;
 }
@@ -378,11 +394,12 @@ static bool load(lmx_dry *d) {
     PyObject *low = attribute(torch, "_C"), *aoti = attribute(low, "_aoti");
     void *library = torch ? lmx_torch_library(torch) : NULL;
     d->subclass = attribute((PyObject *)st->torch.tensor, "_make_subclass");
-    d->steal = attribute(aoti, "alloc_tensor_by_stealing_from_void_ptr");
+    d->steal = attribute(aoti, "alloc_tensors_by_stealing_from_void_ptrs");
     d->below = attribute(low, "_DisableTorchDispatch");
     bool ok = library && st->torch.offset >= 0 && d->subclass && d->steal && d->below &&
               lmx_symbol(library, "aoti_torch_create_tensor_from_blob", &d->api.make) &&
               lmx_symbol(library, "aoti_torch_get_strides", &d->api.strides);
+    if (ok) lmx_symbol(library, "torch_from_blob", &d->api.owned);
     Py_XDECREF(aoti);
     Py_XDECREF(low);
     Py_XDECREF(torch);
@@ -421,6 +438,7 @@ static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     d->known = (PyTypeObject *)known;
     d->slow = slow;
     d->about = about;
+    d->dtype = -1;
     d->held = PyList_New(0);
     if (!d->held || !load(d)) Py_CLEAR(d);
     if (d && !st->torch.fake) {
@@ -466,6 +484,41 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     d->capture = capture;
     ((lmx_capture *)capture)->dry = true;
     Py_RETURN_NONE;
+}
+
+/* From now on it is noted when memory is taken and given back, for the model of the capture that is served.
+ */
+static PyObject *dry_follow(PyObject *self, PyObject *threads) {
+    lmx_dry *d = self_of(self);
+    lmx_capture *c = (lmx_capture *)d->capture;
+    if (!c || !c->wants_ops || c->ledger)
+        return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
+    if (!d->api.owned)
+        return lmx_fail(d->st, LAM_UNSUPPORTED, NULL,
+                        "this torch does not tell when memory is given back (its library exports no "
+                        "torch_from_blob, which 2.11 and later do)");
+    long n = PyLong_AsLong(threads);
+    if (n == -1 && PyErr_Occurred()) return NULL;
+    d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
+    c->ledger = lmx_ledger_new();
+    if (!c->ledger) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Floating-point tensors that were there before the run stand for ones of this type. */
+static PyObject *dry_cast(PyObject *self, PyObject *name) {
+    lmx_dry *d = self_of(self);
+    int32_t dtype = lam_dtype_by_name(lmx_utf8(name));
+    if (dtype < 0) return lmx_fail(d->st, LAM_USAGE, NULL, "there is no type %s", lmx_utf8(name));
+    d->dtype = dtype;
+    Py_RETURN_NONE;
+}
+
+static PyObject *dry_with(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = self_of(self);
+    if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
+        return PyErr_Format(PyExc_TypeError, "known takes a tensor, not %R", tensor);
+    return lmx_fake_with(d, tensor);
 }
 
 static PyObject *dry_fake_of(PyObject *self, PyObject *tensor) {
@@ -539,6 +592,15 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("wraps($self, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
+    {"follow", dry_follow, METH_O,
+     PyDoc_STR(
+         "follow($self, threads, /)\n--\n\nNotes when memory would be taken and given back, where torch "
+         "uses so many threads.")},
+    {"cast", dry_cast, METH_O,
+     PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
+               "named as torch names it.")},
+    {"known", dry_with, METH_O,
+     PyDoc_STR("known($self, tensor, /)\n--\n\nA known fake tensor with the values of this real one.")},
     {"like", dry_like, METH_O,
      PyDoc_STR("like($self, tensor, /)\n--\n\nA new fake tensor, laid out as this one.")},
     {NULL, NULL, 0, NULL},

@@ -5,6 +5,7 @@
 #ifndef LMX_DRY_H
 #define LMX_DRY_H
 
+#include "ledger.h"
 #include "snapshot.h"
 
 /* What of torch makes tensors without memory; names and types as in libtorch's stable C shim. */
@@ -12,6 +13,11 @@ typedef struct lmx_blob_api {
     int32_t (*make)(void *data, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
                     int32_t dtype, int32_t device, int32_t device_index, void **handle);
     int32_t (*strides)(void *tensor, int64_t **out);
+    /* The same, and `drop` is told when the memory is not needed any more; NULL: this torch can't. */
+    int32_t (*owned)(void *data, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
+                     int32_t dtype, int32_t device, int32_t device_index, void **handle, int32_t layout,
+                     const uint8_t *metadata, int64_t n_metadata, void (*drop)(void *data, void *context),
+                     void *context);
 } lmx_blob_api;
 
 typedef struct lmx_dry {
@@ -19,11 +25,15 @@ typedef struct lmx_dry {
     lmx_state *st;
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass: with values */
     PyObject *slow, *about;     /* what answers where no rule does; what tells of an operator */
-    /* torch's: a tensor as one of a subclass, a tensor of a handle, a guard under which nothing comes here */
+    /* torch's: a tensor as one of a subclass, tensors of handles, a guard under which nothing comes here */
     PyObject *subclass, *steal, *below;
     PyObject *capture;          /* strong: what runs to answer is not the model's */
     bool paused;                /* what the capture was before the operator that is answered */
     PyObject *held;             /* list: keeps what is in the maps */
+    int32_t op;                 /* the last one noted before what is answered now */
+    lam_cpu cpu;
+    bool given;                 /* what is made stands for what was there before the run */
+    int32_t dtype; /* of floating-point tensors that were there before the run; -1: as they are */
     lmx_blob_api api;
     lmx_map functions; /* an overload -> its entry */
     lmx_vec entries;
@@ -36,10 +46,17 @@ typedef struct lmx_plain {
     const int64_t *sizes, *strides;
 } lmx_plain;
 
+/* When memory is taken and given back; NULL: nobody asks. */
+static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
+    return d->capture ? ((lmx_capture *)d->capture)->ledger : NULL;
+}
+
 /* Reads a tensor's; false without an exception where it has no plain layout. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A fake tensor at an address of its own; NULL with an exception. */
 PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *shape, bool requires_grad);
+/* A fake tensor with the values of a real one, which is of the same sizes; NULL with an exception. */
+PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
 /* The fake one of a real tensor, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
 /* Puts fake tensors in the place of those that the snapshot's modules hold. False with an exception. */

@@ -305,6 +305,7 @@ typedef struct lmx_call {
 } lmx_call;
 
 typedef struct lmx_observer lmx_observer;
+typedef struct lmx_ledger lmx_ledger;
 typedef struct lmx_dispatcher lmx_dispatcher;
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
@@ -337,6 +338,7 @@ typedef struct lmx_capture {
     lmx_listener *listeners; /* NULL: nobody */
     const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
     bool dry;               /* nothing was computed: times mean nothing */
+    lmx_ledger *ledger;     /* when memory was taken and given back, of a dry run; NULL: nobody asked */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
     PyObject *why; /* str: why they are, for a note; NULL: no note */
@@ -372,6 +374,9 @@ void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 bool lmx_observer_lost(const lmx_observer *o);
 bool lmx_observer_full(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);
+/* Operators that were noted of the capture's own thread. */
+size_t lmx_observer_own(const lmx_observer *o);
+void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed; see ledger.h */
 /* Pushes every operator. False with an error. */
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);
 extern PyMethodDef lmx_probe_methods[];
@@ -444,6 +449,7 @@ PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 
 extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec;
 extern PyMethodDef lmx_text_methods[]; /* text.c */
+extern PyMethodDef lmx_fit_methods[];  /* fitted.c */
 PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
 PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */
 PyObject *lmx_scan_cell(PyObject *module, PyObject *args);

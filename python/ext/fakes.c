@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { CPU = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
+enum { CPU = 0, STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
 static const uint64_t REGION = (uint64_t)1 << 44; /* bytes of addresses; not of memory */
 
 static PyObject *nomem(void) { return PyErr_NoMemory(); }
@@ -36,8 +36,9 @@ static uint64_t span(const lmx_plain *p) {
         if (__builtin_mul_overflow(p->sizes[i] - 1, p->strides[i], &part)) return 0;
         if (part < 0 || __builtin_add_overflow(last, part, &last)) return 0;
     }
-    if (__builtin_mul_overflow(last + 1, lam_dtype_bits(p->dtype), &part)) return 0;
-    return (uint64_t)part / 8 + 1;
+    if (__builtin_add_overflow(last, 1, &last)) return 0;
+    if (__builtin_mul_overflow(last, lam_dtype_bits(p->dtype), &part)) return 0;
+    return ((uint64_t)part + 7) / 8;
 }
 
 /* One region serves the whole process, under the GIL. It can be read, and reads as zeros, so that native code
@@ -67,20 +68,75 @@ static PyObject *as_subclass(lmx_dry *d, PyTypeObject *type, PyObject *tensor, b
                                         requires_grad ? Py_True : Py_False, NULL);
 }
 
-PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad) {
-    void *at = address_for(span(p)), *handle = NULL;
-    if (d->api.make(at, p->ndim, p->sizes, p->strides, 0, p->dtype, CPU, 0, &handle)) {
+/* A tensor over memory that is nobody's, or (`own`) is freed with it. In the ledger, where there is one,
+ * unless it stands for one that was there before. */
+static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **handle) {
+    int64_t bytes = (int64_t)span(p);
+    lmx_ledger *ledger = d->given ? NULL : lmx_ledger_of(d);
+    if (!ledger) return d->api.make(at, p->ndim, p->sizes, p->strides, 0, p->dtype, CPU, 0, handle) == 0;
+    void *ticket = lmx_ledger_take(ledger, bytes, own);
+    if (!ticket) {
+        free(own);
+        return false;
+    }
+    if (d->api.owned(at, p->ndim, p->sizes, p->strides, 0, p->dtype, CPU, -1, handle, STRIDED, NULL, 0,
+                     lmx_ledger_drop, ticket) == 0)
+        return true;
+    lmx_ledger_drop(at, ticket);
+    return false;
+}
+
+/* The tensor behind a handle, which it takes over. torch's function for one of them keeps a reference for
+ * ever, its function for a list does not. */
+static PyObject *tensor_of(lmx_dry *d, void *handle) {
+    PyObject *capsule = PyCapsule_New(handle, NULL, NULL), *all = PyList_New(1), *tensors = NULL;
+    bool ok = capsule && all;
+    if (ok) {
+        Py_INCREF(capsule);
+        ok = PyList_SetItem(all, 0, capsule) == 0;
+    }
+    if (ok)
+        tensors = PyObject_CallFunctionObjArgs(d->steal, all, NULL);
+    else
+        d->st->torch.shim.release(handle);
+    PyObject *tensor = tensors ? PySequence_GetItem(tensors, 0) : NULL;
+    Py_XDECREF(tensors);
+    Py_XDECREF(all);
+    Py_XDECREF(capsule);
+    return tensor;
+}
+
+static PyObject *fake_over(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad, void *at,
+                           void *own) {
+    void *handle = NULL;
+    if (!make(d, p, at, own, &handle)) {
         lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "torch made no tensor of %d axes and type %s", (int)p->ndim,
                  lam_dtype_name(p->dtype));
         return NULL;
     }
-    PyObject *capsule = PyCapsule_New(handle, NULL, NULL);
-    PyObject *tensor = capsule ? PyObject_CallFunctionObjArgs(d->steal, capsule, NULL) : NULL;
-    if (!capsule) d->st->torch.shim.release(handle);
-    Py_XDECREF(capsule);
+    PyObject *tensor = tensor_of(d, handle);
     PyObject *fake = tensor ? as_subclass(d, type, tensor, requires_grad) : NULL;
     Py_XDECREF(tensor);
     return fake;
+}
+
+PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad) {
+    return fake_over(d, type, p, requires_grad, address_for(span(p)), NULL);
+}
+
+PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
+    lmx_plain p;
+    const void *from;
+    if (!lmx_ledger_of(d) || d->given || !lmx_plain_of(d, tensor, &p) || span(&p) == 0)
+        return as_subclass(d, d->known, tensor, false);
+    void *own = malloc(span(&p));
+    if (!own) return nomem();
+    if (d->st->torch.shim.data((char *)tensor + d->st->torch.offset, (void **)&from)) {
+        free(own);
+        return as_subclass(d, d->known, tensor, false);
+    }
+    memcpy(own, from, span(&p));
+    return fake_over(d, d->known, &p, false, own, own);
 }
 
 /* == the fake one of a real one ======================================================================== */
@@ -94,6 +150,11 @@ static bool keeps_values(const lmx_plain *p, int32_t device, bool is_parameter) 
         n *= p->sizes[i] > KNOWN_VALUES ? KNOWN_VALUES + 1 : p->sizes[i];
     bool whole = strncmp(name, "int", 3) == 0 || strncmp(name, "uint", 4) == 0 || strcmp(name, "bool") == 0;
     return device == CPU && !is_parameter && whole && n <= KNOWN_VALUES;
+}
+
+static bool is_real_number(int32_t dtype) {
+    const char *name = lam_dtype_name(dtype);
+    return strncmp(name, "float", 5) == 0 || strncmp(name, "bfloat", 6) == 0;
 }
 
 static bool copy_attributes(lmx_dry *d, PyObject *from, PyObject *to, bool is_parameter) {
@@ -127,8 +188,11 @@ static PyObject *new_fake_of(lmx_dry *d, PyObject *tensor) {
     PyObject *grad = PyObject_GetAttr(tensor, d->st->n_requires_grad);
     if (!grad) return NULL;
     bool is_parameter = PyType_IsSubtype(Py_TYPE(tensor), d->st->torch.parameter);
+    if (d->dtype >= 0 && is_real_number(p.dtype)) p.dtype = d->dtype;
+    d->given = true;
     PyObject *fake = keeps_values(&p, device, is_parameter) ? copy_of(d, tensor)
                                                             : lmx_fake(d, d->fake, &p, grad == Py_True);
+    d->given = false;
     Py_DECREF(grad);
     if (fake && !copy_attributes(d, tensor, fake, is_parameter)) Py_CLEAR(fake);
     return fake;

@@ -224,6 +224,12 @@ static PyObject *op_at(const lam_model *model, int32_t i) {
     return d;
 }
 
+static PyObject *lifetime_at(const lam_model *model, int32_t i) {
+    static const char *const names[] = {"tensor", "seed", "workspace"};
+    const lam_lifetime *l = lam_model_lifetime(model, i);
+    return Py_BuildValue("(Liis)", (long long)l->bytes, (int)l->made, (int)l->freed, names[l->what]);
+}
+
 static PyObject *note_at(const lam_model *model, int32_t i) { return lmx_str(lam_model_note(model, i)); }
 
 static PyObject *list_of(PyObject *self, int32_t (*count)(const lam_model *),
@@ -249,6 +255,7 @@ LIST(places, lam_model_n_places, place_at)
 LIST(tensors, lam_model_n_tensors, tensor_at)
 LIST(notes, lam_model_n_notes, note_at)
 LIST(operators, lam_model_n_ops, op_at)
+LIST(lifetimes, lam_model_n_lifetimes, lifetime_at)
 
 /* == what is asked of it =============================================================================== */
 
@@ -373,6 +380,10 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("operators($self, /)\n--\n\nEvery operator that was watched, in order of its start.")},
     {"n_operators", model_n_operators, METH_NOARGS,
      PyDoc_STR("n_operators($self, /)\n--\n\nHow many operators were watched.")},
+    {"lifetimes", model_lifetimes, METH_NOARGS,
+     PyDoc_STR(
+         "lifetimes($self, /)\n--\n\nOf a dry run's tensors, where they were followed: bytes, the operators "
+         "by which they were made and after which they were gone, and what they are.")},
     {"notes", model_notes, METH_NOARGS, PyDoc_STR("notes($self, /)\n--\n\nWhat else there is to know.")},
     {NULL, NULL, 0, NULL},
 };

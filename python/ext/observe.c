@@ -222,7 +222,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    bool plain = strncmp(name, "aten::", 6) == 0 || strstr(name, "::"), real = plain && !runs_others(o, record);
+    bool plain = strncmp(name, "aten::", 6) == 0 || strstr(name, "::");
+    bool real = plain && !runs_others(o, record);
     if (!plain && is_passage(name)) {
         push_frame(lane, &f);
         return;
@@ -540,6 +541,13 @@ bool lmx_observer_full(const lmx_observer *o) {
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
         if (lane->full) return true;
     return false;
+}
+
+size_t lmx_observer_own(const lmx_observer *o) {
+    const lmx_lane *own = NULL; /* the first lane there was, where none is said to be the thread's */
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (!own || own->thread != o->thread) own = lane;
+    return own ? own->ops.n : 0;
 }
 
 size_t lmx_observer_n(const lmx_observer *o) {

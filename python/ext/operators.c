@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From what the lanes recorded to the model's operators. */
-#include "observe.h"
+#include "ledger.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -174,9 +174,12 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t *n, PyObject
 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
-    int32_t n = 0, thread = 0;
+    int32_t n = 0, thread = 0, own = 0; /* own: where the operators of the capture's thread begin */
     if (s == LAM_OK && !o->capture->dispatcher) s = lam_build_nodes_seen(b, e);
-    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next)
+    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next) {
+        if (lane->thread == o->thread || !lane->next) own = n;
         s = push_lane(lane, lane->thread == o->thread ? 0 : ++thread, &n, o->capture->open_regions, b, e);
+    }
+    if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, own, b, e);
     return s;
 }

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ._count import Count as Count
     from ._errors import LaminaError as LaminaError
     from ._errors import NoRuleError as NoRuleError
+    from ._fit import Fit as Fit
+    from ._fit import Peak as Peak
+    from ._fit import fit as fit
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
@@ -45,15 +48,18 @@ _HOMES = {
     "Capture": "_inspect",
     "Comparison": "_compare",
     "Count": "_count",
+    "Fit": "_fit",
     "LaminaError": "_errors",
     "LayersInfo": "thoplw",
     "NoRuleError": "_errors",
+    "Peak": "_fit",
     "Report": "_report",
     "Row": "_report",
     "capture": "_inspect",
     "clever_format": "thoplw",
     "compare": "_compare",
     "crawl_module": "torchscan",
+    "fit": "_fit",
     "inspect": "_inspect",
     "profile": "thoplw",
     "register": "_register",
@@ -69,9 +75,11 @@ __all__ = [
     "Capture",
     "Comparison",
     "Count",
+    "Fit",
     "LaminaError",
     "LayersInfo",
     "NoRuleError",
+    "Peak",
     "Report",
     "Row",
     "__version__",
@@ -79,6 +87,7 @@ __all__ = [
     "clever_format",
     "compare",
     "crawl_module",
+    "fit",
     "inspect",
     "profile",
     "register",

@@ -81,7 +81,10 @@ def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
             hook.update(was)
 
 
-def start_of(tensors: Iterable[Any]) -> list[Any]:
-    """The gradients of the sum of ``tensors``: a one that is as large as each."""
+def start_of(tensors: Iterable[Any], *, whole: bool = False) -> list[Any]:
+    """The gradients of the sum of ``tensors``: a one that is as large as each. ``whole``: with memory for all
+    their elements, as a loss would give them."""
     torch = sys.modules["torch"]
+    if whole:
+        return [torch.ones_like(t) for t in tensors]
     return [torch.ones((), dtype=t.dtype, device=t.device).expand(t.shape) for t in tensors]

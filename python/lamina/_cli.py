@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._report import takes_unicode
@@ -27,6 +27,7 @@ class Host:
         self.is_terminal = out.isatty()
         self.is_utf8 = takes_unicode(out)
         self.width = self._width()
+        self._built: dict[tuple[str, ...], Any] = {}  # what a subcommand that runs a model twice has built
 
     def _width(self) -> int:
         """Columns of the terminal, 0 where there is none and COLUMNS does not say."""
@@ -46,6 +47,9 @@ class Host:
         dry: bool = False,
         time: bool = False,
         repeats: int = 0,
+        follow: bool = False,
+        dtype: str | None = None,
+        batch: int = 0,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._live import run_target
@@ -53,7 +57,19 @@ class Host:
 
         how = Measure(repeats=repeats or None) if time else None
         return run_target(
-            target, inputs, mode, build, ops=ops, backward=backward, grad=grad, dry=dry, time=how
+            target,
+            inputs,
+            mode,
+            build,
+            ops=ops,
+            backward=backward,
+            grad=grad,
+            dry=dry,
+            time=how,
+            follow=follow,
+            dtype=dtype,
+            batch=batch,
+            built=self._built,
         )
 
     def doctor(self) -> str:

@@ -317,7 +317,7 @@ class _Run:
                 return tensor
             if tensor.layout is not self.torch.strided:
                 self.block(f"makes a tensor with {tensor.layout}")
-            return self._as(self.known, tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
+            return self.core.known(tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
 
         return self._map(out, [], wrap)
 
@@ -450,12 +450,20 @@ def go_dry(
     watch: _lamina.Capture,
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
+    *,
+    follow: bool = False,
+    dtype: str | None = None,
 ) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
     """In the block the model's tensors are fake and operators compute nothing; gives the fake arguments.
-    ``snapshot.restore()`` puts the model's tensors back. What the run could not go past becomes its error."""
+    ``snapshot.restore()`` puts the model's tensors back. ``follow`` and ``dtype`` as for ``run_once``. What
+    the run could not go past becomes its error."""
     dry = _Run(watch)
+    if dtype is not None:
+        dry.core.cast(dtype)
     dry.core.swap(snapshot)
     given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
+    if follow:
+        dry.core.follow(dry.torch.get_num_threads())
     before, _thread.run = running(), dry
     try:
         with dry.core:

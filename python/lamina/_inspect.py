@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
 from ._errors import NoRuleError
+from ._fit import Again
 from ._generators import state_of_generators
 from ._measure import Measure
 from ._report import Report
@@ -107,6 +108,7 @@ def inspect(
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
     report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time)
+    report._again = Again(root, given, kwargs)
     return all_ruled(report) if strict else report
 
 

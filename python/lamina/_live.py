@@ -36,12 +36,17 @@ def run_target(
     grad: bool = False,
     dry: bool = False,
     time: Measure | None = None,
+    follow: bool = False,
+    dtype: str | None = None,
+    batch: int = 0,
+    built: dict[tuple[str, ...], Any] | None = None,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
-    every run is the same; a dry run draws none. ``ops``, ``backward``, ``grad``, ``dry`` and ``time`` as for
-    :func:`lamina._run.run_once`.
+    every run is the same; a dry run draws none. ``batch`` is the first size of every input, where it is not
+    0. ``ops``, ``backward``, ``grad``, ``dry``, ``time``, ``follow`` and ``dtype`` as for
+    :func:`lamina._run.run_once`. What ``built`` holds is not built again.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -49,14 +54,47 @@ def run_target(
     """
     torch = _torch()
     torch.manual_seed(SEED)
-    root = _module(_load(target), target, dict(_keyword(text) for text in build))
-    args, kwargs = _inputs(root, inputs, dry=dry)
+    if dtype is not None:
+        dtype = real_dtype(dtype)
+    built = {} if built is None else built
+    which = (target, *build)
+    if which not in built:
+        built[which] = _module(_load(target), target, dict(_keyword(text) for text in build))
+    root = built[which]
+    args, kwargs = _inputs(root, inputs, dry=dry, batch=batch)
     _check_signature(root, target, args, kwargs)
-    run = run_once(root, args, kwargs, mode=mode, ops=ops, backward=backward, grad=grad, dry=dry, time=time)
+    run = run_once(
+        root,
+        args,
+        kwargs,
+        mode=mode,
+        ops=ops,
+        backward=backward,
+        grad=grad,
+        dry=dry,
+        time=time,
+        follow=follow,
+        dtype=dtype,
+    )
     if run.error is not None:
         _raise(run)
     assert run.model is not None
     return run.model
+
+
+def real_dtype(name: str) -> str:
+    """The name of a floating-point type, without "torch.".
+
+    Raises:
+        UsageError: there is no such type.
+    """
+    torch = sys.modules["torch"]
+    short = name.removeprefix("torch.")
+    dtype = getattr(torch, short, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        real = [each for each in _dtypes(torch) if getattr(torch, each).is_floating_point]
+        raise UsageError(f"{name!r} is no floating-point type{_near(short, real)}")
+    return str(dtype).removeprefix("torch.")
 
 
 class _ForwardError(Exception):
@@ -186,11 +224,13 @@ def _keyword(text: str) -> tuple[str, Any]:
 # -- inputs --------------------------------------------------------------------------------------------------
 
 
-def _inputs(root: Any, texts: Sequence[str], *, dry: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _inputs(
+    root: Any, texts: Sequence[str], *, dry: bool, batch: int = 0
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for text in texts:
-        name, value = _input(root, text, dry=dry)
+        name, value = _input(root, text, dry=dry, batch=batch)
         if name:
             kwargs[name] = value
         else:
@@ -198,7 +238,7 @@ def _inputs(root: Any, texts: Sequence[str], *, dry: bool) -> tuple[tuple[Any, .
     return tuple(args), kwargs
 
 
-def _input(root: Any, text: str, *, dry: bool) -> tuple[str, Any]:
+def _input(root: Any, text: str, *, dry: bool, batch: int = 0) -> tuple[str, Any]:
     """``[name=]2x3x4[:dtype]`` as a keyword (or "") and a tensor, which for a dry run takes no memory."""
     torch = sys.modules["torch"]
     name, equals, rest = text.rpartition("=")
@@ -210,6 +250,8 @@ def _input(root: Any, text: str, *, dry: bool) -> tuple[str, Any]:
     if not isinstance(dtype, torch.dtype):
         raise UsageError(f"{kind!r} is no dtype{_near(kind, _dtypes(torch))}")
     shape = [int(size) for size in sizes.split("x")]
+    if batch:
+        shape[0] = batch
     if dry:
         from ._dry import MOST_KNOWN
 

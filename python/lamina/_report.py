@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from ._compare import Comparison
+    from ._fit import Again, Fit
     from ._health import Health
     from ._memory import Memory
     from ._register import OwnRule
@@ -142,6 +143,7 @@ class Report:
         self._health: Health | None = None
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
+        self._again: Again | None = None  # where lamina itself ran the model
 
     def _count(self) -> _lamina.Costs:
         costs = self._model.costs(self._convention, self._released, self._custom, *self._own)
@@ -272,7 +274,9 @@ class Report:
         Raises:
             ValueError: there is no such convention; the sentence lists those there are.
         """
-        return Report(self._model, convention, left=self._left, own=self._first, **self._shown)
+        report = Report(self._model, convention, left=self._left, own=self._first, **self._shown)
+        report._again = self._again
+        return report
 
     def compare(self, *conventions: str) -> Comparison:
         """The same capture under several conventions side by side, with the reasons for each difference; all
@@ -337,6 +341,20 @@ class Report:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
         """
         return Graph(self._model)
+
+    def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
+        """The peaks of memory of a forward pass and of a training step, predicted by running the model dry
+        again; see :func:`lamina.fit`.
+
+        Raises:
+            ValueError: the model or its inputs are gone, or this is the report of a capture, in which code of
+                your own ran the model; ``lamina.fit(model, args)`` needs no report.
+        """
+        if self._again is None:
+            raise ValueError(
+                "this report does not know what its model was called with; use lamina.fit(model, args)"
+            )
+        return self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
 
     @property
     def unused(self) -> dict[str, str]:

@@ -131,27 +131,23 @@ def run_once(
     time: Measure | None = None,
     memory: bool = False,
     health: Wanted | None = None,
+    follow: bool = False,
+    dtype: str | None = None,
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
     tensor is a fake one. ``time`` times it, ``memory`` notes what was allocated, ``health`` looks at values.
+    Of a dry run with ``ops``, ``follow`` notes when memory would be taken and given back, with floating-point
+    tensors of the model and of ``args`` as if they were of ``dtype``.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
     forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
     """
     torch = sys.modules["torch"]
     run = Run(health)
-    dispatch = None
-    if ops:
-        from ._observe import need
-
-        dispatch = need()
-    if dry:
-        from ._dry import check
-
-        check(root)
+    dispatch = _prepared(root, ops=ops, dry=dry)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
     timing, memory = time is not None, memory and not dry
@@ -172,10 +168,12 @@ def run_once(
             if dry:
                 from ._dry import go_dry
 
-                given, kwargs = stack.enter_context(go_dry(run, snapshot, watch, given, kwargs or {}))
+                followed = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
+                given, kwargs = stack.enter_context(followed)
             try:
                 watch.start()
-                run.error = call_root(root, given, kwargs or {}, watch if backward else None, run)
+                back = watch if backward else None
+                run.error = call_root(root, given, kwargs or {}, back, run, whole=follow)
             finally:
                 watch.stop()
             if dry:
@@ -197,6 +195,21 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _prepared(root: Any, *, ops: bool, dry: bool) -> str | None:
+    """Why operators are to be watched through the dispatch mode, None where they are not; raises where what
+    is asked for can't be done, before anything is touched."""
+    dispatch = None
+    if ops:
+        from ._observe import need
+
+        dispatch = need()
+    if dry:
+        from ._dry import check
+
+        check(root)
+    return dispatch
 
 
 def new_watch(
@@ -249,18 +262,21 @@ def call_root(
     kwargs: Mapping[str, object],
     backward: _lamina.Capture | None,
     run: Run,
+    *,
+    whole: bool = False,
 ) -> BaseException | None:
-    """One forward, and a backward where a capture is given; what they raised."""
+    """One forward, and a backward where a capture is given; what they raised. ``whole``: from gradients with
+    memory of their own."""
     try:
         result = root(*args, **kwargs)
         if backward is not None:
-            _go_back(root, result, backward, run)
+            _go_back(root, result, backward, run, whole=whole)
     except BaseException as error:
         return error
     return None
 
 
-def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> None:
+def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, whole: bool) -> None:
     """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
     from ._backward import floats, leaves, no_gradients_left, start_of
 
@@ -273,7 +289,7 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run) -> Non
         )
         return
     with no_gradients_left([*root.parameters(), *leaves(ends)]):
-        starts = start_of(ends)
+        starts = start_of(ends, whole=whole)
         watch.pause(False)  # noqa: FBT003
         torch.autograd.backward(ends, starts)
         watch.pause(True)  # noqa: FBT003

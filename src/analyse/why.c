@@ -126,6 +126,7 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     if (row < 0 || row >= c->n_rows)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
                         (int)c->n_rows);
+    LAM_TRY(lmi_rf_need(c, e));
     const lam_cost_row *r = &c->rows[row];
     const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
     if (lmi_by_ops(c) && i >= 0 && r->counted && !(p && p->custom)) return why_by_ops(c, r, i, out, e);

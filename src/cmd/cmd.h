@@ -17,7 +17,8 @@ typedef struct lmi_args {
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules;
-    int32_t depth, width; /* -1: not given */
+    const char *optimizer, *dtype;
+    int32_t depth, width, batch; /* -1: not given */
     int32_t repeats;      /* 0: not given */
     bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, time, help;
 } lmi_args;
@@ -99,6 +100,7 @@ int lmi_run_show(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
+int lmi_run_fit(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);
 int lmi_run_table(lmi_cli *c);

@@ -123,7 +123,13 @@ static int no_such_layer(lmi_cli *c, const lam_model *m, const char *layer) {
 static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_error *e) {
     const char *layer = c->args.operands[1];
     int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), told = 0, left = 0;
+    lam_why first;
     if (place < 0) return no_such_layer(c, m, layer);
+    /* What rows need is found when it is first asked for; here memory that ran out is told. */
+    if (lam_costs_n_rows(costs) > 0) {
+        lam_status s = lam_costs_why(costs, 0, 0, &first, e);
+        if (s != LAM_OK) return lmi_complain_of(c, e, s);
+    }
     for (int32_t i = 0; i < lam_costs_n_rows(costs); i++) {
         if (lam_costs_row(costs, i)->place != place) continue;
         left += told == MAX_CALLS;

@@ -32,6 +32,7 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     lmi_vec_init(&b->events, sizeof(lam_event));
     lmi_vec_init(&b->notes, sizeof(const char *));
     lmi_vec_init(&b->ops, sizeof(lam_op));
+    lmi_vec_init(&b->lifetimes, sizeof(lam_lifetime));
     lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
     lmi_map_init(&b->op_by_name);
     lmi_vec_init(&b->sigs, sizeof(lam_op_sig *));
@@ -52,6 +53,7 @@ void lam_builder_free(lam_builder *b) {
     lmi_vec_free(&b->events);
     lmi_vec_free(&b->notes);
     lmi_vec_free(&b->ops);
+    lmi_vec_free(&b->lifetimes);
     lmi_vec_free(&b->op_names);
     lmi_map_free(&b->op_by_name);
     lmi_vec_free(&b->sigs);

@@ -36,6 +36,7 @@ struct lam_builder {
     lmi_vec events;  /* lam_event */
     lmi_vec notes;   /* const char * */
     lmi_vec ops;     /* lam_op */
+    lmi_vec lifetimes; /* lam_lifetime */
     bool ops_seen, nodes_seen, timed;
     lmi_vec op_names; /* lmi_op_name */
     lmi_map op_by_name; /* index into op_names */

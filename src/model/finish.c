@@ -156,6 +156,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->ties = adopt(m, &b->ties, &m->storage[8]);
     m->n_identities = (int32_t)b->identities.n;
     m->identities = adopt(m, &b->identities, &m->storage[9]);
+    m->n_lifetimes = (int32_t)b->lifetimes.n;
+    m->lifetimes = adopt(m, &b->lifetimes, &m->storage[13]);
     if (!give_attrs(m, scratch, &b->attrs) || !give_owned(m, scratch, &b->owned)) return lmi_nomem(e);
     if (!give_places(m, scratch) || !index_paths(m)) return lmi_nomem(e);
     return lmi_place_calls(m, scratch, e);

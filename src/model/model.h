@@ -58,7 +58,9 @@ struct lam_model {
     int32_t n_identities;
     int32_t *out_sources;  /* of the calls' results, and where each call's begin; -1 none */
     int32_t *out_sources_at, n_out_sources_at;
-    void *storage[12];  /* what the arrays live in when they are not in the arena; freed with the model */
+    int32_t n_lifetimes;
+    lam_lifetime *lifetimes; /* of a dry run's tensors */
+    void *storage[14];  /* what the arrays live in when they are not in the arena; freed with the model */
     lmi_seen *seen;     /* NULL: nobody looked */
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */

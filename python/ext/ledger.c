@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * When memory is taken and given back. torch lets go of tensors in any thread, with the GIL or without it,
+ * and maybe long after the run; so a ledger has a lock, and lives until the last tensor that it knows is
+ * gone. */
+#include "ledger.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct lmx_ledger {
+    pthread_mutex_t lock;
+    size_t held; /* tensors that are there, and one for whoever opened it */
+    bool open;
+    bool lost; /* memory ran out */
+    bool outside;
+    int32_t op;
+    lmx_vec entries; /* lam_lifetime */
+};
+
+/* What a tensor knows of its entry. */
+typedef struct ticket {
+    lmx_ledger *ledger;
+    size_t entry;
+    void *own;
+} ticket;
+
+lmx_ledger *lmx_ledger_new(void) {
+    lmx_ledger *l = calloc(1, sizeof *l);
+    if (l && pthread_mutex_init(&l->lock, NULL) == 0) {
+        l->held = 1;
+        l->open = true;
+        l->op = -1;
+        return l;
+    }
+    free(l);
+    PyErr_NoMemory();
+    return NULL;
+}
+
+/* One holder less; the last one frees it. */
+static void let_go(lmx_ledger *l, const ticket *t) {
+    pthread_mutex_lock(&l->lock);
+    if (!t) {
+        l->open = false;
+    } else if (l->open) {
+        ((lam_lifetime *)l->entries.data)[t->entry].freed = l->op;
+    }
+    bool last = --l->held == 0;
+    pthread_mutex_unlock(&l->lock);
+    if (!last) return;
+    lmx_vec_free(&l->entries);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+void lmx_ledger_close(lmx_ledger *l) {
+    if (l) let_go(l, NULL);
+}
+
+void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside) {
+    pthread_mutex_lock(&l->lock);
+    l->op = op;
+    l->outside = outside;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own) {
+    ticket *t = malloc(sizeof *t);
+    if (!t) return NULL;
+    pthread_mutex_lock(&l->lock);
+    lam_lifetime *to = l->open ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
+    if (to)
+        *to = (lam_lifetime){.bytes = bytes,
+                             .made = l->op,
+                             .freed = -1,
+                             .what = l->outside ? LAM_TAKEN_SEED : LAM_TAKEN_TENSOR};
+    if (to) l->held++;
+    *t = (ticket){l, l->entries.n - 1, own};
+    pthread_mutex_unlock(&l->lock);
+    if (to) return t;
+    free(t);
+    return NULL;
+}
+
+void lmx_ledger_drop(void *data, void *context) {
+    (void)data;
+    ticket *t = context;
+    let_go(t->ledger, t);
+    free(t->own);
+    free(t);
+}
+
+void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes) {
+    pthread_mutex_lock(&l->lock);
+    lam_lifetime *to = l->open && l->op == op && bytes > 0 ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
+    if (to) *to = (lam_lifetime){.bytes = bytes, .made = op, .freed = op, .what = LAM_TAKEN_WORKSPACE};
+    pthread_mutex_unlock(&l->lock);
+}
+
+lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    pthread_mutex_lock(&l->lock);
+    const lam_lifetime *all = l->entries.data;
+    for (size_t i = 0; s == LAM_OK && i < l->entries.n; i++) {
+        lam_lifetime t = all[i];
+        if (t.made >= 0) t.made += base;
+        if (t.freed >= 0) t.freed += base;
+        s = lam_build_lifetime(b, &t, e);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return s;
+}

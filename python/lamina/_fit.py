@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Will it fit: the peak of memory of a forward pass and of a training step, from dry runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from . import _lamina
+from ._count import Count
+from ._run import check_module, run_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+UNKNOWN = -1
+MOST_KNOWN = 65536  # numbers of an input that a dry run looks at
+
+
+class Peak:
+    """The most memory that is held at one time during one run, in bytes.
+
+    Attributes:
+        bytes: all of it, a lower bound where ``gap`` says why.
+        parts: by what it is held as: ``parameters``, ``buffers``, ``gradients`` (of parameters),
+            ``optimizer``, ``input``, ``activations``, ``backward`` (gradients of results) and ``workspace``.
+        at: the operator that runs then, or ``"the optimizer's step"``.
+        rows: the layers that hold something then, most first: ``path`` (None outside every layer), ``bytes``
+            and the parts of it.
+        optimizer: what makes the step, None for a forward pass.
+        gap: why it may be more, or None.
+        measured, off: what was counted instead, and by how many per cent the prediction differs, where
+            :meth:`Fit.beside` was told; else None.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.gap: str | None = fields["gap"]
+        self.bytes = Count(fields["peak"], "exact" if self.gap is None else "at least")
+        self.parts: dict[str, int] = fields["parts"]
+        self.at: str = fields["at"]
+        self.rows: list[dict[str, Any]] = fields["rows"]
+        self.optimizer: str | None = fields["optimizer"]
+        self.measured: int | None = fields.get("measured")
+        self.off: float | None = fields.get("off")
+
+    def __repr__(self) -> str:
+        return f"<a peak of {_lamina.text_bytes(self.bytes)} in {self.at}>"
+
+
+class Fit:
+    """The predicted peaks of a forward pass and of a training step; ``print(fit)`` shows both.
+
+    Attributes:
+        forward: the :class:`Peak` of a forward pass in eval mode without gradients.
+        step: that of a training step: forward, backward and the optimizer's step; None where no parameter
+            gets a gradient.
+        cached_layers, cache_bytes: how many layers attend causally, and what all of them would keep of a
+            token's keys and values, in bytes.
+    """
+
+    def __init__(
+        self,
+        forward: _lamina.Model,
+        step: _lamina.Model | None,
+        optimizer: str,
+        measured: tuple[int, int] = (UNKNOWN, UNKNOWN),
+    ) -> None:
+        self._given = forward, step, optimizer
+        self._measured = measured
+        told = json.loads(self._text("json"))
+        self.forward = Peak(told["forward"])
+        self.step = Peak(told["step"]) if told["step"] else None
+        self.cached_layers: int = told["forward"]["cached_layers"]
+        self.cache_bytes: int = told["forward"]["cache_bytes"]
+
+    def _text(self, form: str, *, exact: bool = False) -> str:
+        return _lamina.fitted(*self._given, self._measured, form, exact)
+
+    def beside(self, forward: int | None = None, step: int | None = None) -> Fit:
+        """The same with what was measured instead, in bytes, and the errors in per cent."""
+        measured = tuple(UNKNOWN if n is None else int(n) for n in (forward, step))
+        return Fit(*self._given, (measured[0], measured[1]))
+
+    def __str__(self) -> str:
+        return self._text("text").removesuffix("\n")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def show(self, *, exact: bool = False) -> None:
+        """Prints both; ``exact``: bytes in full."""
+        sys.stdout.write(self._text("text", exact=exact))
+
+    def to_json(self) -> str:
+        """Both as JSON, in bytes."""
+        return self._text("json")
+
+
+def fit(
+    model: Any,
+    args: Any = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    batch: int | None = None,
+    optimizer: str | None = None,
+    dtype: Any = None,
+) -> Fit:
+    """Predicts the peak of memory of a forward pass and of a training step of ``model``, on a CPU.
+
+    Nothing is computed and nothing is allocated: torch's own autograd, the model's own code and the layers
+    hold tensors without memory as long as they would hold real ones. What a kernel takes while it runs is
+    known for the common ones. The step goes backward from the floating-point tensors that come out; a loss
+    around them is not part of it.
+
+    Args:
+        model: any ``torch.nn.Module``; it may be on the meta device.
+        args: the positional arguments as a tuple, or a lone tensor; they may be on the meta device.
+        kwargs: the keyword arguments.
+        batch: predicts for so many examples: the first axis of every tensor that has as many as the first
+            of them.
+        optimizer: what makes the step: ``"adamw"`` (without), ``"sgd"``, ``"sgd-momentum"``, ...
+        dtype: predicts as if parameters, buffers and inputs that are floating-point were of this type, as
+            ``torch.bfloat16``.
+
+    Raises:
+        TypeError: the model is no module, or ``args`` no tuple.
+        ValueError: there is no such optimizer or type, or nothing has a batch axis.
+        NeedsValuesError: the model looks at values, which nobody computed.
+    """
+    from ._inspect import positional
+
+    root, given, named = check_module(model), positional(args), dict(kwargs or {})
+    optimizer = _optimizer(optimizer)
+    name = None if dtype is None else _dtype(dtype)
+    if batch is not None:
+        given, named = of_batch(given, named, batch)
+    runs = [
+        run_once(root, given, named, mode=mode, ops=True, backward=step, dry=True, follow=True, dtype=name)
+        for mode, step in (("eval", False), ("train", True))
+    ]
+    for run in runs:
+        if run.error is not None:
+            run.reraise()
+    forward, step = (run.model for run in runs)
+    assert forward is not None
+    return Fit(forward, None if runs[1].left else step, optimizer)
+
+
+def _optimizer(name: str | None) -> str:
+    known = _lamina.optimizers()
+    if name is None:
+        return next(iter(known))
+    if name not in known:
+        raise ValueError(f"there is no optimizer {name!r}; there are {', '.join(known)}")
+    return name
+
+
+def _dtype(dtype: Any) -> str:
+    from ._live import real_dtype
+
+    return real_dtype(str(dtype))
+
+
+def of_batch(
+    args: tuple[Any, ...], kwargs: dict[str, Any], batch: int
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with ``batch`` examples in the place of those that there are.
+
+    Raises:
+        ValueError: no tensor among them has an axis, or ``batch`` is not positive.
+    """
+    torch = sys.modules["torch"]
+    sizes = [tensor.shape[0] for tensor in _tensors([*args, *kwargs.values()], torch) if tensor.dim() > 0]
+    if batch < 1 or not sizes:
+        raise ValueError(
+            f"there are no {batch} examples"
+            if sizes
+            else "no input has a batch axis; give them in the size asked for"
+        )
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return _resized(value, batch, torch) if value.dim() > 0 and value.shape[0] == sizes[0] else value
+        if type(value) in (list, tuple):
+            return type(value)(changed(v) for v in value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*(changed(v) for v in value))
+        return {k: changed(v) for k, v in value.items()} if type(value) is dict else value
+
+    return tuple(changed(v) for v in args), {k: changed(v) for k, v in kwargs.items()}
+
+
+def _tensors(value: Any, torch: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for item in items for tensor in _tensors(item, torch)]
+
+
+def _resized(tensor: Any, batch: int, torch: Any) -> Any:
+    """Whole numbers are repeated, for a model may look at them; others have no values here."""
+    shape = (batch, *tensor.shape[1:])
+    known = not tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.shape[0] > 0
+    if known and batch * tensor[0].numel() <= MOST_KNOWN:  # not a count: whether values are looked at
+        examples = torch.arange(batch) % tensor.shape[0]  # not a count: which one is repeated
+        return tensor[examples]
+    return torch.empty(shape, dtype=tensor.dtype, device="meta", requires_grad=tensor.requires_grad)
+
+
+class _GoneError(Exception):
+    pass
+
+
+def _holder(value: Any, torch: Any) -> Callable[[], Any]:
+    """What gives ``value`` again, its tensors only while somebody else holds them."""
+    if isinstance(value, torch.Tensor):
+        ref = weakref.ref(value)
+
+        def tensor() -> Any:
+            there = ref()
+            if there is None:
+                raise _GoneError
+            return there
+
+        return tensor
+    if type(value) in (list, tuple):
+        kind, items = type(value), [_holder(v, torch) for v in value]
+        return lambda: kind(item() for item in items)
+    if type(value) is dict:
+        named = {k: _holder(v, torch) for k, v in value.items()}
+        return lambda: {k: item() for k, item in named.items()}
+    return lambda: value
+
+
+class Again:
+    """What a report was made of, to run it again while it is there; nothing of it is kept."""
+
+    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> None:
+        self._model = weakref.ref(model)
+        self._given = _holder((args, dict(kwargs or {})), sys.modules["torch"])
+
+    def fit(self, **options: Any) -> Fit:
+        """As :func:`fit`.
+
+        Raises:
+            ValueError: the model or an input is gone.
+        """
+        model = self._model()
+        try:
+            args, kwargs = self._given()
+        except _GoneError:
+            model = None
+        if model is None:
+            raise ValueError(
+                "the model of this report, or an input of it, is gone; use lamina.fit(model, args) instead"
+            )
+        return fit(model, args, kwargs, **options)

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina fit`: the peak of memory of a forward pass and of a training step, before either is run. */
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What is asked for of one of the two dry runs. */
+static lam_live request(const lmi_cli *c, bool step) {
+    lam_live what = lmi_live_request(c, lam_convention_default());
+    what.ops = what.dry = what.follow = true;
+    what.backward = step;
+    what.mode = step ? "train" : "eval";
+    what.batch = c->args.batch;
+    what.dtype = c->args.dtype;
+    return what;
+}
+
+static lam_status follow(lmi_cli *c, bool step, const char *optimizer, lam_model **m, lam_fit **f,
+                         lam_error *e) {
+    lam_live what = request(c, step);
+    lam_status s = lmi_live_model(c, &what, m, e);
+    return s == LAM_OK ? lam_fit_new(f, *m, optimizer, e) : s;
+}
+
+static bool is_known(const char *optimizer) {
+    for (int32_t i = 0; lam_optimizer_name(i, NULL); i++)
+        if (strcmp(lam_optimizer_name(i, NULL), optimizer) == 0) return true;
+    return false;
+}
+
+static bool optimizer_wanted(lmi_cli *c, const char **out) {
+    *out = c->args.optimizer ? c->args.optimizer : lam_optimizer_name(0, NULL);
+    if (is_known(*out)) return true;
+    lmi_near near = lmi_near_start(*out);
+    char hint[256] = "there are";
+    for (int32_t i = 0; lam_optimizer_name(i, NULL); i++) {
+        size_t n = strlen(hint);
+        snprintf(hint + n, sizeof hint - n, "%s %s", i ? "," : "", lam_optimizer_name(i, NULL));
+        lmi_near_put(&near, lam_optimizer_name(i, NULL));
+    }
+    if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
+    lmi_complain(c, hint, "optimizer '%s': there is none of that name", *out);
+    return false;
+}
+
+int lmi_run_fit(lmi_cli *c) {
+    const char *optimizer;
+    lam_error e = {0}, of_step = {0}, written = {0};
+    lam_model *m[2] = {NULL, NULL};
+    lam_fit *f[2] = {NULL, NULL};
+    if (!optimizer_wanted(c, &optimizer)) return LMI_EXIT_USAGE;
+    lam_status s = follow(c, false, NULL, &m[0], &f[0], &e), trained = LAM_OK;
+    if (s == LAM_OK) trained = follow(c, true, optimizer, &m[1], &f[1], &of_step);
+    bool step = f[1] && f[1]->backward;
+    int code = LMI_EXIT_OK;
+    if (f[0]) {
+        lam_status put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
+                                       c->out, &written);
+        if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
+        if (trained == LAM_OK && !step && !c->args.format)
+            lmi_say(c, "\nno training step: no parameter gets a gradient from what comes out\n");
+    }
+    for (int i = 0; i < 2; i++) {
+        lam_fit_free(f[i]);
+        lam_model_free(m[i]);
+    }
+    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+    return trained == LAM_OK ? code : lmi_complain_of(c, &of_step, trained);
+}

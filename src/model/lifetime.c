@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When the memory of a dry run's tensors would have been taken and given back. */
+#include "model/builder.h"
+
+lam_status lam_build_lifetime(lam_builder *b, const lam_lifetime *l, lam_error *e) {
+    static const char what[] = "the operator of a lifetime";
+    LAM_TRY(lmi_needs(b, "builder", e));
+    LAM_TRY(lmi_needs(l, "lifetime", e));
+    if (l->made != -1) LAM_TRY(lmi_in_range(&b->ops, l->made, what, e));
+    if (l->freed != -1) LAM_TRY(lmi_in_range(&b->ops, l->freed, what, e));
+    if (l->bytes < 0 || (l->freed != -1 && l->freed < l->made))
+        return lmi_fail(e, LAM_RANGE, "a lifetime", "it has %lld bytes, from operator %d to %d",
+                        (long long)l->bytes, (int)l->made, (int)l->freed);
+    return lmi_push_sized(b, &b->lifetimes, "lifetimes", l, sizeof *l, LMI_MOST_OPS, e);
+}
+
+int32_t lam_model_n_lifetimes(const lam_model *m) { return m->n_lifetimes; }
+const lam_lifetime *lam_model_lifetime(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_lifetimes ? &m->lifetimes[i] : NULL;
+}
