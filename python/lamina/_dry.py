@@ -256,7 +256,7 @@ class _Run:
 
     def _opened(self, function: Any, schema: Any) -> Any:
         """What runs the operators that this one runs on the CPU, where its work is theirs."""
-        if self._has(function, "CompositeImplicitAutograd"):
+        if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
             return function.decompose
         if not self.core.wraps(schema.name):
             return None
