@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import health
 import measured
 import operators
 import torch
@@ -317,6 +318,7 @@ def main() -> int:
     ]
     held.append(operators.rows(options.rounds, options.all))
     held.append(measured.rows(options.rounds))
+    held.append(health.rows(options.rounds))
     return 0 if all(held) else 1
 
 

@@ -752,6 +752,7 @@ typedef struct lam_live { /* what a live source is asked for */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
     bool grad;                       /* with gradients, so without the fast paths of eval mode */
     bool dry;                        /* follow the shapes and compute nothing */
+    bool health;                     /* look for NaN and Inf */
     bool time;                       /* tell how long it takes, over */
     int32_t repeats;                 /* so many runs; 0: as the host likes */
     bool follow;                     /* of a dry run: note when memory would be taken and given back */
@@ -1031,6 +1032,10 @@ LAM_API void lam_health_free(lam_health *h);                                   /
 LAM_API const lam_finding *lam_health_finding(const lam_health *h, int32_t i); /* NULL past the last one */
 /* What became of a call: its outputs in the forward, gradients in the backward. */
 LAM_API lam_health_state lam_health_of(const lam_health *h, int32_t call, lam_phase phase);
+/* The worst of its calls. */
+LAM_API lam_health_state lam_health_at(const lam_health *h, int32_t place, lam_phase phase);
+/* "fine", "passed", "born" or "unknown". */
+LAM_API const char *lam_health_name(lam_health_state s);
 /* The first finding's sentence, or that there is none in so many tensors. */
 LAM_API const char *lam_health_sentence(const lam_health *h);
 /* The last `n` calls that were left before the first finding, or before the capture closed, as text. */

@@ -419,6 +419,8 @@ PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
 PyObject *lmx_health(lmx_model *self); /* healthy.c */
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
+/* scan_values(address, dtype, n, repeats=1): (nan, inf, index of the first) of n numbers that lie there. */
+PyObject *lmx_scan_values(PyObject *module, PyObject *args);
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 /* ((position, shape and type, or value), ...) */

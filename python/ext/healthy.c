@@ -100,6 +100,22 @@ static PyObject *calls_of(const lam_health *h, const lam_model *m) {
     return list;
 }
 
+PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
+    unsigned long long at;
+    const char *dtype;
+    long long n;
+    int repeats = 1;
+    if (!PyArg_ParseTuple(args, "KsL|i:scan_values", &at, &dtype, &n, &repeats)) return NULL;
+    const int64_t sizes[] = {n};
+    const lam_values v = {(const void *)(uintptr_t)at, lam_dtype_by_name(dtype), 1, sizes, NULL};
+    lam_nonfinite found = {.first = -1};
+    lam_error e = {.at = -1};
+    lam_status s = LAM_OK;
+    for (int i = 0; s == LAM_OK && i < repeats; i++) s = lam_values_scan(&v, &found, &e);
+    if (s != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
+    return Py_BuildValue("LLL", (long long)found.nan, (long long)found.inf, (long long)found.first);
+}
+
 static lam_health *health_of(lmx_model *self) {
     lam_health *h = NULL;
     lam_error e = {.at = -1};

@@ -307,7 +307,14 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
     op->t0_ns = lmx_now_ns();
 }
 
+/* An operator outside of every node, where only nodes are watched. */
+static bool is_nobodys(const lmx_observer *o, const lmx_lane *lane, bool is_node) {
+    const frame *around = top_of(lane);
+    return o->nodes_only && !is_node && (!around || around->node < 0);
+}
+
 static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, bool is_node) {
+    if (is_nobodys(o, lane, is_node)) return;
     const char *name = api->name(record), *node = is_node ? name : engine_work(name);
     if (node && (is_node || !o->nodes_only))
         open_node(o, lane, record, node, is_node);
@@ -428,14 +435,17 @@ CALLBACKS(0) CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CA
 
     enum {
         OF_OPS,
+        OF_OPS_RESULTS,
         OF_NODES,
         OF_NODES_WITH_VALUES,
         N_CALLBACKS
     };
 #define ENTRY(i)                                                                                             \
     {                                                                                                        \
-        {begin_op_##i, end_##i, false, true}, {begin_node_##i, end_##i, true, false}, {                      \
-            begin_node_##i, end_##i, true, true                                                              \
+        {.start = begin_op_##i, .end = end_##i, .values = true},                                             \
+            {.start = begin_op_##i, .end = end_##i, .results = true},                                        \
+            {.start = begin_node_##i, .end = end_##i, .nodes = true}, {                                      \
+            .start = begin_node_##i, .end = end_##i, .nodes = true, .values = true                           \
         }                                                                                                    \
     }
 static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
@@ -498,7 +508,8 @@ bool lmx_observe(lmx_capture *c) {
     slots[slot].taken = true;
     slots[slot].thread = thread;
     atomic_store(&slots[slot].observer, o);
-    if (!o->nodes_only || o->tells_ops) add_callback(slot, OF_OPS);
+    if (!o->nodes_only) add_callback(slot, OF_OPS);
+    if (o->nodes_only && o->tells_ops) add_callback(slot, OF_OPS_RESULTS);
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
     return true;
 }

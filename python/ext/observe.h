@@ -56,7 +56,8 @@ typedef struct lmx_callback {
     void *(*start)(void **context, const void *record);
     void (*end)(const void *record, void *context);
     bool nodes;  /* of the autograd graph, instead of operators */
-    bool values; /* inputs and outputs are wanted */
+    bool values; /* inputs and outputs are wanted, or */
+    bool results; /* outputs alone */
 } lmx_callback;
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: this platform or this torch has none */

@@ -31,7 +31,8 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
     uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))api->add;
     cxx_callback cxx = {.start = c->start, .end = c->end, .probability = 1.0};
     cxx.scopes[c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
-    cxx.inputs = cxx.outputs = c->values;
+    cxx.inputs = c->values;
+    cxx.outputs = c->values || c->results;
     return add(cxx);
 }
 
@@ -235,7 +236,7 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     const lmx_record_api *api = lmx_record_api_of(st);
     for (Py_ssize_t i = 0; i < PyTuple_Size(expected) && i < MAX_ARGS; i++)
         if (!expect(st, &t, PyTuple_GetItem(expected, i))) return NULL;
-    lmx_callback look = {look_at_start, look_at_end, nodes != 0, !nodes};
+    lmx_callback look = {.start = look_at_start, .end = look_at_end, .nodes = nodes != 0, .values = !nodes};
     current = &t;
     uint64_t handle = lmx_add_callback(api, &look);
     PyObject *result = PyObject_CallFunctionObjArgs(call, NULL);

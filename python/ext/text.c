@@ -273,6 +273,10 @@ PyMethodDef lmx_text_methods[] = {
     {"dispatched_by", lmx_dispatched_by, METH_O,
      PyDoc_STR("dispatched_by($module, cls, /)\n--\n\nThe method that is __torch_dispatch__ of a class of "
                "modes.")},
+    {"scan_values", lmx_scan_values, METH_VARARGS,
+     PyDoc_STR(
+         "scan_values($module, address, dtype, n, repeats=1, /)\n--\n\nHow many NaN and Inf lie there, and "
+         "the index of the first.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
                "one call.")},

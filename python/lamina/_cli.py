@@ -50,27 +50,17 @@ class Host:
         follow: bool = False,
         dtype: str | None = None,
         batch: int = 0,
+        health: bool = False,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
+        from ._inspect import looks
         from ._live import run_target
         from ._measure import Measure
 
         how = Measure(repeats=repeats or None) if time else None
-        return run_target(
-            target,
-            inputs,
-            mode,
-            build,
-            ops=ops,
-            backward=backward,
-            grad=grad,
-            dry=dry,
-            time=how,
-            follow=follow,
-            dtype=dtype,
-            batch=batch,
-            built=self._built,
-        )
+        options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
+        options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built}
+        return run_target(target, inputs, mode, build, health=looks({}, health=health, dry=dry), **options)
 
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled
-from ._errors import NoRuleError
+from ._errors import NoRuleError, UsageError
 from ._fit import Again
 from ._generators import state_of_generators
 from ._measure import Measure
@@ -126,7 +126,7 @@ def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
     if not health and not any(options.values()):
         return None
     if dry:
-        raise ValueError("a dry run computes no values that could be looked at; leave dry or health out")
+        raise UsageError("a dry run computes no values that could be looked at; leave dry or health out")
     from ._health import Wanted
 
     return Wanted(**options)

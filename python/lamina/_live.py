@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import ModuleType
 
+    from ._health import Wanted
     from ._measure import Measure
     from ._run import Run
 
@@ -40,13 +41,13 @@ def run_target(
     dtype: str | None = None,
     batch: int = 0,
     built: dict[tuple[str, ...], Any] | None = None,
+    health: Wanted | None = None,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
     Floating point inputs are drawn from [0, 1), integers and booleans are zeros; the seed is fixed, so
     every run is the same; a dry run draws none. ``batch`` is the first size of every input, where it is not
-    0. ``ops``, ``backward``, ``grad``, ``dry``, ``time``, ``follow`` and ``dtype`` as for
-    :func:`lamina._run.run_once`. What ``built`` holds is not built again.
+    0. The other keywords are those of :func:`lamina._run.run_once`. What ``built`` holds is not built again.
 
     Raises:
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
@@ -63,19 +64,9 @@ def run_target(
     root = built[which]
     args, kwargs = _inputs(root, inputs, dry=dry, batch=batch)
     _check_signature(root, target, args, kwargs)
-    run = run_once(
-        root,
-        args,
-        kwargs,
-        mode=mode,
-        ops=ops,
-        backward=backward,
-        grad=grad,
-        dry=dry,
-        time=time,
-        follow=follow,
-        dtype=dtype,
-    )
+    options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": time}
+    options |= {"follow": follow, "dtype": dtype, "health": health}
+    run = run_once(root, args, kwargs, mode=mode, **options)
     if run.error is not None:
         _raise(run)
     assert run.model is not None

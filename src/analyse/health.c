@@ -360,11 +360,35 @@ static lam_status allocate(walk *w) {
     return LAM_OK;
 }
 
+/* From bad to good; what is not known is worse than what is fine. */
+static int badness(lam_health_state s) {
+    return s == LAM_HEALTH_BORN ? 3 : s == LAM_HEALTH_PASSED ? 2 : s == LAM_HEALTH_UNKNOWN ? 1 : 0;
+}
+
+static lam_status by_place(walk *w) {
+    lam_health *h = w->h;
+    for (int side = 0; side < 2; side++) {
+        const uint8_t *state = side ? h->backward : h->forward;
+        uint8_t *to = lmi_alloc(&h->arena, (uint64_t)w->m->n_places + 1, 1);
+        bool *met = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places + 1, sizeof *met);
+        if (!to || !met) return lmi_nomem(w->e);
+        for (int32_t i = 0; i < w->m->n_events; i++) {
+            int32_t place = w->m->events[i].place;
+            if (met[place] && badness(state[i]) <= badness(to[place])) continue;
+            to[place] = state[i];
+            met[place] = true;
+        }
+        h->places[side] = to;
+    }
+    return LAM_OK;
+}
+
 static lam_status go(walk *w, const lam_looked *looked) {
     LAM_TRY(allocate(w));
     first_states(w->h, looked);
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) LAM_TRY(one(w, i));
     LAM_TRY(outside(w));
+    LAM_TRY(by_place(w));
     return lmi_health_tell(w->h, w->e);
 }
 
@@ -403,6 +427,16 @@ const lam_finding *lam_health_finding(const lam_health *h, int32_t i) {
 lam_health_state lam_health_of(const lam_health *h, int32_t call, lam_phase phase) {
     if (call < 0 || call >= h->m->n_events) return LAM_HEALTH_UNKNOWN;
     return (lam_health_state)(phase == LAM_FORWARD ? h->forward : h->backward)[call];
+}
+
+lam_health_state lam_health_at(const lam_health *h, int32_t place, lam_phase phase) {
+    if (place < 0 || place >= h->m->n_places) return LAM_HEALTH_UNKNOWN;
+    return (lam_health_state)h->places[phase != LAM_FORWARD][place];
+}
+
+const char *lam_health_name(lam_health_state s) {
+    static const char *const names[] = {"unknown", "fine", "passed", "born"};
+    return (unsigned)s < sizeof names / sizeof *names ? names[s] : names[0];
 }
 
 const char *lam_health_sentence(const lam_health *h) { return h->sentence; }

@@ -9,6 +9,7 @@ struct lam_health {
     lmi_arena arena;
     const lam_model *m;
     uint8_t *forward, *backward; /* lam_health_state of each call */
+    uint8_t *places[2];          /* of each place, forward and backward */
     lmi_vec findings;            /* lam_finding */
     const char *sentence;
 };

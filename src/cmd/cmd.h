@@ -21,6 +21,7 @@ typedef struct lmi_args {
     int32_t depth, width, batch; /* -1: not given */
     int32_t repeats;      /* 0: not given */
     bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, time, help;
+    bool health;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;

@@ -10,7 +10,7 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
     bool ops = lam_convention_counts_ops(lam_convention_find(convention));
     int32_t n = 0;
     while (c->args.inputs[n]) n++;
-    bool watch = ops || (c->args.backward && !c->args.time);
+    bool watch = ops || (c->args.backward && !c->args.time && !c->args.health);
     return (lam_live){.target = c->args.operands[0],
                       .n_inputs = n,
                       .inputs = c->args.inputs,
@@ -20,6 +20,7 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .backward = c->args.backward,
                       .dry = c->args.dry,
                       .time = c->args.time,
+                      .health = c->args.health,
                       .repeats = c->args.repeats};
 }
 

@@ -69,6 +69,16 @@ typedef struct making {
     lam_rules *own;
 } making;
 
+/* Anything that is not finite, or that a check said, is a finding. */
+static lam_status judge_health(const lam_model *m, int *code, lam_error *e) {
+    lam_health *h;
+    if (!lam_model_looked(m)) return LAM_OK;
+    lam_status s = lam_health_new(&h, m, e);
+    if (s == LAM_OK && lam_health_finding(h, 0)) *code = LMI_EXIT_FINDING;
+    lam_health_free(h);
+    return s;
+}
+
 /* *strict, unless NULL, is set to the exit code of --strict. */
 static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *with, int32_t depth,
                                lam_sink to, int *strict, lam_error *e) {
@@ -82,6 +92,7 @@ static lam_status write_report(lmi_cli *cli, const lam_model *m, const making *w
     if (s == LAM_OK && strcmp(o->format, "html") == 0) s = write_page_head(to, e);
     if (s == LAM_OK) s = lam_report_write(c, o, to, e);
     if (s == LAM_OK && strict) *strict = lmi_strict(cli, c);
+    if (s == LAM_OK && strict && *strict == LMI_EXIT_OK) s = judge_health(m, strict, e);
     lam_costs_free(c);
     return s;
 }

@@ -67,6 +67,31 @@ static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
 static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
 static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
 
+/* -- health ---------------------------------------------------------------------------------------------- */
+
+static const char *health_word(lam_health_state s, const char *fine) {
+    switch (s) {
+    case LAM_HEALTH_BORN: return "born here";
+    case LAM_HEALTH_PASSED: return "passed on";
+    case LAM_HEALTH_UNKNOWN: return "?";
+    default: return fine;
+    }
+}
+
+static void cell_own_health(const lmi_line *l, lmi_buf *out) {
+    if (l->own || !l->event) {
+        lmi_putc(out, '-');
+        return;
+    }
+    int32_t place = l->event->place;
+    lam_health_state forward = lam_health_at(l->job->health, place, LAM_FORWARD);
+    lam_health_state back = lam_health_at(l->job->health, place, LAM_BACKWARD);
+    lmi_put(out, health_word(forward, back > LAM_HEALTH_FINE ? "" : "ok"));
+    if (back <= LAM_HEALTH_FINE) return;
+    if (forward != LAM_HEALTH_FINE) lmi_put(out, ", ");
+    lmi_putf(out, "%s backward", health_word(back, ""));
+}
+
 /* -- times ----------------------------------------------------------------------------------------------- */
 
 static void put_own_time(const lmi_line *l, int64_t ns, lmi_buf *out) {

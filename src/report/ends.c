@@ -373,6 +373,22 @@ static lam_status tell_graph(speaker *s) {
     return LAM_OK;
 }
 
+static void tell_health(speaker *s) {
+    const lam_health *h = s->j->health;
+    int32_t n = 0;
+    if (!h) return;
+    if (!lam_health_finding(h, 0)) {
+        lmi_putf(&s->text, "health: %s", lam_health_sentence(h));
+        tell(s, NULL, true);
+    }
+    for (; lam_health_finding(h, n); n++) {
+        if (n >= AT_MOST) continue;
+        lmi_putf(&s->text, "health: %s", lam_health_finding(h, n)->text);
+        tell(s, LMI_WARN, true);
+    }
+    tell_others(s, n - AT_MOST);
+}
+
 lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     speaker s = {.j = j, .say = say, .to = to};
     start(&s);
@@ -382,6 +398,7 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_phase(&s, LAM_BACKWARD, "backward: ");
     tell_phase(&s, LAM_RECOMPUTE, "recomputed: ");
     tell_times(&s);
+    tell_health(&s);
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);

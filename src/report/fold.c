@@ -38,6 +38,9 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
         put_counts(l->backward, LAM_N_METRICS, key);
         put_counts(l->recompute, LAM_N_METRICS, key);
     }
+    if (j->health && l->event)
+        lmi_putf(key, "%c%d %d", MARK, (int)lam_health_at(j->health, l->event->place, LAM_FORWARD),
+                 (int)lam_health_at(j->health, l->event->place, LAM_BACKWARD));
     if (j->o->receptive_field) lmi_putf(key, "%c%d:%a", MARK, (int)l->rf_state, l->rf);
     lmi_putc(key, MARK);
     lmi_nodes_marks(t, i, false, key);

@@ -260,6 +260,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_real(b, "rf_padding", r->rf_padding, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     put_axes(j, b, i);
     put_time(j, b, i);
+    lmi_json_row_health(j, b, l.event);
     field_text(b, "rule", r->rule_kind);
     lmi_put(b, "\"reason\": ");
     lmi_put_json(b, r->reason);
@@ -392,6 +393,7 @@ lam_status lmi_json(lmi_job *j) {
     put_head(j, &j->out);
     put_totals(j, &j->out);
     put_times(j, &j->out);
+    lmi_json_health(j);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     LAM_TRY(put_graph(j));

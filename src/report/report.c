@@ -133,6 +133,9 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
+    if (lam_model_looked(j.m)) LAM_TRY(lam_health_new(&j.health, j.m, e));
     lmi_buf_init(&j.out);
-    return lmi_job_close(&j, write(&j));
+    lam_status s = lmi_job_close(&j, write(&j));
+    lam_health_free(j.health);
+    return s;
 }

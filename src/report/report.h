@@ -20,6 +20,7 @@ typedef struct lmi_job {
     const lam_model *m;
     const lam_report_options *o;
     const struct lmi_layout *layout;
+    lam_health *health; /* NULL: nobody looked at values */
     lmi_buf out;
     lam_sink to;
     lam_error *e;
@@ -149,6 +150,9 @@ lam_status lmi_json(lmi_job *j);
 lam_status lmi_html(lmi_job *j);
 lam_status lmi_trace(lmi_job *j);
 lam_status lmi_speedscope(lmi_job *j);
+/* The parts of the JSON that tell of values, where they were looked at (jsonhealth.c). */
+void lmi_json_health(lmi_job *j);
+void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event);
 
 /* The two tables of torchscan: widths are columns as wide as their longest cell up to a cap, or fixed. */
 typedef struct lmi_scan_style {

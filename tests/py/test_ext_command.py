@@ -36,7 +36,23 @@ class Host:
         self._live = live
         self.asked = None
 
-    def live(self, target, inputs, mode, build, ops, backward, grad, dry, time, repeats):
+    def live(
+        self,
+        target,
+        inputs,
+        mode,
+        build,
+        ops,
+        backward,
+        grad,
+        dry,
+        time,
+        repeats,
+        follow,
+        dtype,
+        batch,
+        health,
+    ):
         self.asked = (target, inputs, mode, build, ops, backward, grad, dry)
         return self._live()
 

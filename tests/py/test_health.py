@@ -338,3 +338,42 @@ def test_results_are_untouched():
         looked = model(x)
     assert torch.equal(plain, looked)
     assert looked.grad_fn is not None
+
+
+# -- tables, JSON and the command ----------------------------------------------------------------------------
+
+
+def test_the_table_and_json_tell_it():
+    import json
+
+    model, x = chain(lambda x: torch.log(x - 2))()
+    report = lamina.inspect(model, x, health=True, stats=True)
+    lines = str(report).splitlines()
+    assert next(line for line in lines if "2 (Do)" in line).endswith("born here")
+    assert next(line for line in lines if "3 (Linear)" in line).endswith("passed on")
+    assert any(line.startswith("health: NaN first in 2 (Do)") for line in lines)
+    told = json.loads(report.to_json())
+    assert told["health"]["findings"][0]["path"] == "2"
+    assert [row["health"]["forward"] for row in told["rows"]] == [c.forward for c in report.health.calls]
+    assert told["rows"][1]["health"]["stats"][0]["numbers"] == 18
+    assert "health" not in json.loads(lamina.inspect(model, x).to_json())
+
+
+def test_the_command_says_so_with_its_exit_code(tmp_path):
+    import subprocess
+    import sys
+
+    (tmp_path / "nets.py").write_text(
+        "from torch import nn\n"
+        "class Bad(nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return (x - 2).log()\n",
+        "utf-8",
+    )
+    for name, code, told in (("nets.py:Bad", 1, "NaN first in"), ("torch.nn:Tanh", 0, "no NaN or Inf in 2")):
+        command = [sys.executable, "-m", "lamina", "show", name, "-i", "2x3", "--health"]
+        done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
+        assert done.returncode == code, done.stderr
+        assert told in done.stdout
+    command = [sys.executable, "-m", "lamina", "show", "torch.nn:Tanh", "-i", "2x3", "--health", "--dry"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 2

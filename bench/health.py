@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What health=True costs: a training step, and a scan beside reading memory and torch.isfinite."""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+import lamina
+from lamina import _lamina
+
+STEP_BAR, READ_BAR, TORCH_BAR = 1.2, 0.8, 20
+SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "256 MiB": 256 << 20}
+TYPES = ("float64", "float32", "float16", "bfloat16", "float8_e5m2")
+
+Step = Callable[[], object]
+
+
+def densenet() -> tuple[nn.Module, Step]:
+    import torchvision
+
+    model, x = torchvision.models.densenet121(weights=None).train(), torch.rand(2, 3, 64, 64)
+    return model, lambda: model(x).sum().backward()
+
+
+def bert() -> tuple[nn.Module, Step]:
+    from transformers import BertConfig, BertModel
+
+    config = BertConfig(
+        hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512, vocab_size=1000
+    )
+    model, ids = BertModel(config).train(), torch.randint(0, 1000, (4, 64))
+    return model, lambda: model(ids).last_hidden_state.sum().backward()
+
+
+CASES = {"densenet121 64x64": densenet, "a small BERT": bert}
+
+
+def spent(work: Step) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def step_ratio(build: Callable[[], tuple[nn.Module, Step]], rounds: int) -> float:
+    """CPU time of a training step under health=True over that of a plain one just before it, the median."""
+    torch.manual_seed(0)
+    model, step = build()
+    step()
+    found = []
+    for _ in range(rounds):
+        model.zero_grad()
+        base = spent(step)
+        model.zero_grad()
+        with lamina.capture(model, health=True):
+            found.append(spent(step) / base)
+    return statistics.median(found)
+
+
+def least(work: Step, repeats: int) -> float:
+    """Seconds of one of `repeats` runs in a row, the least of five tries."""
+    taken = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(repeats):
+            work()
+        taken.append((time.perf_counter() - start) / repeats)
+    return min(taken)
+
+
+def scan_rates() -> tuple[dict[str, float], list[float]]:
+    """By size and type the share of the speed of reading memory, and how many times as fast as torch."""
+    find = ctypes.CDLL(None).memchr
+    find.argtypes, find.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t], ctypes.c_void_p
+    shares, times = {}, []
+    for size, n in SIZES.items():
+        memory = torch.ones(n // 8, dtype=torch.float64)
+        at, inner = memory.data_ptr(), max(1, (64 << 20) // n)
+        read = least(lambda at=at, n=n: find(at, 255, n), inner)
+        for name in TYPES:
+            kind = getattr(torch, name, None)
+            if kind is None:
+                continue
+            numbers = memory.view(kind)
+            args = (at, name, numbers.numel(), inner)
+            scan = least(lambda args=args: _lamina.scan_values(*args), 1) / inner
+            beside = least(lambda x=numbers: torch.isfinite(x).all(), max(1, inner // 64))
+            shares[f"{size} {name}"] = read / scan
+            times.append(beside / scan)
+            print(
+                f"  {size:8} {name:12} {n / scan / 1e9:6.1f} GB/s   read {n / read / 1e9:6.1f} GB/s   "
+                f"{beside / scan:7.0f} times torch.isfinite(x).all()"
+            )
+    return shares, times
+
+
+def rows(rounds: int | None) -> bool:
+    """Prints what health=True costs; True where every bar holds."""
+    held = []
+    print("\nhealth=True, a training step (CPU time, ratio to a plain one)")
+    for name, build in CASES.items():
+        try:
+            ratio = step_ratio(build, rounds or 15)
+        except ImportError as problem:
+            print(f"  {name:20} not installed: {problem.name}")
+            continue
+        held.append(ratio <= STEP_BAR)
+        print(f"  {name:20} {ratio:5.2f}   bar {STEP_BAR}  {'ok' if held[-1] else 'MISSED'}")
+    print("the scan for NaN and Inf")
+    shares, times = scan_rates()
+    share = min(v for name, v in shares.items() if name.startswith("256 MiB"))
+    held += [share >= READ_BAR, min(times) >= TORCH_BAR]
+    print(f"  least share of reading 256 MiB {share:4.2f}   bar {READ_BAR}  {'ok' if held[-2] else 'MISSED'}")
+    print(f"  least times torch {min(times):7.0f}          bar {TORCH_BAR}  {'ok' if held[-1] else 'MISSED'}")
+    return all(held)
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    raise SystemExit(0 if rows(None) else 1)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JSON: what became of values, where they were looked at. docs/json.md lists the fields. */
+#include "report/report.h"
+
+static void text(lmi_buf *b, const char *name, const char *s) {
+    lmi_putf(b, ", \"%s\": ", name);
+    lmi_put_json(b, s);
+}
+
+static void whole(lmi_buf *b, const char *name, int64_t v) {
+    lmi_putf(b, ", \"%s\": %lld", name, (long long)v);
+}
+static void truth(lmi_buf *b, const char *name, bool v) {
+    lmi_putf(b, ", \"%s\": %s", name, v ? "true" : "false");
+}
+
+static void sizes(lmi_buf *b, const char *name, int32_t n, const int64_t *v) {
+    lmi_putf(b, ", \"%s\": %s", name, n < 0 ? "null" : "[");
+    for (int32_t i = 0; i < n; i++) lmi_putf(b, i ? ", %lld" : "%lld", (long long)v[i]);
+    if (n >= 0) lmi_putc(b, ']');
+}
+
+static const char *path_of(const lam_model *m, int32_t call) {
+    const lam_event *ev = lam_model_event(m, call);
+    return ev ? lam_model_place(m, ev->place)->path : NULL;
+}
+
+static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f) {
+    static const char *const phases[] = {"forward", "backward", "recompute"};
+    const lam_bad *bad = lam_model_bad(m, f->bad);
+    const lam_event *ev = lam_model_event(m, f->call);
+    int64_t at[LAM_MAX_AXES];
+    int32_t n = lam_bad_first(bad, at);
+    lmi_put(b, "{\"text\": ");
+    lmi_put_json(b, f->text);
+    text(b, "phase", phases[f->phase]);
+    text(b, "path", path_of(m, f->call));
+    text(b, "type", ev ? lam_model_module(m, ev->module)->type : NULL);
+    if (ev)
+        whole(b, "call", ev->ordinal);
+    else
+        lmi_put(b, ", \"call\": null");
+    text(b, "before", path_of(m, f->before));
+    text(b, "after", path_of(m, f->after));
+    truth(b, "own", f->own);
+    truth(b, "input", f->input);
+    text(b, "check", f->check ? bad->name : NULL);
+    truth(b, "explained", f->explained);
+    text(b, "owned", f->owned);
+    text(b, "op", f->op);
+    text(b, "value", lam_bad_kind(bad));
+    whole(b, "nan", bad->found.nan);
+    whole(b, "inf", bad->found.inf);
+    sizes(b, "first", n, at);
+    sizes(b, "shape", bad->ndim, bad->sizes);
+    text(b, "dtype", bad->dtype < 0 ? NULL : lam_dtype_name(bad->dtype));
+    whole(b, "times", f->times);
+    whole(b, "passed", f->passed);
+    lmi_putc(b, '}');
+}
+
+void lmi_json_health(lmi_job *j) {
+    const lam_looked *l = lam_model_looked(j->m);
+    const lam_finding *f;
+    lmi_buf *b = &j->out;
+    if (!j->health) return;
+    lmi_put(b, "\"health\": {\"sentence\": ");
+    lmi_put_json(b, lam_health_sentence(j->health));
+    whole(b, "tensors", l->tensors);
+    whole(b, "bytes", l->bytes);
+    whole(b, "unseen", l->unseen);
+    truth(b, "gradients", l->gradients);
+    truth(b, "operators", l->operators);
+    truth(b, "cut", l->cut);
+    lmi_put(b, ", \"findings\": [");
+    for (int32_t i = 0; (f = lam_health_finding(j->health, i)) != NULL; i++) {
+        if (i) lmi_put(b, ", ");
+        put_finding(b, j->m, f);
+    }
+    lmi_put(b, "]},\n");
+}
+
+static void real(lmi_buf *b, const char *name, double v) {
+    lmi_putf(b, ", \"%s\": ", name);
+    if (v - v != 0)
+        lmi_put(b, "null");
+    else
+        lmi_putf(b, "%.9g", v);
+}
+
+static void put_stats(lmi_buf *b, const lam_stats *s) {
+    lmi_putf(b, "{\"numbers\": %lld", (long long)s->numbers);
+    whole(b, "nan", s->nan);
+    whole(b, "inf", s->inf);
+    whole(b, "zeros", s->zeros);
+    whole(b, "subnormal", s->subnormal);
+    real(b, "least", s->least);
+    real(b, "greatest", s->greatest);
+    real(b, "mean", s->mean);
+    real(b, "headroom", s->headroom);
+    lmi_putc(b, '}');
+}
+
+void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event) {
+    if (!j->health) return;
+    if (!event) {
+        lmi_put(b, "\"health\": null, ");
+        return;
+    }
+    int32_t call = (int32_t)(event - lam_model_event(j->m, 0));
+    lmi_putf(b, "\"health\": {\"forward\": \"%s\", \"backward\": \"%s\", \"stats\": [",
+             lam_health_name(lam_health_of(j->health, call, LAM_FORWARD)),
+             lam_health_name(lam_health_of(j->health, call, LAM_BACKWARD)));
+    for (int32_t i = 0; i < event->n_out; i++) {
+        const lam_stats *s = lam_model_stats(j->m, call, i);
+        if (i) lmi_put(b, ", ");
+        if (s)
+            put_stats(b, s);
+        else
+            lmi_put(b, "null");
+    }
+    lmi_put(b, "]}, ");
+}
