@@ -591,13 +591,32 @@ static void free_health(lmx_listener *l) {
     free(h);
 }
 
+static int by_sequence(const void *a, const void *b) {
+    int64_t x = ((const grad_note *)a)->sequence, y = ((const grad_note *)b)->sequence;
+    return (x > y) - (x < y);
+}
+
+/* The first note of a node's number, or where it would be. */
+static size_t first_note(const health *h, int64_t sequence) {
+    const grad_note *notes = h->notes.data;
+    size_t from = 0, to = h->notes.n;
+    while (from < to) {
+        size_t mid = (from + to) / 2;
+        if (notes[mid].sequence < sequence)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
 /* The arguments and results of calls that a node's gradient is of, each as a record of its own. */
 static lam_status push_gradients(const health *h, const record *r, const lam_bad *bad, lam_builder *b,
                                  lam_error *e) {
     const grad_note *notes = h->notes.data;
     if (bad->side != LAM_BAD_NODE || !bad->fed || r->sequence < 0) return LAM_OK;
-    for (size_t i = 0; i < h->notes.n; i++) {
-        if (notes[i].sequence != r->sequence || notes[i].entry != bad->index) continue;
+    for (size_t i = first_note(h, r->sequence); i < h->notes.n && notes[i].sequence == r->sequence; i++) {
+        if (notes[i].entry != bad->index) continue;
         lam_bad of_call = *bad;
         of_call.side = notes[i].is_input ? LAM_BAD_GRAD_INPUT : LAM_BAD_GRAD_OUTPUT;
         of_call.call = notes[i].call;
@@ -630,6 +649,7 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
                                .gradients = h->gradients,
                                .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
                                .cut = h->cut || h->lost};
+    if (h->notes.n) qsort(h->notes.data, h->notes.n, sizeof(grad_note), by_sequence);
     lam_status s = lam_build_looked(b, &looked, e);
     for (size_t i = 0; s == LAM_OK && i < h->records.n; i++) s = push_record(h, &all[i], b, e);
     for (size_t i = 0; s == LAM_OK && i < h->stats.n; i++)
