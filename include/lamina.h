@@ -670,6 +670,8 @@ LAM_API lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i,
 
 typedef enum lam_wrap { LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE } lam_wrap;
 typedef enum lam_number_format { LAM_FMT_RAW, LAM_FMT_CLEVER, LAM_FMT_RATIO } lam_number_format;
+/* What a machine reaches at best, a second: floating point operations, bytes read or written; 0 unknown. */
+typedef struct lam_peak { double flops, bytes; } lam_peak;
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
     /* "text" (default), "csv", "md", "json", "html"; what ran when: "trace" (Chrome's trace events, which
@@ -680,6 +682,7 @@ typedef struct lam_report_options {
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
     bool receptive_field, effective_rf_stats;
     bool time;  /* how long each row took, where times were asked for */
+    lam_peak peak; /* not 0: with `time` how fast it was beside this too, where FLOPs and bytes are counted */
     bool bytes; /* bytes read and written and arithmetic intensity too, where the convention counts them */
     lam_wrap wrap;              /* torchscan layouts */
     lam_number_format numbers;  /* thoplw layout */
@@ -1114,6 +1117,24 @@ LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
 LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 /* The times that rows show; NULL where none were asked for. */
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);
+typedef enum lam_bound {
+    LAM_BOUND_UNKNOWN,
+    LAM_BOUND_COMPUTE, /* arithmetic is nearer to its peak than memory */
+    LAM_BOUND_MEMORY,
+    LAM_BOUND_OVERHEAD /* neither reaches a tenth of it */
+} lam_bound;
+LAM_API const char *lam_bound_name(lam_bound b); /* "unknown", "compute", ... */
+typedef struct lam_speed { /* of a row's own work in its own time */
+    double flops, bytes;   /* a second; negative where the work is not exactly known */
+    double intensity;      /* FLOPs a byte; negative likewise */
+    double share;          /* of the peak of what it is bound by; negative: not known */
+    lam_bound bound;
+    int64_t ns;
+} lam_speed;
+/* False where the row has no time in that phase, or no work. peak NULL: nothing is bound. Bytes are counted
+ * once an operand, so what comes from a cache may go beyond the memory's peak. */
+LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
+                             lam_speed *out);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
 /* == 15. Will it fit ===================================================================================== */

@@ -297,6 +297,12 @@ static PyObject *costs_times(PyObject *self, PyObject *unused) {
     return lmx_times(self_of(self)->costs);
 }
 
+static PyObject *costs_speeds(PyObject *self, PyObject *args) {
+    lam_peak peak;
+    if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
+    return lmx_speeds(self_of(self)->costs, &peak);
+}
+
 static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
     (void)unused;
     const char *name;
@@ -536,7 +542,7 @@ static const choice numbers[] = {{"raw", LAM_FMT_RAW},
 
 static const struct option {
     const char *name;
-    enum { NAME, NUMBER, SWITCH, DOUBLE, CHOICE } type;
+    enum { NAME, NUMBER, SWITCH, DOUBLE, CHOICE, PEAK } type;
     size_t at;
     const choice *choices;
 } options[] = {
@@ -554,6 +560,7 @@ static const struct option {
     OPTION(effective_rf_stats, SWITCH, NULL),
     OPTION(bytes, SWITCH, NULL),
     OPTION(time, SWITCH, NULL),
+    OPTION(peak, PEAK, NULL),
     OPTION(wrap, CHOICE, wraps),
     OPTION(numbers, CHOICE, numbers),
     OPTION(old_params, SWITCH, NULL),
@@ -577,6 +584,7 @@ static bool set_choice(lmx_state *st, const struct option *o, PyObject *value, v
 
 static bool set_option(lmx_state *st, const struct option *o, PyObject *value, lam_report_options *to) {
     void *at = (char *)to + o->at;
+    PyObject *ignored = NULL;
     switch (o->type) {
     case NAME:
         if (value != Py_None) *(const char **)at = PyUnicode_AsUTF8AndSize(value, NULL);
@@ -585,6 +593,9 @@ static bool set_option(lmx_state *st, const struct option *o, PyObject *value, l
     case SWITCH: *(bool *)at = PyObject_IsTrue(value) > 0; break;
     case DOUBLE: *(double *)at = PyFloat_AsDouble(value); break;
     case CHOICE: return set_choice(st, o, value, at);
+    case PEAK:
+        return PyArg_ParseTuple(value, "dd|O:peak", &((lam_peak *)at)->flops, &((lam_peak *)at)->bytes,
+                                &ignored);
     }
     return !PyErr_Occurred();
 }
@@ -646,6 +657,8 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
     {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
+    {"speeds", costs_speeds, METH_VARARGS,
+     PyDoc_STR("speeds($self, flops, bytes, /)\n--\n\nHow fast rows were, beside a peak.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,

@@ -413,6 +413,7 @@ PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
 PyObject *lmx_row_time(const lam_costs *c, int32_t row); /* times.c: None without */
 PyObject *lmx_times(const lam_costs *c);
+PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self); /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);

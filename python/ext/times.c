@@ -98,6 +98,26 @@ PyObject *lmx_times(const lam_costs *c) {
     return d;
 }
 
+static PyObject *real_of(double v) { return v < 0 ? lmx_str(NULL) : PyFloat_FromDouble(v); }
+
+static PyObject *speed_at(const lam_costs *c, int32_t row, int phase, const lam_peak *peak) {
+    lam_speed s;
+    if (!lam_costs_speed(c, row, (lam_phase)phase, peak, &s)) return lmx_str(NULL);
+    const lam_place *p = lam_model_place(lam_costs_model(c), lam_costs_row(c, row)->place);
+    return Py_BuildValue("(ssLNNNsN)", p->path, phases[phase], (long long)s.ns, real_of(s.flops),
+                         real_of(s.bytes), real_of(s.intensity), lam_bound_name(s.bound), real_of(s.share));
+}
+
+PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak) {
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && i < lam_costs_n_rows(c) * LAM_N_PHASES; i++) {
+        PyObject *item = speed_at(c, i / LAM_N_PHASES, i % LAM_N_PHASES, peak);
+        if (!item || (item != Py_None && PyList_Append(list, item) < 0)) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 PyObject *lmx_time_by(lmx_model *m, PyObject *other) {
     lam_model *model = lmx_model_get(m->st, (PyObject *)m);
     lam_error e = {.at = -1};

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
+    from ._roof import Roof as Roof
+    from ._roof import roof as roof
     from ._register import register as register
     from ._register import registered as registered
     from ._register import rules_file as rules_file
@@ -54,6 +56,7 @@ _HOMES = {
     "NoRuleError": "_errors",
     "Peak": "_fit",
     "Report": "_report",
+    "Roof": "_roof",
     "Row": "_report",
     "capture": "_inspect",
     "clever_format": "thoplw",
@@ -64,6 +67,7 @@ _HOMES = {
     "profile": "thoplw",
     "register": "_register",
     "registered": "_register",
+    "roof": "_roof",
     "rules_file": "_register",
     "summary": "torchscan",
     "thoplw": "",
@@ -81,6 +85,7 @@ __all__ = [
     "NoRuleError",
     "Peak",
     "Report",
+    "Roof",
     "Row",
     "__version__",
     "capture",
@@ -92,6 +97,7 @@ __all__ = [
     "profile",
     "register",
     "registered",
+    "roof",
     "rules_file",
     "summary",
     "thoplw",

@@ -22,6 +22,7 @@ def describe() -> str:
     lines.append(f"tensors: {status['tensors']}: {status['why']}")
     lines.append(f"operators: {_operators()}")
     lines.append(f"memory: {_memory()}")
+    lines.append(f"roof: {_roof()}")
     stance = hasattr(getattr(torch, "compiler", None), "set_stance")
     compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
     lines.append(f"compiled models: {compiled}")
@@ -46,6 +47,15 @@ def _memory() -> str:
     if why is not None:
         return f"not measured; {why}"
     return "measured at torch's allocator for the CPU, which was checked with a tensor of known size"
+
+
+def _roof() -> str:
+    """What this machine reaches at best; measured once."""
+    from ._roof import roof
+
+    best = roof()
+    flops, bytes_moved = _lamina.text_count(int(best.flops)), _lamina.text_bytes(int(best.bytes))
+    return f"{flops} FLOP/s (float32) and {bytes_moved}/s of memory, with {best.threads} threads"
 
 
 def _proof() -> str:

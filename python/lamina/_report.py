@@ -14,7 +14,7 @@ from ._errors import UsageError
 from ._files import save_text
 from ._graph import Graph
 from ._register import OwnRules
-from ._time import row_time, times
+from ._time import Speed, row_time, times
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._fit import Again, Fit
     from ._health import Health
     from ._memory import Memory
+    from ._roof import Roof
     from ._register import OwnRule
     from ._time import Times
 
@@ -44,6 +45,7 @@ OPTIONS = {
     "effective_rf_stats": "effective_rf_stats",
     "bytes": "bytes",
     "time": "time",
+    "roof": "peak",
     "wrap": "wrap",
     "numbers": "numbers",
     "old_params": "old_params",
@@ -400,6 +402,22 @@ class Report:
             self._health = health_of(self._model)
         return self._health
 
+    def speed(self, roof: Roof | None = None) -> list[Speed]:
+        """How fast each row did its own work, and what it was bound by, beside ``roof``: by default this
+        machine's, which is measured once. It needs times, and a convention that counts FLOPs and bytes:
+        ``lamina.inspect(model, args, time=True, convention="exact")``.
+
+        Raises:
+            ValueError: times were not asked for.
+        """
+        if self._costs.times() is None:
+            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+        if roof is None:
+            from ._roof import roof as of_this_machine
+
+            roof = of_this_machine()
+        return [Speed(*told) for told in self._costs.speeds(roof.flops, roof.bytes)]
+
     def failure(self) -> str | None:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""
         return self._costs.failure()
@@ -437,7 +455,8 @@ class Report:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``receptive_field``,
+        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``roof`` (as
+        :func:`lamina.roof` gives it: how fast each row was beside it), ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
         ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
 

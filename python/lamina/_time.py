@@ -74,6 +74,24 @@ class OperatorTime(NamedTuple):
     self: int
 
 
+class Speed(NamedTuple):
+    """How fast the row at ``path`` did its own work in one phase: floating point operations and bytes a
+    second, None where the work is not exactly known.
+
+    ``bound`` is what is nearest to this machine's peak: ``"compute"`` or ``"memory"`` and which ``share`` of
+    it is reached; ``"overhead"`` where neither reaches a tenth; ``"unknown"``.
+    """
+
+    path: str
+    phase: str
+    ns: int
+    flops: float | None
+    bytes: float | None
+    intensity: float | None
+    bound: str
+    share: float | None
+
+
 class Times(NamedTuple):
     """How long a capture took, part by part. Every outermost call of the model begins a run.
 

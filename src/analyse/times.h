@@ -43,6 +43,9 @@ struct lam_times {
     lam_op_time *op_times;
 };
 
+/* Work in so much time (speed.c). peak NULL: nothing is bound. */
+lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const lam_peak *peak);
+
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What stands in a cell. Names and class names come from strangers and are cleaned here. */
+#include "analyse/times.h"
 #include "report/report.h"
 
 /* -- our own table ------------------------------------------------------------------------------------- */
@@ -124,6 +125,34 @@ static void cell_own_share(const lmi_line *l, lmi_buf *out) {
         lmi_putc(out, '?');
     else
         lmi_put_fixed(out, 100.0 * (double)own / (double)whole, 0, 1);
+}
+
+static lam_speed speed_of(const lmi_line *l) {
+    return lmi_speed_of(l->metric, l->ns[LAM_FORWARD], &l->job->o->peak);
+}
+
+static void cell_own_speed(const lmi_line *l, lmi_buf *out) {
+    lam_speed s = speed_of(l);
+    const char *prefix;
+    if (l->never_called || s.flops == 0) {
+        lmi_putc(out, '-');
+    } else if (s.flops < 0) {
+        lmi_putc(out, '?');
+    } else {
+        double v = lam_unit_scale(s.flops, &prefix);
+        lmi_put_intensity(out, v);
+        lmi_putf(out, " %s", prefix);
+    }
+}
+
+static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
+    lam_speed s = speed_of(l);
+    if (l->never_called || (s.flops == 0 && s.bytes == 0))
+        lmi_putc(out, '-');
+    else if (s.bound == LAM_BOUND_UNKNOWN)
+        lmi_putc(out, '?');
+    else
+        lmi_putf(out, "%s %.0f %%", lam_bound_name(s.bound), 100 * s.share);
 }
 
 static void cell_rf(const lmi_line *l, lmi_buf *out) {

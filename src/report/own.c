@@ -33,6 +33,8 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
             if (strcmp(all.at[i]->id, bytes[k]) == 0) keep = j->o->bytes;
         for (size_t k = 0; k < sizeof times / sizeof *times; k++)
             if (strcmp(all.at[i]->id, times[k]) == 0) keep = j->o->time;
+        if (strcmp(all.at[i]->id, "own_speed") == 0 || strcmp(all.at[i]->id, "own_bound") == 0)
+            keep = j->o->time && j->o->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
         if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
         if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
         if (strcmp(all.at[i]->id, "own_health") == 0) keep = j->health != NULL;

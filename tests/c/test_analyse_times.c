@@ -278,6 +278,48 @@ static void operators_by_name(void **state) {
     lam_model_free(m);
 }
 
+/* b: a Linear of 20 weights; a second is a thousand million nanoseconds. */
+static void speeds_beside_a_peak(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), fc = net_linear(&n, 10, 20), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    int32_t r = call(&n, root, -1, 1000, 2000, 0), f = call(&n, fc, r, 1100, 1500, 0);
+    const lam_op_arg in[] = {T(0, 5, 10), T(1, 10, 20)}, out[] = {T(0, 5, 20)};
+    lam_op_info o = {
+        .name = "aten::mm", .call = f, .parent = -1, .n_in = 2, .n_out = 1, .in = in, .out = out};
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    lam_model *m = timed(&n, true);
+    lam_costs *c = NULL;
+    lam_cost_options options = {.convention = "exact"};
+    assert_int_equal(lam_costs_new(&c, m, &options, NULL), LAM_OK);
+    lam_speed s;
+    const double flops = 2 * 5 * 10 * 20, bytes = 4 * (50 + 200 + 100);
+    const struct {
+        lam_peak peak;
+        lam_bound bound;
+    } cases[] = {{{flops / 400e-9 * 2, bytes / 400e-9 * 4}, LAM_BOUND_COMPUTE},
+                 {{flops / 400e-9 * 4, bytes / 400e-9 * 2}, LAM_BOUND_MEMORY},
+                 {{flops / 400e-9 * 40, bytes / 400e-9 * 20}, LAM_BOUND_OVERHEAD},
+                 {{flops / 400e-9, 0}, LAM_BOUND_UNKNOWN}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(lam_costs_speed(c, 1, LAM_FORWARD, &cases[i].peak, &s));
+        assert_int_equal(s.bound, cases[i].bound);
+        assert_true(s.ns == 400 && s.flops > 0.999 * flops / 400e-9 && s.flops < 1.001 * flops / 400e-9);
+        assert_true(s.bytes > 0.999 * bytes / 400e-9 && s.bytes < 1.001 * bytes / 400e-9);
+        if (i < 2) assert_true(s.share > 0.499 && s.share < 0.501);
+    }
+    assert_true(lam_costs_speed(c, 1, LAM_FORWARD, NULL, &s));
+    assert_int_equal(s.bound, LAM_BOUND_UNKNOWN);
+    assert_false(lam_costs_speed(c, 0, LAM_FORWARD, NULL, &s)); /* it does no work of its own */
+    assert_false(lam_costs_speed(c, 1, LAM_BACKWARD, NULL, &s));
+    assert_false(lam_costs_speed(c, 9, LAM_FORWARD, NULL, &s));
+    assert_string_equal(lam_bound_name(LAM_BOUND_MEMORY), "memory");
+    assert_string_equal(lam_bound_name((lam_bound)99), "unknown");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void take_times(void *arg, bool *ok) {
     lam_times *t = NULL;
     lam_error e = {0};
@@ -318,15 +360,11 @@ static void times_as_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_moment_is_somebodys),
-        cmocka_unit_test(passes_end),
-        cmocka_unit_test(passes_and_calls_nest),
-        cmocka_unit_test(unknown_is_not_zero),
-        cmocka_unit_test(medians_of_runs),
-        cmocka_unit_test(one_run_is_timed_by_others),
-        cmocka_unit_test(operators_by_name),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(times_as_text),
+        cmocka_unit_test(every_moment_is_somebodys), cmocka_unit_test(passes_end),
+        cmocka_unit_test(passes_and_calls_nest),     cmocka_unit_test(unknown_is_not_zero),
+        cmocka_unit_test(medians_of_runs),           cmocka_unit_test(one_run_is_timed_by_others),
+        cmocka_unit_test(operators_by_name),         cmocka_unit_test(speeds_beside_a_peak),
+        cmocka_unit_test(memory_may_run_out),        cmocka_unit_test(times_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls
 
 import lamina
-from lamina import _observe
+from lamina import _observe, _roof
 
 observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
 
@@ -409,3 +409,57 @@ def test_a_dry_run_has_no_timeline():
     report = lamina.inspect(small(), (torch.randn(3, 6),), dry=True)
     with pytest.raises(ValueError, match="no timeline"):
         report.to_trace()
+
+
+# -- how fast ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def quick_peak(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(_roof, "SECONDS", 0.01)
+    monkeypatch.setattr(_roof, "ELEMENTS", 1 << 20)
+    monkeypatch.setattr(_roof, "SIDES", (64, 128))
+    return tmp_path
+
+
+def test_a_peak_is_measured_once_and_kept(quick_peak, monkeypatch):
+    first = lamina.roof()
+    assert first.flops > 1e8
+    assert first.bytes > 1e8
+    assert first.threads == torch.get_num_threads()
+    monkeypatch.setattr(_roof, "_measure", lambda threads: pytest.fail("measured again"))
+    assert lamina.roof() == first
+    (kept,) = quick_peak.rglob("roof-*.json")
+    kept.write_text("{")
+    monkeypatch.setattr(_roof, "_measure", lambda threads: first._replace(flops=7.0))
+    assert lamina.roof().flops == 7.0
+    assert lamina.roof(again=True).flops == 7.0
+
+
+def test_a_peak_that_can_not_be_kept_is_no_error(quick_peak, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(quick_peak / "file"))
+    (quick_peak / "file").write_text("")
+    assert lamina.roof().flops > 1e8
+
+
+@observed
+def test_how_fast_rows_were():
+    model, x = nn.Sequential(nn.Linear(512, 512), nn.Tanh()), torch.randn(256, 512)
+    report = lamina.inspect(model, x, time=True, backward=True, convention="exact", warmup=1, repeats=3)
+    roof = _roof.Roof(1e9, 1e9, 1)
+    told = {(speed.path, speed.phase): speed for speed in report.speed(roof)}
+    linear, tanh = told["0", "forward"], told["1", "forward"]
+    assert linear.ns == report.rows[1].time.forward.self
+    assert linear.flops == pytest.approx(int(report.rows[1].flops) / linear.ns * 1e9)
+    assert linear.bound == "compute"
+    assert linear.share == pytest.approx(linear.flops / 1e9)
+    assert linear.intensity == report.rows[1].intensity > tanh.intensity
+    assert ("0", "backward") in told
+    assert ("", "forward") not in told
+    head = report.to_markdown(roof=roof).splitlines()
+    assert any("FLOP/s" in line and "bound by" in line for line in head)
+    assert any("compute" in line for line in head if "Linear" in line)
+    assert "FLOP/s" not in report.to_markdown()
+    with pytest.raises(ValueError, match="time=True"):
+        lamina.inspect(model, x).speed(roof)
