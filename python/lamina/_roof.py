@@ -47,7 +47,8 @@ def _measure(threads: int) -> Roof:
         flops = max(_of_mm(torch, side) for side in SIDES)
         x, y = torch.rand(ELEMENTS), torch.empty(ELEMENTS)
         copy = _least(lambda: y.copy_(x))
-    return Roof(flops, 2 * x.nbytes / copy, threads)  # not a count: a rate
+    moved = 2 * x.element_size() * x.nelement()  # not a count: what was timed
+    return Roof(flops, moved / copy, threads)  # not a count: a rate
 
 
 def _of_mm(torch: Any, side: int) -> float:
