@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
-    from ._roof import Roof as Roof
-    from ._roof import roof as roof
     from ._register import register as register
     from ._register import registered as registered
     from ._register import rules_file as rules_file
     from ._register import unregister as unregister
     from ._report import Report as Report
     from ._report import Row as Row
+    from ._roof import Roof as Roof
+    from ._roof import roof as roof
     from .thoplw import LayersInfo as LayersInfo
     from .thoplw import clever_format as clever_format
     from .thoplw import profile as profile

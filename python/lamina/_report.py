@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ._fit import Again, Fit
     from ._health import Health
     from ._memory import Memory
-    from ._roof import Roof
     from ._register import OwnRule
+    from ._roof import Roof
     from ._time import Times
 
 WIDTH = 100  # where there is no terminal
