@@ -6,7 +6,7 @@ include(CMakePackageConfigHelpers)
 add_library(lamina SHARED ${LAMINA_OBJECTS})
 target_include_directories(lamina PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(lamina PRIVATE $<BUILD_INTERFACE:lamina_flags> m)
+target_link_libraries(lamina PRIVATE $<BUILD_INTERFACE:lamina_flags> ${LAMINA_LIBRARIES})
 set_target_properties(lamina PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
   PUBLIC_HEADER ${CMAKE_CURRENT_SOURCE_DIR}/include/lamina.h)
 if(NOT LAMINA_SANITIZE AND NOT APPLE)
@@ -16,7 +16,7 @@ add_library(lamina::lamina ALIAS lamina)
 
 set(installed lamina lamina_static)
 if(EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/src/cmd/main.c)
-  # Linked statically: the command runs wherever it is copied to.
+  # Linked with the static library: the command runs wherever it is copied to, if SQLite's library is there.
   add_executable(lamina_command src/cmd/main.c)
   target_link_libraries(lamina_command PRIVATE lamina_flags lamina_static)
   set_target_properties(lamina_command PROPERTIES OUTPUT_NAME lamina)
@@ -36,5 +36,6 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lamina-config.cmake
 
 # Relative to the .pc file, so that an installed prefix may be moved.
 file(RELATIVE_PATH LAMINA_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+list(JOIN LAMINA_LIBRARIES " -l" LAMINA_PC_PRIVATE)
 configure_file(cmake/lamina.pc.in lamina.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lamina.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -153,6 +153,37 @@ static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     return status;
 }
 
+/* The program is run by Python once the command has ended: nothing of ours is to stand under it. */
+static lam_status script(void *self, const lam_script *what, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
+    PyObject *module = lmx_str(what->module), *file = lmx_str(what->file), *done = NULL;
+    PyObject *every = PyLong_FromLong(what->every);
+    if (method && words && module && file && every)
+        done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
+                                            what->memory ? Py_True : Py_False,
+                                            what->health ? Py_True : Py_False, NULL);
+    Py_XDECREF(method);
+    Py_XDECREF(words);
+    Py_XDECREF(module);
+    Py_XDECREF(file);
+    Py_XDECREF(every);
+    if (!done) return failed(h, &none, e);
+    Py_DECREF(done);
+    return LAM_OK;
+}
+
+/* In Python, where a Ctrl-C is heard. */
+static lam_status wait_for(void *self, int32_t milliseconds) {
+    host *h = self;
+    PyObject *done = PyObject_CallMethod(h->self, "wait", "i", (int)milliseconds);
+    Py_XDECREF(done);
+    if (done) return LAM_OK;
+    keep_exception(h);
+    return LAM_FAILED;
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -207,6 +238,8 @@ static int run(host *h, int argc, const char **argv) {
         .width = width_of(h->self),
         .live = live,
         .doctor = doctor,
+        .script = script,
+        .wait = wait_for,
     };
     return lam_command(argc, argv, &given);
 }

@@ -30,7 +30,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
     X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
     X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
-    X(_is_param) X(__enter__) X(__exit__)
+    X(_is_param) X(__enter__) X(__exit__) X(script)
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
@@ -145,7 +145,8 @@ typedef struct lmx_torch {
 
 struct lmx_state {
     PyObject *errors; /* the module lamina._errors, once it was needed */
-    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type;
+    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type,
+        *recorder_type;
 #define X(name) PyObject *n_##name;
     LMX_NAMES(X)
 #undef X
@@ -450,7 +451,8 @@ PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 
 /* == tables for module.c =============================================================================== */
 
-extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec;
+extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec,
+    lmx_recorder_spec;
 extern PyMethodDef lmx_text_methods[]; /* text.c */
 extern PyMethodDef lmx_fit_methods[];  /* fitted.c */
 PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */

@@ -37,7 +37,8 @@ static int module_exec(PyObject *module) {
               add_type(module, &lmx_model_spec, &st->model_type) &&
               add_type(module, &lmx_costs_spec, &st->costs_type) &&
               add_type(module, &lmx_snapshot_spec, &st->snapshot_type) &&
-              add_type(module, &lmx_dry_spec, &st->dry_type);
+              add_type(module, &lmx_dry_spec, &st->dry_type) &&
+              add_type(module, &lmx_recorder_spec, &st->recorder_type);
     return ok ? 0 : -1;
 }
 
@@ -50,6 +51,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(st->costs_type);
     Py_VISIT(st->snapshot_type);
     Py_VISIT(st->dry_type);
+    Py_VISIT(st->recorder_type);
     return lmx_torch_visit(&st->torch, visit, arg);
 }
 
@@ -63,6 +65,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->snapshot_type);
     lmx_modes_clear(st->modes);
     Py_CLEAR(st->dry_type);
+    Py_CLEAR(st->recorder_type);
     lmx_torch_clear(&st->torch);
 #define X(name) Py_CLEAR(st->n_##name);
     LMX_NAMES(X)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ._report import Row as Row
     from ._roof import Roof as Roof
     from ._roof import roof as roof
+    from ._watch import Watch as Watch
+    from ._watch import watch as watch
     from .thoplw import LayersInfo as LayersInfo
     from .thoplw import clever_format as clever_format
     from .thoplw import profile as profile
@@ -58,6 +60,7 @@ _HOMES = {
     "Report": "_report",
     "Roof": "_roof",
     "Row": "_report",
+    "Watch": "_watch",
     "capture": "_inspect",
     "clever_format": "thoplw",
     "compare": "_compare",
@@ -73,6 +76,7 @@ _HOMES = {
     "thoplw": "",
     "torchscan": "",
     "unregister": "_register",
+    "watch": "_watch",
 }
 
 __all__ = [
@@ -87,6 +91,7 @@ __all__ = [
     "Report",
     "Roof",
     "Row",
+    "Watch",
     "__version__",
     "capture",
     "clever_format",
@@ -103,6 +108,7 @@ __all__ = [
     "thoplw",
     "torchscan",
     "unregister",
+    "watch",
 ]
 
 

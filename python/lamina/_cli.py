@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
+    from ._script import Script
+
 INTERNAL, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
 
 
@@ -28,6 +30,7 @@ class Host:
         self.is_utf8 = takes_unicode(out)
         self.width = self._width()
         self._built: dict[tuple[str, ...], Any] = {}  # what a subcommand that runs a model twice has built
+        self.wanted: Script | None = None
 
     def _width(self) -> int:
         """Columns of the terminal, 0 where there is none and COLUMNS does not say."""
@@ -62,6 +65,21 @@ class Host:
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built}
         return run_target(target, inputs, mode, build, health=looks({}, health=health, dry=dry), **options)
 
+    def script(
+        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+    ) -> None:
+        """Notes which program is to be run and recorded once the command has ended."""
+        from ._script import Script
+
+        self.wanted = Script(module, argv, file, every, memory, health)
+
+    def wait(self, milliseconds: int) -> None:
+        """Lets time pass between two looks at a recording."""
+        from time import sleep
+
+        self.out.flush()
+        sleep(milliseconds / 1000)  # not a count: a clock
+
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""
         from ._doctor import describe
@@ -76,10 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (out, err):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
+    host = Host(out, err)
     try:
-        code = _lamina.command(["lamina", *(sys.argv[1:] if argv is None else argv)], Host(out, err))
+        code = _lamina.command(["lamina", *(sys.argv[1:] if argv is None else argv)], host)
         out.flush()
-        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -95,3 +113,4 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=err,
         )
         return INTERNAL
+    return code if host.wanted is None else host.wanted.run()

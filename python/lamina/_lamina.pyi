@@ -155,6 +155,36 @@ class Snapshot:
     def __new__(cls, root: Any) -> Snapshot: ...
     def restore(self) -> list[str]: ...
 
+@final
+class Recorder:
+    """A run that is being recorded in ``file``."""
+
+    def __new__(
+        cls,
+        file: str | bytes,
+        command: str | None,
+        host: str | None,
+        torch: str | None,
+        rank: int,
+        world: int,
+        every: int,
+        unix_ns: int,
+    ) -> Recorder: ...
+    @property
+    def dropped(self) -> int: ...
+    def step(
+        self,
+        model: Model,
+        root: int,
+        name: str,
+        number: int,
+        training: bool,
+        unix_ns: int,
+        t0_ns: int,
+        /,
+    ) -> None: ...
+    def close(self) -> None: ...
+
 class Dry:
     """Answers operators on tensors of the class ``fake`` with more of them. It is a base of a mode."""
 

@@ -201,11 +201,22 @@ static bool add_operand(lmi_cli *c, const char *word) {
     return true;
 }
 
+/* The first word of another program's command line. */
+static bool is_program(const lmi_cli *c, const char *word) {
+    return c->verb->most < 0 && (c->args.module || word[0] != '-' || word[1] == '\0');
+}
+
+static void take_rest(const reader *r) {
+    r->c->args.rest = r->argv + r->at;
+    r->c->args.n_rest = r->argc - r->at;
+}
+
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
     reader r = {c, argc, argv, from};
     bool only_operands = false, ok = true;
     for (; ok && r.at < argc; r.at++) {
         const char *word = argv[r.at];
+        if (is_program(c, word)) break;
         if (only_operands || word[0] != '-' || word[1] == '\0')
             ok = add_operand(c, word);
         else if (strcmp(word, "--") == 0)
@@ -213,7 +224,9 @@ bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
         else
             ok = word[1] == '-' ? read_long(&r) : read_short(&r);
     }
-    if (!ok || c->args.help || c->args.n_operands >= c->verb->least) return ok;
+    if (c->verb->most < 0) take_rest(&r);
+    if (!ok || c->args.help || c->args.n_operands + c->args.n_rest >= c->verb->least) return ok;
+    if (c->args.module) return ok;
     lmi_complain(c, c->verb->more, "the usage is: lamina %s %s [options]", c->verb->name, c->verb->operands);
     return false;
 }

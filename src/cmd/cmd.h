@@ -16,12 +16,14 @@ typedef struct lmi_args {
     int32_t n_operands;
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
-    const char *mode, *convention, *format, *layout, *output, *color, *rules;
+    const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
     const char *optimizer, *dtype;
-    int32_t depth, width, batch; /* -1: not given */
-    int32_t repeats;      /* 0: not given */
-    bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, time, help;
-    bool health;
+    int32_t depth, width, rows, every, run, batch; /* -1: not given */
+    int32_t repeats;                               /* 0: not given */
+    const char *const *rest; /* of a verb that runs another program: its command line */
+    int32_t n_rest;
+    bool released, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand, time, once, help;
+    bool memory, health;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -29,7 +31,7 @@ typedef struct lmi_cli lmi_cli;
 typedef struct lmi_verb {
     const char *name;
     int (*run)(lmi_cli *c);
-    int32_t least, most;       /* operands */
+    int32_t least, most;       /* operands; most -1: from the first on all is another program's */
     const char *operands;      /* "TARGET LAYER" */
     const char *options;       /* long names, separated by spaces */
     const char *summary, *more; /* one line; an example or a remark */
@@ -108,5 +110,11 @@ int lmi_run_table(lmi_cli *c);
 int lmi_run_doctor(lmi_cli *c);
 int lmi_run_version(lmi_cli *c);
 int lmi_run_help(lmi_cli *c);
+int lmi_run_run(lmi_cli *c);
+int lmi_run_live(lmi_cli *c);
+int lmi_run_export(lmi_cli *c);
+
+/* -- recorded.c -------------------------------------------------------------------------------- */
+int lmi_show_recordings(lmi_cli *c); /* `lamina show` of recordings */
 
 #endif

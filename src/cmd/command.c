@@ -75,7 +75,8 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     const lmi_verb *v = lmi_verb_find(word);
     if (v) return v;
     *from = 1;
-    if (word[0] == '-' || strpbrk(word, ":/\\") || strstr(word, ".py")) return lmi_verb_find("show");
+    bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
+    if (word[0] == '-' || target) return lmi_verb_find("show");
     no_such_verb(c, word);
     return NULL;
 }
@@ -93,7 +94,7 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
 }
 
 int lam_command(int argc, const char *const *argv, const lam_host *host) {
-    lmi_cli c = {.host = host, .args = {.depth = -1, .width = -1}};
+    lmi_cli c = {.host = host, .args = {.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1}};
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
     int code = run(&c, argc, argv);

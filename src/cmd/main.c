@@ -86,6 +86,11 @@ static lam_status doctor(void *self, lam_sink to, lam_error *e) {
     return become_python(self, e);
 }
 
+static lam_status script(void *self, const lam_script *what, lam_error *e) {
+    (void)what;
+    return become_python(self, e);
+}
+
 static int32_t terminal_width(void) {
     const char *columns = getenv("COLUMNS");
     long n = columns ? strtol(columns, NULL, 10) : 0;
@@ -108,8 +113,12 @@ int main(int argc, char **argv) {
     static const int out = STDOUT_FILENO, err = STDERR_FILENO;
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, which the command keeps quiet about */
     process p = {argc, argv};
-    lam_host host = {
-        .self = &p, .out = {put, (void *)&out}, .err = {put, (void *)&err}, .live = live, .doctor = doctor};
+    lam_host host = {.self = &p,
+                     .out = {put, (void *)&out},
+                     .err = {put, (void *)&err},
+                     .live = live,
+                     .doctor = doctor,
+                     .script = script};
     host.out_is_terminal = isatty(STDOUT_FILENO) == 1;
     host.out_is_utf8 = locale_is_utf8();
     host.width = host.out_is_terminal ? terminal_width() : 0;

@@ -154,7 +154,18 @@ static int show(lmi_cli *c, const making *with) {
     return live == LAM_OK ? code : lmi_complain_of(c, &e, live);
 }
 
+/* One model, or recordings of any number of processes. */
+static bool is_one_model(lmi_cli *c) {
+    if (c->args.n_operands == 1) return true;
+    lmi_complain(c, "only recordings are shown side by side",
+                 "%s: one operand too many; the usage is: lamina %s %s", c->args.operands[1], c->verb->name,
+                 c->verb->operands);
+    return false;
+}
+
 int lmi_run_show(lmi_cli *c) {
+    if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
+    if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
     with.l.convention = lmi_convention_wanted(c, with.l.convention);
     if (!with.l.convention) return LMI_EXIT_USAGE;

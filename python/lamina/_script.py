@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
+
+A root is found when it is first called from outside any other module: a ``__call__`` in ``torch.nn.Module``
+looks at who is called outermost. It is a Python function because torch's compiler can look through one. torch
+is not imported before the program imports it, since programs set variables of the environment before.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from importlib.abc import Loader, MetaPathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType, TracebackType
+
+    from ._watch import Watch
+
+
+class Script:
+    """A program that is to be run: a file, or a module as ``python -m`` runs it."""
+
+    def __init__(
+        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+    ) -> None:
+        self._module, self._argv, self._file, self._every = module, argv, file, every
+        self._memory, self._health = memory, health
+        self._watch: Watch | None = None
+
+    def run(self) -> int:
+        """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
+        after_import("torch", self._begin)
+        _trim_tracebacks()
+        try:
+            if self._module is not None:
+                self._run_module(self._module)
+            else:
+                self._run_file(self._argv[0])
+        finally:
+            if self._watch is not None:
+                self._watch.close()
+        return 0
+
+    def _begin(self) -> None:
+        from ._watch import Watch
+
+        self._watch = Watch([], self._every, self._file, memory=self._memory, health=self._health)
+        find_roots(self._watch)
+
+    def _run_module(self, name: str) -> None:
+        import runpy
+
+        sys.argv[:] = [name, *self._argv]
+        here = str(Path.cwd())
+        if sys.path[:1] != [here]:
+            sys.path.insert(0, here)
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    def _run_file(self, path: str) -> None:
+        from types import ModuleType
+
+        try:
+            source = Path(path).read_bytes()
+        except OSError as error:
+            sys.stderr.write(f"lamina: error: {path}: {error.strerror}\n")
+            sys.exit(2)
+        sys.argv[:] = self._argv
+        sys.path[0] = str(Path(path).resolve().parent)
+        file = str(Path(path).absolute())
+        main = ModuleType("__main__")
+        main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
+        sys.modules["__main__"] = main
+        exec(compile(source, file, "exec"), main.__dict__)  # noqa: S102 - that is what it is for
+
+
+def _trim_tracebacks() -> None:
+    """A traceback begins where the program does."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        ours = {
+            __file__,
+            str(Path(__file__).with_name("_cli.py")),
+            str(Path(__file__).with_name("__main__.py")),
+        }
+        first = trace
+        while first is not None and not _is_last_of_ours(first, ours):
+            first = first.tb_next
+        if first is not None and first.tb_next is not None:
+            error = error.with_traceback(first.tb_next)
+        before(kind, error, error.__traceback__)
+
+    sys.excepthook = hook
+
+
+def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
+    following = trace.tb_next
+    starts = {*ours, "<frozen runpy>"}
+    here = trace.tb_frame.f_code.co_filename
+    return here in starts and (following is None or following.tb_frame.f_code.co_filename not in starts)
+
+
+# -- roots ---------------------------------------------------------------------------------------------------
+
+
+def find_roots(watch: Watch) -> None:
+    """Watches every module with parameters that is called from outside any other, from its first call on."""
+    from ._watch import compiling_now
+
+    base = sys.modules["torch"].nn.Module
+    original: Any = base.__call__
+    compiling = compiling_now()
+    seen: WeakSet[Any] = WeakSet()
+    inside = threading.local()
+    inside.any = False
+
+    def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        if compiling() or getattr(inside, "any", False):
+            return original(self, *args, **kwargs)
+        inside.any = True
+        try:
+            if self not in seen:
+                seen.add(self)
+                if next(self.parameters(), None) is not None and watch.found(self):
+                    return type(self).__call__(self, *args, **kwargs)
+            return original(self, *args, **kwargs)
+        finally:
+            inside.any = False
+
+    base.__call__ = __call__
+
+
+# -- imports -------------------------------------------------------------------------------------------------
+
+
+def after_import(name: str, then: Callable[[], None]) -> None:
+    """Calls ``then`` once the module ``name`` was imported, at once where it is there."""
+    if name in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Waiting(name, then))
+
+
+class _Waiting(MetaPathFinder):
+    """Lets the others find the module, and stands behind its loader."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Behind(spec.loader, self._then)
+        return spec
+
+
+class _Behind(Loader):
+    """A loader that says when it is done, and is gone from the module then."""
+
+    def __init__(self, loader: Any, then: Callable[[], None]) -> None:
+        self._loader, self._then = loader, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._then()

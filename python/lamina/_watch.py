@@ -1,0 +1,437 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watching a training run: every N-th step of a model is captured and recorded, the others are counted.
+
+A root's calls are counted by a ``__call__`` in its own class, so nothing is installed on the layers inside
+it. It is a Python function because torch's compiler can look through one. A sampled step is an ordinary
+capture, open from one call of the root to the next; what it saw goes to the recorder, whose thread writes it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import weakref
+from time import monotonic_ns, time_ns
+from typing import TYPE_CHECKING, Any
+
+from . import _lamina
+from ._compiled import AS_IT_IS, Compiled
+from ._inspect import Capture
+from ._observe import nodes
+from ._run import check_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from types import TracebackType
+
+EVERY = 100
+FILE = "run.lamina"
+OPEN = 4  # captures at a time; a thread may have eight, and the user's own are among them
+CALLS = 4  # calls of a root that one sampled step may take up before its backward begins
+
+_roots: dict[int, _Root] = {}  # by the identity of what is called
+_lock = threading.Lock()
+
+
+# -- calls of the roots --------------------------------------------------------------------------------------
+
+
+class _Class:
+    """A class whose calls are counted, and what it answered with before."""
+
+    known: dict[type, _Class] = {}  # noqa: RUF012 - one for the process, guarded by the lock
+
+    def __init__(self, cls: Any) -> None:
+        self.users = 0
+        self.own = cls.__dict__.get("__call__")
+        self.mine = _counting(cls, self.own)
+
+    @classmethod
+    def add(cls, of: Any) -> None:
+        with _lock:
+            entry = cls.known.get(of)
+            if entry is None:
+                entry = cls.known[of] = cls(of)
+                of.__call__ = entry.mine
+            entry.users += 1
+
+    @classmethod
+    def remove(cls, of: Any) -> None:
+        with _lock:
+            entry = cls.known[of]
+            entry.users -= 1
+            if entry.users:
+                return
+            del cls.known[of]
+            if of.__dict__.get("__call__") is not entry.mine:
+                return  # somebody put another in its place, which may call ours: it goes on to the original
+            if entry.own is None:
+                del of.__call__
+            else:
+                of.__call__ = entry.own
+
+
+def compiling_now() -> Callable[[], bool]:
+    """What torch's compiler takes for True while it follows code; False anywhere else."""
+    compiler = getattr(sys.modules["torch"], "compiler", None)
+    told: Callable[[], bool] | None = getattr(compiler, "is_dynamo_compiling", None)
+    return told or (lambda: False)
+
+
+def _counting(cls: Any, own: Any) -> Callable[..., Any]:
+    compiling, roots = compiling_now(), _roots
+    # What compiled code was made of is not looked up, or it would not serve while a capture is open.
+    plain = own if own is not None else cls.__call__
+
+    def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        if compiling():
+            return plain(self, *args, **kwargs)
+        root = roots.get(id(self))
+        if root is None or root.inside:
+            if own is not None:
+                return own(self, *args, **kwargs)
+            above: Any = super(cls, self)
+            return above.__call__(*args, **kwargs)
+        root.inside = True
+        try:
+            left, mode = root.left, self.training
+            if root.idle and left[mode]:  # most steps
+                left[mode] -= 1
+                above = super(cls, self)
+                return above.__call__(*args, **kwargs) if own is None else own(self, *args, **kwargs)
+            return _seen(root, cls, own, self, args, kwargs)
+        finally:
+            root.inside = False
+
+    return __call__
+
+
+def _seen(root: _Root | None, cls: Any, own: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The call itself, with every watch around it that knows the root."""
+    if root is None:
+        # Looked up at each call: a capture that is open has its own entry in torch.nn.Module.
+        above: Any = super(cls, module)
+        return above.__call__(*args, **kwargs) if own is None else own(module, *args, **kwargs)
+    try:
+        root.before(module)
+        result = _seen(root.other, cls, own, module, args, kwargs)
+    except BaseException:
+        root.finish()
+        raise
+    root.after()
+    return result
+
+
+class _Step(Capture):
+    """The capture of one step: compiled code runs as it does in the others, and nothing is compiled."""
+
+    def __init__(self, model: Any, *, memory: bool, health: bool) -> None:
+        wanted = None
+        if health:
+            from ._health import Wanted
+
+            wanted = Wanted()
+        super().__init__(model, time=True, memory=memory, health=wanted)
+        self._stance = Compiled(AS_IT_IS)
+
+    def went_back(self) -> bool:
+        """True where a backward pass was seen, or can't be."""
+        return self._watch is None or self._watch.n_ops > 0 or nodes() is not None
+
+    def seen(self) -> _lamina.Model | None:
+        """What it saw, once it is closed."""
+        return self._model
+
+
+class _Root:
+    """One root of one watch: which step it is in, and the capture of a sampled one."""
+
+    def __init__(self, watch: Watch, given: Any, number: int, name: str) -> None:
+        module = check_module(given)
+        self.watch, self.number, self.name = watch, number, name
+        self.module = weakref.ref(module, self._gone)
+        self.keys = {id(module), id(given)}
+        self.classes = {type(module), type(given)}
+        self.inside = False
+        self.left = [0, 0]  # calls before the next step to be seen, in eval and in train mode
+        self.numbers = [0, 0]  # of that step
+        self.capture: _Step | None = None
+        self.calls = 0
+        self.about: tuple[int, bool, int, int] = (0, False, 0, 0)
+        self.other = _roots.get(id(given))  # the same root of another watch
+        self.idle = self.other is None  # nobody wants to know of a call that is not due
+        for of in self.classes:
+            _Class.add(of)
+        for key in self.keys:
+            _roots[key] = self
+
+    def before(self, module: Any) -> None:
+        """A call of the root begins, and with it a step."""
+        training = bool(getattr(module, "training", False))
+        if self.capture is not None and not self._goes_on(training):
+            self.finish()
+        if self.left[training]:
+            self.left[training] -= 1
+        elif self.capture is None:
+            self._open(module, self.numbers[training], training)
+            self.left[training] = self.watch.every - 1
+            self.numbers[training] += self.watch.every
+        self.calls += 1
+
+    def after(self) -> None:
+        """It has ended. Without gradients no backward will follow."""
+        if self.capture is not None and not sys.modules["torch"].is_grad_enabled():
+            self.finish()
+
+    def _goes_on(self, training: bool) -> bool:
+        """True while several calls come before one backward, as those of a discriminator do."""
+        capture = self.capture
+        assert capture is not None
+        return not capture.went_back() and training and self.about[1] and self.calls < CALLS
+
+    def _open(self, module: Any, number: int, training: bool) -> None:
+        try:
+            self.watch.make_room()
+            capture = self.watch.new_capture(module)
+            self.about = (number, training, time_ns(), monotonic_ns())
+            capture.__enter__()
+            self.capture, self.calls, self.idle = capture, 0, False
+            self.watch.open.append(self)
+        except Exception as error:
+            self.watch.give_up(error)
+
+    def finish(self) -> None:
+        """Closes the capture of a sampled step and hands over what it saw."""
+        capture, self.capture = self.capture, None
+        if capture is None:
+            return
+        self.idle = self.other is None
+        if self in self.watch.open:
+            self.watch.open.remove(self)
+        try:
+            capture.__exit__(None, None, None)
+            self.watch.write(self, capture)
+        except Exception as error:
+            self.watch.give_up(error)
+
+    def _gone(self, _: object) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """The root is not watched any more."""
+        for key in self.keys:
+            first = _roots.get(key)
+            if first is self and self.other is None:
+                del _roots[key]
+            elif first is self and self.other is not None:
+                _roots[key] = self.other
+            elif first is not None:
+                first.skip(self)
+        classes, self.classes = self.classes, set()
+        for of in classes:
+            _Class.remove(of)
+
+    def skip(self, gone: _Root) -> None:
+        """Another watch of this root was closed."""
+        if self.other is gone:
+            self.other = gone.other
+            self.idle = self.other is None and self.capture is None
+        elif self.other is not None:
+            self.other.skip(gone)
+
+
+def _forget_all() -> None:
+    """In a forked child, a worker that loads data: it trains nothing, and must not write."""
+    _roots.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
+
+
+# -- the watch -----------------------------------------------------------------------------------------------
+
+
+class Watch:
+    """The recording that :func:`watch` gives, to be entered with ``with``.
+
+    Attributes:
+        file: the file that it writes, with the rank in its name where several processes run together.
+        every: how many steps lie between two that are seen.
+        stopped: the sentence that ended the recording before its time, or None. It was written to stderr.
+    """
+
+    def __init__(
+        self,
+        models: Iterable[Any],
+        every: int = EVERY,
+        file: str | os.PathLike[str] = FILE,
+        *,
+        memory: bool = False,
+        health: bool = False,
+    ) -> None:
+        if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            raise ValueError(f"every is {every!r}; it is a whole number from 1: each which step is seen")
+        self._models = list(models)
+        for model in self._models:
+            check_module(model)
+        self.every = every
+        self.file = file_of_rank(os.fspath(file))
+        self.stopped: str | None = None
+        self.open: list[_Root] = []  # whose step is being seen
+        self._memory, self._health = memory, health
+        self._roots: list[_Root] = []
+        self._n_roots = 0
+        self._names: dict[str, int] = {}
+        self._recorder: _lamina.Recorder | None = None
+        self._process = 0
+
+    def __enter__(self) -> Watch:
+        if self._process:
+            raise RuntimeError("this watch was open already; make another with lamina.watch(model)")
+        self._process = os.getpid()
+        try:
+            self._recorder = _recorder(self.file, self.every)
+        except Exception as error:
+            self.give_up(error)
+            return self
+        nodes()  # the observer is proved now, and not in the first step
+        atexit.register(self.close)
+        for model in self._models:
+            self.add(model)
+        self._models = []
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def found(self, model: Any) -> bool:
+        """A program called a root: the recording begins with the first. False where it can't be watched."""
+        if not self._process:
+            self.__enter__()
+        self.add(model)
+        return self._recorder is not None and self.stopped is None
+
+    def add(self, model: Any) -> None:
+        """Watches one more root."""
+        if self._recorder is None:
+            return
+        kind = type(check_module(model)).__name__
+        nth = self._names[kind] = self._names.get(kind, 0) + 1
+        self._roots = [root for root in self._roots if root.classes]
+        self._roots.append(_Root(self, model, self._n_roots, kind if nth == 1 else f"{kind} {nth}"))
+        self._n_roots += 1
+
+    def close(self) -> None:
+        """Writes what is left and ends the recording. Does nothing twice, nor in a forked child."""
+        if os.getpid() != self._process:
+            return
+        atexit.unregister(self.close)
+        for root in self._roots:
+            root.finish()
+            root.forget()
+        self._roots = []
+        recorder, self._recorder = self._recorder, None
+        if recorder is None:
+            return
+        try:
+            recorder.close()
+        except Exception as error:
+            self.give_up(error)
+
+    def new_capture(self, module: Any) -> _Step:
+        """The capture of one step."""
+        return _Step(module, memory=self._memory, health=self._health)
+
+    def make_room(self) -> None:
+        """A model that is called no more may keep a step open; it gives way to those that are."""
+        while len(self.open) >= OPEN:
+            self.open[0].finish()
+
+    def write(self, root: _Root, capture: _Step) -> None:
+        """Hands over what one step showed."""
+        model = capture.seen()
+        if self._recorder is not None and model is not None:
+            self._recorder.step(model, root.number, root.name, *root.about)
+
+    def give_up(self, error: Exception) -> None:
+        """Ends the recording, and not the training: one sentence on stderr."""
+        if self.stopped is not None:
+            return
+        self.stopped = str(error) or type(error).__name__
+        for root in [*self._roots]:
+            root.forget()
+        if sys.stderr is not None:
+            sys.stderr.write(f"lamina: the recording stopped, the program goes on: {self.stopped}\n")
+
+
+def watch(
+    model: Any,
+    *,
+    every: int = EVERY,
+    file: str | os.PathLike[str] = FILE,
+    memory: bool = False,
+    health: bool = False,
+) -> Watch:
+    """Records every ``every``-th step of a training loop: ``with lamina.watch(model): ...``
+
+    A step is one call of ``model`` and what follows until the next, the backward pass with it. ``model``
+    may be a list of models, whose steps are counted apart, as are those in train and in eval mode. The first
+    step of each is seen, then each ``every``-th: how long each layer takes; with ``memory`` what it
+    allocates and retains; with ``health`` whether there is a NaN or Inf, and which layer made the first one.
+    In between nothing is installed on the layers, and a call of the model costs a microsecond more.
+
+    ``file`` is an SQLite database (docs/recording.md). It is written by a thread of its own within half a
+    second of a step's end; if the process is killed, the file is whole and has all but the last second.
+    Where it has runs already, this is one more. Where several processes run together (``RANK`` and
+    ``WORLD_SIZE``, as torchrun sets them, or an initialised process group), each writes its own:
+    ``run.0.lamina``. ``lamina show``, ``lamina live`` and ``lamina export`` read it.
+
+    What keeps the file from being written, such as a full disk, ends the recording with one sentence on
+    stderr, and not the training.
+
+    Raises:
+        TypeError: ``model`` is no ``torch.nn.Module``.
+        ValueError: ``every`` is less than 1.
+    """
+    models = model if isinstance(model, list | tuple) else [model]
+    return Watch(models, every, file, memory=memory, health=health)
+
+
+# -- what a run is called ------------------------------------------------------------------------------------
+
+
+def rank_and_world() -> tuple[int, int]:
+    """This process's rank and how many there are; (0, 1) where it runs alone."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank()), int(distributed.get_world_size())
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (AttributeError, KeyError, RuntimeError, ValueError):
+        return 0, 1
+
+
+def file_of_rank(file: str) -> str:
+    """``run.lamina`` alone, ``run.3.lamina`` for rank 3 of several."""
+    rank, world = rank_and_world()
+    if world < 2:
+        return file
+    stem, dot, end = file.rpartition(".")
+    return f"{stem}.{rank}.{end}" if dot and os.sep not in end and stem else f"{file}.{rank}"
+
+
+def _recorder(file: str, every: int) -> _lamina.Recorder:
+    from platform import node
+    from shlex import join
+
+    words = [*sys.orig_argv]
+    if "-c" in words[:-1]:
+        words[words.index("-c") + 1] = "..."  # a program in the command line is no name of it
+    rank, world = rank_and_world()
+    torch = str(sys.modules["torch"].__version__)
+    return _lamina.Recorder(file, join(words), node(), torch, rank, world, every, time_ns())

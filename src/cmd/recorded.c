@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `lamina run`, `lamina live`, `lamina export`, and `lamina show` of a recording. */
+#include "cmd/cmd.h"
+
+#include <string.h>
+#include <time.h>
+
+enum { WIDE = 1000, EVERY = 100, LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1000, FULL_PATH = 4096 };
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+typedef struct recordings {
+    lam_recording *at[LMI_MAX_OPERANDS];
+    int32_t n;
+} recordings;
+
+static void close_all(recordings *r) {
+    for (int32_t i = 0; i < r->n; i++) lam_recording_free(r->at[i]);
+    r->n = 0;
+}
+
+/* Every file that is named, `last` steps of each; none where one can't be read. */
+static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_error *e) {
+    lam_status s = LAM_OK;
+    int64_t run = c->args.run > 0 ? c->args.run : 0;
+    r->n = 0;
+    for (int32_t i = 0; s == LAM_OK && i < c->args.n_operands; i++) {
+        s = lam_recording_open(&r->at[i], c->args.operands[i], run, last, e);
+        if (s == LAM_OK) r->n++;
+    }
+    if (s != LAM_OK) close_all(r);
+    return s;
+}
+
+static int64_t unix_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static lam_recording_options options(const lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    bool file = a->output && strcmp(a->output, "-") != 0;
+    return (lam_recording_options){
+        .format = a->format,
+        .width = a->wide         ? WIDE
+                 : a->width >= 0 ? a->width
+                 : file          ? 0
+                                 : c->host->width,
+        .rows = a->rows > 0 ? a->rows : 0,
+        .depth = a->depth,
+        .ascii = a->ascii || (!file && !c->host->out_is_utf8),
+        .now_unix_ns = unix_now(),
+    };
+}
+
+static lam_status write_all(const recordings *r, const lam_recording_options *o, lam_sink to, lam_error *e) {
+    return lam_recording_write((const lam_recording *const *)r->at, r->n, o, to, e);
+}
+
+int lmi_show_recordings(lmi_cli *c) {
+    recordings r;
+    lam_error e = {.at = -1};
+    lam_recording_options o = options(c);
+    lam_status s = open_all(c, 0, &r, &e);
+    if (s == LAM_OK) s = write_all(&r, &o, c->out, &e);
+    close_all(&r);
+    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+/* -- following --------------------------------------------------------------------------------- */
+
+/* What changes when there is something new to show. */
+static int64_t age(const recordings *r) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < r->n; i++) {
+        const lam_recorded_model *m;
+        for (int32_t k = 0; (m = lam_recording_model(r->at[i], k)); k++) sum += m->last + m->n_others + 2;
+    }
+    return sum;
+}
+
+/* Every run has ended, or was not written to for long. */
+static bool is_over(const recordings *r, int64_t now) {
+    for (int32_t i = 0; i < r->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(r->at[i]);
+        bool dead = now - run->seen_unix_ns > INT64_C(60) * 1000000000;
+        if (!run->ended_unix_ns && !dead) return false;
+    }
+    return true;
+}
+
+/* On a terminal a table takes the place of the last one; elsewhere one follows the other. */
+static lam_status show_once(lmi_cli *c, const recordings *r, bool again, lam_error *e) {
+    static const char over[] = "\033[H\033[2J";
+    lam_recording_options o = options(c);
+    if (!o.rows) o.rows = LIVE_ROWS;
+    lam_status s = LAM_OK;
+    bool terminal = c->host->out_is_terminal && !c->args.once;
+    if (terminal) s = c->out.put(c->out.to, over, sizeof over - 1);
+    if (!terminal && again) s = c->out.put(c->out.to, "\n", 1);
+    return s == LAM_OK ? write_all(r, &o, c->out, e) : s;
+}
+
+static lam_status wait_a_little(const lmi_cli *c) {
+    struct timespec t = {REFRESH_MS / 1000, REFRESH_MS % 1000 * 1000000L};
+    if (c->host->wait) return c->host->wait(c->host->self, REFRESH_MS);
+    nanosleep(&t, NULL);
+    return LAM_OK;
+}
+
+static lam_status follow(lmi_cli *c, lam_error *e) {
+    int64_t shown = -1;
+    for (;;) {
+        recordings r;
+        lam_status s = open_all(c, LIVE_STEPS, &r, e);
+        int64_t now = s == LAM_OK ? age(&r) : -1;
+        bool over = s == LAM_OK && is_over(&r, unix_now());
+        bool news = c->host->out_is_terminal || now != shown || over;
+        if (s == LAM_OK && news) s = show_once(c, &r, shown >= 0, e);
+        close_all(&r);
+        if (s != LAM_OK || over || c->args.once) return s;
+        shown = now;
+        if (wait_a_little(c) != LAM_OK) return LAM_OK;
+    }
+}
+
+int lmi_run_live(lmi_cli *c) {
+    lam_error e = {.at = -1};
+    lam_status s = follow(c, &e);
+    return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}
+
+/* -- for other programs ------------------------------------------------------------------------ */
+
+int lmi_run_export(lmi_cli *c) {
+    lam_error e = {.at = -1};
+    char path[FULL_PATH];
+    if (!c->args.tensorboard) {
+        lmi_complain(c, "there is one so far: --tensorboard DIR",
+                     "`lamina export` needs to know for which program");
+        return LMI_EXIT_USAGE;
+    }
+    int64_t run = c->args.run > 0 ? c->args.run : 0;
+    lam_status s =
+        lam_recording_tensorboard(c->args.operands[0], run, c->args.tensorboard, path, sizeof path, &e);
+    if (s != LAM_OK) return lmi_complain_of(c, &e, s);
+    lmi_say(c, "%s\n", path);
+    return LMI_EXIT_OK;
+}
+
+int lmi_run_run(lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    lam_error e = {.at = -1};
+    lam_script what = {.module = a->module,
+                       .n_argv = a->n_rest,
+                       .argv = a->rest,
+                       .file = a->file ? a->file : "run.lamina",
+                       .every = a->every >= 0 ? a->every : EVERY,
+                       .memory = a->memory,
+                       .health = a->health};
+    if (what.every == 0) {
+        lmi_complain(c, NULL, "--every 0: it takes a whole number from 1");
+        return LMI_EXIT_USAGE;
+    }
+    if (!c->host->script) {
+        lmi_complain(c, NULL, "this host can't run a Python program");
+        return LMI_EXIT_FAILED;
+    }
+    lam_status s = c->host->script(c->host->self, &what, &e);
+    return s == LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
+}

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several processes of one run side by side: each, how far they lie apart, and which layers one of them waits
+ * for. Layers are the same where their paths are. */
+#include "report/recorded.h"
+
+#include <stdlib.h>
+
+enum { CELLS = 8 };
+
+static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
+    return lam_recording_model(w->all[i], 0);
+}
+
+/* -- each process ------------------------------------------------------------------------------ */
+
+typedef struct table {
+    lmi_grid grid;
+    lmi_buf cell;
+    lam_error *e;
+    lam_status s;
+} table;
+
+static void table_start(table *t, int32_t columns, lam_error *e) {
+    *t = (table){.e = e};
+    lmi_grid_init(&t->grid, columns);
+    lmi_buf_init(&t->cell);
+}
+
+static lam_status table_end(table *t, lmi_recorded *w, int32_t left) {
+    lam_status s = t->s == LAM_OK ? lmi_buf_status(&t->cell, t->e) : t->s;
+    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, w->o->ascii);
+    lmi_grid_free(&t->grid);
+    lmi_buf_free(&t->cell);
+    return s;
+}
+
+static void end_cell(table *t) {
+    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
+    t->cell.n = 0;
+    lmi_putn(&t->cell, "", 0);
+}
+
+static void text_cell(table *t, const char *text) {
+    lmi_put(&t->cell, text);
+    end_cell(t);
+}
+
+static void integer_cell(table *t, int64_t n) {
+    lmi_put_integer(&t->cell, n);
+    end_cell(t);
+}
+
+static void ns_cell(table *t, lam_middle m) {
+    lmi_put_ns(&t->cell, m);
+    end_cell(t);
+}
+
+static lam_status put_each(lmi_recorded *w) {
+    static const char *const titles[] = {"rank",   "last step",    "step", "forward", "backward",
+                                         "params", "local params", "peak", "state"};
+    table t;
+    table_start(&t, 9, w->e);
+    for (int k = 0; k < 9; k++) text_cell(&t, titles[k]);
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(w->all[i]);
+        const lam_recorded_model *m = model_of(w, i);
+        static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
+        if (!m) m = &none;
+        integer_cell(&t, run->rank);
+        integer_cell(&t, m->last);
+        ns_cell(&t, m->step_ns);
+        ns_cell(&t, m->forward_ns);
+        ns_cell(&t, m->backward_ns);
+        integer_cell(&t, m->params);
+        integer_cell(&t, m->local_params);
+        lmi_put_size(&t.cell, m->peak_bytes);
+        end_cell(&t);
+        lmi_put_state(w, run, &t.cell);
+        end_cell(&t);
+    }
+    return table_end(&t, w, 1);
+}
+
+/* -- how far apart ----------------------------------------------------------------------------- */
+
+/* One number of a process; n 0: not measured there. */
+typedef lam_middle (*number)(const lam_recorded_model *m);
+static lam_middle step_of(const lam_recorded_model *m) { return m->step_ns; }
+static lam_middle forward_of(const lam_recorded_model *m) { return m->forward_ns; }
+static lam_middle backward_of(const lam_recorded_model *m) { return m->backward_ns; }
+static lam_middle peak_of(const lam_recorded_model *m) { return m->peak_bytes; }
+static lam_middle local_of(const lam_recorded_model *m) {
+    return (lam_middle){m->local_params, 0, m->local_params >= 0};
+}
+
+static const struct {
+    const char *name;
+    number of;
+} numbers[] = {{"step", step_of},
+               {"forward", forward_of},
+               {"backward", backward_of},
+               {"peak memory", peak_of},
+               {"local params", local_of}};
+
+/* "step 1.02x (rank 3 most, rank 0 least)" where at least two processes measured it. */
+static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
+    int32_t most = -1, least = -1, n = 0;
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_model *m = model_of(w, i);
+        lam_middle v = m ? numbers[k].of(m) : (lam_middle){0, 0, 0};
+        if (!v.n) continue;
+        n++;
+        if (most < 0 || v.median > numbers[k].of(model_of(w, most)).median) most = i;
+        if (least < 0 || v.median < numbers[k].of(model_of(w, least)).median) least = i;
+    }
+    int64_t low = least < 0 ? 0 : numbers[k].of(model_of(w, least)).median;
+    if (n < 2 || low <= 0) return false;
+    double ratio = (double)numbers[k].of(model_of(w, most)).median / (double)low;
+    lmi_putf(&w->out, "%s%s %.2fx", first ? "most to least: " : ", ", numbers[k].name, ratio);
+    if (ratio >= 1.005) lmi_putf(&w->out, " (rank %d)", (int)lam_recording_run(w->all[most])->rank);
+    return true;
+}
+
+static void put_spread(lmi_recorded *w) {
+    bool first = true;
+    for (int32_t k = 0; k < (int32_t)(sizeof numbers / sizeof *numbers); k++)
+        if (put_one_spread(w, k, first)) first = false;
+    if (!first) lmi_putc(&w->out, '\n');
+}
+
+/* -- stragglers -------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The place of that path in another process: nearly always under the same number. */
+static const lam_recorded_place *same_place(const lam_recording *r, const lam_recorded_place *p, int32_t i) {
+    const lam_recorded_place *there = lam_recording_place(r, 0, i);
+    if (there && strcmp(there->path, p->path) == 0) return there;
+    for (i = 0; (there = lam_recording_place(r, 0, i)); i++)
+        if (strcmp(there->path, p->path) == 0) return there;
+    return NULL;
+}
+
+/* False where fewer than two processes measured it. */
+static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t i, int64_t *room,
+                    lmi_straggler *out) {
+    size_t n = 0;
+    *out = (lmi_straggler){.place = p, .model = model_of(w, 0)->name, .slowest = -1};
+    for (int32_t r = 0; r < w->n; r++) {
+        const lam_recorded_place *there = same_place(w->all[r], p, i);
+        int64_t own = there ? lmi_own_ns(there) : -1;
+        if (own < 0) continue;
+        room[n++] = own;
+        if (own <= out->slowest) continue;
+        out->slowest = own;
+        out->rank = lam_recording_run(w->all[r])->rank;
+    }
+    if (n < 2) return false;
+    qsort(room, n, sizeof *room, by_size);
+    out->among = room[(n - 1) / 2];
+    return true;
+}
+
+int32_t lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS]) {
+    int32_t n = 0;
+    const lam_recorded_place *p;
+    int64_t *room = model_of(w, 0) ? calloc((size_t)w->n, sizeof *room) : NULL;
+    for (int32_t i = 0; room && (p = lam_recording_place(w->all[0], 0, i)); i++) {
+        lmi_straggler s;
+        if (!compare(w, p, i, room, &s) || s.slowest <= s.among) continue;
+        int32_t at = n < LMI_STRAGGLERS ? n++ : LMI_STRAGGLERS;
+        for (; at > 0 && s.slowest - s.among > out[at - 1].slowest - out[at - 1].among; at--)
+            if (at < LMI_STRAGGLERS) out[at] = out[at - 1];
+        if (at < LMI_STRAGGLERS) out[at] = s;
+    }
+    free(room);
+    return n;
+}
+
+static lam_status put_stragglers(lmi_recorded *w) {
+    lmi_straggler found[LMI_STRAGGLERS];
+    int32_t n = lmi_stragglers(w, found);
+    if (!n) return LAM_OK;
+    table t;
+    table_start(&t, 5, w->e);
+    lmi_put(&w->out, "\nlayers by the time that the slowest rank takes longer than the middle one:\n");
+    text_cell(&t, "layer");
+    text_cell(&t, "slowest");
+    text_cell(&t, "its time");
+    text_cell(&t, "middle");
+    text_cell(&t, "ratio");
+    for (int32_t i = 0; i < n; i++) {
+        text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
+        lmi_putf(&t.cell, "rank %d", (int)found[i].rank);
+        end_cell(&t);
+        ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
+        ns_cell(&t, (lam_middle){found[i].among, 0, 1});
+        if (found[i].among > 0)
+            lmi_putf(&t.cell, "%.2fx", (double)found[i].slowest / (double)found[i].among);
+        else
+            lmi_put(&t.cell, "?");
+        end_cell(&t);
+    }
+    return table_end(&t, w, 1);
+}
+
+lam_status lmi_recorded_ranks(lmi_recorded *w) {
+    const lam_recorded_run *run = lam_recording_run(w->all[0]);
+    const lam_recorded_model *m = model_of(w, 0);
+    lmi_putf(&w->out, "%d processes", (int)w->n);
+    if (run->world > 0) lmi_putf(&w->out, " of %d", (int)run->world);
+    if (run->command) lmi_putf(&w->out, ": %s", run->command);
+    if (m) lmi_putf(&w->out, "; %s", m->name);
+    lmi_put(&w->out, "\n\n");
+    LAM_TRY(put_each(w));
+    put_spread(w);
+    return put_stragglers(w);
+}

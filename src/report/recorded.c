@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A recording as text: the run, its models, and a line a layer. */
+#include "report/recorded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { DEFAULT_WIDTH = 100, CELL = 48, MOST_COLUMNS = 12 };
+
+/* -- pieces ------------------------------------------------------------------------------------ */
+
+void lmi_put_ns(lmi_buf *b, lam_middle m) {
+    static const struct {
+        int64_t unit;
+        const char *name;
+    } units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
+    if (m.n == 0) {
+        lmi_put(b, "?");
+        return;
+    }
+    for (int i = 0; i < 4; i++) {
+        int64_t unit = units[i].unit;
+        if (m.median < unit && unit > 1) continue;
+        int decimals = unit == 1 ? 0 : m.median < 10 * unit ? 2 : m.median < 100 * unit ? 1 : 0;
+        lmi_putf(b, "%.*f %s", decimals, (double)m.median / (double)unit, units[i].name);
+        return;
+    }
+}
+
+void lmi_put_size(lmi_buf *b, lam_middle bytes) {
+    char text[CELL];
+    lam_text_bytes(text, sizeof text, bytes.n ? lmi_exact(bytes.median) : lmi_unknown());
+    lmi_put(b, text);
+}
+
+void lmi_put_integer(lmi_buf *b, int64_t n) {
+    char text[CELL];
+    lam_text_count(text, sizeof text, n < 0 ? lmi_unknown() : lmi_exact(n), true);
+    lmi_put(b, text);
+}
+
+/* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
+void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
+    int64_t seconds = unix_ns / 1000000000, days = seconds / 86400, rest = seconds % 86400;
+    int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t day = of_era - (365 * year + year / 4 - year / 100), m = (5 * day + 2) / 153;
+    int64_t month = m < 10 ? m + 3 : m - 9;
+    lmi_putf(b, "%04d-%02d-%02d %02d:%02d:%02d UTC", (int)(year + era * 400 + (month <= 2)), (int)month,
+             (int)(day - (153 * m + 2) / 5 + 1), (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60));
+}
+
+void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
+    if (run->ended_unix_ns) {
+        int64_t ns = run->ended_unix_ns - run->started_unix_ns;
+        lmi_put(b, "ended after ");
+        lmi_put_ns(b, (lam_middle){ns > 0 ? ns : 0, 0, 1});
+        return;
+    }
+    int64_t ago = w->o->now_unix_ns - run->seen_unix_ns;
+    if (w->o->now_unix_ns && ago < INT64_C(10) * 1000000000) {
+        lmi_put(b, "not ended yet");
+        return;
+    }
+    lmi_put(b, "never ended: last written ");
+    lmi_put_when(b, run->seen_unix_ns);
+}
+
+int64_t lmi_own_ns(const lam_recorded_place *p) {
+    int64_t sum;
+    if (!p->self_ns.n && !p->backward_ns.n) return -1;
+    int64_t forward = p->self_ns.n ? p->self_ns.median : 0,
+            back = p->backward_ns.n ? p->backward_ns.median : 0;
+    return lmi_add_over(forward, back, &sum) ? -1 : sum;
+}
+
+void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii) {
+    size_t wide[MOST_COLUMNS + 1], all = 0;
+    for (int32_t k = 0; k < g->n_columns && k <= MOST_COLUMNS; k++)
+        all += (wide[k] = lmi_grid_width(g, k, lmi_width)) + 2;
+    if (all > w->width + 2 && left > 0) { /* the name gives way, as far as it stays a name */
+        size_t over = all - w->width - 2;
+        wide[0] = wide[0] > over + 12 ? wide[0] - over : wide[0] < 12 ? wide[0] : 12;
+    }
+    for (int32_t r = 0; r < lmi_grid_rows(g); r++) {
+        size_t n = w->out.n;
+        for (int32_t k = 0; k < g->n_columns && k <= MOST_COLUMNS; k++) {
+            const char *cell = lmi_grid_cell(g, r, k);
+            size_t columns = lmi_width(cell), pad = wide[k] > columns ? wide[k] - columns : 0;
+            if (k) lmi_put(&w->out, "  ");
+            if (k >= left) lmi_pad(&w->out, ' ', pad);
+            lmi_put_middle(&w->out, cell, wide[k], ascii);
+            if (k < left) lmi_pad(&w->out, ' ', pad);
+        }
+        while (w->out.n > n && w->out.s[w->out.n - 1] == ' ') w->out.s[--w->out.n] = '\0';
+        lmi_putc(&w->out, '\n');
+    }
+}
+
+/* -- a model's layers -------------------------------------------------------------------------- */
+
+typedef struct table {
+    const lam_recorded_model *m;
+    int64_t total;                                     /* own time of all layers */
+    bool backward, recompute, memory, health, forward; /* measured for some layer */
+    lmi_grid grid;
+    lmi_buf cell;
+    lam_error *e;
+    lam_status s;
+} table;
+
+static void look(const lmi_recorded *w, int32_t model, table *t) {
+    for (int32_t i = 0; i < t->m->n_places; i++) {
+        const lam_recorded_place *p = lam_recording_place(w->all[0], model, i);
+        int64_t own = lmi_own_ns(p);
+        if (own > 0 && lmi_add_over(t->total, own, &t->total)) t->total = INT64_MAX;
+        t->forward = t->forward || p->forward_ns.n;
+        t->backward = t->backward || p->backward_ns.n;
+        t->recompute = t->recompute || (p->recompute_ns.n && p->recompute_ns.median > 0);
+        t->memory = t->memory || p->retained_bytes.n || p->peak_bytes.n;
+        t->health = t->health || p->nonfinite >= 0;
+    }
+}
+
+/* The gathered text becomes a cell. */
+static void end_cell(table *t) {
+    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
+    t->cell.n = 0;
+    lmi_putn(&t->cell, "", 0);
+}
+
+static void text_cell(table *t, const char *text) {
+    lmi_put(&t->cell, text);
+    end_cell(t);
+}
+
+static void ns_cell(table *t, lam_middle m) {
+    lmi_put_ns(&t->cell, m);
+    end_cell(t);
+}
+
+static void size_cell(table *t, lam_middle m) {
+    lmi_put_size(&t->cell, m);
+    end_cell(t);
+}
+
+static void head(table *t) {
+    text_cell(t, "layer");
+    text_cell(t, "type");
+    text_cell(t, "calls");
+    text_cell(t, "forward");
+    text_cell(t, "self");
+    if (t->backward) text_cell(t, "backward");
+    if (t->recompute) text_cell(t, "again");
+    text_cell(t, "share");
+    if (t->memory) text_cell(t, "retained");
+    if (t->memory) text_cell(t, "peak");
+    if (t->health) text_cell(t, "bad steps");
+}
+
+static void line(table *t, const lam_recorded_place *p) {
+    int64_t own = lmi_own_ns(p);
+    text_cell(t, p->depth ? p->path : "(the model)");
+    text_cell(t, p->type);
+    if (p->calls.n) lmi_put_integer(&t->cell, p->calls.median);
+    end_cell(t);
+    ns_cell(t, p->forward_ns);
+    ns_cell(t, p->self_ns);
+    if (t->backward) ns_cell(t, p->backward_ns);
+    if (t->recompute) ns_cell(t, p->recompute_ns);
+    if (own >= 0 && t->total > 0)
+        lmi_putf(&t->cell, "%.1f%%", 100.0 * (double)own / (double)t->total);
+    else
+        lmi_put(&t->cell, "?");
+    end_cell(t);
+    if (t->memory) size_cell(t, p->retained_bytes);
+    if (t->memory) size_cell(t, p->peak_bytes);
+    if (t->health) lmi_put_integer(&t->cell, p->nonfinite);
+    if (t->health) end_cell(t);
+}
+
+static int by_own_time(const void *a, const void *b) {
+    const lam_recorded_place *const *x = a, *const *y = b;
+    int64_t m = lmi_own_ns(*x), n = lmi_own_ns(*y);
+    return m != n ? (m < n) - (m > n) : (*x > *y) - (*x < *y);
+}
+
+/* The places that are shown, in the order in which they are; `left` says how many were not. */
+static int32_t choose(const lmi_recorded *w, int32_t model, const lam_recorded_place **to, int32_t *left) {
+    int32_t n = 0;
+    const lam_recorded_place *p;
+    *left = 0;
+    for (int32_t i = 0; (p = lam_recording_place(w->all[0], model, i)); i++) {
+        bool deep = w->o->depth >= 0 && p->depth > w->o->depth;
+        if (!deep && (p->n_steps || !w->o->rows)) to[n++] = p;
+    }
+    if (!w->o->rows) return n;
+    qsort((void *)to, (size_t)n, sizeof(lam_recorded_place *), by_own_time);
+    *left = n > w->o->rows ? n - w->o->rows : 0;
+    return n - *left;
+}
+
+static lam_status put_layers(lmi_recorded *w, int32_t model) {
+    table t = {.m = lam_recording_model(w->all[0], model), .e = w->e};
+    int32_t left, n;
+    const lam_recorded_place **places = calloc((size_t)t.m->n_places + 1, sizeof *places);
+    if (!places) return lmi_nomem(w->e);
+    look(w, model, &t);
+    int32_t columns = 6 + t.backward + t.recompute + 2 * t.memory + t.health;
+    lmi_grid_init(&t.grid, columns);
+    lmi_buf_init(&t.cell);
+    head(&t);
+    n = choose(w, model, places, &left);
+    for (int32_t i = 0; i < n; i++) line(&t, places[i]);
+    if (t.s == LAM_OK) t.s = lmi_buf_status(&t.cell, w->e);
+    lmi_putc(&w->out, '\n');
+    if (t.s == LAM_OK) lmi_put_grid(w, &t.grid, 2, w->o->ascii);
+    if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
+    lmi_grid_free(&t.grid);
+    lmi_buf_free(&t.cell);
+    free((void *)places);
+    return t.s;
+}
+
+/* -- a model ----------------------------------------------------------------------------------- */
+
+static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
+    lmi_put(&w->out, m->training ? "a training step" : "a step in eval mode");
+    if (m->step_ns.n) {
+        lmi_putc(&w->out, ' ');
+        lmi_put_ns(&w->out, m->step_ns);
+        lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
+        lmi_put_ns(&w->out, (lam_middle){m->step_ns.deviation, 0, 1});
+    }
+    lmi_put(&w->out, m->step_ns.n ? ": forward " : " forward ");
+    lmi_put_ns(&w->out, m->forward_ns);
+    if (m->backward_ns.n) {
+        lmi_put(&w->out, ", backward ");
+        lmi_put_ns(&w->out, m->backward_ns);
+    }
+    if (m->peak_bytes.n) {
+        lmi_put(&w->out, ", peak ");
+        lmi_put_size(&w->out, m->peak_bytes);
+    }
+    lmi_putc(&w->out, '\n');
+}
+
+static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {
+    const lam_recorded_place *bad = lam_recording_place(w->all[0], model, m->first_bad);
+    if (m->nonfinite < 0) return;
+    if (m->nonfinite == 0) {
+        lmi_put(&w->out, "no NaN and no Inf in any step that was seen\n");
+        return;
+    }
+    lmi_put(&w->out, "! NaN or Inf in ");
+    lmi_put_integer(&w->out, m->nonfinite);
+    lmi_put(&w->out, m->nonfinite == 1 ? " step" : " steps");
+    lmi_put(&w->out, ", first in step ");
+    lmi_put_integer(&w->out, m->first_bad_step);
+    if (bad) lmi_putf(&w->out, ", by %s", bad->depth ? bad->path : "the model itself");
+    lmi_putc(&w->out, '\n');
+}
+
+static lam_status put_model(lmi_recorded *w, int32_t model) {
+    const lam_recorded_model *m = lam_recording_model(w->all[0], model);
+    lmi_putf(&w->out, "\n%s: ", m->name);
+    lmi_put_integer(&w->out, m->params);
+    lmi_put(&w->out, " params");
+    if (m->local_params != m->params) {
+        lmi_put(&w->out, ", ");
+        lmi_put_integer(&w->out, m->local_params);
+        lmi_put(&w->out, " of them in this process");
+    }
+    lmi_put(&w->out, "; ");
+    lmi_put_integer(&w->out, m->n_steps);
+    lmi_put(&w->out, m->n_steps == 1 ? " step" : " steps");
+    if (m->last >= 0) {
+        lmi_put(&w->out, " seen up to step ");
+        lmi_put_integer(&w->out, m->last);
+    }
+    if (m->n_others) {
+        lmi_put(&w->out, ", and ");
+        lmi_put_integer(&w->out, m->n_others);
+        lmi_put(&w->out, m->training ? " in eval mode" : " in train mode");
+    }
+    if (m->failed) {
+        lmi_put(&w->out, "; ");
+        lmi_put_integer(&w->out, m->failed);
+        lmi_put(&w->out, " raised");
+    }
+    lmi_putc(&w->out, '\n');
+    if (m->n_steps) put_times(w, m);
+    put_health(w, model, m);
+    return m->n_steps ? put_layers(w, model) : LAM_OK;
+}
+
+static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
+    lmi_putf(&w->out, "run %lld", (long long)run->run);
+    if (run->command) lmi_putf(&w->out, ": %s", run->command);
+    if (run->world > 1) lmi_putf(&w->out, ", rank %d of %d", (int)run->rank, (int)run->world);
+    lmi_put(&w->out, "; began ");
+    lmi_put_when(&w->out, run->started_unix_ns);
+    lmi_put(&w->out, ", ");
+    lmi_put_state(w, run, &w->out);
+    lmi_putf(&w->out, "; every %d steps", (int)run->every);
+    if (run->dropped) {
+        lmi_put(&w->out, "; ");
+        lmi_put_integer(&w->out, run->dropped);
+        lmi_put(&w->out, " dropped");
+    }
+    lmi_putc(&w->out, '\n');
+}
+
+lam_status lmi_recorded_text(lmi_recorded *w) {
+    const lam_recorded_run *run = lam_recording_run(w->all[0]);
+    put_run(w, run);
+    if (!run->n_models) lmi_put(&w->out, "no step was recorded yet\n");
+    for (int32_t i = 0; i < run->n_models; i++) LAM_TRY(put_model(w, i));
+    return LAM_OK;
+}
+
+/* -- which writer ------------------------------------------------------------------------------ */
+
+lam_status lam_recording_write(const lam_recording *const *all, int32_t n, const lam_recording_options *o,
+                               lam_sink to, lam_error *e) {
+    static const lam_recording_options defaults = {.depth = -1};
+    static const struct {
+        const char *name;
+        lam_status (*one)(lmi_recorded *w), (*several)(lmi_recorded *w);
+    } formats[] = {{"text", lmi_recorded_text, lmi_recorded_ranks},
+                   {"csv", lmi_recorded_csv, lmi_recorded_csv},
+                   {"json", lmi_recorded_json, lmi_recorded_json}};
+    if (!all || n < 1) return lmi_fail(e, LAM_USAGE, NULL, "there is no recording to show");
+    lmi_recorded w = {.all = all, .n = n, .o = o ? o : &defaults, .e = e};
+    w.width = w.o->width > 0 ? (size_t)w.o->width : DEFAULT_WIDTH;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(formats[i].name, w.o->format ? w.o->format : "text") != 0) continue;
+        lmi_buf_init(&w.out);
+        lam_status s = (n == 1 ? formats[i].one : formats[i].several)(&w);
+        if (s == LAM_OK) s = lmi_buf_flush(&w.out, to, e);
+        lmi_buf_free(&w.out);
+        return s;
+    }
+    return lmi_fail(e, LAM_USAGE, "format",
+                    "there is no format '%s' for a recording; there are: text, csv, json", w.o->format);
+}

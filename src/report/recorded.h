@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the writers of recordings share. recorded.c: one run as text. ranks.c: several processes side by side.
+ * recorded_data.c: both as CSV and JSON. */
+#ifndef LMI_RECORDED_H
+#define LMI_RECORDED_H
+
+#include "report/report.h"
+
+typedef struct lmi_recorded {
+    const lam_recording *const *all;
+    int32_t n;
+    const lam_recording_options *o;
+    size_t width;
+    lmi_buf out;
+    lam_error *e;
+} lmi_recorded;
+
+/* A layer that the slowest of several processes takes longer for than they do in the middle. */
+typedef struct lmi_straggler {
+    const lam_recorded_place *place;
+    const char *model;
+    int32_t rank;           /* the slowest */
+    int64_t slowest, among; /* its own time, and the median of all */
+} lmi_straggler;
+enum { LMI_STRAGGLERS = 10 };
+
+lam_status lmi_recorded_text(lmi_recorded *w);
+lam_status lmi_recorded_ranks(lmi_recorded *w);
+lam_status lmi_recorded_csv(lmi_recorded *w);
+lam_status lmi_recorded_json(lmi_recorded *w);
+
+/* Time that a place spent itself, forward and backward together; -1 unknown. */
+int64_t lmi_own_ns(const lam_recorded_place *p);
+/* Those of the layers of the first model, the most time lost first; how many there are. */
+int32_t lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS]);
+/* "12.3 ms", three digits; "?" where n is 0. */
+void lmi_put_ns(lmi_buf *b, lam_middle m);
+void lmi_put_size(lmi_buf *b, lam_middle bytes);
+void lmi_put_integer(lmi_buf *b, int64_t n); /* "1,234"; "?" below 0 */
+void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-11-21 19:40:12 UTC" */
+/* "ended after 12 s", "not ended yet", "never ended: last written ..." */
+void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
+/* Columns of a grid two spaces apart, the first `left` of them aligned to the left and as wide as fits. */
+void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii);
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recordings as CSV and JSON: plain integers, nanoseconds and bytes; what was not measured is null or empty.
+ */
+#include "report/recorded.h"
+
+/* -- CSV --------------------------------------------------------------------------------------- */
+
+/* What both formats tell of a place, in this order. */
+#define PLACE_NUMBERS(X)                                                                                     \
+    X("calls", calls)                                                                                        \
+    X("forward_ns", forward_ns)                                                                              \
+    X("forward_self_ns", self_ns)                                                                            \
+    X("backward_ns", backward_ns)                                                                            \
+    X("recompute_ns", recompute_ns)                                                                          \
+    X("allocated_bytes", allocated_bytes)                                                                    \
+    X("retained_bytes", retained_bytes)                                                                      \
+    X("peak_bytes", peak_bytes)
+
+static void csv_number(lmi_buf *b, int64_t n) {
+    lmi_putc(b, ',');
+    if (n >= 0) lmi_putf(b, "%lld", (long long)n);
+}
+
+static void csv_place(lmi_buf *b, const lam_recorded_run *run, const char *model,
+                      const lam_recorded_place *p) {
+    lmi_putf(b, "%d,", (int)run->rank);
+    lmi_put_csv(b, model);
+    lmi_putc(b, ',');
+    lmi_put_csv(b, p->path);
+    lmi_putc(b, ',');
+    lmi_put_csv(b, p->type);
+    csv_number(b, p->depth);
+    csv_number(b, p->params);
+    csv_number(b, p->local_params);
+    csv_number(b, p->n_steps);
+#define X(name, field)                                                                                       \
+    csv_number(b, p->field.n ? p->field.median : -1);                                                        \
+    csv_number(b, p->field.n ? p->field.deviation : -1);
+    PLACE_NUMBERS(X)
+#undef X
+    csv_number(b, p->nonfinite);
+    lmi_putc(b, '\n');
+}
+
+lam_status lmi_recorded_csv(lmi_recorded *w) {
+    lmi_put(&w->out, "rank,model,path,type,depth,params,local_params,steps");
+#define X(name, field) lmi_put(&w->out, "," name "," name "_deviation");
+    PLACE_NUMBERS(X)
+#undef X
+    lmi_put(&w->out, ",nonfinite_steps\n");
+    for (int32_t r = 0; r < w->n; r++) {
+        const lam_recorded_model *m;
+        const lam_recorded_place *p;
+        for (int32_t i = 0; (m = lam_recording_model(w->all[r], i)); i++)
+            for (int32_t k = 0; (p = lam_recording_place(w->all[r], i, k)); k++)
+                csv_place(&w->out, lam_recording_run(w->all[r]), m->name, p);
+    }
+    return LAM_OK;
+}
+
+/* -- JSON -------------------------------------------------------------------------------------- */
+
+static void json_number(lmi_buf *b, const char *name, int64_t n) {
+    if (n >= 0)
+        lmi_putf(b, ", \"%s\": %lld", name, (long long)n);
+    else
+        lmi_putf(b, ", \"%s\": null", name);
+}
+
+static void json_middle(lmi_buf *b, const char *name, lam_middle m) {
+    if (m.n)
+        lmi_putf(b, ", \"%s\": {\"median\": %lld, \"deviation\": %lld, \"n\": %lld}", name,
+                 (long long)m.median, (long long)m.deviation, (long long)m.n);
+    else
+        lmi_putf(b, ", \"%s\": null", name);
+}
+
+static void json_place(lmi_buf *b, const lam_recorded_place *p) {
+    lmi_put(b, "{\"path\": ");
+    lmi_put_json(b, p->path);
+    lmi_put(b, ", \"type\": ");
+    lmi_put_json(b, p->type);
+    json_number(b, "depth", p->depth);
+    json_number(b, "params", p->params);
+    json_number(b, "local_params", p->local_params);
+    json_number(b, "steps", p->n_steps);
+#define X(name, field) json_middle(b, name, p->field);
+    PLACE_NUMBERS(X)
+#undef X
+    json_number(b, "nonfinite_steps", p->nonfinite);
+    lmi_putc(b, '}');
+}
+
+static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
+    const lam_recorded_model *m = lam_recording_model(r, i);
+    const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
+    lmi_put(b, "{\"name\": ");
+    lmi_put_json(b, m->name);
+    lmi_putf(b, ", \"training\": %s", m->training ? "true" : "false");
+    json_number(b, "params", m->params);
+    json_number(b, "local_params", m->local_params);
+    json_number(b, "param_bytes", m->param_bytes);
+    json_number(b, "steps", m->n_steps);
+    json_number(b, "last_step", m->last);
+    json_number(b, "steps_in_other_mode", m->n_others);
+    json_number(b, "failed_steps", m->failed);
+    json_middle(b, "step_ns", m->step_ns);
+    json_middle(b, "forward_ns", m->forward_ns);
+    json_middle(b, "backward_ns", m->backward_ns);
+    json_middle(b, "peak_bytes", m->peak_bytes);
+    json_number(b, "nonfinite_steps", m->nonfinite);
+    json_number(b, "first_bad_step", m->first_bad_step);
+    lmi_put(b, ", \"first_bad_layer\": ");
+    lmi_put_json(b, bad ? bad->path : NULL);
+    lmi_put(b, ", \"layers\": [");
+    for (int32_t k = 0; (p = lam_recording_place(r, i, k)); k++) {
+        lmi_put(b, k ? ",\n" : "\n");
+        json_place(b, p);
+    }
+    lmi_put(b, "\n]}");
+}
+
+static void json_run(lmi_buf *b, const lam_recording *r) {
+    const lam_recorded_run *run = lam_recording_run(r);
+    lmi_putf(b, "{\"run\": %lld, \"command\": ", (long long)run->run);
+    lmi_put_json(b, run->command);
+    lmi_put(b, ", \"host\": ");
+    lmi_put_json(b, run->host);
+    lmi_put(b, ", \"torch\": ");
+    lmi_put_json(b, run->torch);
+    lmi_put(b, ", \"lamina\": ");
+    lmi_put_json(b, run->lamina);
+    json_number(b, "rank", run->rank);
+    json_number(b, "world", run->world);
+    json_number(b, "every", run->every);
+    json_number(b, "started_unix_ns", run->started_unix_ns);
+    json_number(b, "seen_unix_ns", run->seen_unix_ns);
+    json_number(b, "ended_unix_ns", run->ended_unix_ns ? run->ended_unix_ns : -1);
+    json_number(b, "dropped", run->dropped);
+    lmi_put(b, ", \"models\": [");
+    for (int32_t i = 0; i < run->n_models; i++) {
+        if (i) lmi_put(b, ",\n");
+        json_model(b, r, i);
+    }
+    lmi_put(b, "]}");
+}
+
+static void json_stragglers(lmi_recorded *w) {
+    lmi_straggler found[LMI_STRAGGLERS];
+    int32_t n = w->n > 1 ? lmi_stragglers(w, found) : 0;
+    lmi_put(&w->out, "\"stragglers\": [");
+    for (int32_t i = 0; i < n; i++) {
+        lmi_putf(&w->out, "%s{\"rank\": %d, \"path\": ", i ? ",\n" : "\n", (int)found[i].rank);
+        lmi_put_json(&w->out, found[i].place->path);
+        json_number(&w->out, "slowest_ns", found[i].slowest);
+        json_number(&w->out, "middle_ns", found[i].among);
+        lmi_putc(&w->out, '}');
+    }
+    lmi_put(&w->out, "]");
+}
+
+lam_status lmi_recorded_json(lmi_recorded *w) {
+    lmi_put(&w->out, "{\"schema_version\": 1, \"runs\": [");
+    for (int32_t i = 0; i < w->n; i++) {
+        lmi_put(&w->out, i ? ",\n" : "\n");
+        json_run(&w->out, w->all[i]);
+    }
+    lmi_put(&w->out, "\n], ");
+    json_stragglers(w);
+    lmi_put(&w->out, "}\n");
+    return LAM_OK;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * SQLite with our errors. A file that is read is taken for hostile: nothing in it is run, no view is
+ * followed, every value is held against what it may be. */
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 2000, LONGEST_TEXT = 1 << 20 };
+
+lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e) {
+    int code = d->db ? sqlite3_extended_errcode(d->db) : SQLITE_NOMEM;
+    if ((code & 0xff) == SQLITE_NOMEM) return lmi_nomem(e);
+    const char *said = d->db ? sqlite3_errmsg(d->db) : sqlite3_errstr(code);
+    return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, said);
+}
+
+lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e) {
+    int code = sqlite3_exec(d->db, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it can't be written", e);
+}
+
+lam_status lmi_db_prepare(const lmi_db *d, sqlite3_stmt **out, const char *sql, lam_error *e) {
+    *out = NULL;
+    int code = sqlite3_prepare_v2(d->db, sql, -1, out, NULL);
+    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is no recording that this lamina can read", e);
+}
+
+void lmi_db_done(sqlite3_stmt *s) { sqlite3_finalize(s); }
+
+void lmi_db_close(lmi_db *d) {
+    sqlite3_close(d->db);
+    d->db = NULL;
+}
+
+/* -- rows in ----------------------------------------------------------------------------------- */
+
+lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char *types, ...) {
+    va_list args;
+    int code = SQLITE_OK;
+    va_start(args, types);
+    for (int i = 1; types[i - 1] && code == SQLITE_OK; i++) {
+        if (types[i - 1] == 't') {
+            const char *text = va_arg(args, const char *);
+            code = text ? sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC) : sqlite3_bind_null(s, i);
+        } else {
+            int64_t n = va_arg(args, int64_t);
+            bool none = types[i - 1] == 'u' && n < 0;
+            code = none ? sqlite3_bind_null(s, i) : sqlite3_bind_int64(s, i, n);
+        }
+    }
+    va_end(args);
+    if (code == SQLITE_OK) code = sqlite3_step(s) == SQLITE_DONE ? SQLITE_OK : SQLITE_ERROR;
+    lam_status status = code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it can't be written", e);
+    sqlite3_reset(s);
+    sqlite3_clear_bindings(s);
+    return status;
+}
+
+/* -- rows out ---------------------------------------------------------------------------------- */
+
+lam_status lmi_db_next(const lmi_db *d, sqlite3_stmt *s, bool *more, lam_error *e) {
+    int code = sqlite3_step(s);
+    *more = code == SQLITE_ROW;
+    return code == SQLITE_ROW || code == SQLITE_DONE ? LAM_OK : lmi_db_fail(d, "it can't be read", e);
+}
+
+lam_status lmi_db_int(const lmi_db *d, sqlite3_stmt *s, int i, bool may_be_null, int64_t most,
+                      const char *what, int64_t *out, lam_error *e) {
+    int type = sqlite3_column_type(s, i);
+    *out = type == SQLITE_INTEGER ? sqlite3_column_int64(s, i) : -1;
+    if (type == SQLITE_NULL && may_be_null) return LAM_OK;
+    if (type == SQLITE_INTEGER && *out >= 0 && *out <= most) return LAM_OK;
+    return lmi_fail(e, LAM_IO, d->file, "it is damaged: %s holds what can't be", what);
+}
+
+lam_status lmi_db_text(const lmi_db *d, sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
+                       lam_error *e) {
+    *out = NULL;
+    if (sqlite3_column_type(s, i) == SQLITE_NULL) return LAM_OK;
+    if (sqlite3_column_type(s, i) != SQLITE_TEXT)
+        return lmi_fail(e, LAM_IO, d->file, "it is damaged: a name is no text");
+    const char *text = (const char *)sqlite3_column_text(s, i);
+    char *copy = text ? lmi_strdup(a, text) : NULL;
+    if (!copy) return lmi_nomem(e);
+    lmi_clean(copy);
+    *out = copy;
+    return LAM_OK;
+}
+
+/* -- opening ----------------------------------------------------------------------------------- */
+
+static lam_status pragma_of(const lmi_db *d, const char *sql, int64_t *out, lam_error *e) {
+    sqlite3_stmt *s;
+    bool more = false;
+    LAM_TRY(lmi_db_prepare(d, &s, sql, e));
+    lam_status status = lmi_db_next(d, s, &more, e);
+    *out = more ? sqlite3_column_int64(s, 0) : -1;
+    lmi_db_done(s);
+    return status;
+}
+
+/* Whose file it is. *fresh: it has nothing in it yet. */
+static lam_status check_owner(const lmi_db *d, bool *fresh, lam_error *e) {
+    int64_t owner, version, tables;
+    LAM_TRY(pragma_of(d, "SELECT count(*) FROM sqlite_schema", &tables, e));
+    LAM_TRY(pragma_of(d, "PRAGMA application_id", &owner, e));
+    LAM_TRY(pragma_of(d, "PRAGMA user_version", &version, e));
+    *fresh = tables == 0 && owner == 0;
+    if (*fresh) return LAM_OK;
+    if (owner != LMI_APPLICATION)
+        return lmi_fail(e, LAM_IO, d->file, "it is a database, and no recording of lamina's");
+    if (version != LMI_SCHEMA_VERSION)
+        return lmi_fail(e, LAM_IO, d->file,
+                        "its tables have version %lld and this lamina reads %d; use the lamina that made it",
+                        (long long)version, LMI_SCHEMA_VERSION);
+    return LAM_OK;
+}
+
+/* WAL: readers and the writer don't wait for each other, and what was committed outlives the process. There
+ * may be file systems without it; then the same holds but for the waiting. */
+static lam_status make_ready(const lmi_db *d, lam_error *e) {
+    bool fresh;
+    LAM_TRY(check_owner(d, &fresh, e));
+    LAM_TRY(lmi_db_run(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", e));
+    if (!fresh) return lmi_db_run(d, "BEGIN IMMEDIATE; COMMIT;", e); /* finds out whether it may be written */
+    LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e));
+    LAM_TRY(check_owner(d, &fresh, e)); /* another process may have been first */
+    if (fresh) LAM_TRY(lmi_db_run(d, lmi_schema, e));
+    return lmi_db_run(d, "COMMIT;", e);
+}
+
+lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
+    *d = (lmi_db){NULL, file};
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(file, &d->db, flags, NULL) != SQLITE_OK)
+        return lmi_db_fail(d, "it can't be opened to be written", e);
+    sqlite3_busy_timeout(d->db, WAIT_MS);
+    return make_ready(d, e);
+}
+
+/* Nobody writes to a database in WAL mode that has no log beside it: it is whole, and read so, without making
+ * that log, which would stay behind, or could not be made. */
+static bool is_closed(const char *file) {
+    struct stat st;
+    char *log = sqlite3_mprintf("%s-wal", file);
+    bool closed = log && stat(log, &st) != 0;
+    sqlite3_free(log);
+    return closed;
+}
+
+static int open_closed(lmi_db *d) {
+    lmi_buf uri;
+    lmi_buf_init(&uri);
+    lmi_put(&uri, "file:");
+    for (const char *s = d->file; *s; s++) {
+        if (strchr("?#%", *s))
+            lmi_putf(&uri, "%%%02X", (unsigned)*s);
+        else
+            lmi_putc(&uri, *s);
+    }
+    lmi_put(&uri, "?immutable=1");
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI;
+    int code = uri.bad ? SQLITE_NOMEM : sqlite3_open_v2(lmi_buf_text(&uri), &d->db, flags, NULL);
+    lmi_buf_free(&uri);
+    return code;
+}
+
+static void distrust(sqlite3 *db) {
+    sqlite3_busy_timeout(db, WAIT_MS);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, (int *)NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, (int *)NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, (int *)NULL);
+    sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, (int *)NULL);
+    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, LONGEST_TEXT);
+    sqlite3_limit(db, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;", NULL, NULL, NULL);
+}
+
+static lam_status check_readable(const lmi_db *d, lam_error *e) {
+    bool fresh;
+    LAM_TRY(check_owner(d, &fresh, e));
+    return fresh ? lmi_fail(e, LAM_IO, d->file, "it is empty: nothing was recorded") : LAM_OK;
+}
+
+lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
+    struct stat st;
+    *d = (lmi_db){NULL, file};
+    if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
+    if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is no file");
+    int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
+    int code = is_closed(file) ? open_closed(d) : sqlite3_open_v2(file, &d->db, flags, NULL);
+    if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
+    distrust(d->db);
+    return check_readable(d, e);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many steps summed up: which of them count, and the median of each number over them. */
+#include "store/read.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+
+enum { MOST_ROWS = 4000000 }; /* that are held at once: newer steps win */
+
+bool lmi_counts(const lmi_root *root, const lmi_step *s) {
+    bool warms_up = s->number == 0 && root->told.last > 0;
+    return (s->training == 1) == root->told.training && !warms_up && !s->failed;
+}
+
+/* -- medians ----------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int64_t median(int64_t *of, size_t n) {
+    qsort(of, n, sizeof *of, by_size);
+    int64_t low = of[(n - 1) / 2], high = of[n / 2];
+    return low + (high - low) / 2;
+}
+
+/* Of the values that are known (not negative); `of` is used up. */
+static lam_middle middle(int64_t *of, size_t n) {
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++)
+        if (of[i] >= 0) of[known++] = of[i];
+    lam_middle m = {0, 0, (int64_t)known};
+    if (!known) return m;
+    m.median = median(of, known);
+    for (size_t i = 0; i < known; i++) of[i] = of[i] < m.median ? m.median - of[i] : of[i] - m.median;
+    m.deviation = median(of, known);
+    return m;
+}
+
+/* -- a root ------------------------------------------------------------------------------------ */
+
+/* Training counts before evaluation. */
+static void choose_mode(lmi_root *root) {
+    lam_recorded_model *m = &root->told;
+    int64_t training = 0;
+    for (int64_t i = 0; i < root->n_steps; i++) training += root->steps[i].training;
+    m->training = training > 0;
+    m->n_others = m->training ? root->n_steps - training : training;
+    m->last = -1;
+    for (int64_t i = 0; i < root->n_steps; i++) {
+        const lmi_step *s = &root->steps[i];
+        if ((s->training == 1) != m->training) continue;
+        if (s->number > m->last) m->last = s->number;
+        m->failed += s->failed;
+    }
+}
+
+/* Nanoseconds from the start of one step to that of the next, between two steps that were seen. */
+static int64_t pace(const lmi_step *newer, const lmi_step *older) {
+    int64_t steps = newer->number - older->number, ns;
+    if (steps <= 0 || lmi_sub_over(newer->t0_ns, older->t0_ns, &ns) || ns < 0) return -1;
+    return ns / steps <= LMI_MOST ? ns / steps : -1;
+}
+
+static void sum_health(lmi_root *root) {
+    lam_recorded_model *m = &root->told;
+    m->nonfinite = m->first_bad = -1;
+    m->first_bad_step = -1;
+    for (int64_t i = 0; i < root->n_steps; i++) {
+        const lmi_step *s = &root->steps[i];
+        if (!s->looked || (s->training == 1) != m->training) continue;
+        if (m->nonfinite < 0) m->nonfinite = 0;
+        if (!s->bad) continue;
+        m->nonfinite++;
+        m->first_bad = (int32_t)s->first_bad; /* they come newest first */
+        m->first_bad_step = s->number;
+    }
+}
+
+static lam_status sum_root(lmi_root *root, lam_error *e) {
+    size_t n = (size_t)root->n_steps;
+    int64_t *values = calloc(n + 1, sizeof *values * 4);
+    if (!values) return lmi_nomem(e);
+    int64_t *forward = values, *backward = values + n, *step = backward + n, *peak = step + n;
+    const lmi_step *newer = NULL;
+    size_t k = 0;
+    choose_mode(root);
+    for (size_t i = 0; i < n; i++) {
+        const lmi_step *s = &root->steps[i];
+        if (!lmi_counts(root, s)) continue;
+        forward[k] = s->forward;
+        backward[k] = s->backward;
+        peak[k] = s->peak;
+        step[k++] = newer ? pace(newer, s) : -1;
+        newer = s;
+    }
+    root->told.n_steps = (int64_t)k;
+    root->told.forward_ns = middle(forward, k);
+    root->told.backward_ns = middle(backward, k);
+    root->told.step_ns = middle(step, k);
+    root->told.peak_bytes = middle(peak, k);
+    sum_health(root);
+    free(values);
+    return LAM_OK;
+}
+
+/* -- its places -------------------------------------------------------------------------------- */
+
+static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_vec *rows, lam_error *e) {
+    sqlite3_stmt *s;
+    LAM_TRY(lmi_db_prepare(&r->db, &s, LMI_LAYERS, e));
+    lam_status status = LAM_OK;
+    for (int64_t i = 0; status == LAM_OK && i < root->n_steps && rows->n < MOST_ROWS; i++) {
+        if (!lmi_counts(root, &root->steps[i])) continue;
+        bool more = true;
+        sqlite3_bind_int64(s, 1, root->steps[i].id);
+        while (status == LAM_OK && more) {
+            lmi_measure *to = lmi_vec_push(rows);
+            status = to ? lmi_read_layer(r, s, root, &more, to, e) : lmi_nomem(e);
+        }
+        lmi_vec_pop(rows);
+        sqlite3_reset(s);
+    }
+    lmi_db_done(s);
+    return status;
+}
+
+static int by_place(const void *a, const void *b) {
+    int32_t x = ((const lmi_measure *)a)->place, y = ((const lmi_measure *)b)->place;
+    return (x > y) - (x < y);
+}
+
+static lam_middle middle_of(const lmi_measure *rows, size_t n, size_t at, int64_t *room) {
+    for (size_t i = 0; i < n; i++) room[i] = *(const int64_t *)((const char *)&rows[i] + at);
+    return middle(room, n);
+}
+
+static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, int64_t *room) {
+#define MIDDLE(field) middle_of(rows, n, offsetof(lmi_measure, field), room)
+    p->n_steps = (int64_t)n;
+    p->calls = MIDDLE(calls);
+    p->forward_ns = MIDDLE(forward);
+    p->self_ns = MIDDLE(self);
+    p->backward_ns = MIDDLE(backward);
+    p->recompute_ns = MIDDLE(recompute);
+    p->allocated_bytes = MIDDLE(allocated);
+    p->retained_bytes = MIDDLE(retained);
+    p->peak_bytes = MIDDLE(peak);
+#undef MIDDLE
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].nan < 0 && rows[i].inf < 0) continue;
+        if (p->nonfinite < 0) p->nonfinite = 0;
+        if (rows[i].nan > 0 || rows[i].inf > 0) p->nonfinite++;
+    }
+}
+
+static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
+    lmi_vec rows;
+    lmi_vec_init(&rows, sizeof(lmi_measure));
+    lam_status s = read_layers(r, root, &rows, e);
+    int64_t *room = s == LAM_OK ? calloc(rows.n + 1, sizeof *room) : NULL;
+    if (s == LAM_OK && !room) s = lmi_nomem(e);
+    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = -1;
+    const lmi_measure *all = rows.data;
+    if (s == LAM_OK && rows.n) qsort(rows.data, rows.n, sizeof(lmi_measure), by_place);
+    for (size_t i = 0, n; s == LAM_OK && i < rows.n; i += n) {
+        for (n = 1; i + n < rows.n && all[i + n].place == all[i].place;) n++;
+        sum_place(&root->places[all[i].place], &all[i], n, room);
+    }
+    free(room);
+    lmi_vec_free(&rows);
+    return s;
+}
+
+lam_status lmi_sum_up(lam_recording *r, lam_error *e) {
+    for (int32_t i = 0; i < r->run.n_models; i++) {
+        LAM_TRY(sum_root(&r->roots[i], e));
+        LAM_TRY(sum_places(r, &r->roots[i], e));
+    }
+    return LAM_OK;
+}

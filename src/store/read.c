@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A recording back from its file, which may be anybody's: every number is held against what it may be, and
+ * memory follows the rows that there are and no number in them. */
+#include "store/read.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { MOST_PROCESSES = 1 << 24 };
+
+/* -- the run ----------------------------------------------------------------------------------- */
+
+static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) {
+    lam_recorded_run *to = &r->run;
+    int64_t rank, world, every;
+    const lmi_db *d = &r->db;
+    LAM_TRY(lmi_db_int(d, s, 0, false, LMI_MOST, "the number of a run", &to->run, e));
+    LAM_TRY(lmi_db_int(d, s, 1, false, INT64_MAX, "when the run began", &to->started_unix_ns, e));
+    LAM_TRY(lmi_db_int(d, s, 2, false, INT64_MAX, "when the run was seen", &to->seen_unix_ns, e));
+    LAM_TRY(lmi_db_int(d, s, 3, true, INT64_MAX, "when the run ended", &to->ended_unix_ns, e));
+    if (to->ended_unix_ns < 0) to->ended_unix_ns = 0;
+    LAM_TRY(lmi_db_int(d, s, 4, false, MOST_PROCESSES, "the run's rank", &rank, e));
+    LAM_TRY(lmi_db_int(d, s, 5, false, MOST_PROCESSES, "the number of ranks", &world, e));
+    LAM_TRY(lmi_db_int(d, s, 6, false, INT32_MAX, "each which step was seen", &every, e));
+    LAM_TRY(lmi_db_int(d, s, 7, false, LMI_MOST, "the number of dropped steps", &to->dropped, e));
+    to->rank = (int32_t)rank;
+    to->world = (int32_t)world;
+    to->every = (int32_t)every;
+    LAM_TRY(lmi_db_text(d, s, 8, &r->arena, &to->command, e));
+    LAM_TRY(lmi_db_text(d, s, 9, &r->arena, &to->host, e));
+    LAM_TRY(lmi_db_text(d, s, 10, &r->arena, &to->torch, e));
+    return lmi_db_text(d, s, 11, &r->arena, &to->lamina, e);
+}
+
+lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e) {
+    sqlite3_stmt *s;
+    bool more = false;
+    LAM_TRY(
+        lmi_db_prepare(&r->db, &s,
+                       "SELECT id, started_unix_ns, seen_unix_ns, ended_unix_ns, rank, world, every, dropped,"
+                       " command, host, torch, lamina FROM runs WHERE ?1 = 0 OR id = ?1"
+                       " ORDER BY id DESC LIMIT 1",
+                       e));
+    sqlite3_bind_int64(s, 1, run);
+    lam_status status = lmi_db_next(&r->db, s, &more, e);
+    if (status == LAM_OK && !more)
+        status = run ? lmi_fail(e, LAM_USAGE, r->db.file, "it has no run %lld", (long long)run)
+                     : lmi_fail(e, LAM_IO, r->db.file, "it holds no run: nothing was recorded");
+    if (status == LAM_OK) status = read_run_row(r, s, e);
+    lmi_db_done(s);
+    return status;
+}
+
+/* -- places ------------------------------------------------------------------------------------ */
+
+static lam_status read_place(lam_recording *r, sqlite3_stmt *s, const lam_recorded_place *before, int64_t n,
+                             lam_recorded_place *to, lam_error *e) {
+    const lmi_db *d = &r->db;
+    int64_t place, parent, depth;
+    LAM_TRY(lmi_db_int(d, s, 0, false, INT32_MAX, "the number of a place", &place, e));
+    LAM_TRY(lmi_db_int(d, s, 1, true, n > 0 ? n - 1 : 0, "the parent of a place", &parent, e));
+    LAM_TRY(lmi_db_int(d, s, 2, false, INT32_MAX, "the depth of a place", &depth, e));
+    LAM_TRY(lmi_db_text(d, s, 3, &r->arena, &to->path, e));
+    LAM_TRY(lmi_db_text(d, s, 4, &r->arena, &to->type, e));
+    LAM_TRY(lmi_db_int(d, s, 5, true, INT64_MAX, "the parameters of a place", &to->params, e));
+    LAM_TRY(lmi_db_int(d, s, 6, true, INT64_MAX, "the local parameters of a place", &to->local_params, e));
+    int64_t right = parent < 0 ? 0 : (int64_t)before[parent].depth + 1;
+    if (place != n || (parent < 0) != (n == 0) || depth != right || !to->path || !to->type)
+        return lmi_fail(e, LAM_IO, d->file, "it is damaged: its places are no tree");
+    to->parent = (int32_t)parent;
+    to->depth = (int32_t)depth;
+    return LAM_OK;
+}
+
+static lam_status read_places(lam_recording *r, lmi_root *root, lam_error *e) {
+    sqlite3_stmt *s;
+    bool more = true;
+    lmi_vec rows;
+    LAM_TRY(lmi_db_prepare(&r->db, &s,
+                           "SELECT place, parent, depth, path, type, params, local_params FROM places"
+                           " WHERE model = ? ORDER BY place",
+                           e));
+    lmi_vec_init(&rows, sizeof(lam_recorded_place));
+    sqlite3_bind_int64(s, 1, root->id);
+    lam_status status = LAM_OK;
+    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
+        lam_recorded_place *to = lmi_vec_push(&rows);
+        status = !to                  ? lmi_nomem(e)
+                 : rows.n > INT32_MAX ? lmi_fail(e, LAM_IO, r->db.file, "it has too many places")
+                                      : read_place(r, s, rows.data, (int64_t)rows.n - 1, to, e);
+    }
+    root->told.n_places = (int32_t)rows.n;
+    root->places = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lam_recorded_place));
+    if (status == LAM_OK && !root->places) status = lmi_nomem(e);
+    lmi_vec_free(&rows);
+    lmi_db_done(s);
+    return status;
+}
+
+/* -- steps ------------------------------------------------------------------------------------- */
+
+static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_root *root, lmi_step *to,
+                            lam_error *e) {
+    const lmi_db *d = &r->db;
+    int64_t most_place = root->told.n_places > 0 ? root->told.n_places - 1 : 0;
+    struct column {
+        int64_t *to;
+        bool may_be_null;
+        int64_t most;
+        const char *what;
+    } columns[] = {
+        {&to->id, false, INT64_MAX, "the key of a step"},
+        {&to->number, false, LMI_MOST, "the number of a step"},
+        {&to->training, false, 1, "the mode of a step"},
+        {&to->unix_ns, false, INT64_MAX, "when a step began"},
+        {&to->t0_ns, false, INT64_MAX, "when a step began"},
+        {&to->calls, false, LMI_MOST, "the calls of a step"},
+        {&to->failed, false, 1, "whether a step failed"},
+        {&to->forward, true, LMI_MOST, "a step's forward time"},
+        {&to->backward, true, LMI_MOST, "a step's backward time"},
+        {&to->peak, true, LMI_MOST, "a step's peak of memory"},
+        {&to->looked, false, 1, "whether a step was looked at"},
+        {&to->first_bad, true, most_place, "a step's first bad layer"},
+    };
+    for (int i = 0; i < (int)(sizeof columns / sizeof *columns); i++)
+        LAM_TRY(
+            lmi_db_int(d, s, i, columns[i].may_be_null, columns[i].most, columns[i].what, columns[i].to, e));
+    to->bad = sqlite3_column_type(s, 12) != SQLITE_NULL;
+    return LAM_OK;
+}
+
+static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
+    sqlite3_stmt *s;
+    bool more = true;
+    lmi_vec rows;
+    LAM_TRY(
+        lmi_db_prepare(&r->db, &s,
+                       "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns,"
+                       " backward_ns, peak_bytes, looked, first_bad, bad FROM steps WHERE model = ?"
+                       " ORDER BY id DESC LIMIT ?",
+                       e));
+    lmi_vec_init(&rows, sizeof(lmi_step));
+    sqlite3_bind_int64(s, 1, root->id);
+    sqlite3_bind_int64(s, 2, last > 0 ? last : -1);
+    lam_status status = LAM_OK;
+    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
+        lmi_step *to = lmi_vec_push(&rows);
+        status = to ? read_step(r, s, root, to, e) : lmi_nomem(e);
+    }
+    root->n_steps = (int64_t)rows.n;
+    root->steps = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_step));
+    if (status == LAM_OK && !root->steps) status = lmi_nomem(e);
+    lmi_vec_free(&rows);
+    lmi_db_done(s);
+    return status;
+}
+
+lam_status lmi_read_layer(const lam_recording *r, sqlite3_stmt *s, const lmi_root *root, bool *more,
+                          lmi_measure *out, lam_error *e) {
+    const lmi_db *d = &r->db;
+    LAM_TRY(lmi_db_next(d, s, more, e));
+    if (!*more) return LAM_OK;
+    int64_t place, most_place = (int64_t)root->told.n_places - 1;
+    int64_t *const to[] = {&out->calls,     &out->forward,  &out->self, &out->backward, &out->recompute,
+                           &out->allocated, &out->retained, &out->peak, &out->nan,      &out->inf};
+    LAM_TRY(lmi_db_int(d, s, 0, false, most_place, "the place of a layer's row", &place, e));
+    LAM_TRY(lmi_db_int(d, s, 1, false, LMI_MOST, "a layer's calls", to[0], e));
+    for (int i = 1; i < (int)(sizeof to / sizeof *to); i++)
+        LAM_TRY(lmi_db_int(d, s, i + 1, true, LMI_MOST, "a layer's time, memory or health", to[i], e));
+    out->place = (int32_t)place;
+    return LAM_OK;
+}
+
+/* -- the roots --------------------------------------------------------------------------------- */
+
+static lam_status read_root(lam_recording *r, sqlite3_stmt *s, lmi_root *to, lam_error *e) {
+    lam_recorded_model *told = &to->told;
+    LAM_TRY(lmi_db_int(&r->db, s, 0, false, INT64_MAX, "the key of a model", &to->id, e));
+    LAM_TRY(lmi_db_text(&r->db, s, 1, &r->arena, &told->name, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 2, true, INT64_MAX, "a model's parameters", &told->params, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 3, true, INT64_MAX, "a model's local parameters", &told->local_params, e));
+    LAM_TRY(lmi_db_int(&r->db, s, 4, true, INT64_MAX, "the bytes of parameters", &told->param_bytes, e));
+    return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
+}
+
+lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
+    sqlite3_stmt *s;
+    bool more = true;
+    lmi_vec rows;
+    LAM_TRY(lmi_db_prepare(&r->db, &s,
+                           "SELECT id, name, params, local_params, param_bytes FROM models WHERE run = ?"
+                           " ORDER BY id",
+                           e));
+    lmi_vec_init(&rows, sizeof(lmi_root));
+    sqlite3_bind_int64(s, 1, r->run.run);
+    lam_status status = LAM_OK;
+    while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
+        lmi_root *to = lmi_vec_push(&rows);
+        status = to ? read_root(r, s, to, e) : lmi_nomem(e);
+    }
+    lmi_db_done(s);
+    r->run.n_models = rows.n < INT32_MAX ? (int32_t)rows.n : INT32_MAX;
+    r->roots = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_root));
+    lmi_vec_free(&rows);
+    if (status == LAM_OK && !r->roots) status = lmi_nomem(e);
+    for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++) {
+        status = read_places(r, &r->roots[i], e);
+        if (status == LAM_OK) status = read_steps(r, &r->roots[i], last, e);
+    }
+    return status;
+}
+
+/* -- the whole --------------------------------------------------------------------------------- */
+
+/* Read in one transaction, so that a writer can't change it on the way. */
+static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
+    LAM_TRY(lmi_db_read(&r->db, file, e));
+    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
+    LAM_TRY(lmi_read_run(r, run, e));
+    LAM_TRY(lmi_read_roots(r, last, e));
+    return lmi_sum_up(r, e);
+}
+
+lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
+                              lam_error *e) {
+    *out = NULL;
+    if (!file) return lmi_fail(e, LAM_USAGE, NULL, "which file is the recording?");
+    lam_recording *r = calloc(1, sizeof *r);
+    if (!r) return lmi_nomem(e);
+    lmi_arena_init(&r->arena, INT64_MAX);
+    lam_status s = read_all(r, file, run, last, e);
+    lmi_db_close(&r->db);
+    if (s == LAM_OK)
+        *out = r;
+    else
+        lam_recording_free(r);
+    return s;
+}
+
+void lam_recording_free(lam_recording *r) {
+    if (!r) return;
+    lmi_arena_free(&r->arena);
+    free(r);
+}
+
+const lam_recorded_run *lam_recording_run(const lam_recording *r) { return &r->run; }
+
+const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i) {
+    return i >= 0 && i < r->run.n_models ? &r->roots[i].told : NULL;
+}
+
+const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place) {
+    const lam_recorded_model *m = lam_recording_model(r, model);
+    return m && place >= 0 && place < m->n_places ? &r->roots[model].places[place] : NULL;
+}
+
+bool lam_recording_is(const char *file) {
+    static const char magic[] = "SQLite format 3";
+    char start[sizeof magic] = {0};
+    size_t n = file ? strlen(file) : 0;
+    if (n > 7 && strcmp(file + n - 7, ".lamina") == 0) return true;
+    int fd = file ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0) return false;
+    ssize_t got = read(fd, start, sizeof start);
+    close(fd);
+    return got == (ssize_t)sizeof start && memcmp(start, magic, sizeof magic) == 0;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Inside of a recording that was read: read.c fills it from the file, middle.c sums it up. */
+#ifndef LMI_STORE_READ_H
+#define LMI_STORE_READ_H
+
+#include "store/store.h"
+
+/* One step as it stands in the file; -1: NULL. */
+typedef struct lmi_step {
+    int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
+    bool bad;
+} lmi_step;
+
+typedef struct lmi_root {
+    lam_recorded_model told;
+    lam_recorded_place *places;
+    int64_t id;
+    lmi_step *steps; /* newest first; in the arena */
+    int64_t n_steps;
+} lmi_root;
+
+struct lam_recording {
+    lmi_arena arena;
+    lmi_db db; /* closed once it is read */
+    lam_recorded_run run;
+    lmi_root *roots;
+};
+
+/* The newest run when `run` is 0. */
+lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e);
+/* The roots of the run with their places, and the `last` newest steps of each (0: all). */
+lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e);
+/* The next row of the layers of a step, from a statement of LMI_LAYERS that was bound to it. */
+#define LMI_LAYERS                                                                                           \
+    "SELECT place, calls, forward_ns, forward_self_ns, backward_ns, recompute_ns, allocated_bytes,"          \
+    " retained_bytes, peak_bytes, nan, inf FROM layers WHERE step = ?"
+lam_status lmi_read_layer(const lam_recording *r, struct sqlite3_stmt *s, const lmi_root *root, bool *more,
+                          lmi_measure *out, lam_error *e);
+
+/* Which steps count, and the middles of the roots and of their places. */
+lam_status lmi_sum_up(lam_recording *r, lam_error *e);
+/* The step is one that counts: see lam_recorded_model. */
+bool lmi_counts(const lmi_root *root, const lmi_step *s);
+
+#endif

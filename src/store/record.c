@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recorder. The thread that trains hands packets to a ring and goes on; a thread of ours takes them out a
+ * few times a second and commits them together. What it committed stays, however the process ends. */
+#include "store/store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10 };
+
+typedef struct tree { /* a tree that was told, and of which root */
+    int32_t root;
+    uint64_t hash;
+} tree;
+
+struct lam_recorder {
+    lmi_ring ring;
+    lmi_db db;
+    lmi_rows rows;
+    char *file;
+    pid_t owner;   /* a forked child has no writer and must leave the file alone */
+    lmi_vec trees; /* tree */
+    atomic_bool stop, failed;
+    _Atomic int64_t dropped;
+    lam_error why; /* written before `failed` is set, read after */
+    bool started;  /* there is a thread */
+    pthread_t thread;
+    pthread_mutex_t lock; /* of `wake` alone: for sleeping, never taken by the thread that trains */
+    pthread_cond_t wake;
+};
+
+/* -- the thread that writes -------------------------------------------------------------------- */
+
+static int64_t unix_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void give_up(lam_recorder *r, const lam_error *e) {
+    if (atomic_load(&r->failed)) return;
+    (void)lmi_db_run(&r->db, "ROLLBACK;", NULL); /* nothing is open where this fails */
+    r->why = *e;
+    atomic_store(&r->failed, true);
+}
+
+/* Everything that waits, in one transaction. Packets are taken out also when nothing can be written. */
+static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *e) {
+    lmi_packet *p = lmi_ring_pop(&r->ring);
+    lam_status s = LAM_OK;
+    if (!p && !alive && !ended) return LAM_OK;
+    if (atomic_load(&r->failed))
+        s = LAM_IO;
+    else
+        s = lmi_db_run(&r->db, "BEGIN IMMEDIATE;", e);
+    for (; p; p = lmi_ring_pop(&r->ring)) {
+        if (s == LAM_OK) s = lmi_rows_put(&r->rows, p, e);
+        lmi_packet_free(p);
+    }
+    if (s == LAM_OK) s = lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), ended, e);
+    return s == LAM_OK ? lmi_db_run(&r->db, "COMMIT;", e) : s;
+}
+
+static void sleep_a_tick(lam_recorder *r) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)TICK_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&r->lock);
+    int woken = 0;
+    while (!atomic_load(&r->stop) && woken != ETIMEDOUT)
+        woken = pthread_cond_timedwait(&r->wake, &r->lock, &until);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void *writer(void *arg) {
+    lam_recorder *r = arg;
+    int quiet = 0;
+    bool ended = false;
+    while (!ended) {
+        ended = atomic_load(&r->stop);
+        bool alive = ++quiet * TICK_MS >= ALIVE_MS;
+        if (alive) quiet = 0;
+        lam_error e = {.at = -1};
+        if (write_all(r, alive, ended, &e) != LAM_OK) give_up(r, &e);
+        if (!ended) sleep_a_tick(r);
+    }
+    return NULL;
+}
+
+/* The program's signals are for the program's threads. */
+static bool start_thread(lam_recorder *r) {
+    sigset_t all, before;
+    pthread_attr_t attr;
+    if (pthread_attr_init(&attr) != 0) return false;
+    (void)pthread_attr_setstacksize(&attr, STACK);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    r->started = pthread_create(&r->thread, &attr, writer, r) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return r->started;
+}
+
+static bool start_sleep(lam_recorder *r) {
+    pthread_condattr_t attr;
+    if (pthread_condattr_init(&attr) != 0) return false;
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    bool ok = pthread_mutex_init(&r->lock, NULL) == 0 && pthread_cond_init(&r->wake, &attr) == 0;
+    pthread_condattr_destroy(&attr);
+    return ok;
+}
+
+/* -- the thread that trains -------------------------------------------------------------------- */
+
+static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
+    r->owner = getpid();
+    lmi_vec_init(&r->trees, sizeof(tree));
+    size_t n = strlen(file) + 1;
+    r->file = malloc(n);
+    if (!r->file) return lmi_nomem(e);
+    memcpy(r->file, file, n);
+    LAM_TRY(lmi_db_open(&r->db, r->file, e));
+    LAM_TRY(lmi_rows_open(&r->rows, &r->db, info, e));
+    if (start_sleep(r) && start_thread(r)) return LAM_OK;
+    return lmi_fail(e, LAM_FAILED, file, "it can't be written: no thread could be started for it");
+}
+
+static void free_all(lam_recorder *r) {
+    for (lmi_packet *p = lmi_ring_pop(&r->ring); p; p = lmi_ring_pop(&r->ring)) lmi_packet_free(p);
+    lmi_vec_free(&r->trees);
+    if (r->owner == getpid()) {
+        lmi_rows_close(&r->rows);
+        lmi_db_close(&r->db);
+    }
+    free(r->file);
+    free(r);
+}
+
+lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_info *info, lam_error *e) {
+    *out = NULL;
+    if (!file || !info) return lmi_fail(e, LAM_USAGE, NULL, "a recording needs a file and a run");
+    lam_recorder *r = calloc(1, sizeof *r);
+    if (!r) return lmi_nomem(e);
+    lam_status s = open_all(r, file, info, e);
+    if (s == LAM_OK)
+        *out = r;
+    else
+        free_all(r);
+    return s;
+}
+
+static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
+    for (size_t i = r->trees.n; i-- > 0;) {
+        const tree *t = lmi_vec_at(&r->trees, i);
+        if (t->root == root && t->hash == hash) return (int64_t)i;
+    }
+    return -1;
+}
+
+/* Hands a packet over, or counts it as dropped. */
+static bool hand_over(lam_recorder *r, lmi_packet *p) {
+    if (lmi_ring_push(&r->ring, p)) return true;
+    lmi_packet_free(p);
+    atomic_fetch_add(&r->dropped, 1);
+    return false;
+}
+
+/* The number of the model's tree, which is told when it is new; -1: there was no room, *s says more. */
+static int64_t number_of_tree(lam_recorder *r, const lam_model *m, const lam_step_info *info, lam_status *s,
+                              lam_error *e) {
+    uint64_t hash = lmi_tree_hash(m);
+    int64_t i = known(r, info->root, hash);
+    if (i >= 0) return i;
+    lmi_packet *p = lmi_packet_tree(m, info);
+    tree *t = p ? lmi_vec_push(&r->trees) : NULL;
+    if (!t) {
+        lmi_packet_free(p);
+        *s = lmi_nomem(e);
+        return -1;
+    }
+    *t = (tree){info->root, hash};
+    i = (int64_t)r->trees.n - 1;
+    p->model = (int32_t)i;
+    if (hand_over(r, p)) return i;
+    lmi_vec_pop(&r->trees);
+    return -1;
+}
+
+lam_status lam_recorder_step(lam_recorder *r, const lam_model *m, const lam_step_info *info, lam_error *e) {
+    if (!r || !m || !info) return lmi_fail(e, LAM_USAGE, NULL, "a step needs a recorder and a model");
+    if (r->owner != getpid()) return LAM_OK;
+    if (atomic_load(&r->failed)) return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
+    lam_status s = LAM_OK;
+    int64_t number = number_of_tree(r, m, info, &s, e);
+    if (number < 0) return s;
+    lmi_packet *p = lmi_packet_step(m, info);
+    if (!p) return lmi_nomem(e);
+    p->model = (int32_t)number;
+    hand_over(r, p);
+    return LAM_OK;
+}
+
+int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dropped); }
+
+lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
+    if (!r) return LAM_OK;
+    bool mine = r->owner == getpid();
+    if (mine && r->started) {
+        pthread_mutex_lock(&r->lock);
+        atomic_store(&r->stop, true);
+        pthread_cond_signal(&r->wake);
+        pthread_mutex_unlock(&r->lock);
+        pthread_join(r->thread, NULL);
+        pthread_cond_destroy(&r->wake);
+        pthread_mutex_destroy(&r->lock);
+    }
+    lam_status s = LAM_OK;
+    if (mine && atomic_load(&r->failed)) s = lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
+    free_all(r);
+    return s;
+}

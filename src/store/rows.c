@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Packets as rows of the tables. */
+#include "store/store.h"
+
+#include <sqlite3.h>
+#include <unistd.h>
+
+static int64_t yes(bool b) { return b ? 1 : 0; }
+
+static lam_status begin_run(lmi_rows *w, const lam_run_info *info, lam_error *e) {
+    sqlite3_stmt *s;
+    LAM_TRY(lmi_db_prepare(w->db, &s,
+                           "INSERT INTO runs (started_unix_ns, seen_unix_ns, command, host, torch, lamina,"
+                           " pid, rank, world, every) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           e));
+    lam_status status = lmi_db_put(w->db, s, e, "iittttiiii", info->unix_ns, info->unix_ns, info->command,
+                                   info->host, info->torch, lam_version(), (int64_t)getpid(),
+                                   (int64_t)info->rank, (int64_t)info->world, (int64_t)info->every);
+    lmi_db_done(s);
+    w->run = sqlite3_last_insert_rowid(w->db->db);
+    return status;
+}
+
+lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e) {
+    *w = (lmi_rows){.db = db};
+    lmi_vec_init(&w->models, sizeof(int64_t));
+    LAM_TRY(begin_run(w, info, e));
+    LAM_TRY(lmi_db_prepare(db, &w->model,
+                           "INSERT INTO models (run, root, name, params, local_params, param_bytes)"
+                           " VALUES (?, ?, ?, ?, ?, ?)",
+                           e));
+    LAM_TRY(lmi_db_prepare(db, &w->place, "INSERT INTO places VALUES (?, ?, ?, ?, ?, ?, ?, ?)", e));
+    LAM_TRY(lmi_db_prepare(db, &w->step,
+                           "INSERT INTO steps (model, number, training, started_unix_ns, started_ns, calls,"
+                           " failed, forward_ns, backward_ns, peak_bytes, looked, first_bad, bad)"
+                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           e));
+    LAM_TRY(
+        lmi_db_prepare(db, &w->layer, "INSERT INTO layers VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", e));
+    return lmi_db_prepare(db, &w->seen,
+                          "UPDATE runs SET seen_unix_ns = ?1, dropped = ?2, ended_unix_ns = ?3 WHERE id = ?4",
+                          e);
+}
+
+void lmi_rows_close(lmi_rows *w) {
+    lmi_db_done(w->model);
+    lmi_db_done(w->place);
+    lmi_db_done(w->step);
+    lmi_db_done(w->layer);
+    lmi_db_done(w->seen);
+    lmi_vec_free(&w->models);
+}
+
+static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
+    int64_t *id = lmi_vec_push(&w->models);
+    if (!id) return lmi_nomem(e);
+    LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuu", w->run, (int64_t)p->root, p->name, p->params, p->local,
+                       p->param_bytes));
+    *id = sqlite3_last_insert_rowid(w->db->db);
+    for (int32_t i = 0; i < p->n_places; i++) {
+        const lmi_place_row *r = &p->places[i];
+        LAM_TRY(lmi_db_put(w->db, w->place, e, "iiuittuu", *id, (int64_t)i, (int64_t)r->parent,
+                           (int64_t)r->depth, r->path, r->type, r->params, r->local));
+    }
+    return LAM_OK;
+}
+
+static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
+    const int64_t *id = lmi_vec_at(&w->models, (size_t)p->model);
+    if (!id) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiut", *id, p->number, yes(p->training), p->unix_ns,
+                       p->t0_ns, p->calls, yes(p->failed), p->forward, p->backward, p->peak, yes(p->looked),
+                       (int64_t)p->first_bad, p->bad));
+    int64_t step = sqlite3_last_insert_rowid(w->db->db);
+    for (int32_t i = 0; i < p->n_rows; i++) {
+        const lmi_measure *r = &p->rows[i];
+        LAM_TRY(lmi_db_put(w->db, w->layer, e, "iiiuuuuuuuuu", step, (int64_t)r->place, r->calls, r->forward,
+                           r->self, r->backward, r->recompute, r->allocated, r->retained, r->peak, r->nan,
+                           r->inf));
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e) {
+    return p->n_places ? put_tree(w, p, e) : put_step(w, p, e);
+}
+
+lam_status lmi_rows_seen(lmi_rows *w, int64_t unix_ns, int64_t dropped, bool ended, lam_error *e) {
+    return lmi_db_put(w->db, w->seen, e, "iiui", unix_ns, dropped, ended ? unix_ns : (int64_t)-1, w->run);
+}

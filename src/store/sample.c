@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model as the rows of one step: what each place did in it. */
+#include "store/store.h"
+
+#include <stdlib.h>
+
+enum { UNKNOWN = -1 };
+
+static lmi_packet *packet_new(void) {
+    lmi_packet *p = calloc(1, sizeof *p);
+    if (p) lmi_arena_init(&p->arena, INT64_MAX);
+    return p;
+}
+
+void lmi_packet_free(lmi_packet *p) {
+    if (!p) return;
+    lmi_arena_free(&p->arena);
+    free(p);
+}
+
+/* -- the tree ---------------------------------------------------------------------------------- */
+
+uint64_t lmi_tree_hash(const lam_model *m) {
+    uint64_t hash = (uint64_t)lam_model_n_places(m);
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
+        const lam_place *p = lam_model_place(m, i);
+        const char *type = lam_model_module(m, p->module)->type;
+        uint64_t both[3] = {hash, lmi_hash(p->name, strlen(p->name)) ^ (uint64_t)p->parent,
+                            lmi_hash(type, strlen(type))};
+        hash = lmi_hash(both, sizeof both);
+    }
+    return hash;
+}
+
+/* Adds `n`, if both are known. */
+static void add(int64_t *sum, int64_t n) {
+    if (*sum >= 0) *sum = n < 0 || lmi_add_over(*sum, n, sum) ? UNKNOWN : *sum;
+}
+
+/* Parameters of its own; a tied one stands at its first owner. */
+static void count_params(const lam_model *m, const lam_place *p, lmi_place_row *to) {
+    const lam_module *module = lam_model_module(m, p->module);
+    to->params = to->local = 0;
+    if (module->n_places && lam_model_place(m, module->places[0]) != p) return;
+    for (int32_t i = 0; i < module->n_owned; i++) {
+        const lam_tensor *t = lam_model_tensor(m, module->owned[i].tensor);
+        if (module->owned[i].is_buffer || t->owner != p->module) continue;
+        add(&to->params, t->numel);
+        add(&to->local, t->numel < 0 ? UNKNOWN : t->numel - t->elsewhere);
+    }
+}
+
+static void count_bytes(const lam_model *m, lmi_packet *p) {
+    for (int32_t i = 0; i < p->n_places; i++) {
+        const lam_place *place = lam_model_place(m, i);
+        const lam_module *module = lam_model_module(m, place->module);
+        if (!module->n_places || module->places[0] != i) continue;
+        for (int32_t k = 0; k < module->n_owned; k++) {
+            const lam_tensor *t = lam_model_tensor(m, module->owned[k].tensor);
+            if (!module->owned[k].is_buffer && t->owner == place->module) add(&p->param_bytes, t->bytes);
+        }
+    }
+}
+
+lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info) {
+    lmi_packet *p = packet_new();
+    if (!p) return NULL;
+    p->n_places = lam_model_n_places(m);
+    p->root = info->root;
+    p->name = lmi_strdup(&p->arena, info->name ? info->name : "model");
+    lmi_place_row *rows = lmi_alloc(&p->arena, (uint64_t)p->n_places, sizeof *rows);
+    bool ok = rows && p->name;
+    for (int32_t i = 0; ok && i < p->n_places; i++) {
+        const lam_place *place = lam_model_place(m, i);
+        rows[i] = (lmi_place_row){.parent = place->parent, .depth = place->depth};
+        rows[i].path = lmi_strdup(&p->arena, place->path);
+        rows[i].type = lmi_strdup(&p->arena, lam_model_module(m, place->module)->type);
+        count_params(m, place, &rows[i]);
+        add(&p->params, rows[i].params);
+        add(&p->local, rows[i].local);
+        ok = rows[i].path && rows[i].type;
+    }
+    p->places = rows;
+    if (ok) count_bytes(m, p);
+    if (ok) return p;
+    lmi_packet_free(p);
+    return NULL;
+}
+
+/* -- a step ------------------------------------------------------------------------------------ */
+
+static int64_t length_of(const lam_event *e) {
+    return e->t0_ns > 0 && e->t1_ns >= e->t0_ns ? e->t1_ns - e->t0_ns : UNKNOWN;
+}
+
+/* True where a call around this one was made at the same place, whose time has this one's in it. */
+static bool is_within_itself(const lam_model *m, const lam_event *e) {
+    if (lam_model_place(m, e->place)->n_calls < 2) return false;
+    for (int32_t i = e->parent; i >= 0; i = lam_model_event(m, i)->parent)
+        if (lam_model_event(m, i)->place == e->place) return true;
+    return false;
+}
+
+static void take(int64_t *from, int64_t n) {
+    if (*from >= 0) *from = n < 0 || n > *from ? UNKNOWN : *from - n;
+}
+
+/* Calls are in the order in which they were entered, so a call's own time is there before its children take
+ * theirs from it. */
+static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, lmi_packet *p) {
+    lmi_measure *at = &all[e->place];
+    int64_t ns = length_of(e);
+    bool again = (e->flags & LAM_CALL_AGAIN) != 0;
+    if (again) {
+        if (!is_within_itself(m, e)) add(&at->recompute, ns);
+        return;
+    }
+    at->calls++;
+    if (!is_within_itself(m, e)) add(&at->forward, ns);
+    add(&at->self, ns);
+    if (e->parent >= 0) {
+        take(&all[lam_model_event(m, e->parent)->place].self, ns);
+        return;
+    }
+    p->calls++;
+    add(&p->forward, ns);
+    p->failed = p->failed || (e->flags & LAM_CALL_FAILED);
+}
+
+/* -- what else was measured -------------------------------------------------------------------- */
+
+/* The whole of a step's passes, but for forward work that is done again. */
+static void add_passes(const lam_times *t, lmi_packet *p) {
+    static const lam_time_part parts[] = {LAM_TIME_BACKWARD, LAM_TIME_ENGINE, LAM_TIME_OUTSIDE};
+    int64_t sum = 0;
+    for (int32_t run = 0; run < lam_times_n_runs(t); run++)
+        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) add(&sum, lam_times_run(t, run, parts[i]));
+    p->backward = sum > 0 ? sum : UNKNOWN; /* a step without a pass has no time of one */
+}
+
+static lam_status add_times(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    lam_times *t;
+    lam_time of;
+    LAM_TRY(lam_times_new(&t, m, e));
+    add_passes(t, p);
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) all[i].backward = p->backward < 0 ? UNKNOWN : 0;
+    for (int32_t i = 0; i < lam_model_n_events(m); i++)
+        if (lam_times_event(t, i, &of))
+            add(&all[lam_model_event(m, i)->place].backward, of.self[LAM_BACKWARD]);
+    lam_times_free(t);
+    return LAM_OK;
+}
+
+static lam_status add_memory(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    lam_memory *y;
+    LAM_TRY(lam_memory_new(&y, m, e));
+    p->peak = lam_memory_total(y)->peak;
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
+        const lam_memory_row *row = lam_memory_place(y, i);
+        if (!row) continue;
+        all[i].allocated = 0;
+        for (int phase = 0; phase < LAM_N_PHASES; phase++) add(&all[i].allocated, row->own[phase].allocated);
+        all[i].retained = row->own[LAM_FORWARD].retained;
+        all[i].peak = row->total[LAM_FORWARD].peak;
+    }
+    lam_memory_free(y);
+    return LAM_OK;
+}
+
+/* How much of what a layer gave, and of the gradients that came to it, is not finite. */
+static void add_bad(const lam_model *m, lmi_measure *all) {
+    for (int32_t i = 0; i < lam_model_n_places(m); i++)
+        if (all[i].calls > 0) all[i].nan = all[i].inf = 0;
+    for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
+        const lam_bad *bad = lam_model_bad(m, i);
+        const lam_event *e = lam_model_event(m, bad->call);
+        if (!e || (bad->side != LAM_BAD_OUTPUT && bad->side != LAM_BAD_GRAD_OUTPUT)) continue;
+        add(&all[e->place].nan, bad->found.nan);
+        add(&all[e->place].inf, bad->found.inf);
+    }
+}
+
+static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    lam_health *h;
+    LAM_TRY(lam_health_new(&h, m, e));
+    const lam_finding *first = lam_health_finding(h, 0);
+    p->looked = true;
+    if (first) {
+        const char *kind = first->bad >= 0 ? lam_bad_kind(lam_model_bad(m, first->bad)) : NULL;
+        p->first_bad = first->place;
+        p->bad = lmi_strdup(&p->arena, kind ? kind : "check");
+    }
+    lam_health_free(h);
+    add_bad(m, all);
+    return first && !p->bad ? lmi_nomem(e) : LAM_OK;
+}
+
+/* -- all of it --------------------------------------------------------------------------------- */
+
+static void start_row(lmi_measure *at, int32_t place) {
+    *at = (lmi_measure){.place = place};
+    at->backward = at->allocated = at->retained = at->peak = at->nan = at->inf = UNKNOWN;
+}
+
+static bool has_something(const lmi_measure *at) {
+    return at->calls > 0 || at->recompute > 0 || at->backward > 0;
+}
+
+lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
+    lmi_packet *p = packet_new();
+    int32_t n = lam_model_n_places(m);
+    lmi_measure *all = p ? lmi_alloc(&p->arena, (uint64_t)n, sizeof *all) : NULL;
+    if (!all) {
+        lmi_packet_free(p);
+        return NULL;
+    }
+    p->number = info->number;
+    p->unix_ns = info->unix_ns;
+    p->t0_ns = info->t0_ns;
+    p->training = info->training;
+    p->backward = p->peak = p->first_bad = UNKNOWN;
+    p->rows = all;
+    for (int32_t i = 0; i < n; i++) start_row(&all[i], i);
+    for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);
+    lam_error e = {0};
+    if ((lam_model_timed(m) && add_times(m, all, p, &e) != LAM_OK) ||
+        (lam_model_memory_seen(m) && add_memory(m, all, p, &e) != LAM_OK) ||
+        (lam_model_looked(m) && add_health(m, all, p, &e) != LAM_OK)) {
+        lmi_packet_free(p);
+        return NULL;
+    }
+    for (int32_t i = 0; i < n; i++)
+        if (has_something(&all[i])) all[p->n_rows++] = all[i];
+    return p;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of a recording; docs/recording.md explains them. Who changes them raises LMI_SCHEMA_VERSION. */
+#include "store/store.h"
+
+const char lmi_schema[] =
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO meta VALUES ('schema', '1'), ('made_by', 'lamina " LAM_VERSION "');"
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, started_unix_ns INTEGER NOT NULL,"
+    " seen_unix_ns INTEGER NOT NULL, ended_unix_ns INTEGER, command TEXT, host TEXT, torch TEXT,"
+    " lamina TEXT NOT NULL, pid INTEGER NOT NULL, rank INTEGER NOT NULL, world INTEGER NOT NULL,"
+    " every INTEGER NOT NULL, dropped INTEGER NOT NULL DEFAULT 0);"
+    "CREATE TABLE models (id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs(id),"
+    " root INTEGER NOT NULL, name TEXT NOT NULL, params INTEGER, local_params INTEGER, param_bytes INTEGER);"
+    "CREATE TABLE places (model INTEGER NOT NULL REFERENCES models(id), place INTEGER NOT NULL,"
+    " parent INTEGER, depth INTEGER NOT NULL, path TEXT NOT NULL, type TEXT NOT NULL, params INTEGER,"
+    " local_params INTEGER, PRIMARY KEY (model, place)) WITHOUT ROWID;"
+    "CREATE TABLE steps (id INTEGER PRIMARY KEY, model INTEGER NOT NULL REFERENCES models(id),"
+    " number INTEGER NOT NULL, training INTEGER NOT NULL, started_unix_ns INTEGER NOT NULL,"
+    " started_ns INTEGER NOT NULL, calls INTEGER NOT NULL, failed INTEGER NOT NULL, forward_ns INTEGER,"
+    " backward_ns INTEGER, peak_bytes INTEGER, looked INTEGER NOT NULL, first_bad INTEGER, bad TEXT);"
+    "CREATE INDEX steps_of ON steps (model, number);"
+    "CREATE TABLE layers (step INTEGER NOT NULL REFERENCES steps(id), place INTEGER NOT NULL,"
+    " calls INTEGER NOT NULL, forward_ns INTEGER, forward_self_ns INTEGER, backward_ns INTEGER,"
+    " recompute_ns INTEGER, allocated_bytes INTEGER, retained_bytes INTEGER, peak_bytes INTEGER,"
+    " nan INTEGER, inf INTEGER, PRIMARY KEY (step, place)) WITHOUT ROWID;"
+    "CREATE VIEW timeline AS SELECT m.run, m.name AS model, s.number AS step, s.training, p.path, p.type,"
+    " l.calls, l.forward_ns, l.forward_self_ns, l.backward_ns, l.recompute_ns, l.allocated_bytes,"
+    " l.retained_bytes, l.peak_bytes, l.nan, l.inf FROM layers l JOIN steps s ON s.id = l.step"
+    " JOIN models m ON m.id = s.model JOIN places p ON p.model = m.id AND p.place = l.place;"
+    "PRAGMA application_id = 0x4c414d4e;"
+    "PRAGMA user_version = 1;";
+
+_Static_assert(LMI_SCHEMA_VERSION == 1, "the number stands in the text above, twice");

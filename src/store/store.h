@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our errors.
+ * sample.c: a model as the rows of one step. ring.c: the way from the thread that trains to the one that
+ * writes. record.c: the recorder and that thread. read.c, rows.c: back from a file that nobody vouches for.
+ * events.c: scalars for TensorBoard. absent.c is built instead of all these where SQLite is missing. */
+#ifndef LMI_STORE_H
+#define LMI_STORE_H
+
+#include "base/base.h"
+
+#include <stdatomic.h>
+
+/* -- SQLite (db.c) --------------------------------------------------------------------------------------- */
+
+struct sqlite3;
+struct sqlite3_stmt;
+typedef struct lmi_db {
+    struct sqlite3 *db;
+    const char *file; /* borrowed */
+} lmi_db;
+
+extern const char lmi_schema[]; /* statements that make the tables of a new file */
+enum { LMI_SCHEMA_VERSION = 1, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+
+/* Opens to write; makes the tables in a new file and refuses what is no recording. Close it in every case. */
+lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e);
+/* Opens to read, with all that SQLite has against files from strangers. Close it in every case. */
+lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e);
+void lmi_db_close(lmi_db *d);
+/* What SQLite said last, as our error: LAM_IO. */
+lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e);
+lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e);
+/* `*out` is NULL on failure; finalize it with lmi_db_done. */
+lam_status lmi_db_prepare(const lmi_db *d, struct sqlite3_stmt **out, const char *sql, lam_error *e);
+void lmi_db_done(struct sqlite3_stmt *s);
+/* Binds by the letters of `types`: i int64_t, u int64_t of which a negative one is NULL, t text or NULL; and
+ * runs a statement that gives no rows. */
+lam_status lmi_db_put(const lmi_db *d, struct sqlite3_stmt *s, lam_error *e, const char *types, ...);
+/* The next row: *more says whether there is one. */
+lam_status lmi_db_next(const lmi_db *d, struct sqlite3_stmt *s, bool *more, lam_error *e);
+/* Column `i` of the row: an integer from 0 to `most`, or -1 where it is NULL and may be. A value that can't
+ * be is a failure that says `what` it should have been. */
+lam_status lmi_db_int(const lmi_db *d, struct sqlite3_stmt *s, int i, bool may_be_null, int64_t most,
+                      const char *what, int64_t *out, lam_error *e);
+/* A text, cleaned, in the arena; NULL where it is NULL. */
+lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
+                       lam_error *e);
+
+/* No time, size or number of anything is larger in an honest file: 2^53, some hundred days in ns. */
+#define LMI_MOST (INT64_C(1) << 53)
+
+/* -- what goes from one thread to the other (sample.c, ring.c) ------------------------------------------- */
+
+/* One place in one step; -1: not measured. */
+typedef struct lmi_measure {
+    int32_t place;
+    int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
+} lmi_measure;
+typedef struct lmi_place_row {
+    int32_t parent, depth;
+    const char *path, *type;
+    int64_t params, local;
+} lmi_place_row;
+
+typedef struct lmi_packet {
+    lmi_arena arena; /* of all that follows */
+    int32_t model;   /* number of the tree among those of this recorder */
+    /* a new tree */
+    int32_t root, n_places; /* n_places 0: no tree, a step */
+    const char *name;
+    const lmi_place_row *places;
+    int64_t params, local, param_bytes;
+    /* a step */
+    int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
+    int32_t first_bad;
+    const char *bad; /* "NaN", "Inf"; NULL: none, or nobody looked */
+    bool training, failed, looked;
+    int32_t n_rows;
+    lmi_measure *rows;
+} lmi_packet;
+/* NULL when memory ran out. */
+lmi_packet *lmi_packet_tree(const lam_model *m, const lam_step_info *info);
+lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info);
+void lmi_packet_free(lmi_packet *p);
+/* The same for the same tree: names and types of all places. */
+uint64_t lmi_tree_hash(const lam_model *m);
+
+enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };
+/* One thread pushes, one pops, neither waits. */
+typedef struct lmi_ring {
+    _Atomic uint64_t head, tail, bytes; /* pushed, popped, memory that is under way */
+    lmi_packet *at[LMI_RING];
+} lmi_ring;
+bool lmi_ring_push(lmi_ring *r, lmi_packet *p); /* false: full; the packet stays the caller's */
+lmi_packet *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
+
+/* -- writing (rows.c) ------------------------------------------------------------------------------------ */
+
+/* Statements that write, prepared once. */
+typedef struct lmi_rows {
+    lmi_db *db;
+    struct sqlite3_stmt *model, *place, *step, *layer, *seen;
+    int64_t run;
+    lmi_vec models; /* int64_t: ids by lmi_packet.model */
+} lmi_rows;
+lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e);
+void lmi_rows_close(lmi_rows *w);
+lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e);
+/* Notes that the run was alive at `unix_ns`, or (ended) that it ended then. */
+lam_status lmi_rows_seen(lmi_rows *w, int64_t unix_ns, int64_t dropped, bool ended, lam_error *e);
+
+#endif

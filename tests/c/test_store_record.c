@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recordings as they are written: what stands in them, what a kill, a fork and a full disk leave. */
+#include "oom.h"
+#include "step_net.h"
+#include "store/store.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static lam_recording *opened(const char *file, int64_t run, int32_t last) {
+    lam_error e = {0};
+    lam_recording *r = NULL;
+    if (lam_recording_open(&r, file, run, last, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return r;
+}
+
+static void steps_come_back(void **state) {
+    (void)state;
+    lam_recording *r = opened(step_recording("whole.lamina", 0, 1, 1), 0, 0);
+    const lam_recorded_run *run = lam_recording_run(r);
+    const lam_recorded_model *m = lam_recording_model(r, 0);
+    assert_string_equal(run->command, "python train.py");
+    assert_string_equal(run->lamina, lam_version());
+    assert_int_equal(run->every, 100);
+    assert_true(run->ended_unix_ns > run->started_unix_ns);
+    assert_int_equal(run->n_models, 1);
+    assert_string_equal(m->name, "Net");
+    assert_int_equal(m->params, 30);
+    assert_int_equal(m->param_bytes, 120);
+    assert_int_equal(m->n_steps, 5); /* the first warms up */
+    assert_int_equal(m->n_others, 1);
+    assert_int_equal(m->last, 500);
+    assert_int_equal(m->forward_ns.median, STEP_ROOT_SELF + STEP_FIRST + STEP_SECOND);
+    assert_int_equal(m->backward_ns.median, STEP_BACK_FIRST + STEP_BACK_SECOND + 5);
+    assert_int_equal(m->step_ns.median, 5000000);
+    assert_int_equal(m->step_ns.n, 4);
+    assert_int_equal(m->peak_bytes.n, 0);
+    assert_int_equal(m->nonfinite, -1);
+    const lam_recorded_place *root = lam_recording_place(r, 0, 0), *first = lam_recording_place(r, 0, 1);
+    assert_int_equal(root->self_ns.median, STEP_ROOT_SELF);
+    assert_string_equal(first->path, "first");
+    assert_string_equal(first->type, "Linear");
+    assert_int_equal(first->params, 20);
+    assert_int_equal(first->forward_ns.median, STEP_FIRST);
+    assert_int_equal(first->forward_ns.deviation, 0);
+    assert_int_equal(first->backward_ns.median, STEP_BACK_FIRST);
+    assert_int_equal(first->retained_bytes.n, 0);
+    assert_int_equal(lam_recording_place(r, 0, 2)->backward_ns.median, STEP_BACK_SECOND);
+    assert_null(lam_recording_place(r, 0, 3));
+    assert_null(lam_recording_model(r, 1));
+    lam_recording_free(r);
+}
+
+static void only_the_newest(void **state) {
+    (void)state;
+    const char *file = step_file("newest.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 10; i++) step_put(w, i, i < 8 ? 50 : 2, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 2);
+    assert_int_equal(lam_recording_model(r, 0)->n_steps, 2);
+    assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.median, 2 * STEP_FIRST);
+    lam_recording_free(r);
+}
+
+static void runs_follow_each_other(void **state) {
+    (void)state;
+    lam_error e = {0};
+    const char *file = step_recording("twice.lamina", 0, 1, 1);
+    lam_recorder *w = step_recorder(file, 0, 1);
+    step_put(w, 0, 3, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->run, 2);
+    assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.median, 3 * STEP_FIRST);
+    lam_recording_free(r);
+    r = opened(file, 1, 0);
+    assert_int_equal(lam_recording_model(r, 0)->n_steps, 5);
+    lam_recording_free(r);
+    assert_int_equal(lam_recording_open(&r, file, 7, 0, &e), LAM_USAGE);
+    assert_null(r);
+}
+
+/* A tree that changed is another model of the same root. */
+static void a_changed_tree_is_told_again(void **state) {
+    (void)state;
+    const char *file = step_file("changed.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    step_put(w, 0, 1, true);
+    net n = net_new();
+    net_place(&n, -1, "", net_module(&n, "Net", LAM_MODULE_LEAF));
+    step_call(&n, 0, -1, 1000, 3000, 0);
+    lam_model *m = net_done(&n);
+    lam_step_info info = {.name = "Net", .number = 1, .unix_ns = 1, .t0_ns = 1};
+    assert_int_equal(lam_recorder_step(w, m, &info, NULL), LAM_OK);
+    lam_model_free(m);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->n_models, 2);
+    assert_int_equal(lam_recording_model(r, 1)->n_places, 1);
+    lam_recording_free(r);
+}
+
+static void other_files_stay(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_recorder *r;
+    lam_run_info info = {.every = 1, .unix_ns = 1};
+    const char *text = step_file("notes.txt");
+    FILE *f = fopen(text, "w");
+    for (int i = 0; i < 200; i++) assert_true(fprintf(f, "not a database %d\n", i) > 0);
+    assert_int_equal(fclose(f), 0);
+    struct stat before, after;
+    assert_int_equal(stat(text, &before), 0);
+    assert_int_equal(lam_recorder_new(&r, text, &info, &e), LAM_IO);
+    assert_null(r);
+    assert_true(*e.text && strcmp(e.where, text) == 0);
+    assert_int_equal(stat(text, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
+
+    const char *other = step_file("other.db");
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(other, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "CREATE TABLE mine (x)", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    e = (lam_error){0};
+    assert_int_equal(lam_recorder_new(&r, other, &info, &e), LAM_IO);
+    assert_non_null(strstr(e.text, "no recording"));
+
+    e = (lam_error){0};
+    assert_int_equal(lam_recorder_new(&r, "/nowhere/at/all/run.lamina", &info, &e), LAM_IO);
+    assert_true(*e.text);
+}
+
+/* -- endings ----------------------------------------------------------------------------------- */
+
+static void wait_ms(int ms) {
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+static int64_t unix_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Records a step each 5 ms until it is killed; the number of a step is when it was made. */
+static void record_until_killed(const char *file, int64_t start) {
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (;;) {
+        step_put(w, unix_ms() - start, 1, true);
+        wait_ms(5);
+    }
+}
+
+static void a_kill_loses_a_second_at_most(void **state) {
+    (void)state;
+    for (int ms = 700; ms <= 1900; ms += 600) {
+        const char *file = step_file("killed.lamina");
+        int64_t start = unix_ms();
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) record_until_killed(file, start);
+        wait_ms(ms);
+        int64_t killed = unix_ms() - start;
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        lam_recording *r = opened(file, 0, 0);
+        const lam_recorded_model *m = lam_recording_model(r, 0);
+        assert_int_equal(lam_recording_run(r)->ended_unix_ns, 0);
+        assert_non_null(m);
+        if (m->last < killed - 1000)
+            fail_msg("killed after %lld ms, the last step is of %lld ms", (long long)killed,
+                     (long long)m->last);
+        assert_true(m->n_steps > 0);
+        lam_recording_free(r);
+    }
+}
+
+/* A process that may write no more than this into a file behaves as one on a full disk. */
+static void record_into_little(const char *file) {
+    lam_error e = {0};
+    struct rlimit little = {64 << 10, 64 << 10};
+    lam_recorder *w = step_recorder(file, 0, 1);
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &little) != 0) _exit(2);
+    lam_status s = LAM_OK;
+    for (int64_t i = 0; i < 4000 && s == LAM_OK; i++) {
+        lam_model *m = step_model(1, true);
+        lam_step_info info = {.name = "Net", .number = i, .training = true, .unix_ns = i, .t0_ns = i};
+        s = lam_recorder_step(w, m, &info, &e);
+        lam_model_free(m);
+        if (i % 50 == 49) wait_ms(20);
+    }
+    if (s != LAM_IO || !*e.text) _exit(3);
+    e = (lam_error){0};
+    _exit(lam_recorder_close(w, &e) == LAM_IO && *e.text ? 0 : 4);
+}
+
+static void a_full_disk_ends_the_recording(void **state) {
+    (void)state;
+    int status = 0;
+    const char *file = step_file("full.lamina");
+    pid_t child = fork();
+    if (child == 0) record_into_little(file);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->run, 1);
+    lam_recording_free(r);
+}
+
+/* A worker that loads data has a copy of the recorder, and must not write with it. */
+static void a_forked_child_writes_nothing(void **state) {
+    (void)state;
+    int status = 0;
+    const char *file = step_file("forked.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    step_put(w, 0, 1, true);
+    pid_t child = fork();
+    if (child == 0) {
+        step_put(w, 1, 1, true);
+        _exit(lam_recorder_close(w, NULL) == LAM_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    step_put(w, 2, 1, true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_model(r, 0)->last, 2);
+    assert_int_equal(lam_recording_model(r, 0)->n_steps, 1); /* not 2: the child's is not there */
+    lam_recording_free(r);
+}
+
+/* -- the ring ---------------------------------------------------------------------------------- */
+
+static lmi_packet *numbered(int64_t n) {
+    lmi_packet *p = calloc(1, sizeof *p);
+    if (p) p->number = n;
+    return p;
+}
+
+static void a_full_ring_refuses(void **state) {
+    (void)state;
+    lmi_ring *ring = calloc(1, sizeof *ring);
+    assert_null(lmi_ring_pop(ring));
+    for (int64_t i = 0; i < LMI_RING; i++) assert_true(lmi_ring_push(ring, numbered(i)));
+    lmi_packet *one_more = numbered(LMI_RING);
+    assert_false(lmi_ring_push(ring, one_more));
+    for (int64_t i = 0; i < LMI_RING; i++) {
+        lmi_packet *p = lmi_ring_pop(ring);
+        assert_int_equal(p->number, i);
+        free(p);
+    }
+    assert_true(lmi_ring_push(ring, one_more));
+    one_more->arena.used = (uint64_t)LMI_RING_BYTES + 1; /* alone it may be of any size */
+    assert_ptr_equal(lmi_ring_pop(ring), one_more);
+    ring->bytes = 0;
+    assert_true(lmi_ring_push(ring, one_more));
+    lmi_packet *next = numbered(1);
+    assert_false(lmi_ring_push(ring, next));
+    free(next);
+    free(lmi_ring_pop(ring));
+    free(ring);
+}
+
+enum { PASSED_ON = 200000 };
+
+static void *push_all(void *arg) {
+    static lmi_packet packets[LMI_RING * 2];
+    for (int64_t i = 0; i < PASSED_ON; i++) {
+        lmi_packet *p = &packets[i % (LMI_RING * 2)];
+        p->number = i;
+        while (!lmi_ring_push(arg, p)) sched_yield();
+    }
+    return NULL;
+}
+
+static void two_threads_share_a_ring(void **state) {
+    (void)state;
+    pthread_t thread;
+    lmi_ring *ring = calloc(1, sizeof *ring);
+    assert_int_equal(pthread_create(&thread, NULL, push_all, ring), 0);
+    for (int64_t i = 0; i < PASSED_ON;) {
+        lmi_packet *p = lmi_ring_pop(ring);
+        if (!p) sched_yield();
+        if (!p) continue;
+        if (p->number != i) fail_msg("packet %lld came as number %lld", (long long)p->number, (long long)i);
+        i++;
+    }
+    pthread_join(thread, NULL);
+    free(ring);
+}
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+static void try_packets(void *arg, bool *ok) {
+    lam_step_info info = {.name = "Net", .number = 1};
+    lmi_packet *tree = lmi_packet_tree(arg, &info), *step = lmi_packet_step(arg, &info);
+    *ok = tree && step;
+    lmi_packet_free(tree);
+    lmi_packet_free(step);
+}
+
+static void packets_without_memory(void **state) {
+    (void)state;
+    lam_model *m = step_model(1, true);
+    oom_sweep(try_packets, m);
+    lam_model_free(m);
+}
+
+static void try_open(void *arg, bool *ok) {
+    lam_error e = {0};
+    lam_recording *r;
+    lam_status s = lam_recording_open(&r, arg, 0, 0, &e);
+    *ok = s == LAM_OK;
+    if (s != LAM_OK) assert_int_equal(s, LAM_NOMEM);
+    lam_recording_free(r);
+}
+
+static void reading_without_memory(void **state) {
+    (void)state;
+    oom_sweep(try_open, (void *)(uintptr_t)step_recording("memory.lamina", 0, 1, 1));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_come_back),
+        cmocka_unit_test(only_the_newest),
+        cmocka_unit_test(runs_follow_each_other),
+        cmocka_unit_test(a_changed_tree_is_told_again),
+        cmocka_unit_test(other_files_stay),
+        cmocka_unit_test(a_kill_loses_a_second_at_most),
+        cmocka_unit_test(a_full_disk_ends_the_recording),
+        cmocka_unit_test(a_forked_child_writes_nothing),
+        cmocka_unit_test(a_full_ring_refuses),
+        cmocka_unit_test(two_threads_share_a_ring),
+        cmocka_unit_test(packets_without_memory),
+        cmocka_unit_test(reading_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``lamina run``: the program is as Python runs it, and its models are recorded."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import closing
+
+import pytest
+from conftest import environment
+
+PROGRAM = """
+    import sys
+    assert "torch" not in sys.modules  # it may set variables before it imports torch
+    import pickle, os
+    from pathlib import Path
+    here = Path(sys.path[0]).samefile(".")
+    print(__name__, sys.argv[1:], Path(sys.argv[0]).name, Path(__file__).name, here)
+    import beside
+    assert sys.modules["__main__"].beside is beside
+    import torch
+    from torch import nn
+    assert torch.__spec__.loader.__class__.__name__ == "SourceFileLoader"
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        def forward(self, x):
+            return self.inner(x)
+    if __name__ == "__main__":
+        assert pickle.loads(pickle.dumps(Net)) is Net
+        torch.set_num_threads(1)
+        net, other, loss = Net(), nn.Linear(4, 1), nn.MSELoss()
+        for i in range(7):
+            out = net(torch.ones(2, 4))
+            loss(other(out), torch.zeros(2, 1)).backward()
+        net.inner(torch.ones(1, 4))  # called by itself
+        assert not any("__call__" in vars(kind) for kind in (nn.MSELoss, nn.ReLU))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "beside.py").write_text("")
+    return tmp_path
+
+
+def lamina(folder, *words, end="", module=False):
+    path = folder / "train.py"
+    path.write_text(textwrap.dedent(PROGRAM) + end)
+    target = ["-m", "train"] if module else ["train.py"]
+    return subprocess.run(
+        [sys.executable, "-m", "lamina", "run", *target, *words],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def recorded(folder, sql, file="run.lamina"):
+    with closing(sqlite3.connect(folder / file)) as db:
+        return db.execute(sql).fetchall()
+
+
+def test_every_root_is_found(folder):
+    done = lamina(folder)
+    assert done.returncode == 0, done.stderr
+    sql = "SELECT m.name, group_concat(s.number) FROM models m JOIN steps s ON s.model = m.id GROUP BY m.id"
+    assert recorded(folder, sql) == [("Net", "0"), ("Linear", "0"), ("Sequential", "0")]
+    paths = "SELECT group_concat(path) FROM places GROUP BY model"
+    assert recorded(folder, paths) == [(",inner,inner.0,inner.1",), ("",), (",0,1",)]
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_arguments_are_the_programs(folder, module):
+    done = lamina(folder, "--every", "5", "-x", "a b", "--", "-m", module=module)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"__main__ {['--every', '5', '-x', 'a b', '--', '-m']} train.py train.py True\n"
+
+
+def test_options_come_before_the_program(folder):
+    path = folder / "train.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "--every", "3", "--file", "other.lamina", "train.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert recorded(folder, "SELECT count(*) FROM steps WHERE model = 1", "other.lamina") == [(3,)]
+    assert not (folder / "run.lamina").exists()
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "errors"),
+    [
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit('bye')", 1, "bye\n"),
+        ("raise SystemExit", 0, ""),
+        ("os._exit(9)", 9, ""),
+    ],
+)
+def test_exit_codes_are_the_programs(folder, end, code, errors):
+    done = lamina(folder, end=end + "\n")
+    assert (done.returncode, done.stderr) == (code, errors)
+    if "_exit(9)" not in end:
+        assert recorded(folder, "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
+
+
+def test_exceptions_are_told_as_python_tells_them(folder):
+    end = "def fail():\n    raise ValueError('boom')\nfail()\n"
+    done = lamina(folder, end=end)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].strip().startswith(f'File "{folder / "train.py"}", line ')
+    assert lines[-1] == "ValueError: boom"
+    assert "lamina" not in done.stderr.replace(str(folder), "")
+    assert recorded(folder, "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, -2)])
+def test_signals_are_the_programs(folder, sent, code):
+    (folder / "train.py").write_text(
+        textwrap.dedent(PROGRAM) + "print('go', flush=True)\nimport time; time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamina", "run", "train.py"],
+        env=environment(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    process.stdout.readline()
+    assert process.stdout.readline() == "go\n"
+    time.sleep(0.7)
+    process.send_signal(sent)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == code
+    if sent == signal.SIGINT:
+        assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    # The step of the root that was called last goes on; who is killed can't end it.
+    steps = 3 if sent == signal.SIGINT else 2
+    assert recorded(folder, "SELECT count(*) FROM steps") == [(steps,)]
+
+
+def test_what_cannot_be_run(folder):
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "absent.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "lamina: error: absent.py: No such file or directory\n"
+    for words in ([], ["--every", "0", "train.py"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "lamina", "run", *words],
+            env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 2
+        assert done.stderr.startswith("lamina: error: ")
+
+
+def test_a_program_without_models_makes_no_file(folder):
+    (folder / "train.py").write_text("import torch\ntorch.ones(1) + 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "train.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (folder / "run.lamina").exists()
+
+
+def test_compiled_programs_stay_compiled(folder):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch, "compile"):
+        pytest.skip("this torch compiles nothing")
+    (folder / "train.py").write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from torch import nn
+            net, seen = nn.Sequential(nn.Linear(4, 4), nn.ReLU()), []
+            def backend(graph, inputs):
+                seen.append(len(graph.graph.nodes))
+                return graph.forward
+            model = torch.compile(net, backend=backend, fullgraph=True)
+            for _ in range(3):
+                model(torch.ones(2, 4)).sum().backward()
+            function = torch.compile(lambda x: net(x) * 2, backend=backend, fullgraph=True)
+            function(torch.ones(2, 4))
+            assert len(seen) == 2, seen
+            """
+        )
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", "train.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert recorded(folder, "SELECT number FROM steps") == [(0,)]

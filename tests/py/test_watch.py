@@ -1,0 +1,663 @@
+# SPDX-License-Identifier: Apache-2.0
+"""lamina.watch: what is recorded, that training is as it was, what a kill, a fork or a full disk leave."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import environment
+from torch import nn
+from where_kit import not_observed
+
+import lamina
+from lamina import _cli, _watch
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def train(model, steps, x=None, each=None):
+    x = torch.ones(4, 8) if x is None else x
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    losses = []
+    for i in range(steps):
+        loss = (model(x) + torch.rand(1)).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        if each:
+            each(i)
+    return losses
+
+
+def rows(file, sql, *args):
+    with closing(sqlite3.connect(file)) as db:
+        return db.execute(sql, args).fetchall()
+
+
+def command(*words):
+    """Exit code, standard output and standard error of a command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", *map(str, words)],
+        env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+# -- what is recorded ----------------------------------------------------------------------------------------
+
+
+def test_every_nth_step_of_each_mode_is_recorded(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+
+    def evaluate(i):
+        if i % 10 == 0:
+            model.eval()
+            with torch.no_grad():
+                model(torch.ones(1, 8))
+            model.train()
+
+    with lamina.watch(model, every=10, file=file) as watch:
+        train(model, 45, each=evaluate)
+    assert watch.stopped is None
+    assert watch.file == str(file)
+    steps = rows(file, "SELECT number, training, calls, failed FROM steps ORDER BY id")
+    assert [step for step in steps if step[1]] == [(n, 1, 1, 0) for n in (0, 10, 20, 30, 40)]
+    assert [step for step in steps if not step[1]] == [(0, 0, 1, 0)]  # 5 in all
+    paths = rows(file, "SELECT place, path, type, depth, params FROM places ORDER BY place")
+    assert paths == [
+        (0, "", "Sequential", 0, 0),
+        (1, "0", "Linear", 1, 144),
+        (2, "1", "ReLU", 1, 0),
+        (3, "2", "Linear", 1, 68),
+    ]
+    assert rows(file, "SELECT name, params, local_params, param_bytes FROM models") == [
+        ("Sequential", 212, 212, 848)
+    ]
+    for step, forward in rows(file, "SELECT id, forward_ns FROM steps"):
+        total, first = rows(
+            file, "SELECT sum(forward_self_ns), max(forward_ns) FROM layers WHERE step = ?", step
+        )[0]
+        assert total == forward == first > 0
+    run = rows(file, "SELECT every, rank, world, dropped, torch, ended_unix_ns >= started_unix_ns FROM runs")
+    assert run == [(10, 0, 1, 0, torch.__version__, 1)]
+
+
+def test_the_file_says_what_it_is(tmp_path):
+    file = tmp_path / "run.lamina"
+    with lamina.watch(net(), file=file):
+        pass
+    assert rows(file, "PRAGMA journal_mode") == [("wal",)]
+    assert rows(file, "PRAGMA user_version") == [(1,)]
+    assert rows(file, "PRAGMA application_id") == [(int.from_bytes(b"LAMN", "big"),)]
+    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "1"
+    assert rows(file, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+def test_the_backward_is_told_by_layer(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=1, file=file):
+        train(model, 5, torch.ones(64, 8))
+    steps = rows(file, "SELECT id, backward_ns FROM steps")
+    assert all(backward > 0 for _, backward in steps)
+    for step, backward in steps:
+        by_place = dict(rows(file, "SELECT place, backward_ns FROM layers WHERE step = ?", step))
+        assert by_place[1] > 0 < by_place[3]
+        assert sum(by_place.values()) <= backward
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+def test_calls_before_one_backward_are_one_step(tmp_path):
+    """A discriminator is called for what is real and for what is not, and goes back from both."""
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=2, file=file):
+        for _ in range(6):
+            (model(torch.ones(1, 8)).sum() - model(torch.zeros(1, 8)).sum()).backward()
+    steps = rows(file, "SELECT calls, backward_ns > 0 FROM steps WHERE training")
+    assert steps == [(2, 1)] * 6
+
+
+def test_several_models_and_watches(tmp_path):
+    one, two = net(1), net(2)
+    first, second = tmp_path / "first.lamina", tmp_path / "second.lamina"
+    with lamina.watch([one, two], every=2, file=first), lamina.watch(one, every=3, file=second):
+        train(one, 7)
+        train(two, 5)
+    count = "SELECT m.name, group_concat(s.number) FROM steps s JOIN models m ON m.id = s.model GROUP BY m.id"
+    assert rows(first, count) == [("Sequential", "0,2,4,6"), ("Sequential 2", "0,2,4")]
+    assert rows(second, count) == [("Sequential", "0,3,6")]
+
+
+def test_a_forward_that_raises(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=1, file=file) as watch:
+        with pytest.raises(RuntimeError, match="shapes"):
+            model(torch.ones(1, 5))
+        train(model, 2)
+    assert watch.stopped is None
+    assert rows(file, "SELECT number, failed FROM steps ORDER BY id") == [(0, 1), (1, 0), (2, 0)]
+
+
+def test_a_tree_that_changes(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=1, file=file):
+        train(model, 2)
+        model.append(nn.Tanh())
+        train(model, 2)
+    assert rows(file, "SELECT model, count(*) FROM steps GROUP BY model") == [(1, 2), (2, 2)]
+    assert rows(file, "SELECT model, count(*) FROM places GROUP BY model") == [(1, 4), (2, 5)]
+
+
+def test_runs_follow_each_other(tmp_path):
+    file = tmp_path / "run.lamina"
+    for _ in range(2):
+        with lamina.watch(net(), file=file):
+            pass
+    assert rows(file, "SELECT id FROM runs") == [(1,), (2,)]
+
+
+def test_a_file_of_each_rank(tmp_path, monkeypatch):
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    model = net()
+    with lamina.watch(model, every=1, file=tmp_path / "run.lamina") as watch:
+        train(model, 1)
+    assert watch.file == str(tmp_path / "run.3.lamina")
+    assert rows(watch.file, "SELECT rank, world FROM runs") == [(3, 4)]
+    assert _watch.file_of_rank("some.dir/run") == "some.dir/run.3"
+
+
+# -- training is as it was -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_behind_and_nothing_changes(tmp_path):
+    plain, watched = net(), net()
+    call = nn.Module.__dict__["__call__"]
+    before = set(nn.Sequential.__dict__)
+    torch.manual_seed(7)
+    expected = train(plain, 30)
+    torch.manual_seed(7)
+    with lamina.watch(watched, every=3, file=tmp_path / "run.lamina"):
+        seen = train(watched, 30)
+        assert "__call__" in nn.Sequential.__dict__
+    assert seen == expected
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), watched.parameters(), strict=True))
+    assert nn.Module.__dict__["__call__"] is call
+    assert set(nn.Sequential.__dict__) == before
+    assert not _watch._roots
+    assert not _watch._Class.known
+    assert not watched._forward_hooks
+    assert list(watched.state_dict()) == list(plain.state_dict())
+
+
+def test_a_class_with_a_call_of_its_own_keeps_it(tmp_path):
+    class Own(nn.Linear):
+        def __call__(self, x):
+            return super().__call__(x) + 1
+
+    own, model = Own.__dict__["__call__"], Own(8, 8)
+    x = torch.ones(1, 8)
+    expected = model(x)
+    file = tmp_path / "run.lamina"
+    with lamina.watch(model, every=1, file=file):
+        assert torch.equal(model(x), expected)
+    assert Own.__dict__["__call__"] is own
+    assert rows(file, "SELECT calls FROM steps") == [(1,)]
+
+
+def test_a_model_that_goes_is_let_go(tmp_path):
+    with lamina.watch([], every=1, file=tmp_path / "run.lamina") as watch:
+        for i in range(20):
+            model = net(i)
+            watch.add(model)
+            model(torch.ones(1, 8))
+            del model
+        gc.collect()
+        assert len(_watch._roots) <= _watch.OPEN
+    assert not _watch._roots
+
+
+def test_wrong_use_is_told():
+    with pytest.raises(ValueError, match="every is 0"):
+        lamina.watch(net(), every=0)
+    with pytest.raises(TypeError, match="is a str"):
+        lamina.watch("net")
+    watch = lamina.watch(net(), file=os.devnull)
+    with watch:
+        pass
+    with pytest.raises(RuntimeError, match="open already"), watch:
+        pass
+
+
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
+def test_compiled_models_stay_compiled(tmp_path):
+    file = tmp_path / "run.lamina"
+    compiled_calls = []
+
+    def backend(graph, _inputs):
+        def run(*args):
+            compiled_calls.append(1)
+            return graph.forward(*args)
+
+        return run
+
+    inner = net()
+    model = torch.compile(inner, backend=backend, fullgraph=True)
+    with lamina.watch(model, every=4, file=file) as watch:
+        for _ in range(12):
+            model(torch.ones(4, 8)).sum().backward()
+    assert watch.stopped is None
+    assert len(compiled_calls) >= 11  # the first step is seen and compiles nothing
+    assert rows(file, "SELECT number FROM steps") == [(0,), (4,), (8,)]
+
+    @torch.compile(backend=backend, fullgraph=True)
+    def function(x):
+        return inner(x) * 2
+
+    with lamina.watch(inner, every=4, file=file) as watch:
+        assert function(torch.ones(4, 8)).shape == (4, 4)
+    assert watch.stopped is None
+
+
+def test_compiling_inside_a_watch_breaks_no_graph(tmp_path):
+    if not hasattr(torch, "compile"):
+        pytest.skip("this torch compiles nothing")
+    graphs = []
+
+    def backend(graph, _inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    model = net()
+    outer = nn.Sequential(model, nn.Tanh())  # the same class as the root's
+    with lamina.watch(model, every=1000, file=tmp_path / "run.lamina"):
+        with torch.no_grad():
+            model(torch.ones(1, 8))  # seen; nothing is compiled while a step is seen
+        torch.compile(outer, backend=backend, fullgraph=True)(torch.ones(2, 8))
+    assert len(graphs) == 1
+
+
+# -- what can go wrong ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["a folder", "no folder", "another file"])
+def test_a_file_that_cannot_be_written_stops_the_recording_only(tmp_path, capsys, where):
+    file = {
+        "a folder": tmp_path,
+        "no folder": tmp_path / "absent/run.lamina",
+        "another file": tmp_path / "text",
+    }[where]
+    if where == "another file":
+        file.write_text("something of the user's\n" * 100)
+    model = net()
+    with lamina.watch(model, every=1, file=file) as watch:
+        assert len(train(model, 3)) == 3
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert told.startswith("lamina: the recording stopped, the program goes on: ")
+    assert watch.stopped in told
+    assert "__call__" not in nn.Sequential.__dict__
+    if where == "another file":
+        assert file.read_text() == "something of the user's\n" * 100
+
+
+def program(tmp_path, text, name="train.py"):
+    head = """
+        import os, resource, signal, sys, time
+        import torch
+        from torch import nn
+        import lamina
+        torch.set_num_threads(1)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        def step(x=torch.ones(4, 8)):
+            model(x).sum().backward()
+    """
+    path = tmp_path / name
+    path.write_text(textwrap.dedent(head) + textwrap.dedent(text))
+    return path
+
+
+def run(path, *words, **more):
+    return subprocess.run(
+        [sys.executable, str(path), *map(str, words)],
+        env=environment(), cwd=path.parent, capture_output=True, text=True, check=False, **more,
+    )  # fmt: skip
+
+
+def test_a_full_disk_stops_the_recording_only(tmp_path):
+    """A process that may write no more into a file behaves as one on a full disk."""
+    path = program(tmp_path, """
+        with lamina.watch(model, every=1, file="run.lamina") as watch:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+            began = time.monotonic()
+            while watch.stopped is None and time.monotonic() - began < 60:
+                step()
+            for _ in range(10):
+                step()
+        print("trained")
+    """)  # fmt: skip
+    done = run(path)
+    assert (done.returncode, done.stdout) == (0, "trained\n"), done.stderr
+    assert done.stderr.startswith("lamina: the recording stopped, the program goes on: ")
+    assert done.stderr.count("\n") == 1
+    assert rows(tmp_path / "run.lamina", "PRAGMA integrity_check") == [("ok",)]
+    assert command("show", tmp_path / "run.lamina")[0] == 0
+
+
+def test_a_kill_loses_a_second_at_most(tmp_path):
+    path = program(tmp_path, """
+        with lamina.watch(model, every=1, file="run.lamina"):
+            print("go", flush=True)
+            while True:
+                step()
+                time.sleep(0.01)
+    """)  # fmt: skip
+    for wait in (1.2, 2.1):
+        process = subprocess.Popen(
+            [sys.executable, str(path)], env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "go\n"
+        time.sleep(wait)
+        killed = time.time_ns()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        file = tmp_path / "run.lamina"
+        code, told, _ = command("show", file)
+        assert code == 0
+        assert "not ended yet" in told
+        assert rows(file, "PRAGMA integrity_check") == [("ok",)]
+        ((last, ended),) = rows(file, "SELECT max(s.started_unix_ns), ended_unix_ns FROM steps s, runs")
+        assert ended is None
+        assert killed - last < 1_000_000_000
+        file.unlink()
+        for beside in tmp_path.glob("run.lamina-*"):
+            beside.unlink()
+
+
+def test_workers_that_load_data_write_nothing(tmp_path):
+    path = program(tmp_path, """
+        class Data(torch.utils.data.Dataset):
+            def __len__(self):
+                return 12
+            def __getitem__(self, i):
+                with torch.no_grad():
+                    return model(torch.ones(8)).sum()  # the root, in a worker
+        with lamina.watch(model, every=1, file="run.lamina") as watch:
+            step()
+            loader = torch.utils.data.DataLoader(Data(), num_workers=2, multiprocessing_context="fork")
+            for _ in loader:
+                step()
+        assert watch.stopped is None
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        os.waitpid(child, 0)
+    """)  # fmt: skip
+    done = run(path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "run.lamina", "SELECT count(*), max(number) FROM steps") == [(13, 12)]
+    assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("how", "code"), [("sys.exit(3)", 3), ("raise SystemExit('bye')", 1), ("watch.__exit__ = 1", 0)]
+)
+def test_a_program_that_ends_inside(tmp_path, how, code):
+    path = program(tmp_path, f"""
+        watch = lamina.watch(model, every=1, file="run.lamina")
+        watch.__enter__()
+        step()
+        {how}
+    """)  # fmt: skip
+    done = run(path)
+    assert done.returncode == code, done.stderr
+    assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM steps") == [(1,)]
+    assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
+
+
+# -- what it costs -------------------------------------------------------------------------------------------
+
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def test_ten_thousand_steps_cost_little_and_keep_nothing(tmp_path):
+    """CPU time of this thread in turns, so that whoever else runs here does not count."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # threads that wait for each other would time the machine
+    try:
+        loops(tmp_path / "run.lamina")
+    finally:
+        torch.set_num_threads(threads)
+
+
+def loops(file):
+    x = torch.ones(64, 8)
+    plain, watched = net(), net()
+    turns, ratios, sizes = 20, [], []
+    train(plain, 200, x)
+    with lamina.watch(watched, every=100, file=file) as watch:
+        train(watched, 200, x)
+        for turn in range(turns):
+            took = {}
+            for model in (plain, watched) if turn % 2 else (watched, plain):
+                began = time.thread_time_ns()
+                train(model, 500, x)
+                took[id(model)] = time.thread_time_ns() - began
+            ratios.append(took[id(watched)] / took[id(plain)])
+            gc.collect()
+            sizes.append(resident())
+    assert watch.stopped is None
+    assert rows(watch.file, "SELECT count(*) FROM steps") == [(102,)]
+    assert sizes[-1] - sizes[turns // 2] < 256 << 10
+    # make bench holds the bar of 1 %; a machine that does other things may be noisy by this much
+    assert statistics.median(ratios) < 1.04, ratios
+
+
+# -- reading it back -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory):
+    file = tmp_path_factory.mktemp("recorded") / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=2, file=file):
+        train(model, 11)
+    return file
+
+
+def test_show_and_live_print_tables(recording):
+    code, told, errors = command("show", recording)
+    assert (code, errors) == (0, "")
+    assert "Sequential: 212 params; 5 steps seen up to step 10" in told
+    assert [line.split()[0] for line in told.splitlines()[5:]] == ["layer", "(the", "0", "1", "2"]
+    code, told, errors = command("live", "--once", recording, "-n", "2")
+    assert (code, errors) == (0, "")
+    assert "and 2 more" in told
+    assert command("live", recording)[:2] == (0, command("live", "--once", recording)[1])  # it has ended
+    assert [path.name for path in recording.parent.iterdir()] == ["run.lamina"]  # readers leave nothing
+
+
+def test_live_follows(tmp_path):
+    path = program(tmp_path, """
+        with lamina.watch(model, every=1, file="run.lamina"):
+            print("go", flush=True)
+            began = time.monotonic()
+            while time.monotonic() - began < 4:
+                step()
+                time.sleep(0.02)
+    """)  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, str(path)], env=environment(), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        assert process.stdout.readline() == "go\n"
+        time.sleep(0.5)
+        code, told, _ = command("live", tmp_path / "run.lamina")
+    assert code == 0
+    seen = [line for line in told.splitlines() if "seen up to step" in line]
+    assert len(seen) >= 3
+    assert len(set(seen)) == len(seen)  # each table has something new
+    assert "not ended yet" in told
+    assert "ended after" in told
+
+
+def test_live_ends_at_an_interrupt(recording, tmp_path):
+    copy = tmp_path / "run.lamina"
+    copy.write_bytes(recording.read_bytes())
+    with closing(sqlite3.connect(copy)) as db:
+        db.execute("UPDATE runs SET ended_unix_ns = NULL, seen_unix_ns = ?", (time.time_ns() + 10**12,))
+        db.commit()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lamina", "live", str(copy)],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout.readline().startswith("run 1")
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert errors == ""
+
+
+def test_recordings_as_data(recording):
+    import csv
+    import io
+    import json
+
+    told = json.loads(command("show", recording, "--format", "json")[1])
+    (model,) = told["runs"][0]["models"]
+    assert (model["steps"], model["last_step"], model["params"]) == (5, 10, 212)
+    assert [layer["path"] for layer in model["layers"]] == ["", "0", "1", "2"]
+    assert model["layers"][1]["forward_ns"]["n"] == 5
+    assert model["layers"][1]["peak_bytes"] is None
+    lines = list(csv.DictReader(io.StringIO(command("show", recording, "--format", "csv")[1])))
+    assert [line["path"] for line in lines] == ["", "0", "1", "2"]
+    assert int(lines[3]["forward_ns"]) == model["layers"][3]["forward_ns"]["median"]
+    assert lines[3]["retained_bytes"] == ""
+
+
+@pytest.mark.parametrize("text", ["", "junk " * 1000])
+def test_no_recording_is_one_sentence(tmp_path, text):
+    file = tmp_path / "bad.lamina"
+    file.write_text(text)
+    for verb in (["show"], ["live", "--once"], ["export", "--tensorboard", tmp_path]):
+        code, told, errors = command(verb[0], file, *verb[1:])
+        assert (code, told) == (3, "")
+        assert errors.startswith(f"lamina: error: {file}: ")
+        assert errors.count("\n") == 1
+
+
+def test_the_command_takes_one_model_or_recordings():
+    assert _cli.main(["show", "a:b", "c:d"]) == 2
+
+
+# -- TensorBoard ---------------------------------------------------------------------------------------------
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(data):
+    """(number, value) of every field of a message of protobuf's."""
+    i, found = 0, []
+
+    def varint():
+        nonlocal i
+        n = shift = 0
+        while True:
+            byte = data[i]
+            i += 1
+            n |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return n
+
+    while i < len(data):
+        key = varint()
+        if key & 7 == 0:
+            value = varint()
+        else:
+            size = {1: 8, 5: 4}.get(key & 7) or varint()
+            value, i = data[i : i + size], i + size
+        found.append((key >> 3, value))
+    return found
+
+
+def events(path):
+    import struct
+
+    data, at = path.read_bytes(), 0
+    while at < len(data):
+        head = data[at : at + 8]
+        (size,) = struct.unpack("<Q", head)
+        body = data[at + 12 : at + 12 + size]
+        assert struct.unpack("<I", data[at + 8 : at + 12])[0] == crc32c(head)
+        assert struct.unpack("<I", data[at + 12 + size : at + 16 + size])[0] == crc32c(body)
+        yield dict(fields(body))
+        at += 16 + size
+
+
+def test_events_for_tensorboard(recording, tmp_path):
+    import struct
+
+    assert crc32c(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    code, told, _ = command("export", recording, "--tensorboard", tmp_path / "logs")
+    assert code == 0
+    (path,) = (tmp_path / "logs").iterdir()
+    assert told == f"{path}\n"
+    assert ".tfevents." in path.name
+    first, *others = events(path)
+    assert first[3] == b"brain.Event:2"
+    scalars = {}
+    for event in others:
+        value = dict(fields(dict(fields(event[5]))[1]))
+        (wall,) = struct.unpack("<d", event[1])
+        scalars[value[1].decode(), event.get(2, 0)] = (struct.unpack("<f", value[2])[0], wall)
+    sql = "SELECT number, forward_ns, started_unix_ns FROM steps"
+    for number, forward, unix in rows(recording, sql):
+        value, wall = scalars["Sequential/forward_ms", number]
+        assert value == pytest.approx(forward / 1e6)
+        assert wall == pytest.approx(unix / 1e9)
+    sql = "SELECT path, step, forward_self_ns FROM timeline"
+    for place, number, own in rows(recording, sql):
+        value, _ = scalars[f"Sequential/{place or '(the model)'}/self_ms", number]
+        assert value == pytest.approx(own / 1e6)
+    assert command("export", recording, "--tensorboard", tmp_path / "logs")[0] == 0
+    assert len(list((tmp_path / "logs").iterdir())) == 2  # nothing is overwritten
+
+
+def test_tensorboard_reads_them(recording, tmp_path):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    assert command("export", recording, "--tensorboard", tmp_path)[0] == 0
+    read = loader.EventAccumulator(str(tmp_path)).Reload()
+    assert [event.step for event in read.Scalars("Sequential/forward_ms")] == [0, 2, 4, 6, 8, 10]
