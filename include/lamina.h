@@ -683,6 +683,7 @@ typedef struct lam_report_options {
     bool receptive_field, effective_rf_stats;
     bool time;  /* how long each row took, where times were asked for */
     lam_peak peak; /* not 0: with `time` how fast it was beside this too, where FLOPs and bytes are counted */
+    bool memory; /* what each row allocated and retained, where memory was measured */
     bool bytes; /* bytes read and written and arithmetic intensity too, where the convention counts them */
     lam_wrap wrap;              /* torchscan layouts */
     lam_number_format numbers;  /* thoplw layout */
@@ -761,6 +762,7 @@ typedef struct lam_live { /* what a live source is asked for */
     bool follow;                     /* of a dry run: note when memory would be taken and given back */
     int64_t batch;                   /* the first size of every input instead of what is given; 0: as given */
     const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: as they are */
+    bool memory;                     /* measure memory */
 } lam_live;
 
 typedef struct lam_script { /* a program that is to be recorded */

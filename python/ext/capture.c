@@ -95,8 +95,12 @@ static PyObject *capture_note(PyObject *self, PyObject *text) {
     Py_RETURN_NONE;
 }
 
-static PyObject *capture_measure_memory(PyObject *self, PyObject *source) {
-    return lmx_measure_memory(self_of(self), source);
+static PyObject *capture_measure_memory(PyObject *self, PyObject *args) {
+    return lmx_measure_memory(self_of(self), args);
+}
+
+static PyObject *capture_memory_events(PyObject *self, PyObject *list) {
+    return lmx_memory_events(self_of(self), list);
 }
 
 static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
@@ -218,8 +222,11 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
     {"note", capture_note, METH_O,
      PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
-    {"measure_memory", capture_measure_memory, METH_O,
-     PyDoc_STR("measure_memory($self, source, /)\n--\n\nBefore the start: memory is measured too, and the "
+    {"memory_events", capture_memory_events, METH_O,
+     PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
+    {"measure_memory", capture_measure_memory, METH_VARARGS,
+     PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\n"
+               "Before the start: memory is measured too, and the "
                "report tells `source`, how.")},
     {"memory_gradients", capture_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},

@@ -561,6 +561,7 @@ static const struct option {
     OPTION(bytes, SWITCH, NULL),
     OPTION(time, SWITCH, NULL),
     OPTION(peak, PEAK, NULL),
+    OPTION(memory, SWITCH, NULL),
     OPTION(wrap, CHOICE, wraps),
     OPTION(numbers, CHOICE, numbers),
     OPTION(old_params, SWITCH, NULL),

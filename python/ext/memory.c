@@ -41,6 +41,8 @@ typedef struct memory {
     lmx_vec nodes;        /* open_span: nodes that run */
     int64_t rss_open, rss_close, rss_most_open, rss_most_close;
     bool lost, other_devices;
+    int64_t opened_ns, closed_ns;
+    bool afterwards;  /* blocks are told when all is over, with their times */
     PyObject *source; /* str */
 } memory;
 
@@ -223,10 +225,12 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *con
     memory *y = memory_of(l);
     int32_t inner = c->open_call != call ? c->open_call : -1;
     bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
+    if (y->afterwards) outermost = false; /* their addresses may be others' by then */
     Py_ssize_t n_args = outermost ? n + (names ? PyTuple_Size(names) : 0) : 0;
     for (Py_ssize_t i = 0; i < n_args; i++)
         if (!tell_input(y, args[i], 0)) return false;
-    open_span *o = lmx_vec_push(&y->open, sizeof *o, 1);
+    open_span *o = y->afterwards ? NULL : lmx_vec_push(&y->open, sizeof *o, 1);
+    if (y->afterwards) return true;
     if (o)
         *o = (open_span){call, inner, lmx_here(c).phase, lmx_blocks_now(y->alloc.blocks), NULL};
     else
@@ -310,6 +314,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     memory *y = memory_of(l);
     char why[240] = "";
     y->capture = c;
+    y->opened_ns = lmx_now_ns();
     y->alloc.whose = whose;
     y->alloc.self = y;
     y->alloc.blocks = lmx_blocks_new();
@@ -320,6 +325,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     y->rss_open = resident();
     y->rss_most_open = most_resident();
     bool found = find_functions(&y->torch, why, sizeof why);
+    if (y->afterwards) return tell_model(y, c) && tell_gradients(y);
     if (found && (!tell_model(y, c) || !tell_gradients(y))) return false;
     if (found && lmx_alloc_open(&y->alloc, y->torch.alloc, y->torch.free, why, sizeof why)) return true;
     lmx_fail(y->st, LAM_UNSUPPORTED, "memory", "it can't be measured: %s", why);
@@ -329,8 +335,9 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
 static void closed(lmx_listener *l, lmx_capture *c) {
     memory *y = memory_of(l);
     (void)c;
-    if (y->alloc.slot < 0) return;
+    if (y->alloc.slot < 0 && !y->afterwards) return;
     lmx_alloc_close(&y->alloc);
+    y->closed_ns = lmx_now_ns();
     y->rss_close = resident();
     y->rss_most_close = most_resident();
     while (y->open.n) left(l, c, -1, NULL); /* an exception on its way through the calls */
@@ -414,8 +421,10 @@ static memory *find(const lmx_capture *c) {
     return NULL;
 }
 
-PyObject *lmx_measure_memory(lmx_capture *c, PyObject *source) {
-    if (!PyUnicode_Check(source)) return PyErr_Format(PyExc_TypeError, "the source is a str");
+PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
+    PyObject *source;
+    int afterwards = 0;
+    if (!PyArg_ParseTuple(args, "U|p:measure_memory", &source, &afterwards)) return NULL;
     if (c->phase != LMX_NEW || find(c))
         return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
     memory *y = PyMem_Calloc(1, sizeof *y);
@@ -429,6 +438,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *source) {
                                  .push = push,
                                  .free = free_memory};
     y->st = c->st;
+    y->afterwards = afterwards;
     y->alloc.slot = -1;
     y->rss_open = y->rss_close = y->rss_most_open = y->rss_most_close = -1;
     pthread_mutex_init(&y->lock, NULL);
@@ -460,6 +470,65 @@ PyObject *lmx_memory_state(lmx_capture *c, PyObject *args) {
     memory *y = telling(c);
     if (!PyArg_ParseTuple(args, "OO:memory_state", &tensor, &parameter)) return NULL;
     if (y && !tell(y, tensor, LAM_HELD_OPTIMIZER, parameter)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* == told afterwards =================================================================================== */
+
+/* The calls that are open at a moment, as it moves on. */
+typedef struct moment {
+    const lmx_capture *c;
+    memory *y;
+    size_t next; /* the first call that has not begun */
+} moment;
+
+static const lmx_call *call_of(const lmx_capture *c, int32_t i) {
+    return (const lmx_call *)c->calls.data + i;
+}
+
+static void go_to(moment *m, int64_t ns) {
+    memory *y = m->y;
+    for (;;) {
+        const open_span *top = y->open.n ? (const open_span *)y->open.data + y->open.n - 1 : NULL;
+        const lmx_call *next = m->next < m->c->calls.n ? call_of(m->c, (int32_t)m->next) : NULL;
+        bool begins = next && next->t0_ns <= ns;
+        int64_t end = top ? call_of(m->c, top->call)->t1_ns : 0;
+        if (top && end && end <= ns && (!begins || end <= next->t0_ns)) {
+            push_span(y, top, top->call);
+            y->open.n--;
+        } else if (begins) {
+            uint8_t phase = next->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+            open_span *o = lmx_vec_push(&y->open, sizeof *o, 1);
+            if (o) *o = (open_span){(int32_t)m->next, -1, phase, lmx_blocks_now(y->alloc.blocks), NULL};
+            if (!o) y->lost = true;
+            m->next++;
+        } else {
+            return;
+        }
+    }
+}
+
+PyObject *lmx_memory_events(lmx_capture *c, PyObject *list) {
+    memory *y = telling(c);
+    moment m = {c, y, 0};
+    if (!y || !y->afterwards || !PyList_Check(list))
+        return lmx_fail(c->st, LAM_USAGE, "memory",
+                        "its events are a list, told after a capture that asked for it");
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        unsigned long long address;
+        long long bytes, ns;
+        if (!PyArg_ParseTuple(PyList_GetItem(list, i), "KLL", &address, &bytes, &ns)) return NULL;
+        if (ns < y->opened_ns || ns > y->closed_ns) continue;
+        go_to(&m, ns);
+        const open_span *top = y->open.n ? (const open_span *)y->open.data + y->open.n - 1 : NULL;
+        const lmx_whose by = {top ? top->call : -1, top ? top->phase : LAM_FORWARD, false};
+        lmx_blocks_clock(y->alloc.blocks, ns);
+        if (bytes > 0)
+            lmx_blocks_add(y->alloc.blocks, address, bytes, by);
+        else
+            lmx_blocks_drop(y->alloc.blocks, address, by);
+    }
+    go_to(&m, INT64_MAX);
     Py_RETURN_NONE;
 }
 

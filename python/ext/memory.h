@@ -5,9 +5,12 @@
 
 #include "ext.h"
 
-/* Measures it from the start of the capture on; `source` is told in the report. None, or NULL with an
- * exception. */
-PyObject *lmx_measure_memory(lmx_capture *c, PyObject *source);
+/* measure_memory(source, afterwards=False): from the start of the capture on; `source` is told in the report.
+ * None, or NULL with an exception. */
+PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args);
+/* memory_events([(address, bytes, nanoseconds), ...]): what came and, negative, went, where that is told when
+ * all is over (measure_memory(source, True)). Of calls' forwards alone it is known whose it is. */
+PyObject *lmx_memory_events(lmx_capture *c, PyObject *list);
 /* The parameters' gradients are as they are now. None, also where memory is not measured. */
 PyObject *lmx_memory_gradients(lmx_capture *c);
 /* memory_state(tensor, parameter): it is what an optimizer keeps for a parameter. */

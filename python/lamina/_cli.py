@@ -54,6 +54,7 @@ class Host:
         dtype: str | None = None,
         batch: int = 0,
         health: bool = False,
+        memory: bool = False,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._inspect import looks
@@ -62,7 +63,7 @@ class Host:
 
         how = Measure(repeats=repeats or None) if time else None
         options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
-        options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built}
+        options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
         return run_target(target, inputs, mode, build, health=looks({}, health=health, dry=dry), **options)
 
     def script(

@@ -41,11 +41,12 @@ def _operators() -> str:
 
 def _memory() -> str:
     """Whether memory can be measured, or why it can't."""
-    from ._memory import refused
+    from ._memory import Profiled, refused
 
     why = refused()
     if why is not None:
-        return f"not measured; {why}"
+        unfit = Profiled.refused()
+        return f"not measured; {why}; {unfit}" if unfit else f"measured by torch's profiler; {why}"
     return "measured at torch's allocator for the CPU, which was checked with a tensor of known size"
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._health import Look, Wanted
-    from ._memory import Optimizers
+    from ._memory import Following
     from ._register import OwnRule
 
 MODES = ("eval", "train")
@@ -73,8 +73,7 @@ def inspect(
         warmup: runs before those that are timed.
         repeats: runs that are timed; by default 5 to 20, as many as fit into ten seconds. With ``warmup=0,
             repeats=1`` the model runs once and that run is timed.
-        memory: tells what each layer allocated, freed and retained, with ``backward`` its backward too, and
-            who holds what at the peak: ``report.memory``.
+        memory: tells what each layer allocated and retained, and who holds the peak: ``report.memory``.
         health: looks for NaN and Inf in results and gradients: ``report.health``. Its options
             ``health_allow``, ``stats``, ``ring`` and ``checks`` are in docs/health.md; each asks for it.
         dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
@@ -107,7 +106,9 @@ def inspect(
     how = Measure(warmup, repeats).check(dry=dry) if time else None
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
-    report = report_of(run, convention, own=own, receptive_field=receptive_field, depth=depth, time=time)
+    seen = memory and run.model is not None and run.model.memory_measured()
+    shown: dict[str, Any] = {"depth": depth, "time": time, "memory": seen}
+    report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
     report._again = Again(root, given, kwargs)
     return all_ruled(report) if strict else report
 
@@ -190,7 +191,7 @@ class Capture:
         self._ops = ops
         self._time = time
         self._memory = memory
-        self._optimizers: Optimizers | None = None
+        self._following: Following | None = None
         self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
@@ -220,14 +221,14 @@ class Capture:
         self._stance.__enter__()
         try:
             if self._memory:
-                from ._memory import Optimizers
+                from ._memory import Following
 
-                self._optimizers = Optimizers(self._watch)
-                self._optimizers.open()
+                self._following = Following(self._watch)
+                self._following.open()
             self._watch.start()
         except BaseException:
-            if self._optimizers is not None:
-                self._optimizers.close()
+            if self._following is not None:
+                self._following.close()
             self._stance.__exit__(*sys.exc_info())
             raise
         return self
@@ -237,18 +238,18 @@ class Capture:
     ) -> None:
         assert self._watch is not None
         watch, self._watch = self._watch, None
-        optimizers, self._optimizers = self._optimizers, None
+        following, self._following = self._following, None
         try:
             watch.stop()
         finally:
-            if optimizers is not None:
-                optimizers.close()
+            if following is not None:
+                following.close()
             self._stance.__exit__(kind, error, trace)
         self.error = error
         put_back = state_of_generators()  # describing a module may run a property of the user's own
         try:
-            if optimizers is not None:
-                optimizers.tell()
+            if following is not None:
+                following.tell()
             self._model = finish(watch)
         finally:
             put_back()
@@ -278,7 +279,8 @@ class Capture:
                 "the capture was never opened; write: with lamina.capture(model) as cap: model(x)"
             )
         check_convention(convention)
-        shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth, "time": self._time}
+        shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
+        shown |= {"time": self._time, "memory": self._memory and self._model.memory_measured()}
         report = Report(self._model, convention, own=rules_of(rules), **shown)
         return all_ruled(report) if strict else report
 

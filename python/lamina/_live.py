@@ -42,6 +42,7 @@ def run_target(
     batch: int = 0,
     built: dict[tuple[str, ...], Any] | None = None,
     health: Wanted | None = None,
+    memory: bool = False,
 ) -> _lamina.Model:
     """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
 
@@ -65,7 +66,7 @@ def run_target(
     args, kwargs = _inputs(root, inputs, dry=dry, batch=batch)
     _check_signature(root, target, args, kwargs)
     options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": time}
-    options |= {"follow": follow, "dtype": dtype, "health": health}
+    options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory}
     run = run_once(root, args, kwargs, mode=mode, **options)
     if run.error is not None:
         _raise(run)

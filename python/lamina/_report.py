@@ -46,6 +46,7 @@ OPTIONS = {
     "bytes": "bytes",
     "time": "time",
     "roof": "peak",
+    "memory": "memory",
     "wrap": "wrap",
     "numbers": "numbers",
     "old_params": "old_params",
@@ -142,6 +143,7 @@ class Report:
         self._own = (None, None) if released else OwnRules(own).for_core()
         self._costs = self._count()
         self._rows: list[Row] | None = None
+        self._memory: Memory | None = None
         self._health: Health | None = None
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
@@ -222,9 +224,11 @@ class Report:
         Raises:
             ValueError: it was not measured; ``lamina.inspect(model, args, memory=True)`` does.
         """
-        from ._memory import Memory
+        if self._memory is None:
+            from ._memory import Memory
 
-        return Memory(self._model)
+            self._memory = Memory(self._model)
+        return self._memory
 
     @property
     def params(self) -> Count:
@@ -455,7 +459,7 @@ class Report:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``roof`` (as
+        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``memory``, ``roof`` (as
         :func:`lamina.roof` gives it: how fast each row was beside it), ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
         ``NO_COLOR`` and ``FORCE_COLOR`` unless said.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
 from ._compiled import Compiled, seen_through
+from ._errors import UsageError
 from ._generators import state_of_generators
 from ._ranks import note as note_of_ranks
 
@@ -147,10 +148,10 @@ def run_once(
     """
     torch = sys.modules["torch"]
     run = Run(health)
-    dispatch = _prepared(root, ops=ops, dry=dry)
+    dispatch = _prepared(root, ops=ops, dry=dry, memory=memory)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    timing, memory = time is not None, memory and not dry
+    timing = time is not None
     watch = new_watch(root, ops=ops, dispatch=dispatch, time=timing, memory=memory, health=health)
     timed = None
     try:
@@ -170,6 +171,10 @@ def run_once(
 
                 followed = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
                 given, kwargs = stack.enter_context(followed)
+            if memory:
+                from ._memory import Following
+
+                stack.enter_context(Following(watch))
             try:
                 watch.start()
                 back = watch if backward else None
@@ -197,7 +202,7 @@ def run_once(
     return run
 
 
-def _prepared(root: Any, *, ops: bool, dry: bool) -> str | None:
+def _prepared(root: Any, *, ops: bool, dry: bool, memory: bool) -> str | None:
     """Why operators are to be watched through the dispatch mode, None where they are not; raises where what
     is asked for can't be done, before anything is touched."""
     dispatch = None
@@ -205,6 +210,8 @@ def _prepared(root: Any, *, ops: bool, dry: bool) -> str | None:
         from ._observe import need
 
         dispatch = need()
+    if dry and memory:
+        raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
     if dry:
         from ._dry import check
 

@@ -10,7 +10,8 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
     bool ops = lam_convention_counts_ops(lam_convention_find(convention));
     int32_t n = 0;
     while (c->args.inputs[n]) n++;
-    bool watch = ops || (c->args.backward && !c->args.time && !c->args.health);
+    bool measures = c->args.time || c->args.memory || c->args.health;
+    bool watch = ops || (c->args.backward && !measures);
     return (lam_live){.target = c->args.operands[0],
                       .n_inputs = n,
                       .inputs = c->args.inputs,
@@ -21,7 +22,8 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .dry = c->args.dry,
                       .time = c->args.time,
                       .health = c->args.health,
-                      .repeats = c->args.repeats};
+                      .repeats = c->args.repeats,
+                      .memory = c->args.memory};
 }
 
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e) {

@@ -46,6 +46,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.receptive_field = a->rf;
     o.bytes = a->bytes;
     o.time = a->time;
+    o.memory = a->memory;
     return o;
 }
 
@@ -123,6 +124,7 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
     if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
     if (s == LAM_OK) s = lam_build_ops_seen(b, e);
     if (s == LAM_OK) s = lam_build_timed(b, e);
+    if (s == LAM_OK) s = lam_build_memory(b, &(lam_memory_info){"", -1, -1, -1}, e);
     if (s == LAM_OK) return lam_builder_finish(b, m, e);
     lam_builder_free(b);
     return s;

@@ -399,6 +399,7 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_phase(&s, LAM_RECOMPUTE, "recomputed: ");
     tell_times(&s);
     tell_health(&s);
+    lam_status memory = lmi_memory_foot(j, say, to);
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);
@@ -409,5 +410,5 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
         tell(&s, NULL, true);
     }
     lam_status text = finish(&s);
-    return graph == LAM_OK ? text : graph;
+    return memory != LAM_OK ? memory : graph == LAM_OK ? text : graph;
 }

@@ -261,6 +261,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     put_axes(j, b, i);
     put_time(j, b, i);
     lmi_json_row_health(j, b, l.event);
+    lmi_memory_json_row(j, b, r->event);
     field_text(b, "rule", r->rule_kind);
     lmi_put(b, "\"reason\": ");
     lmi_put_json(b, r->reason);
@@ -394,6 +395,7 @@ lam_status lmi_json(lmi_job *j) {
     put_totals(j, &j->out);
     put_times(j, &j->out);
     lmi_json_health(j);
+    lmi_memory_json(j, &j->out);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     LAM_TRY(put_graph(j));

@@ -135,6 +135,7 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     int64_t k = t->at[i].times;
     *out = t->at[i].line;
     out->calls = t->at[i].self.calls;
+    out->times = k;
     if (lmi_nodes_open(t, out->job, i)) memcpy(out->own_ns, t->at[i].self.own_ns, sizeof out->own_ns);
     if (k == 1) return;
     for (int m = 0; m < LAM_N_METRICS; m++) {

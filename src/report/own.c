@@ -38,6 +38,9 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
         if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
         if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
         if (strcmp(all.at[i]->id, "own_health") == 0) keep = j->health != NULL;
+        if (strncmp(all.at[i]->id, "mem_", 4) == 0) keep = j->o->memory;
+        if (strcmp(all.at[i]->id, "mem_bwd_allocated") == 0)
+            keep = j->o->memory && lmi_has_backward_memory(j);
         if (keep) out->at[out->n++] = all.at[i];
     }
 }

@@ -105,6 +105,9 @@ static lam_status check(const lam_costs *c, const lam_report_options *o, lam_err
     if (o->time && !lmi_has_times(c))
         return lmi_fail(e, LAM_USAGE, "time",
                         "times were not asked for; lamina.inspect(model, args, time=True) does");
+    if (o->memory && !lam_model_memory_seen(c->model))
+        return lmi_fail(e, LAM_USAGE, "memory",
+                        "it was not measured; lamina.inspect(model, args, memory=True) does");
     if (o->width < 0)
         return lmi_fail(e, LAM_USAGE, "width", "a width of %d is not possible; give 0 or more", o->width);
     if (o->max_depth < -1)
@@ -133,9 +136,13 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
-    if (lam_model_looked(j.m)) LAM_TRY(lam_health_new(&j.health, j.m, e));
+    bool whole = write == lmi_json || write == lmi_csv_rows; /* what is there is told */
+    lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
+    if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))
+        s = lam_memory_new(&j.memory, j.m, e);
     lmi_buf_init(&j.out);
-    lam_status s = lmi_job_close(&j, write(&j));
+    if (s == LAM_OK) s = lmi_job_close(&j, write(&j));
     lam_health_free(j.health);
+    lam_memory_free(j.memory);
     return s;
 }

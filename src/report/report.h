@@ -16,6 +16,7 @@ struct lmi_layout;
 
 /* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
 typedef struct lmi_job {
+    lam_memory *memory; /* NULL: it was not measured, or is not shown */
     const lam_costs *c;
     const lam_model *m;
     const lam_report_options *o;
@@ -39,6 +40,7 @@ typedef struct lmi_line {
     const lam_event *event; /* the first call; NULL: never called */
     int32_t row; /* of the costs; where lines are data */
     int32_t depth, calls;
+    int64_t times; /* of a node: how many it stands for */
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
         running_stats;
@@ -116,7 +118,7 @@ typedef struct lmi_column {
     const char *doc;
 } lmi_column;
 
-enum { LMI_COLUMNS_MAX = 96 };
+enum { LMI_COLUMNS_MAX = 128 };
 typedef struct lmi_columns {
     int32_t n;
     const lmi_column *at[LMI_COLUMNS_MAX];
@@ -269,5 +271,26 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
 /* The columns that this report shows: without metrics the convention has no opinion on, with or without
  * the receptive field. */
 void lmi_own_columns(const lmi_job *j, lmi_columns *out);
+
+/* -- memory (memory.c) --------------------------------------------------------------------------------- */
+
+#define LMI_MEMORY_COLUMNS                                                                                   \
+    "memory_allocated memory_freed memory_retained memory_peak backward_memory_allocated "                   \
+    "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
+    "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
+#define LMI_MEMORY_CELLS(X)                                                                                  \
+    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed)         \
+    X(memory_retained) X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed)                  \
+    X(backward_memory_retained) X(backward_memory_peak) X(recompute_memory_allocated)                        \
+    X(recompute_memory_freed) X(recompute_memory_retained) X(recompute_memory_peak)
+#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
+LMI_MEMORY_CELLS(X)
+#undef X
+bool lmi_has_backward_memory(const lmi_job *j);
+/* What distinguishes a place from its equal siblings, where memory is shown. */
+void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
+lam_status lmi_memory_foot(const lmi_job *j, lmi_say say, void *to);
+void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
+void lmi_memory_json(const lmi_job *j, lmi_buf *b);
 
 #endif

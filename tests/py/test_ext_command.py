@@ -36,23 +36,7 @@ class Host:
         self._live = live
         self.asked = None
 
-    def live(
-        self,
-        target,
-        inputs,
-        mode,
-        build,
-        ops,
-        backward,
-        grad,
-        dry,
-        time,
-        repeats,
-        follow,
-        dtype,
-        batch,
-        health,
-    ):
+    def live(self, target, inputs, mode, build, ops, backward, grad, dry, *_):
         self.asked = (target, inputs, mode, build, ops, backward, grad, dry)
         return self._live()
 

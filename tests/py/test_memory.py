@@ -4,7 +4,9 @@ profiler."""
 
 from __future__ import annotations
 
+import csv
 import gc
+import json
 import os
 import sys
 import threading
@@ -96,7 +98,8 @@ def tensors_in(value):
 
 
 def storages(value):
-    return {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_in(value)}
+    held = [t.untyped_storage() if hasattr(t, "untyped_storage") else t.storage() for t in tensors_in(value)]
+    return {storage.data_ptr(): storage.nbytes() for storage in held}
 
 
 def loss_of(result):
@@ -177,10 +180,14 @@ def test_every_leaf_to_the_byte(net):
     assert memory[""].total_backward.retained == everything > 0
 
 
+def start(event):
+    return event.start_ns() if hasattr(event, "start_ns") else event.start_us()
+
+
 def profiled(profile):
     """Bytes that came (and, negative, went), in order, as torch's profiler noted them."""
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    return [event.nbytes() for event in sorted(events, key=lambda e: e.start_ns())]
+    return [event.nbytes() for event in sorted(events, key=start)]
 
 
 def test_the_peak_is_the_allocator_s_own(net):
@@ -319,6 +326,23 @@ def test_resident_memory_is_told():
     assert rss["peak"] is None or rss["peak"] >= rss["close"]
 
 
+# -- in tables and files -------------------------------------------------------------------------------------
+
+
+def test_tables_and_files():
+    model, x = mlp(), torch.randn(16, 64)
+    report = lamina.inspect(model, (x,), memory=True)
+    line = next(line for line in str(report).splitlines() if "0 (Linear)" in line)
+    assert "16.0 KiB  16.0 KiB  16.0 KiB" in line
+    assert "memory: peak" in str(report)
+    assert "memory: peak" not in str(lamina.inspect(model, (x,)))
+    told = json.loads(report.to_json())
+    assert told["memory"]["held"] == {k: v for k, v in report.memory.held.items() if v}
+    assert told["rows"][1]["memory"]["own"]["forward"]["retained"] == 16384
+    row = next(csv.DictReader(line for line in report.to_csv().splitlines() if not line.startswith(",")))
+    assert (row["memory_allocated"], row["memory_peak"]) == ("16384", "16384")
+
+
 # -- not measured --------------------------------------------------------------------------------------------
 
 
@@ -329,15 +353,43 @@ def test_not_asked_for():
 
 
 def test_a_dry_run_has_none():
-    report = lamina.inspect(mlp(), (torch.randn(2, 64),), dry=True, memory=True)
-    with pytest.raises(ValueError, match="was not measured"):
-        _ = report.memory
+    with pytest.raises(ValueError, match="a dry run allocates nothing"):
+        lamina.inspect(mlp(), (torch.randn(2, 64),), dry=True, memory=True)
 
 
 def test_where_it_cant_be_measured_that_is_said(monkeypatch):
     monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
-    with pytest.raises(ValueError, match="can't be measured here: this torch has no allocator"):
+    monkeypatch.setattr(_memory.Profiled, "refused", lambda: "it is away")
+    says = "can't be measured here: this torch has no allocator; nor by torch's profiler: it is away"
+    with pytest.raises(ValueError, match=says):
         lamina.inspect(mlp(), (torch.randn(2, 64),), memory=True)
+
+
+profiler = pytest.mark.skipif(
+    bool(_memory.Profiled.refused()), reason=f"no profiler: {_memory.Profiled.refused()}"
+)
+
+
+@profiler
+@pytest.mark.parametrize("name", ["resnet18", "lstm"])
+def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
+    torch.manual_seed(0)
+    model, args = NETS[name]()
+    loss_of(model(*args)).backward()
+    told = []
+    for refused in (None, "this torch has no allocator"):
+        monkeypatch.setattr(_memory, "refused", lambda why=refused: why)
+        drop_gradients(model)
+        with lamina.capture(model, memory=True) as cap:
+            loss_of(model(*args)).backward()
+        told.append(cap.report().memory)
+        assert ("by torch's profiler" in " ".join(cap.report().notes)) == (refused is not None)
+    ours, theirs = told
+    assert theirs.source == "torch's profiler, because this torch has no allocator"
+    assert [row.forward for row in theirs.rows] == [row.forward for row in ours.rows]
+    assert theirs.peak_allocated == ours.peak_allocated
+    assert (theirs.allocated, theirs.freed) == (ours.allocated, ours.freed)
+    assert theirs.rows[0].held["gradients"] == ours.rows[0].held["gradients"]
 
 
 # -- threads, forks, and what is left ------------------------------------------------------------------------
@@ -474,4 +526,6 @@ def test_the_doctor_says_whether(monkeypatch):
 
     assert "\nmemory: measured at torch's allocator" in describe()
     monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
-    assert "\nmemory: not measured; this torch has no allocator\n" in describe()
+    assert "\nmemory: measured by torch's profiler; this torch has no allocator\n" in describe()
+    monkeypatch.setattr(_memory.Profiled, "refused", lambda: "it is away")
+    assert "\nmemory: not measured; this torch has no allocator; it is away\n" in describe()
