@@ -106,8 +106,7 @@ def inspect(
     how = Measure(warmup, repeats).check(dry=dry) if time else None
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
-    seen = memory and run.model is not None and run.model.memory_measured()
-    shown: dict[str, Any] = {"depth": depth, "time": time, "memory": seen}
+    shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
     report._again = Again(root, given, kwargs)
     return all_ruled(report) if strict else report
@@ -280,7 +279,7 @@ class Capture:
             )
         check_convention(convention)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
-        shown |= {"time": self._time, "memory": self._memory and self._model.memory_measured()}
+        shown |= {"time": self._time, "memory": self._memory}
         report = Report(self._model, convention, own=rules_of(rules), **shown)
         return all_ruled(report) if strict else report
 

@@ -147,6 +147,8 @@ class Report:
         self._health: Health | None = None
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
+        if shown.get("memory"):
+            shown["memory"] = model.memory_measured()  # it may have been lost on the way
         self._again: Again | None = None  # where lamina itself ran the model
 
     def _count(self) -> _lamina.Costs:

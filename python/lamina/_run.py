@@ -9,7 +9,7 @@ torch is only taken from ``sys.modules``: whoever hands over a model has importe
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
@@ -171,10 +171,7 @@ def run_once(
 
                 followed = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
                 given, kwargs = stack.enter_context(followed)
-            if memory:
-                from ._memory import Following
-
-                stack.enter_context(Following(watch))
+            stack.enter_context(_followed(watch, memory=memory))
             try:
                 watch.start()
                 back = watch if backward else None
@@ -200,6 +197,15 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:
+    """What is to be open around a capture of memory."""
+    if not memory:
+        return nullcontext()
+    from ._memory import Following
+
+    return Following(watch)
 
 
 def _prepared(root: Any, *, ops: bool, dry: bool, memory: bool) -> str | None:
