@@ -699,6 +699,16 @@ LAM_API void lam_report_defaults(lam_report_options *o);
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
 
+/* What InspectorGadgets of torch_inspector 0.1.0 wrote of a model: JSON by the names of the tree, with its
+ * fields, each from what was measured; null where it was not. docs/torch_inspector.md has them. */
+typedef struct lam_gadget_options {
+    int32_t max_depth;      /* layers below that are not listed; -1: all are */
+    bool forward, backward; /* false: the fields of that phase are null */
+} lam_gadget_options;
+/* `o` NULL: everything. */
+LAM_API lam_status lam_gadgets_write(const lam_model *m, const lam_gadget_options *o, lam_sink to,
+                                     lam_error *e);
+
 /* One row of torchscan's table, for callers that hold the numbers themselves. Texts are borrowed. */
 typedef struct lam_scan_row {
     const char *name, *type;  /* last component of the path; class name */
@@ -1009,6 +1019,16 @@ LAM_API lam_status lam_build_bad(lam_builder *b, const lam_bad *bad, lam_error *
 /* Statistics of entry `out` of a call's results. */
 LAM_API lam_status lam_build_stats(lam_builder *b, int32_t call, int32_t out, const lam_stats *s,
                                    lam_error *e);
+/* A gradient that came, in a backward pass, to an entry of a call's `in` or `out`. */
+typedef struct lam_grad {
+    int32_t call, index;
+    bool is_input;
+    bool seen, bad; /* its values were looked at; some were NaN or Inf */
+} lam_grad;
+/* Of one entry only once. */
+LAM_API lam_status lam_build_grad(lam_builder *b, const lam_grad *grad, lam_error *e);
+/* NULL: none came, or (not lam_looked.gradients) nobody watched. */
+LAM_API const lam_grad *lam_model_grad(const lam_model *m, int32_t call, bool is_input, int32_t index);
 LAM_API const lam_looked *lam_model_looked(const lam_model *m); /* NULL: nobody looked */
 LAM_API int32_t lam_model_n_bad(const lam_model *m);
 LAM_API const lam_bad *lam_model_bad(const lam_model *m, int32_t i);

@@ -423,6 +423,7 @@ PyObject *lmx_health(lmx_model *self); /* healthy.c */
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
 /* scan_values(address, dtype, n, repeats=1): (nan, inf, index of the first) of n numbers that lie there. */
 PyObject *lmx_scan_values(PyObject *module, PyObject *args);
+PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 /* ((position, shape and type, or value), ...) */

@@ -4,10 +4,9 @@
  * which it is met, and nothing else: what that means is lam_health_new's to say.
  *
  * Calls are told under the GIL; nodes and operators on any thread, where nothing of Python is touched. */
+#include "came.h"
 #include "here.h"
-#include "looks.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +28,6 @@ typedef struct statistics {
     lam_stats s;
 } statistics;
 
-/* Whose argument or result a node's gradient is. */
-typedef struct grad_note {
-    int64_t sequence;
-    int32_t call, index;
-    int16_t entry; /* which gradient of the node's */
-    bool is_input;
-} grad_note;
-
 typedef struct health {
     lmx_listener base;
     lmx_capture *capture;
@@ -45,12 +36,11 @@ typedef struct health {
     pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
     lmx_vec records;      /* record */
     bool cut, lost;
-    lmx_vec stats;                   /* statistics */
-    lmx_vec notes;                   /* grad_note */
+    lmx_vec stats; /* statistics */
+    lmx_came came;
     lmx_vec fed;                     /* uint8_t per call: something bad went in */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
     PyObject *allowed, *asked, *ask; /* lists of modules; what to call for each of `asked`; or NULL */
-    PyObject *n_grad_fn, *n_sequence, *n_output;
     _Atomic int64_t tensors, bytes, unseen;
     atomic_bool gradients;
 } health;
@@ -203,29 +193,6 @@ static void note_stats(visit *v, const lmx_look *look) {
     if (to) *to = (statistics){v->call, v->index, look->stats};
 }
 
-/* The node that made a tensor has a number, and the tensor is one of its results. */
-static void note_gradient(visit *v, PyObject *tensor) {
-    health *h = v->h;
-    PyObject *node = PyObject_GetAttr(tensor, h->n_grad_fn), *sequence = NULL, *entry = NULL;
-    if (node && node != Py_None) {
-        sequence = PyObject_CallMethodObjArgs(node, h->n_sequence, NULL);
-        entry = PyObject_GetAttr(tensor, h->n_output);
-    }
-    if (sequence && entry && PyLong_Check(sequence) && PyLong_Check(entry)) {
-        grad_note n = {.sequence = PyLong_AsLongLong(sequence),
-                       .call = v->call,
-                       .index = v->index,
-                       .entry = (int16_t)PyLong_AsLong(entry),
-                       .is_input = v->side == LAM_BAD_INPUT};
-        grad_note *to = PyErr_Occurred() ? NULL : lmx_vec_push(&h->notes, sizeof *to, 1);
-        if (to) *to = n;
-    }
-    Py_XDECREF(entry);
-    Py_XDECREF(sequence);
-    Py_XDECREF(node);
-    PyErr_Clear();
-}
-
 static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (v->marks & ALLOWED) {
         if (v->side == LAM_BAD_OUTPUT) lmx_look_allow(&v->h->looker, tensor, look);
@@ -251,7 +218,8 @@ static bool visit_tensor(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     count(h, &look, seen);
     if (seen == LMX_NOT_TO_READ) v->unseen = true;
     if (seen == LMX_SEEN && h->looker.wants_stats && v->side == LAM_BAD_OUTPUT) note_stats(v, &look);
-    if (seen == LMX_SEEN && h->base.wants_values && kind == LMX_PLAIN) note_gradient(v, tensor);
+    if (h->base.wants_values && kind == LMX_PLAIN && (seen != LMX_NEVER_BAD || look.dtype >= 0))
+        lmx_came_note(&h->came, tensor, v->call, v->index, v->side == LAM_BAD_INPUT);
     bool ok = seen != LMX_SEEN || !lmx_look_bad(&look) || note_bad(v, tensor, &look);
     v->index++;
     return ok;
@@ -376,15 +344,36 @@ static bool is_written_number(const lmx_look *look) {
 static bool look_at_fed(health *h, void *self, const char *value, int32_t index) {
     opened *o = self;
     lmx_look look;
-    if (o->fed || !look_at_value(h, value, &look) || (!o->is_node && lmx_look_masks(&look))) return false;
-    if (!o->is_node && is_written_number(&look)) {
+    if (o->fed || !look_at_value(h, value, &look) || lmx_look_masks(&look)) return false;
+    if (is_written_number(&look)) {
         o->number = true;
         return false;
     }
-    if (!o->is_node && is_unwritten(look.data)) return false;
+    if (is_unwritten(look.data)) return false;
     o->fed = true;
     o->index = index;
     o->look = look;
+    return true;
+}
+
+typedef struct giving {
+    opened *o;
+    int64_t sequence;
+} giving;
+
+/* One gradient that a node was given. What is undefined has no type, and is none. */
+static bool look_at_gradient(health *h, void *self, const char *value, int32_t index) {
+    giving *g = self;
+    lmx_look look;
+    lmx_seen seen = lmx_look_at(&h->looker, value, false, &look);
+    bool bad = seen == LMX_SEEN && lmx_look_bad(&look);
+    if (seen == LMX_NEVER_BAD && look.dtype < 0) return false;
+    if (seen == LMX_SEEN) count(h, &look, seen);
+    lmx_came_given(&h->came, g->sequence, index, seen != LMX_NOT_TO_READ, bad);
+    if (!bad || g->o->fed) return false;
+    g->o->fed = true;
+    g->o->index = index;
+    g->o->look = look;
     return true;
 }
 
@@ -428,7 +417,8 @@ static void node_began(lmx_listener *l, const lmx_node_run *node) {
     if (!o) return;
     atomic_store_explicit(&h->gradients, true, memory_order_relaxed);
     lmx_values in = lmx_inputs_of(node->layout, node->record);
-    each_value(h, node->layout, in, look_at_fed, o, 0, false);
+    giving g = {o, (int64_t)lmx_word_at(node->record, (size_t)node->layout->sequence)};
+    each_value(h, node->layout, in, look_at_gradient, &g, 0, false);
     if (o->fed) keep_node(h, o, node);
 }
 
@@ -554,11 +544,8 @@ static bool open_health(lmx_listener *l, lmx_capture *c) {
     h->capture = c;
     h->generation = ++generation;
     h->marks = calloc(c->tree.nodes.n + 1, 1);
-    h->n_grad_fn = PyUnicode_InternFromString("grad_fn");
-    h->n_sequence = PyUnicode_InternFromString("_sequence_nr");
-    h->n_output = PyUnicode_InternFromString("output_nr");
     if (!h->marks) PyErr_NoMemory();
-    if (!h->marks || !h->n_grad_fn || !h->n_sequence || !h->n_output) return false;
+    if (!h->marks || !lmx_came_open(&h->came, c, &h->looker)) return false;
     mark(h, c, h->allowed, ALLOWED);
     mark(h, c, h->asked, ASKED);
     if (!lmx_looker_open(&h->looker, c->st)) return false;
@@ -569,6 +556,7 @@ static bool open_health(lmx_listener *l, lmx_capture *c) {
 
 static void close_health(lmx_listener *l, lmx_capture *c) {
     (void)c;
+    if (of(l)->looker.n_version) lmx_came_close(&of(l)->came);
     lmx_looker_close(&of(l)->looker);
 }
 
@@ -578,44 +566,23 @@ static void free_health(lmx_listener *l) {
     lmx_looker_close(&h->looker);
     lmx_vec_free(&h->records);
     lmx_vec_free(&h->stats);
-    lmx_vec_free(&h->notes);
+    lmx_came_free(&h->came);
     lmx_vec_free(&h->fed);
     free(h->marks);
     Py_XDECREF(h->allowed);
     Py_XDECREF(h->asked);
     Py_XDECREF(h->ask);
-    Py_XDECREF(h->n_grad_fn);
-    Py_XDECREF(h->n_sequence);
-    Py_XDECREF(h->n_output);
     pthread_mutex_destroy(&h->lock);
     free(h);
-}
-
-static int by_sequence(const void *a, const void *b) {
-    int64_t x = ((const grad_note *)a)->sequence, y = ((const grad_note *)b)->sequence;
-    return (x > y) - (x < y);
-}
-
-/* The first note of a node's number, or where it would be. */
-static size_t first_note(const health *h, int64_t sequence) {
-    const grad_note *notes = h->notes.data;
-    size_t from = 0, to = h->notes.n;
-    while (from < to) {
-        size_t mid = (from + to) / 2;
-        if (notes[mid].sequence < sequence)
-            from = mid + 1;
-        else
-            to = mid;
-    }
-    return from;
 }
 
 /* The arguments and results of calls that a node's gradient is of, each as a record of its own. */
 static lam_status push_gradients(const health *h, const record *r, const lam_bad *bad, lam_builder *b,
                                  lam_error *e) {
-    const grad_note *notes = h->notes.data;
+    const lmx_grad_note *notes = h->came.notes.data;
     if (bad->side != LAM_BAD_NODE || !bad->fed || r->sequence < 0) return LAM_OK;
-    for (size_t i = first_note(h, r->sequence); i < h->notes.n && notes[i].sequence == r->sequence; i++) {
+    size_t i = lmx_came_first(&h->came, r->sequence);
+    for (; i < h->came.notes.n && notes[i].sequence == r->sequence; i++) {
         if (notes[i].entry != bad->index) continue;
         lam_bad of_call = *bad;
         of_call.side = notes[i].is_input ? LAM_BAD_GRAD_INPUT : LAM_BAD_GRAD_OUTPUT;
@@ -648,13 +615,13 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
                                .unseen = h->unseen,
                                .gradients = h->gradients,
                                .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
-                               .cut = h->cut || h->lost};
-    if (h->notes.n) qsort(h->notes.data, h->notes.n, sizeof(grad_note), by_sequence);
+                               .cut = h->cut || h->lost || h->came.lost};
+    lmx_came_sort(&h->came);
     lam_status s = lam_build_looked(b, &looked, e);
     for (size_t i = 0; s == LAM_OK && i < h->records.n; i++) s = push_record(h, &all[i], b, e);
     for (size_t i = 0; s == LAM_OK && i < h->stats.n; i++)
         s = lam_build_stats(b, stats[i].call, stats[i].out, &stats[i].s, e);
-    return s;
+    return s == LAM_OK ? lmx_came_push(&h->came, b, e) : s;
 }
 
 PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
@@ -680,6 +647,7 @@ PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
                              .push = push,
                              .free = free_health};
     pthread_mutex_init(&h->lock, NULL);
+    lmx_came_init(&h->came);
     h->looker.wants_stats = stats;
     Py_INCREF(allowed);
     Py_INCREF(asked);

@@ -309,6 +309,8 @@ static PyObject *model_health_tail(PyObject *self, PyObject *args) {
     return lmx_health_tail(self_of(self), args);
 }
 
+static PyObject *model_gadgets(PyObject *self, PyObject *args) { return lmx_gadgets(self_of(self), args); }
+
 static PyObject *model_graph_dot(PyObject *self, PyObject *args) {
     return lmx_graph_dot(self_of(self), args);
 }
@@ -363,6 +365,9 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("health($self, /)\n--\n\nWhere NaN and Inf come from; None where nobody looked.")},
     {"health_tail", model_health_tail, METH_VARARGS,
      PyDoc_STR("health_tail($self, n, /)\n--\n\nThe last calls before something broke, as text.")},
+    {"gadgets", model_gadgets, METH_VARARGS,
+     PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nWhat torch_inspector "
+               "wrote, as JSON in UTF-8.")},
     {"graph_dot", model_graph_dot, METH_VARARGS,
      PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
     {"memory_measured", model_memory_measured, METH_NOARGS,

@@ -5,7 +5,8 @@
 layers: shapes, parameters, multiply-accumulates, operations and memory accesses. ``lamina.capture(model)``
 does the same around code of your own. ``lamina.summary``, ``crawl_module``, ``profile`` and
 ``clever_format`` are drop-in replacements for torchscan and thoplw; ``lamina.torchscan`` and
-``lamina.thoplw`` hold the rest of those packages' names.
+``lamina.thoplw`` hold the rest of those packages' names. ``lamina.InspectorGadgets`` replaces that of
+torch_inspector.
 
 Importing lamina imports nothing but the standard library: every name below is loaded when it is first
 used, and torch only when a live model is looked at.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from . import thoplw as thoplw
+    from . import torch_inspector as torch_inspector
     from . import torchscan as torchscan
     from ._compare import Comparison as Comparison
     from ._compare import compare as compare
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from .thoplw import LayersInfo as LayersInfo
     from .thoplw import clever_format as clever_format
     from .thoplw import profile as profile
+    from .torch_inspector import InspectorGadgets as InspectorGadgets
     from .torchscan import crawl_module as crawl_module
     from .torchscan import summary as summary
 
@@ -53,6 +56,7 @@ _HOMES = {
     "Comparison": "_compare",
     "Count": "_count",
     "Fit": "_fit",
+    "InspectorGadgets": "torch_inspector",
     "LaminaError": "_errors",
     "LayersInfo": "thoplw",
     "NoRuleError": "_errors",
@@ -74,6 +78,7 @@ _HOMES = {
     "rules_file": "_register",
     "summary": "torchscan",
     "thoplw": "",
+    "torch_inspector": "",
     "torchscan": "",
     "unregister": "_register",
     "watch": "_watch",
@@ -84,6 +89,7 @@ __all__ = [
     "Comparison",
     "Count",
     "Fit",
+    "InspectorGadgets",
     "LaminaError",
     "LayersInfo",
     "NoRuleError",
@@ -106,6 +112,7 @@ __all__ = [
     "rules_file",
     "summary",
     "thoplw",
+    "torch_inspector",
     "torchscan",
     "unregister",
     "watch",

@@ -15,12 +15,14 @@ struct lmi_seen {
     lam_looked looked;
     lmi_vec bad;   /* lam_bad */
     lmi_vec stats; /* stat, by call and then by result once the model is frozen */
+    lmi_vec grads; /* lam_grad, likewise */
 };
 
 static lmi_seen *seen_of(lam_builder *b) {
     if (b->seen || !(b->seen = calloc(1, sizeof *b->seen))) return b->seen;
     lmi_vec_init(&b->seen->bad, sizeof(lam_bad));
     lmi_vec_init(&b->seen->stats, sizeof(stat));
+    lmi_vec_init(&b->seen->grads, sizeof(lam_grad));
     return b->seen;
 }
 
@@ -28,6 +30,7 @@ void lmi_seen_free(lmi_seen *s) {
     if (!s) return;
     lmi_vec_free(&s->bad);
     lmi_vec_free(&s->stats);
+    lmi_vec_free(&s->grads);
     free(s);
 }
 
@@ -79,14 +82,35 @@ lam_status lam_build_stats(lam_builder *b, int32_t call, int32_t out, const lam_
     return lmi_push(b, &seen->stats, what, &put, e);
 }
 
+lam_status lam_build_grad(lam_builder *b, const lam_grad *grad, lam_error *e) {
+    static const char what[] = "gradients";
+    LAM_TRY(lmi_needs(grad, what, e));
+    LAM_TRY(lmi_in_range(&b->events, grad->call, "the call of a gradient", e));
+    const lam_event *c = lmi_vec_at(&b->events, (size_t)grad->call);
+    if (grad->index < 0 || grad->index >= (grad->is_input ? c->n_in : c->n_out))
+        return lmi_fail(e, LAM_RANGE, what, "the call has no %s %d", grad->is_input ? "argument" : "result",
+                        grad->index);
+    lmi_seen *seen = seen_of(b);
+    if (!seen) return lmi_nomem(e);
+    return lmi_push(b, &seen->grads, what, grad, e);
+}
+
 static int by_call(const void *a, const void *b) {
     const stat *x = a, *y = b;
     return x->call != y->call ? (x->call > y->call) - (x->call < y->call)
                               : (x->out > y->out) - (x->out < y->out);
 }
 
+static int by_entry(const void *a, const void *b) {
+    const lam_grad *x = a, *y = b;
+    if (x->call != y->call) return x->call < y->call ? -1 : 1;
+    if (x->is_input != y->is_input) return x->is_input ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
 void lmi_seen_finish(lmi_seen *s) {
     if (s && s->stats.n) qsort(s->stats.data, s->stats.n, sizeof(stat), by_call);
+    if (s && s->grads.n) qsort(s->grads.data, s->grads.n, sizeof(lam_grad), by_entry);
 }
 
 const lam_looked *lam_model_looked(const lam_model *m) { return m->seen ? &m->seen->looked : NULL; }
@@ -120,4 +144,10 @@ const lam_stats *lam_model_stats(const lam_model *m, int32_t call, int32_t out) 
     if (!m->seen || !m->seen->stats.n) return NULL;
     const stat *found = bsearch(&key, m->seen->stats.data, m->seen->stats.n, sizeof key, by_call);
     return found ? &found->s : NULL;
+}
+
+const lam_grad *lam_model_grad(const lam_model *m, int32_t call, bool is_input, int32_t index) {
+    const lam_grad key = {.call = call, .index = index, .is_input = is_input};
+    if (!m->seen || !m->seen->grads.n) return NULL;
+    return bsearch(&key, m->seen->grads.data, m->seen->grads.n, sizeof key, by_entry);
 }

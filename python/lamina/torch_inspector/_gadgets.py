@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch_inspector's ``InspectorGadgets``: its file, with what was measured in it."""
+
+from __future__ import annotations
+
+import json
+import weakref
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._errors import UsageError
+from .._health import Wanted
+from .._inspect import Capture
+from .._memory import refused
+from .._run import check_module
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from .. import _lamina
+    from .._report import Report
+
+PHASES = ("forward", "backward")
+
+# Which model each file was written for by this process.
+_written: dict[Path, weakref.ref[Any]] = {}
+
+
+class InspectorGadgets:
+    """Times, memory and values of every layer of a model, in training.
+
+    ``with InspectorGadgets(model, save_file="run.json"): ...`` around any code of yours, or :meth:`start`
+    and :meth:`finish`. No hook is registered, and the model runs as it would without. What was measured is
+    in the file, in :attr:`layers` and, in full, in :attr:`report`.
+
+    Args:
+        model: any ``torch.nn.Module``, or several in a list.
+        watch_forward: False leaves the fields of the forward null.
+        watch_backward: False leaves those of the backward null.
+        watch_depth: lists layers down to this depth, the model itself being at 0; -1: all.
+        save_file: where :meth:`finish` writes: ``run.json`` stands for ``run_ResNet.json`` with the name
+            of the model's class. The folder is made. A file of another model of that class gets a number.
+
+    Raises:
+        TypeError: a model is no module.
+        ValueError: there is no model, or ``watch_depth`` is below -1.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        watch_forward: bool = True,
+        watch_backward: bool = True,
+        watch_depth: int = -1,
+        save_file: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self._given = list(model) if isinstance(model, (list, tuple)) else [model]
+        self._roots = [check_module(one) for one in self._given]
+        if not self._roots:
+            raise ValueError("there is no model in the list; give at least one")
+        if watch_depth < -1:
+            raise ValueError(f"watch_depth={watch_depth} is not possible; give 0 or more, or -1 for all")
+        self.watch_forward = watch_forward
+        self.watch_backward = watch_backward
+        self.watch_depth = watch_depth
+        self.save_file = save_file
+        self.mode = PHASES[0]
+        self._open: ExitStack | None = None
+        self._captures: list[Capture] = []
+        self._removed: set[str] = set()
+        self._finished = False
+        self._layers: list[dict[str, Any]] | None = None
+
+    # -- a session -------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begins to watch, from nothing; does nothing while it watches already."""
+        if self._open is not None:
+            return
+        memory = refused() is None
+        self._captures = [
+            Capture(given, time=True, memory=memory, health=Wanted()) for given in self._given
+        ]
+        self._layers, self._finished, self._removed = None, False, set()
+        with ExitStack() as stack:
+            for capture in self._captures:
+                stack.enter_context(capture)
+            self._open = stack.pop_all()
+
+    def finish(self) -> None:
+        """Ends it, and writes a file for each model where ``save_file`` was given. Does nothing twice.
+
+        Raises:
+            RuntimeError: :meth:`start` was not called.
+            OSError: a file can't be written. What was measured stays.
+        """
+        if not self._captures:
+            raise RuntimeError("nothing was watched yet; call start() first, or use a with block")
+        self._close()
+        if self._finished:
+            return
+        self._finished = True
+        if self.save_file is not None:
+            for root, capture in zip(self._roots, self._captures, strict=True):
+                _save(Path(self.save_file), root, self._told(capture))
+
+    def _close(self) -> None:
+        stack, self._open = self._open, None
+        if stack is not None:
+            stack.close()
+
+    def __enter__(self) -> InspectorGadgets:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish()
+
+    # -- what was measured -----------------------------------------------------------------------------------
+
+    @property
+    def layers(self) -> list[dict[str, Any]]:
+        """What the files hold, a dict for each model: ``{class: {"info": ..., "children": ...}}``.
+
+        Raises:
+            RuntimeError: it is still open, or was never started.
+        """
+        if self._layers is None:
+            self._check_closed()
+            self._layers = [json.loads(self._told(capture)) for capture in self._captures]
+        return self._layers
+
+    @property
+    def report(self) -> Report:
+        """The report of the one model: its table, ``time``, ``memory`` and ``health``.
+
+        Raises:
+            ValueError: there are several; see :attr:`reports`.
+        """
+        if len(self._roots) > 1:
+            raise UsageError(f"there are {len(self._roots)} models; reports[0] is the first one's")
+        return self.reports[0]
+
+    @property
+    def reports(self) -> list[Report]:
+        """A report for each model."""
+        self._check_closed()
+        return [capture.report() for capture in self._captures]
+
+    def _check_closed(self) -> None:
+        if self._open is not None or not self._captures:
+            raise RuntimeError("nothing can be told before finish(), or the end of the with block")
+
+    def _told(self, capture: Capture) -> bytes:
+        model: _lamina.Model | None = capture._model
+        assert model is not None
+        return model.gadgets(self.watch_depth, self.watch_forward, self.watch_backward)
+
+    # -- names that torch_inspector has ----------------------------------------------------------------------
+
+    def forward_mode(self) -> None:
+        """Says that a forward follows. What runs is told apart without."""
+        self.set_mode("forward")
+
+    def backward_mode(self) -> None:
+        """Says that a backward follows. What runs is told apart without."""
+        self.set_mode("backward")
+
+    def set_mode(self, mode: str) -> None:
+        """Keeps ``mode``, and changes nothing else."""
+        self.mode = mode
+
+    def initialize_hooks(self) -> None:
+        """The same as :meth:`start`; there are no hooks."""
+        self.start()
+
+    def start_timer(self) -> None:
+        """Does nothing: the clock is read at every call."""
+
+    def remove_forward_hooks(self) -> None:
+        """Ends the watching, once :meth:`remove_backward_hooks` was called too."""
+        self._remove("forward")
+
+    def remove_backward_hooks(self) -> None:
+        """Ends the watching, once :meth:`remove_forward_hooks` was called too."""
+        self._remove("backward")
+
+    def _remove(self, phase: str) -> None:
+        self._removed.add(phase)
+        if self._removed.issuperset(PHASES):
+            self._close()
+
+
+def _save(file: Path, root: Any, text: bytes) -> None:
+    """Writes one model's file; another model's that this process wrote is left alone."""
+    stem = file.with_suffix("") if file.name else file
+    name = f"{stem}_{type(root).__name__}"
+    names: Sequence[Path] = [Path(f"{name}.json"), *(Path(f"{name}_{i}.json") for i in range(2, 10000))]
+    path = next(path for path in names if _may_write(path.absolute(), root))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text)
+    _written[path.absolute()] = weakref.ref(root)
+
+
+def _may_write(path: Path, root: Any) -> bool:
+    writer = _written.get(path)
+    return writer is None or writer() is None or writer() is root

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The JSON that torch_inspector wrote, with its names and nesting: {class: {"info": ..., "children": ...}},
+ * indented by 4. A number that is not known is null. docs/torch_inspector.md tells what each field means.
+ * Lists stand on one line, and deep down lines are indented no further, so that the text of a deep tree grows
+ * with its layers only. */
+#include "analyse/gadgets.h"
+
+#include "report/report.h"
+
+enum { STEP = 4, DEEPEST = 64 }; /* DEEPEST: levels that are indented */
+
+typedef struct page {
+    lmi_job *j;
+    lmi_buf *b;
+    const lam_model *m;
+    const lam_gadget_options *o;
+    lmi_gadgets *g;
+    char margin[2 + STEP * DEEPEST + 1]; /* a line's end and what the next one begins with */
+    size_t n_margin;
+} page;
+
+static size_t indent(int64_t level) { return (size_t)(level < DEEPEST ? level : DEEPEST) * STEP; }
+
+/* -- values ---------------------------------------------------------------------------------------------- */
+
+static void put_int(lmi_buf *b, int64_t v) {
+    char digits[24], *at = digits + sizeof digits;
+    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do *--at = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (v < 0) *--at = '-';
+    lmi_putn(b, at, (size_t)(digits + sizeof digits - at));
+}
+
+static void put_known(lmi_buf *b, int64_t v) {
+    if (v < 0)
+        lmi_putn(b, "null", 4);
+    else
+        put_int(b, v);
+}
+
+/* A whole number of millionths, exactly: nanoseconds as milliseconds, bytes as megabytes. */
+static void put_millionths(lmi_buf *b, int64_t v) {
+    char part[7] = {'.'};
+    size_t n = sizeof part;
+    if (v < 0) {
+        lmi_putn(b, "null", 4);
+        return;
+    }
+    put_int(b, v / 1000000);
+    for (int64_t rest = v % 1000000, i = 6; i > 0; i--, rest /= 10) part[i] = (char)('0' + rest % 10);
+    while (n > 2 && part[n - 1] == '0') n--;
+    lmi_putn(b, part, n);
+}
+
+static void put_truth(lmi_buf *b, lmi_truth t) {
+    static const char *const words[] = {"false", "true", "null"};
+    lmi_put(b, words[t]);
+}
+
+static void put_shape(lmi_buf *b, const lam_arg *a) {
+    if (a->ndim < 0) {
+        lmi_putn(b, "null", 4);
+        return;
+    }
+    lmi_putn(b, "[", 1);
+    for (int32_t i = 0; i < a->ndim; i++) {
+        if (i) lmi_putn(b, ", ", 2);
+        put_int(b, a->sizes[i]);
+    }
+    lmi_putn(b, "]", 1);
+}
+
+/* -- fields ---------------------------------------------------------------------------------------------- */
+
+/* Begins the next line of the layer's info; `name` with its quotes and colon. */
+static void field(const page *p, const char *name) {
+    lmi_putn(p->b, p->margin, p->n_margin);
+    lmi_put(p->b, name);
+}
+
+static void field_millionths(const page *p, const char *name, bool asked, int64_t v) {
+    field(p, name);
+    put_millionths(p->b, asked ? v : -1);
+}
+
+static void field_truth(const page *p, const char *name, bool asked, lmi_truth t) {
+    field(p, name);
+    put_truth(p->b, asked ? t : LMI_NOT_KNOWN);
+}
+
+static void put_separator(const page *p, bool *any) {
+    if (*any) lmi_putn(p->b, ", ", 2);
+    *any = true;
+}
+
+/* Begins a list, or says that it is not known. */
+static bool begin_list(const page *p, const char *name, bool known) {
+    field(p, name);
+    lmi_put(p->b, known ? "[" : "null");
+    return known;
+}
+
+/* Of the inputs or outputs of the calls that are told, an entry each. */
+static void field_tensors(const page *p, const char *name, int32_t place, bool input, bool shapes) {
+    bool any = false;
+    if (!begin_list(p, name, p->o->forward)) return;
+    for (int32_t i = p->g->at[place].first; i >= 0; i = p->g->next[i]) {
+        const lam_event *ev = &p->m->events[i];
+        for (int32_t k = 0; k < (input ? ev->n_in : ev->n_out); k++) {
+            const lam_arg *a = input ? &ev->in[k] : &ev->out[k];
+            put_separator(p, &any);
+            if (shapes)
+                put_shape(p->b, a);
+            else
+                put_millionths(p->b, lmi_gadget_bytes(a));
+        }
+    }
+    lmi_putn(p->b, "]", 1);
+}
+
+/* A gradient has the shape of what it is of. */
+static void put_gradients(const page *p, int32_t call, bool input, bool *any) {
+    const lam_event *ev = &p->m->events[call];
+    for (int32_t k = 0; k < (input ? ev->n_in : ev->n_out); k++) {
+        if (!lam_model_grad(p->m, call, input, k)) continue;
+        put_separator(p, any);
+        put_shape(p->b, input ? &ev->in[k] : &ev->out[k]);
+    }
+}
+
+static void field_gradients(const page *p, const char *name, int32_t place, bool input) {
+    bool any = false;
+    if (!begin_list(p, name, p->o->backward && p->g->gradients)) return;
+    const lmi_gadget *x = &p->g->at[place];
+    for (int32_t i = x->first; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
+    for (int32_t i = x->first_again; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
+    lmi_putn(p->b, "]", 1);
+}
+
+static void put_info(page *p, int32_t place) {
+    const lmi_gadget *x = &p->g->at[place];
+    bool forward = p->o->forward, backward = p->o->backward;
+    lmi_putn(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
+    lmi_put(p->b, "\"type\": ");
+    lmi_put_json(p->b, p->m->modules[p->m->places[place].module].type);
+    field_tensors(p, "\"input_shapes\": ", place, true, true);
+    field_tensors(p, "\"output_shapes\": ", place, false, true);
+    field_gradients(p, "\"grad_in_shape\": ", place, true);
+    field_gradients(p, "\"grad_out_shape\": ", place, false);
+    field(p, "\"num_parameters\": ");
+    put_known(p->b, x->params);
+    field(p, "\"num_learnable_parameters\": ");
+    put_known(p->b, x->trainable);
+    field_millionths(p, "\"param_memory_usage\": ", true, x->param_bytes);
+    field_millionths(p, "\"gradient_memory_usage\": ", true, x->gradient_bytes);
+    field_tensors(p, "\"input_memory_usage\": ", place, true, false);
+    field_tensors(p, "\"output_memory_usage\": ", place, false, false);
+    field_millionths(p, "\"effective_additional_memory_fwd\": ", forward, x->forward_bytes);
+    field_millionths(p, "\"effective_additional_memory_bwd\": ", backward, x->backward_bytes);
+    field_truth(p, "\"forward_nan\": ", forward, x->forward_nan);
+    field_truth(p, "\"grad_in_nan\": ", backward, x->grad_in_nan);
+    field_truth(p, "\"grad_out_nan\": ", backward, x->grad_out_nan);
+    field_millionths(p, "\"total_memory\": ", forward, lmi_gadget_memory(p->g, place));
+    field_millionths(p, "\"forward_latency\": ", forward, x->forward_ns);
+    field_millionths(p, "\"backward_latency\": ", backward, x->backward_ns);
+    field(p, "\"calls\": ");
+    put_int(p->b, x->calls);
+}
+
+/* -- the tree -------------------------------------------------------------------------------------------- */
+
+/* Layer `place` at depth d is an entry on level 2d + 1; its two parts are on the next, their fields on the
+ * one after. */
+static int64_t level_of(const page *p, int32_t place) { return 2 * (int64_t)p->m->places[place].depth + 1; }
+
+static void new_line(const page *p, int64_t level) {
+    lmi_putn(p->b, "\n", 1);
+    lmi_pad(p->b, ' ', indent(level));
+}
+
+static void set_margin(page *p, int64_t level) {
+    p->margin[0] = ',';
+    p->margin[1] = '\n';
+    memset(p->margin + 2, ' ', indent(level));
+    p->n_margin = 2 + indent(level);
+}
+
+static bool is_open(const page *p, int32_t place) {
+    const lam_place *at = &p->m->places[place];
+    return at->n_children > 0 && (p->o->max_depth < 0 || at->depth < p->o->max_depth);
+}
+
+static void open_layer(page *p, int32_t place) {
+    const lam_place *at = &p->m->places[place];
+    int64_t level = level_of(p, place);
+    new_line(p, level);
+    lmi_put_json(p->b, at->parent < 0 ? p->m->modules[at->module].type : at->name);
+    lmi_put(p->b, ": {");
+    new_line(p, level + 1);
+    lmi_put(p->b, "\"info\": {");
+    set_margin(p, level + 2);
+    put_info(p, place);
+    new_line(p, level + 1);
+    lmi_put(p->b, "},");
+    new_line(p, level + 1);
+    lmi_put(p->b, is_open(p, place) ? "\"children\": {" : "\"children\": {}");
+}
+
+static void close_layer(const page *p, int32_t place) {
+    int64_t level = level_of(p, place);
+    if (is_open(p, place)) {
+        new_line(p, level + 1);
+        lmi_putn(p->b, "}", 1);
+    }
+    new_line(p, level);
+    lmi_putn(p->b, "}", 1);
+}
+
+/* Depth first, without recursion: `done` says how many children of a layer were written. */
+static lam_status put_tree(page *p, int32_t *done) {
+    for (int32_t at = 0; at >= 0;) {
+        const lam_place *x = &p->m->places[at];
+        if (done[at] == 0) open_layer(p, at);
+        if (is_open(p, at) && done[at] < x->n_children) {
+            if (done[at]) lmi_putn(p->b, ",", 1);
+            at = x->children[done[at]++];
+            continue;
+        }
+        close_layer(p, at);
+        at = x->parent;
+        LAM_TRY(lmi_job_flush(p->j));
+    }
+    return LAM_OK;
+}
+
+lam_status lam_gadgets_write(const lam_model *m, const lam_gadget_options *o, lam_sink to, lam_error *e) {
+    static const lam_gadget_options all = {.max_depth = -1, .forward = true, .backward = true};
+    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to tell of");
+    lmi_gadgets g;
+    lmi_job j = {.m = m, .to = to, .e = e};
+    lam_status s = lmi_gadgets_find(&g, m, e);
+    int32_t *done = s == LAM_OK ? lmi_alloc(&g.arena, (uint64_t)m->n_places, sizeof *done) : NULL;
+    if (s == LAM_OK && !done) s = lmi_nomem(e);
+    if (s == LAM_OK) {
+        page p = {.j = &j, .b = &j.out, .m = m, .o = o ? o : &all, .g = &g};
+        lmi_buf_init(&j.out);
+        lmi_put(&j.out, "{");
+        s = put_tree(&p, done);
+        lmi_put(&j.out, "\n}\n");
+        s = lmi_job_close(&j, s);
+    }
+    lmi_gadgets_free(&g);
+    return s;
+}
