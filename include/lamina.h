@@ -705,8 +705,12 @@ typedef struct lam_gadget_options {
     int32_t max_depth;      /* layers below that are not listed; -1: all are */
     bool forward, backward; /* false: the fields of that phase are null */
 } lam_gadget_options;
+typedef struct lam_gadgets lam_gadgets;
+/* `m` must outlive it. */
+LAM_API lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e);
+LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
 /* `o` NULL: everything. */
-LAM_API lam_status lam_gadgets_write(const lam_model *m, const lam_gadget_options *o, lam_sink to,
+LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
                                      lam_error *e);
 
 /* One row of torchscan's table, for callers that hold the numbers themselves. Texts are borrowed. */
@@ -1027,8 +1031,11 @@ typedef struct lam_grad {
 } lam_grad;
 /* Of one entry only once. */
 LAM_API lam_status lam_build_grad(lam_builder *b, const lam_grad *grad, lam_error *e);
-/* NULL: none came, or (not lam_looked.gradients) nobody watched. */
-LAM_API const lam_grad *lam_model_grad(const lam_model *m, int32_t call, bool is_input, int32_t index);
+/* The i-th, by call, inputs before outputs, and by index; NULL past the last one. Where nobody watched
+ * (lam_looked.gradients) there are none. */
+LAM_API const lam_grad *lam_model_grad(const lam_model *m, int32_t i);
+/* Which is the first one of a call or a later one. */
+LAM_API int32_t lam_model_first_grad(const lam_model *m, int32_t call);
 LAM_API const lam_looked *lam_model_looked(const lam_model *m); /* NULL: nobody looked */
 LAM_API int32_t lam_model_n_bad(const lam_model *m);
 LAM_API const lam_bad *lam_model_bad(const lam_model *m, int32_t i);

@@ -404,6 +404,7 @@ typedef struct lmx_model {
     lmx_state *st;
     lam_model *model;
     int32_t borrowers; /* costs that read it */
+    lam_gadgets *gadgets; /* NULL: nobody asked */
 } lmx_model;
 PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */
 /* The model of a Model object; NULL with an exception. */

@@ -41,6 +41,8 @@ lam_model *lmx_model_release(lmx_state *st, PyObject *o) {
     }
     lam_model *m = self->model;
     self->model = NULL;
+    lam_gadgets_free(self->gadgets);
+    self->gadgets = NULL;
     return m;
 }
 
@@ -338,6 +340,7 @@ static PyObject *model_find(PyObject *self, PyObject *args) {
 
 static void model_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
+    lam_gadgets_free(self_of(self)->gadgets);
     lam_model_free(self_of(self)->model);
     PyObject_Free(self);
     Py_DECREF(type);
@@ -366,8 +369,8 @@ static PyMethodDef model_methods[] = {
     {"health_tail", model_health_tail, METH_VARARGS,
      PyDoc_STR("health_tail($self, n, /)\n--\n\nThe last calls before something broke, as text.")},
     {"gadgets", model_gadgets, METH_VARARGS,
-     PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nWhat torch_inspector "
-               "wrote, as JSON in UTF-8.")},
+     PyDoc_STR("gadgets($self, max_depth=-1, forward=True, backward=True, /)\n--\n\nWhat "
+               "torch_inspector wrote, as JSON in UTF-8.")},
     {"graph_dot", model_graph_dot, METH_VARARGS,
      PyDoc_STR("graph_dot($self, ops=False, /)\n--\n\nThe same as DOT; ops: a node an operator.")},
     {"memory_measured", model_memory_measured, METH_NOARGS,

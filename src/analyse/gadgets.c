@@ -6,6 +6,8 @@
 
 #include "analyse/work.h"
 
+#include <stdlib.h>
+
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
 /* What is not known stays so. */
@@ -57,7 +59,7 @@ static void add_weight(weight *to, const weight *w) {
     to->unknown += w->unknown;
 }
 
-static lam_status weigh_all(lmi_gadgets *g, lmi_work *w, lam_error *e) {
+static lam_status weigh_all(lam_gadgets *g, lmi_work *w, lam_error *e) {
     const lam_model *m = g->m;
     weight *sum = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *sum);
     int32_t *last = lmi_alloc(&w->scratch, (uint64_t)m->n_tensors, sizeof *last);
@@ -78,7 +80,7 @@ static lam_status weigh_all(lmi_gadgets *g, lmi_work *w, lam_error *e) {
 
 /* The calls of a place that lie in the last outermost call in which it was called. What is done again in a
  * backward pass has the shapes that it had before. */
-static lam_status choose_calls(lmi_gadgets *g, lmi_arena *scratch, lam_error *e) {
+static lam_status choose_calls(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
     const lam_model *m = g->m;
     int32_t *top = lmi_alloc(scratch, (uint64_t)m->n_events, sizeof *top);
     g->next = lmi_alloc(&g->arena, (uint64_t)m->n_events, sizeof *g->next);
@@ -99,7 +101,7 @@ static lam_status choose_calls(lmi_gadgets *g, lmi_arena *scratch, lam_error *e)
     return LAM_OK;
 }
 
-static lam_status add_times(lmi_gadgets *g, lam_error *e) {
+static lam_status add_times(lam_gadgets *g, lam_error *e) {
     lam_times *t = NULL;
     lam_time x;
     if (lam_model_timed(g->m)) LAM_TRY(lam_times_new(&t, g->m, e));
@@ -128,7 +130,7 @@ static void find_elsewhere(const lam_model *m, bool *elsewhere) {
         if (elsewhere[i] && m->places[i].parent >= 0) elsewhere[m->places[i].parent] = true;
 }
 
-static lam_status add_memory(lmi_gadgets *g, lmi_arena *scratch, lam_error *e) {
+static lam_status add_memory(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
     lam_memory *y = NULL;
     bool *elsewhere = lmi_alloc(scratch, (uint64_t)g->m->n_places, sizeof *elsewhere);
     if (!elsewhere) return lmi_nomem(e);
@@ -156,19 +158,16 @@ static bool any_node(const lam_model *m) {
     return false;
 }
 
-static void look_at_gradients(lmi_gadgets *g, int32_t call, bool input, int32_t n) {
-    lmi_gadget *x = &g->at[g->m->events[call].place];
-    lmi_truth *t = input ? &x->grad_in_nan : &x->grad_out_nan;
-    for (int32_t i = 0; i < n; i++) {
-        const lam_grad *grad = lam_model_grad(g->m, call, input, i);
-        if (grad && grad->bad)
-            *t = LMI_YES;
-        else if (grad && !grad->seen)
-            not_known(t);
-    }
+static void look_at_gradient(lam_gadgets *g, const lam_grad *grad) {
+    lmi_gadget *x = &g->at[g->m->events[grad->call].place];
+    lmi_truth *t = grad->is_input ? &x->grad_in_nan : &x->grad_out_nan;
+    if (grad->bad)
+        *t = LMI_YES;
+    else if (!grad->seen)
+        not_known(t);
 }
 
-static void all_unknown(lmi_gadgets *g, bool forward, bool backward) {
+static void all_unknown(lam_gadgets *g, bool forward, bool backward) {
     for (int32_t i = 0; i < g->m->n_places; i++) {
         if (forward) not_known(&g->at[i].forward_nan);
         if (backward) not_known(&g->at[i].grad_in_nan);
@@ -176,7 +175,7 @@ static void all_unknown(lmi_gadgets *g, bool forward, bool backward) {
     }
 }
 
-static void add_values(lmi_gadgets *g) {
+static void add_values(lam_gadgets *g) {
     const lam_model *m = g->m;
     const lam_looked *looked = lam_model_looked(m);
     g->gradients = looked && (looked->gradients || (lam_model_nodes_seen(m) && !any_node(m)));
@@ -189,34 +188,54 @@ static void add_values(lmi_gadgets *g) {
     }
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
-        if (ev->flags & (LAM_CALL_UNSEEN | LAM_CALL_FAILED)) not_known(&g->at[ev->place].forward_nan);
-        look_at_gradients(g, i, true, ev->n_in);
-        look_at_gradients(g, i, false, ev->n_out);
+        bool seen = !(ev->flags & (LAM_CALL_UNSEEN | LAM_CALL_FAILED));
+        if (!seen && !is_again(ev)) not_known(&g->at[ev->place].forward_nan);
     }
+    const lam_grad *grad;
+    for (int32_t i = 0; (grad = lam_model_grad(m, i)) != NULL; i++) look_at_gradient(g, grad);
     bool none = !looked || looked->cut;
     all_unknown(g, none, none || !g->gradients);
 }
 
 /* -- all of it ------------------------------------------------------------------------------------------- */
 
-lam_status lmi_gadgets_find(lmi_gadgets *g, const lam_model *m, lam_error *e) {
+static lam_status find(lam_gadgets *g, lmi_work *w, lam_error *e) {
+    const lam_model *m = g->m;
+    g->at = lmi_alloc(&g->arena, (uint64_t)m->n_places, sizeof *g->at);
+    if (!g->at) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) g->at[i].first = g->at[i].first_again = -1;
+    LAM_TRY(lmi_tree_build(w, e));
+    LAM_TRY(weigh_all(g, w, e));
+    LAM_TRY(choose_calls(g, &w->scratch, e));
+    LAM_TRY(add_times(g, e));
+    LAM_TRY(add_memory(g, &w->scratch, e));
+    add_values(g);
+    return LAM_OK;
+}
+
+lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to tell of");
+    lam_gadgets *g = calloc(1, sizeof *g);
+    if (!g) return lmi_nomem(e);
     lmi_work w = {.m = m};
-    *g = (lmi_gadgets){.m = m};
+    g->m = m;
     lmi_arena_init(&g->arena, ARENA_LIMIT);
     lmi_arena_init(&w.scratch, ARENA_LIMIT);
-    g->at = lmi_alloc(&g->arena, (uint64_t)m->n_places, sizeof *g->at);
-    lam_status s = g->at ? lmi_tree_build(&w, e) : lmi_nomem(e);
-    for (int32_t i = 0; s == LAM_OK && i < m->n_places; i++) g->at[i].first = g->at[i].first_again = -1;
-    if (s == LAM_OK) s = weigh_all(g, &w, e);
-    if (s == LAM_OK) s = choose_calls(g, &w.scratch, e);
-    if (s == LAM_OK) s = add_times(g, e);
-    if (s == LAM_OK) s = add_memory(g, &w.scratch, e);
-    if (s == LAM_OK) add_values(g);
+    lam_status s = find(g, &w, e);
     lmi_arena_free(&w.scratch);
+    if (s == LAM_OK)
+        *out = g;
+    else
+        lam_gadgets_free(g);
     return s;
 }
 
-void lmi_gadgets_free(lmi_gadgets *g) { lmi_arena_free(&g->arena); }
+void lam_gadgets_free(lam_gadgets *g) {
+    if (!g) return;
+    lmi_arena_free(&g->arena);
+    free(g);
+}
 
 int64_t lmi_gadget_bytes(const lam_arg *a) {
     int64_t n, bits = lam_dtype_bits(a->dtype);
@@ -225,7 +244,7 @@ int64_t lmi_gadget_bytes(const lam_arg *a) {
     return n / 8 + (n % 8 > 0);
 }
 
-int64_t lmi_gadget_memory(const lmi_gadgets *g, int32_t place) {
+int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place) {
     const lmi_gadget *x = &g->at[place];
     int64_t sum = plus(x->param_bytes, x->gradient_bytes);
     for (int32_t i = x->first; i >= 0; i = g->next[i])

@@ -20,20 +20,17 @@ typedef struct lmi_gadget {
     lmi_truth forward_nan, grad_in_nan, grad_out_nan; /* NaN or Inf in any call */
 } lmi_gadget;
 
-typedef struct lmi_gadgets {
+struct lam_gadgets {
     lmi_arena arena;
     const lam_model *m;
     lmi_gadget *at; /* per place */
     int32_t *next;  /* per call: the next one of its kind, -1 none */
     bool gradients; /* whether a gradient came is known */
-} lmi_gadgets;
+};
 
-/* To be freed in every case. */
-lam_status lmi_gadgets_find(lmi_gadgets *g, const lam_model *m, lam_error *e);
-void lmi_gadgets_free(lmi_gadgets *g);
 /* Bytes of a tensor, and of those of a call; -1: not known. */
 int64_t lmi_gadget_bytes(const lam_arg *a);
 /* Bytes of everything that went into the calls whose shapes are told, with the parameters and gradients. */
-int64_t lmi_gadget_memory(const lmi_gadgets *g, int32_t place);
+int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place);
 
 #endif

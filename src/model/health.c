@@ -146,8 +146,18 @@ const lam_stats *lam_model_stats(const lam_model *m, int32_t call, int32_t out) 
     return found ? &found->s : NULL;
 }
 
-const lam_grad *lam_model_grad(const lam_model *m, int32_t call, bool is_input, int32_t index) {
-    const lam_grad key = {.call = call, .index = index, .is_input = is_input};
-    if (!m->seen || !m->seen->grads.n) return NULL;
-    return bsearch(&key, m->seen->grads.data, m->seen->grads.n, sizeof key, by_entry);
+const lam_grad *lam_model_grad(const lam_model *m, int32_t i) {
+    return m->seen && i >= 0 ? lmi_vec_at(&m->seen->grads, (size_t)i) : NULL;
+}
+
+int32_t lam_model_first_grad(const lam_model *m, int32_t call) {
+    size_t from = 0, to = m->seen ? m->seen->grads.n : 0;
+    while (from < to) {
+        size_t mid = from + (to - from) / 2;
+        if (((const lam_grad *)m->seen->grads.data)[mid].call < call)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return (int32_t)from;
 }

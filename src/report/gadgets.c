@@ -15,12 +15,39 @@ typedef struct page {
     lmi_buf *b;
     const lam_model *m;
     const lam_gadget_options *o;
-    lmi_gadgets *g;
+    const lam_gadgets *g;
     char margin[2 + STEP * DEEPEST + 1]; /* a line's end and what the next one begins with */
     size_t n_margin;
 } page;
 
 static size_t indent(int64_t level) { return (size_t)(level < DEEPEST ? level : DEEPEST) * STEP; }
+
+/* -- bytes ----------------------------------------------------------------------------------------------- */
+
+/* There is much text in small pieces, and nearly always room for the next one. */
+static inline void put(lmi_buf *b, const char *s, size_t n) {
+    if (b->cap - b->n <= n || b->bad) {
+        lmi_putn(b, s, n);
+        return;
+    }
+    memcpy(b->s + b->n, s, n);
+    b->n += n;
+}
+
+#define PUT(b, text) put(b, text, sizeof(text) - 1)
+
+/* A name as JSON; mostly there is nothing in it that must be written otherwise. */
+static void put_text(lmi_buf *b, const char *s) {
+    size_t n = 0;
+    while (s && s[n] >= ' ' && s[n] < 0x7f && s[n] != '"' && s[n] != '\\') n++;
+    if (!s || s[n]) {
+        lmi_put_json(b, s);
+        return;
+    }
+    PUT(b, "\"");
+    put(b, s, n);
+    PUT(b, "\"");
+}
 
 /* -- values ---------------------------------------------------------------------------------------------- */
 
@@ -30,12 +57,12 @@ static void put_int(lmi_buf *b, int64_t v) {
     do *--at = (char)('0' + rest % 10);
     while (rest /= 10);
     if (v < 0) *--at = '-';
-    lmi_putn(b, at, (size_t)(digits + sizeof digits - at));
+    put(b, at, (size_t)(digits + sizeof digits - at));
 }
 
 static void put_known(lmi_buf *b, int64_t v) {
     if (v < 0)
-        lmi_putn(b, "null", 4);
+        PUT(b, "null");
     else
         put_int(b, v);
 }
@@ -45,39 +72,39 @@ static void put_millionths(lmi_buf *b, int64_t v) {
     char part[7] = {'.'};
     size_t n = sizeof part;
     if (v < 0) {
-        lmi_putn(b, "null", 4);
+        PUT(b, "null");
         return;
     }
     put_int(b, v / 1000000);
     for (int64_t rest = v % 1000000, i = 6; i > 0; i--, rest /= 10) part[i] = (char)('0' + rest % 10);
     while (n > 2 && part[n - 1] == '0') n--;
-    lmi_putn(b, part, n);
+    put(b, part, n);
 }
 
 static void put_truth(lmi_buf *b, lmi_truth t) {
     static const char *const words[] = {"false", "true", "null"};
-    lmi_put(b, words[t]);
+    put(b, words[t], strlen(words[t]));
 }
 
 static void put_shape(lmi_buf *b, const lam_arg *a) {
     if (a->ndim < 0) {
-        lmi_putn(b, "null", 4);
+        PUT(b, "null");
         return;
     }
-    lmi_putn(b, "[", 1);
+    PUT(b, "[");
     for (int32_t i = 0; i < a->ndim; i++) {
-        if (i) lmi_putn(b, ", ", 2);
+        if (i) PUT(b, ", ");
         put_int(b, a->sizes[i]);
     }
-    lmi_putn(b, "]", 1);
+    PUT(b, "]");
 }
 
 /* -- fields ---------------------------------------------------------------------------------------------- */
 
 /* Begins the next line of the layer's info; `name` with its quotes and colon. */
-static void field(const page *p, const char *name) {
-    lmi_putn(p->b, p->margin, p->n_margin);
-    lmi_put(p->b, name);
+static inline void field(const page *p, const char *name) {
+    put(p->b, p->margin, p->n_margin);
+    put(p->b, name, strlen(name));
 }
 
 static void field_millionths(const page *p, const char *name, bool asked, int64_t v) {
@@ -91,14 +118,14 @@ static void field_truth(const page *p, const char *name, bool asked, lmi_truth t
 }
 
 static void put_separator(const page *p, bool *any) {
-    if (*any) lmi_putn(p->b, ", ", 2);
+    if (*any) PUT(p->b, ", ");
     *any = true;
 }
 
 /* Begins a list, or says that it is not known. */
 static bool begin_list(const page *p, const char *name, bool known) {
     field(p, name);
-    lmi_put(p->b, known ? "[" : "null");
+    put(p->b, known ? "[" : "null", known ? 1 : 4);
     return known;
 }
 
@@ -117,16 +144,18 @@ static void field_tensors(const page *p, const char *name, int32_t place, bool i
                 put_millionths(p->b, lmi_gadget_bytes(a));
         }
     }
-    lmi_putn(p->b, "]", 1);
+    PUT(p->b, "]");
 }
 
 /* A gradient has the shape of what it is of. */
 static void put_gradients(const page *p, int32_t call, bool input, bool *any) {
     const lam_event *ev = &p->m->events[call];
-    for (int32_t k = 0; k < (input ? ev->n_in : ev->n_out); k++) {
-        if (!lam_model_grad(p->m, call, input, k)) continue;
+    const lam_grad *grad;
+    for (int32_t i = lam_model_first_grad(p->m, call); (grad = lam_model_grad(p->m, i)) != NULL; i++) {
+        if (grad->call != call) return;
+        if (grad->is_input != input) continue;
         put_separator(p, any);
-        put_shape(p->b, input ? &ev->in[k] : &ev->out[k]);
+        put_shape(p->b, input ? &ev->in[grad->index] : &ev->out[grad->index]);
     }
 }
 
@@ -136,15 +165,15 @@ static void field_gradients(const page *p, const char *name, int32_t place, bool
     const lmi_gadget *x = &p->g->at[place];
     for (int32_t i = x->first; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
     for (int32_t i = x->first_again; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
-    lmi_putn(p->b, "]", 1);
+    PUT(p->b, "]");
 }
 
 static void put_info(page *p, int32_t place) {
     const lmi_gadget *x = &p->g->at[place];
     bool forward = p->o->forward, backward = p->o->backward;
-    lmi_putn(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
-    lmi_put(p->b, "\"type\": ");
-    lmi_put_json(p->b, p->m->modules[p->m->places[place].module].type);
+    put(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
+    PUT(p->b, "\"type\": ");
+    put_text(p->b, p->m->modules[p->m->places[place].module].type);
     field_tensors(p, "\"input_shapes\": ", place, true, true);
     field_tensors(p, "\"output_shapes\": ", place, false, true);
     field_gradients(p, "\"grad_in_shape\": ", place, true);
@@ -176,7 +205,7 @@ static void put_info(page *p, int32_t place) {
 static int64_t level_of(const page *p, int32_t place) { return 2 * (int64_t)p->m->places[place].depth + 1; }
 
 static void new_line(const page *p, int64_t level) {
-    lmi_putn(p->b, "\n", 1);
+    PUT(p->b, "\n");
     lmi_pad(p->b, ' ', indent(level));
 }
 
@@ -196,26 +225,27 @@ static void open_layer(page *p, int32_t place) {
     const lam_place *at = &p->m->places[place];
     int64_t level = level_of(p, place);
     new_line(p, level);
-    lmi_put_json(p->b, at->parent < 0 ? p->m->modules[at->module].type : at->name);
-    lmi_put(p->b, ": {");
+    put_text(p->b, at->parent < 0 ? p->m->modules[at->module].type : at->name);
+    PUT(p->b, ": {");
     new_line(p, level + 1);
-    lmi_put(p->b, "\"info\": {");
+    PUT(p->b, "\"info\": {");
     set_margin(p, level + 2);
     put_info(p, place);
     new_line(p, level + 1);
-    lmi_put(p->b, "},");
+    PUT(p->b, "},");
     new_line(p, level + 1);
-    lmi_put(p->b, is_open(p, place) ? "\"children\": {" : "\"children\": {}");
+    PUT(p->b, "\"children\": {");
+    if (!is_open(p, place)) PUT(p->b, "}");
 }
 
 static void close_layer(const page *p, int32_t place) {
     int64_t level = level_of(p, place);
     if (is_open(p, place)) {
         new_line(p, level + 1);
-        lmi_putn(p->b, "}", 1);
+        PUT(p->b, "}");
     }
     new_line(p, level);
-    lmi_putn(p->b, "}", 1);
+    PUT(p->b, "}");
 }
 
 /* Depth first, without recursion: `done` says how many children of a layer were written. */
@@ -224,7 +254,7 @@ static lam_status put_tree(page *p, int32_t *done) {
         const lam_place *x = &p->m->places[at];
         if (done[at] == 0) open_layer(p, at);
         if (is_open(p, at) && done[at] < x->n_children) {
-            if (done[at]) lmi_putn(p->b, ",", 1);
+            if (done[at]) PUT(p->b, ",");
             at = x->children[done[at]++];
             continue;
         }
@@ -235,22 +265,17 @@ static lam_status put_tree(page *p, int32_t *done) {
     return LAM_OK;
 }
 
-lam_status lam_gadgets_write(const lam_model *m, const lam_gadget_options *o, lam_sink to, lam_error *e) {
+lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to, lam_error *e) {
     static const lam_gadget_options all = {.max_depth = -1, .forward = true, .backward = true};
-    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to tell of");
-    lmi_gadgets g;
-    lmi_job j = {.m = m, .to = to, .e = e};
-    lam_status s = lmi_gadgets_find(&g, m, e);
-    int32_t *done = s == LAM_OK ? lmi_alloc(&g.arena, (uint64_t)m->n_places, sizeof *done) : NULL;
-    if (s == LAM_OK && !done) s = lmi_nomem(e);
-    if (s == LAM_OK) {
-        page p = {.j = &j, .b = &j.out, .m = m, .o = o ? o : &all, .g = &g};
-        lmi_buf_init(&j.out);
-        lmi_put(&j.out, "{");
-        s = put_tree(&p, done);
-        lmi_put(&j.out, "\n}\n");
-        s = lmi_job_close(&j, s);
-    }
-    lmi_gadgets_free(&g);
-    return s;
+    lmi_job j = {.m = g->m, .to = to, .e = e};
+    lmi_arena scratch;
+    lmi_arena_init(&scratch, UINT64_MAX);
+    lmi_buf_init(&j.out);
+    page p = {.j = &j, .b = &j.out, .m = g->m, .o = o ? o : &all, .g = g};
+    int32_t *done = lmi_alloc(&scratch, (uint64_t)g->m->n_places, sizeof *done);
+    PUT(&j.out, "{");
+    lam_status s = done ? put_tree(&p, done) : lmi_nomem(e);
+    PUT(&j.out, "\n}\n");
+    lmi_arena_free(&scratch);
+    return lmi_job_close(&j, s);
 }

@@ -17,7 +17,6 @@ from .._run import check_module
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
     from types import TracebackType
 
     from .. import _lamina
@@ -81,9 +80,7 @@ class InspectorGadgets:
         if self._open is not None:
             return
         memory = refused() is None
-        self._captures = [
-            Capture(given, time=True, memory=memory, health=Wanted()) for given in self._given
-        ]
+        self._captures = [Capture(given, time=True, memory=memory, health=Wanted()) for given in self._given]
         self._layers, self._finished, self._removed = None, False, set()
         with ExitStack() as stack:
             for capture in self._captures:
@@ -105,7 +102,8 @@ class InspectorGadgets:
         self._finished = True
         if self.save_file is not None:
             for root, capture in zip(self._roots, self._captures, strict=True):
-                _save(Path(self.save_file), root, self._told(capture))
+                text = self._told(capture)
+                _file_of(Path(self.save_file), root).write_bytes(text)
 
     def _close(self) -> None:
         stack, self._open = self._open, None
@@ -196,15 +194,17 @@ class InspectorGadgets:
             self._close()
 
 
-def _save(file: Path, root: Any, text: bytes) -> None:
-    """Writes one model's file; another model's that this process wrote is left alone."""
-    stem = file.with_suffix("") if file.name else file
-    name = f"{stem}_{type(root).__name__}"
-    names: Sequence[Path] = [Path(f"{name}.json"), *(Path(f"{name}_{i}.json") for i in range(2, 10000))]
-    path = next(path for path in names if _may_write(path.absolute(), root))
+def _file_of(save_file: Path, root: Any) -> Path:
+    """Where one model's file goes, in a folder that exists. Another model's that this process wrote is left
+    alone."""
+    stem = f"{save_file.with_suffix('') if save_file.name else save_file}_{type(root).__name__}"
+    path, number = Path(f"{stem}.json"), 1
+    while not _may_write(path.absolute(), root):
+        number += 1
+        path = Path(f"{stem}_{number}.json")
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text)
     _written[path.absolute()] = weakref.ref(root)
+    return path
 
 
 def _may_write(path: Path, root: Any) -> bool:
