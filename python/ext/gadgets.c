@@ -1,6 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The JSON of torch_inspector, as bytes: it goes to a file as it is. */
+ * The JSON of torch_inspector, as a bytearray: it goes to a file as it is, and grows without being copied. */
 #include "ext.h"
+
+#include <string.h>
+
+typedef struct page {
+    PyObject *bytes;
+    size_t n, room;
+} page;
+
+static lam_status keep(void *to, const char *bytes, size_t n) {
+    page *p = to;
+    if (n > p->room - p->n) {
+        p->room = 2 * p->room + n;
+        if (PyByteArray_Resize(p->bytes, (Py_ssize_t)p->room) < 0) return LAM_NOMEM;
+    }
+    memcpy(PyByteArray_AsString(p->bytes) + p->n, bytes, n);
+    p->n += n;
+    return LAM_OK;
+}
 
 /* What it takes to find is kept with the model, for the next time. */
 static const lam_gadgets *gadgets_of(lmx_model *self) {
@@ -12,17 +30,16 @@ static const lam_gadgets *gadgets_of(lmx_model *self) {
 
 PyObject *lmx_gadgets(lmx_model *self, PyObject *args) {
     int depth = -1, forward = 1, backward = 1;
-    lmx_text text = {0};
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "|ipp:gadgets", &depth, &forward, &backward)) return NULL;
     const lam_gadgets *g = gadgets_of(self);
-    if (!g) return NULL;
+    page p = {.bytes = g ? PyByteArray_FromStringAndSize(NULL, 0) : NULL};
+    if (!p.bytes) return NULL;
     const lam_gadget_options o = {depth, forward != 0, backward != 0};
-    PyObject *told = NULL;
-    if (lam_gadgets_write(g, &o, lmx_text_sink(&text), &e) != LAM_OK)
+    if (lam_gadgets_write(g, &o, (lam_sink){keep, &p}, &e) != LAM_OK)
         lmx_raise(self->st, &e);
-    else
-        told = PyBytes_FromStringAndSize(text.bytes.data, (Py_ssize_t)text.bytes.n);
-    lmx_vec_free(&text.bytes);
-    return told;
+    else if (PyByteArray_Resize(p.bytes, (Py_ssize_t)p.n) == 0)
+        return p.bytes;
+    Py_DECREF(p.bytes);
+    return NULL;
 }

@@ -154,7 +154,7 @@ class InspectorGadgets:
         if self._open is not None or not self._captures:
             raise RuntimeError("nothing can be told before finish(), or the end of the with block")
 
-    def _told(self, capture: Capture) -> bytes:
+    def _told(self, capture: Capture) -> bytearray:
         model: _lamina.Model | None = capture._model
         assert model is not None
         return model.gadgets(self.watch_depth, self.watch_forward, self.watch_backward)
