@@ -101,6 +101,7 @@ typedef enum lam_order {
     LAM_ORDER_ROWS,  /* last axis first, if the operands are in that order; else unknown */
     LAM_ORDER_IMAGE, /* the same, or with channels last, if an operand of 4 axes is */
     LAM_ORDER_CONV,  /* as IMAGE, but for numbers of 64 bits, which are in rows always */
+    LAM_ORDER_NORM,  /* last axis first if the first operand is so, axes of one element aside; else IMAGE */
     LAM_ORDER_FRESH /* last axis first whatever they are */
 } lam_order;
 LAM_API lam_order lam_shape_order(int32_t rule);
@@ -289,6 +290,12 @@ LAM_API lam_status lam_build_nodes_seen(lam_builder *b, lam_error *e);
 /* Says that times were asked for: reports tell them. */
 LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
 
+/* What was pushed is not all that ran: memory ran out, or a limit was reached. `why` is a sentence for the
+ * report, in which what may lack something is "at least". Operators that started after `from_ns` were not
+ * seen; `calls`: nor were calls, whenever. The builder may take a quarter more memory than it was given, so
+ * that it can be finished. */
+LAM_API lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e);
+
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
 
@@ -365,6 +372,8 @@ LAM_API bool lam_model_nodes_seen(const lam_model *m);
 LAM_API bool lam_model_timed(const lam_model *m);
 /* False where operators ran and nothing told whose memory their tensors have: no source is known then. */
 LAM_API bool lam_model_traced(const lam_model *m);
+/* Why what was seen is not all that ran, as lam_build_cut told; NULL: it is. */
+LAM_API const char *lam_model_cut(const lam_model *m);
 LAM_API int32_t lam_model_n_ops(const lam_model *m);
 LAM_API const lam_op *lam_model_op(const lam_model *m, int32_t i);
 LAM_API int32_t lam_model_n_op_sigs(const lam_model *m);
@@ -588,7 +597,8 @@ typedef struct lam_why {
  * with its name as the note. The row's backward and its recomputation, where there are any, follow in the
  * same way. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
-/* The i-th known fact of row `row` (name, value); false past the last one. */
+/* The i-th known fact of row `row` (name, value) that its rule's formulas name or that is worth knowing of
+ * any call; false past the last one. */
 LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value);
 
 /* -- side by side ------------------------------------------------------------------------------------ */

@@ -37,6 +37,8 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     c->st = st;
     c->open_call = c->alias_call = -1;
     c->wants_ops = ops;
+    c->most = UINT64_C(1) << 30;
+    c->most_ops = UINT64_C(4) << 30;
     c->wants_nodes = nodes;
     c->timed = timed;
     Py_INCREF(root);
@@ -247,7 +249,25 @@ static PyMethodDef capture_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+static uint64_t *limit_of(PyObject *self, const void *of_ops) {
+    return of_ops ? &self_of(self)->most_ops : &self_of(self)->most;
+}
+
+static PyObject *capture_most(PyObject *self, void *of_ops) {
+    return PyLong_FromUnsignedLongLong(*limit_of(self, of_ops));
+}
+
+static int capture_set_most(PyObject *self, PyObject *value, void *of_ops) {
+    unsigned long long most = value ? PyLong_AsUnsignedLongLong(value) : 0;
+    if (!value) PyErr_SetString(PyExc_TypeError, "a limit can't be deleted");
+    if (PyErr_Occurred()) return -1;
+    *limit_of(self, of_ops) = most;
+    return 0;
+}
+
 static PyGetSetDef capture_getset[] = {
+    {"most", capture_most, capture_set_most, "Bytes that the records of calls may take; for start().", NULL},
+    {"most_ops", capture_most, capture_set_most, "The same of operators, a thread.", "ops"},
     {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
     {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
     {"n_calls", capture_n_calls, NULL, "Calls noted so far.", NULL},

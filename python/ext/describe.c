@@ -4,6 +4,7 @@
  * parametrization or a property of torch's: attributes come from the instance's dict. */
 #include "here.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ typedef struct lmx_class {
     PyObject *word_type, *forward;
     int32_t word, n_attrs;
     uint32_t flags;
-    bool script, packs; /* packs: one of torch's own quantised layers */
+    bool script, packs;         /* packs: one of torch's own quantised layers */
     PyObject *attrs[MAX_ATTRS]; /* str, interned */
 } lmx_class;
 
@@ -564,11 +565,25 @@ static bool push_ops(teller *t) {
     return check(t, s);
 }
 
+/* Records that could not be kept. */
+static bool push_cut(teller *t) {
+    const lmx_capture *c = t->c;
+    int64_t since = 0;
+    bool ops = lmx_observer_lost(c->observer, &since);
+    char why[160];
+    if (!ops && !c->lost) return true;
+    snprintf(why, sizeof why, "%s after %zu %s, and what ran then was not seen; capture fewer iterations",
+             c->full || lmx_observer_full(c->observer) ? "the capture was full" : "memory ran out",
+             c->lost ? c->calls.n : lmx_observer_n(c->observer), c->lost ? "calls" : "operators");
+    return check(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
+}
+
 static bool tell(teller *t, lam_model **out) {
     t->held = PyList_New(0);
     if (!t->held || !check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return false;
     mark_opaque(t);
-    bool ok = push_modules(t) && push_places(t) && push_calls(t) && push_ops(t) && push_notes(t);
+    bool ok =
+        push_modules(t) && push_places(t) && push_calls(t) && push_cut(t) && push_ops(t) && push_notes(t);
     if (!ok) {
         lam_builder_free(t->b);
         return false;
@@ -577,14 +592,7 @@ static bool tell(teller *t, lam_model **out) {
 }
 
 bool lmx_describe_model(lmx_capture *c, lam_model **out) {
-    if (c->full)
-        lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu calls; capture fewer iterations",
-                 c->calls.n);
-    else if (lmx_observer_full(c->observer))
-        lmx_fail(c->st, LAM_LIMIT, NULL, "the capture is full after %zu operators; capture fewer iterations",
-                 lmx_observer_n(c->observer));
-    else if (c->lost || lmx_observer_lost(c->observer))
-        PyErr_NoMemory();
+    if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
     teller t = {.st = c->st, .c = c, .e = {.at = -1}};
     bool ok = tell(&t, out);

@@ -121,6 +121,7 @@ static thread *new_thread(lmx_capture *c, unsigned long id) {
     *t = (thread){.next = c->dispatcher->threads, .id = id, .lane = lane, .op = -1, .behind = -1};
     t->peeked = next_sequence(c->st->modes);
     c->dispatcher->threads = t;
+    lane->most = c->most_ops;
     lane->next = c->observer->lanes;
     c->observer->lanes = lane;
     return t;
@@ -467,6 +468,11 @@ bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self) {
     c->dispatcher->answer = answer;
     c->dispatcher->self = self;
     return true;
+}
+
+PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args, PyObject *kwargs) {
+    if (c && listens(c) && c->dispatcher->mode) return call_under(c, function, NULL, NULL, args, kwargs);
+    return PyObject_Call(function, args, kwargs);
 }
 
 bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result) {

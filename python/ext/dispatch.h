@@ -65,6 +65,10 @@ bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self);
  * False only for an exception that must reach the user. */
 bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result);
 
+/* Calls `function`, while an answer is given: the operators that it runs are noted as inside the one that is
+ * answered. Where the capture does not watch through the dispatch mode it is just called. */
+PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args, PyObject *kwargs);
+
 /* == between dispatch.c and overload.c ================================================================= */
 
 /* False only for an exception that must reach the user. *n: arguments, or results, that were packed. */

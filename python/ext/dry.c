@@ -4,6 +4,8 @@
  * torch's own shape functions, which take a hundred times as long. */
 #include "dry.h"
 
+#include "dispatch.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -167,6 +169,18 @@ static bool is_in_rows(const lam_op_arg *a, const int64_t *strides) {
     return memcmp(want, strides, sizeof *want * (size_t)a->ndim) == 0;
 }
 
+/* As torch tells it: the strides of axes of one element don't matter, nor any where there is no element. */
+static bool is_contiguous(const lam_op_arg *a, const int64_t *strides) {
+    int64_t want[LMX_DIMS];
+    bool same = true;
+    in_rows(a->sizes, a->ndim, want);
+    for (int32_t i = 0; i < a->ndim; i++) {
+        if (a->sizes[i] == 0) return true;
+        same = same && (a->sizes[i] == 1 || strides[i] == want[i]);
+    }
+    return same;
+}
+
 static bool all_in_rows(const reading *r) {
     for (int32_t i = 0; i < r->n; i++)
         if (r->in[i].is_tensor && !is_in_rows(&r->in[i], r->strides[i])) return false;
@@ -247,6 +261,10 @@ static bool as_images(const reading *r, lam_order order, const lam_result *out, 
 static bool lay_out(const reading *r, lam_order order, const lam_result *out, int64_t *strides) {
     in_rows(out->sizes, out->ndim, strides);
     if (order == LAM_ORDER_FRESH) return true;
+    if (order == LAM_ORDER_NORM) {
+        if (r->in[0].is_tensor && is_contiguous(&r->in[0], r->strides[0])) return true;
+        order = LAM_ORDER_IMAGE;
+    }
     if (order == LAM_ORDER_IMAGE || order == LAM_ORDER_CONV) return as_images(r, order, out, strides);
     if (all_in_rows(r)) return true;
     return order == LAM_ORDER_LIKE && as_operands(r, out, strides);
@@ -281,6 +299,24 @@ static PyObject *pack(const reading *r, lam_order order, const lam_result *out, 
     return all;
 }
 
+/* torch goes back through a view that was written to in another way where tensors have a class of their own.
+ */
+static bool note_written(lmx_dry *d, PyObject *tensor) {
+    static const char told[] =
+        "a view was written to in place: the gradient takes another way through it in a dry "
+        "run, and copies that a real backward makes there are missing from its DMAs";
+    if (d->wrote_view || !d->capture) return true;
+    PyObject *wanted = PyObject_GetAttr(tensor, d->st->n_requires_grad);
+    PyObject *view = wanted == Py_True ? PyObject_CallMethod(tensor, "_is_view", NULL) : NULL, *done = NULL;
+    d->wrote_view = view == Py_True;
+    if (d->wrote_view) done = PyObject_CallMethod(d->capture, "note", "s", told);
+    bool ok = !PyErr_Occurred();
+    Py_XDECREF(done);
+    Py_XDECREF(view);
+    Py_XDECREF(wanted);
+    return ok;
+}
+
 /* NULL without an exception where no rule serves. */
 static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
     lam_result out[LAM_MAX_RESULTS];
@@ -290,6 +326,7 @@ static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwa
     if (n == 0) return NULL;
     /* Values that are known are not known any more once something unknown was written there. */
     if (out->in >= 0 && Py_TYPE(r.object[out->in]) == d->known) return NULL;
+    if (out->in >= 0 && !note_written(d, r.object[out->in])) return NULL;
     return pack(&r, lam_shape_order(rule), out, n);
 }
 
@@ -465,7 +502,7 @@ static PyObject *dry_opened(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OO!O!:opened", &function, &PyTuple_Type, &given, &PyDict_Type, &kwargs))
         return NULL;
     if (c) c->paused = d->paused;
-    PyObject *out = PyObject_Call(function, given, kwargs);
+    PyObject *out = lmx_dispatch_inside(c, function, given, kwargs);
     if (c) c->paused = true;
     return out;
 }

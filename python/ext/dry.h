@@ -29,6 +29,7 @@ typedef struct lmx_dry {
     PyObject *subclass, *steal, *below;
     PyObject *capture;          /* strong: what runs to answer is not the model's */
     bool paused;                /* what the capture was before the operator that is answered */
+    bool wrote_view;            /* a view that needs a gradient was written to, and a note says so */
     PyObject *held;             /* list: keeps what is in the maps */
     int32_t op;                 /* the last one noted before what is answered now */
     lam_cpu cpu;

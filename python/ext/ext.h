@@ -330,7 +330,8 @@ typedef struct lmx_capture {
     bool busy;     /* tensors are being described: calls that this makes are not the model's */
     bool counted;  /* among the state's `identities` */
     bool lost;     /* memory for records ran out, or */
-    bool full;     /* there are more records than a capture may hold */
+    bool full;     /* there are more records than a capture may hold: */
+    uint64_t most, most_ops; /* bytes of calls, and of operators a thread */
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
@@ -372,7 +373,10 @@ void lmx_unobserve(lmx_capture *c);
  * True inside a backward pass. */
 bool lmx_observe_call(lmx_capture *c);
 void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
-bool lmx_observer_lost(const lmx_observer *o);
+/* True when operators could not be noted any more; those up to `since_ns` were. */
+bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns);
+/* True when they were pushed, and so can't be again. */
+bool lmx_observer_told(const lmx_observer *o);
 bool lmx_observer_full(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);
 /* Operators that were noted of the capture's own thread. */

@@ -79,11 +79,10 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
 /* == operators ========================================================================================= */
 
 lmx_op *lmx_lane_op(lmx_lane *lane, const char *name) {
-    static const uint64_t most = UINT64_C(4) << 30; /* bytes */
     uint64_t used = (uint64_t)lane->ops.n * sizeof(lmx_op) + (uint64_t)lane->ids.n * sizeof(lmx_id) +
                     (uint64_t)lane->words.n * sizeof(int64_t);
     lane->full =
-        lane->full || used > most || lane->ids.n >= UINT32_MAX / 2 || lane->words.n >= UINT32_MAX / 2;
+        lane->full || used > lane->most || lane->ids.n >= UINT32_MAX / 2 || lane->words.n >= UINT32_MAX / 2;
     int32_t text = lane->full ? -1 : lmx_lane_name(lane, name);
     lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
     if (op)

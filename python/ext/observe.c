@@ -55,6 +55,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->api = api;
     lane->thread = api->thread();
     lane->last_call = -1;
+    lane->most = o->capture->most_ops;
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
     mine[slot].generation = o->generation;
@@ -542,10 +543,22 @@ void lmx_observer_free(lmx_observer *o) {
     free(o);
 }
 
-bool lmx_observer_lost(const lmx_observer *o) {
+bool lmx_observer_told(const lmx_observer *o) {
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
-        if (lane->lost) return true;
+        if (lane->told) return true;
     return false;
+}
+
+bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
+    bool lost = false;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
+        const lmx_op *ops = lane->ops.data;
+        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].t0_ns : 0;
+        if (!lane->lost) continue;
+        *since_ns = lost && *since_ns < last ? *since_ns : last;
+        lost = true;
+    }
+    return lost;
 }
 
 bool lmx_observer_full(const lmx_observer *o) {

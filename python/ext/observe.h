@@ -136,7 +136,9 @@ typedef struct lmx_lane {
     uint64_t thread;  /* torch's own number of it */
     bool inside;      /* a callback is running: what it calls in torch is not the model's */
     bool lost;        /* memory ran out */
-    bool full;        /* there are more operators than a lane may hold */
+    bool full;        /* there are more operators than a lane may hold: */
+    uint64_t most;    /* bytes */
+    bool told;        /* what was recorded was pushed, and given back */
     lmx_vec ops;      /* lmx_op */
     lmx_vec words;    /* int64_t: what the parts are made of, and what is being packed */
     lmx_vec parts;    /* lmx_part */

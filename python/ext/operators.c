@@ -2,6 +2,7 @@
  * From what the lanes recorded to the model's operators. */
 #include "ledger.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -96,6 +97,9 @@ static bool hides(const pusher *p, const lmx_op *op) {
     return !open;
 }
 
+/* What was running when records could not be kept any more: what came out of it is not known. */
+static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->t1_ns == 0; }
+
 static known *known_of(pusher *p, const lmx_op *op) {
     uint32_t h = (uint32_t)op->name * 0x9E3779B1u ^ (uint32_t)op->in.part * 0x85EBCA77u ^
                  (uint32_t)op->out.part * 0xC2B2AE3Du;
@@ -121,7 +125,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
         .thread = p->thread,
         .pass = op->pass,
         .phase = (lam_phase)op->phase,
-        .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0),
+        .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0) | (never_ended(p, op) ? LAM_OP_NODE : 0),
         .t0_ns = op->t0_ns,
         .t1_ns = op->t1_ns,
         .n_in = n_in,
@@ -146,39 +150,55 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     const lmx_op *ops = lane->ops.data;
     give_back(&lane->ids, sizeof(lmx_id), ops[from].in.ids_at, ops[to].in.ids_at);
     give_back(&lane->ops, sizeof(lmx_op), from, to);
-    lane->lost = true; /* it can't be told again */
+    lane->told = true;
 }
 
-static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t *n, PyObject *open, lam_builder *b,
-                            lam_error *e) {
+static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, PyObject *open,
+                            lam_builder *b, lam_error *e) {
     enum { AT_ONCE = 1 << 16 };
     pusher p = {.lane = lane,
                 .b = b,
                 .e = e,
                 .open = open,
                 .thread = thread,
-                .base = *n,
+                .base = base,
                 .known = calloc(KNOWN, sizeof *p.known)};
     lam_status s = p.known ? LAM_OK : LAM_NOMEM;
     const lmx_op *ops = lane->ops.data;
-    for (size_t i = 0; s == LAM_OK && i < lane->ops.n; i++) {
-        if (i && i % AT_ONCE == 0) forget(lane, i - AT_ONCE, i);
-        s = push_one(&p, &ops[i]);
+    for (*done = 0; s == LAM_OK && *done < lane->ops.n; *done += s == LAM_OK) {
+        if (*done && *done % AT_ONCE == 0) forget(lane, *done - AT_ONCE, *done);
+        s = push_one(&p, &ops[*done]);
     }
-    *n += (int32_t)lane->ops.n;
     lmx_vec_free(&p.args);
     free(p.known);
     if (s != LAM_OK && e->status == LAM_OK) e->status = s;
     return s;
 }
 
+/* What was pushed is told; the rest may be of any time where there are other threads. */
+static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alone, lam_builder *b,
+                            lam_error *e) {
+    const lmx_op *ops = lane->ops.data;
+    char why[160];
+    snprintf(why, sizeof why,
+             "there was no memory for more than %zu operators, and what ran then is not told; capture fewer "
+             "iterations",
+             n);
+    *e = (lam_error){.at = -1};
+    return lam_build_cut(b, why, false, alone && at < lane->ops.n ? ops[at].t0_ns - 1 : 0, e);
+}
+
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
-    int32_t n = 0, thread = 0, own = 0; /* own: where the operators of the capture's thread begin */
+    int32_t thread = 0, own = 0; /* own: where the operators of the capture's thread begin */
+    size_t n = 0, done;
     if (s == LAM_OK && !o->capture->dispatcher) s = lam_build_nodes_seen(b, e);
-    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next) {
-        if (lane->thread == o->thread || !lane->next) own = n;
-        s = push_lane(lane, lane->thread == o->thread ? 0 : ++thread, &n, o->capture->open_regions, b, e);
+    for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next, n += done) {
+        int32_t number = lane->thread == o->thread ? 0 : ++thread;
+        if (number == 0 || !lane->next) own = (int32_t)n;
+        s = push_lane(lane, number, (int32_t)n, &done, o->capture->open_regions, b, e);
+        if (s == LAM_NOMEM || s == LAM_LIMIT)
+            return cut_short(lane, done, n + done, lane == o->lanes && !lane->next, b, e);
     }
     if (s == LAM_OK && o->capture->ledger) s = lmx_ledger_push(o->capture->ledger, own, b, e);
     return s;

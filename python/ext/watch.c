@@ -106,10 +106,9 @@ static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, 
     return finish_find(c, &f, ok);
 }
 
-enum { MAX_RECORDS = 1 << 30 }; /* bytes */
-
 static int32_t push_call(lmx_capture *c, const lmx_call *call) {
-    bool full = c->calls.n * sizeof *call + c->words.n * sizeof(int64_t) > MAX_RECORDS;
+    size_t used = c->calls.n * sizeof *call + c->words.n * sizeof(int64_t);
+    bool full = used > c->most;
     lmx_call *at = full ? NULL : lmx_vec_push(&c->calls, sizeof *at, 1);
     if (!at) {
         c->full = full;

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST_KNOWN = 65536  # values that a known tensor may have
 MOST_WORK = 16777216  # values that are computed to know them
+MOST_ASKED = (
+    268435456  # products of a recurrence that is run to know how much memory it wants for its backward
+)
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry.c
 
 # Operators that hand values to the program, as it would say so itself.
@@ -40,6 +43,10 @@ READS = {
     "aten::_unique2": "needs to know which values differ (unique)",
     "aten::unique_dim": "needs to know which values differ (unique)",
 }
+
+
+RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
+_workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward with such arguments, by their shapes
 
 
 class _Blocked(Exception):  # noqa: N818 - what ends the run inside, whatever the model does with it
@@ -250,6 +257,8 @@ class _Run:
                 for tensor in _tensors(args[at] if at < len(args) else kwargs.get(name)):
                     self.forget(tensor)
             known = False
+        if operator.name in RECURRENT:
+            return self._recurrent(function, args)
         if operator.is_view:
             return self._view(function, args, kwargs)
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
@@ -341,8 +350,6 @@ class _Run:
             if not all(self.knows(mask) for mask in masks):
                 self.block("needs to know which entries a mask selects (a mask as an index)")
             return (args[0], [index for entry in args[1] for index in self._positions(entry)])
-        if name == "aten::mkldnn_rnn_layer" and self.torch.is_grad_enabled():
-            self.block(f"runs {name} for a backward pass, with memory that only oneDNN can size")
         if name in READS:
             self.block(READS[name])
         return args
@@ -391,6 +398,26 @@ class _Run:
         except Exception as error:
             self.unsure(function, error)
         return self._map(out, [], back)
+
+    def _recurrent(self, function: Any, args: Any) -> Any:
+        """A layer of oneDNN's recurrences. For its backward it keeps memory that only oneDNN can size: where
+        that is small it is run once for its size, on zeros."""
+        if function._schema.name == RECURRENT[1]:
+            x, w1, w2, _, _, hx, cx = args[:7]
+            bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
+            return tuple(self.core.like(tensor) for tensor in (x, w1, w2, bias, bias, hx, cx))
+        out = self._by_meta(function, args, {})
+        if not self.torch.is_grad_enabled():
+            return out
+        key = tuple(tuple(v.shape) if isinstance(v, self.torch.Tensor) else str(v) for v in args)
+        if key not in _workspaces:
+            x, hidden = args[0], args[1].numel() + args[2].numel()  # not a count: how much would be computed
+            if x.shape[0] * x.shape[1] * hidden > MOST_ASKED:  # not a count: as above
+                self.block(f"runs {RECURRENT[0]} for a backward pass, with memory that only oneDNN can size")
+            given = self._map(args, [], lambda t: self.torch.zeros(t.shape, dtype=t.dtype))
+            with self.torch._C._DisableTorchDispatch():
+                _workspaces[key] = self.torch.empty_like(function(*given)[3], device="meta")
+        return (*out[:3], self.core.like(_workspaces[key]))
 
     def _is(self, function: Any, *names: str) -> bool:
         """True where torch tags the operator with one of ``names``."""

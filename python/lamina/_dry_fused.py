@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's two fused attention kernels run on the CPU, one operator after the other, so that a dry run
-sees the work inside them as a real run does."""
+"""What some operators run on the CPU, one operator after the other, so that a dry run sees the work inside as
+a real run does: torch's two fused attention kernels, and writing by index."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def attention(
     out = aten.addmm(bias, rows, weight.t()).view(b, t, weight.shape[0])
     if not need_weights:
         return out, None
-    return out, scores.sum(1).div_(heads) if average else scores
+    return out, aten.div_.Scalar(scores.sum(1), heads) if average else scores
 
 
 def _projected(query: Any, key: Any, value: Any, embed: int, weight: Any) -> Any:
@@ -104,7 +104,18 @@ def encoder_layer(
     return z if norm_first else norm(z, norm_weight_2, norm_bias_2)
 
 
+def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+    """aten::index_put. Under a mode torch's gradient of an index takes it in the place of what writes to new
+    zeros directly, and so copies them first; without one it does not."""
+    torch, aten = sys.modules["torch"], _aten()
+    node = getattr(torch._C, "_current_autograd_node", lambda: None)()
+    if node is not None and node.name().startswith("IndexBackward"):
+        return aten._index_put_impl_(x, indices, values, accumulate, True)  # noqa: FBT003
+    return aten.index_put_(aten.clone(x), indices, values, accumulate)
+
+
 FUSED = {
+    "aten::index_put": index_put,
     "aten::_native_multi_head_attention": attention,
     "aten::_transformer_encoder_layer_fwd": encoder_layer,
 }

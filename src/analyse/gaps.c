@@ -47,14 +47,8 @@ static lam_status group_of(lmi_work *w, lmi_cause cause, int32_t module, int32_t
 
 /* The first word of the formula that is a fact nobody could tell; NULL when every fact it names is known. */
 static const char *missing_fact(const char *formula, const lmi_facts *facts) {
-    for (int32_t i = 0; i < LMI_N_FACTS; i++) {
-        const char *name = lam_fact_name(i);
-        size_t n = strlen(name);
-        for (const char *s = strstr(formula, name); s && !facts->known[i]; s = strstr(s + 1, name)) {
-            bool starts = s == formula || !strchr("abcdefghijklmnopqrstuvwxyz_0123456789", s[-1]);
-            if (starts && (!s[n] || !strchr("abcdefghijklmnopqrstuvwxyz_0123456789", s[n]))) return name;
-        }
-    }
+    for (int32_t i = 0; i < LMI_N_FACTS; i++)
+        if (!facts->known[i] && lmi_names_fact(formula, i)) return lam_fact_name(i);
     return NULL;
 }
 
@@ -115,7 +109,8 @@ static void reason_by_ops(const lmi_work *w, lam_cost_row *row) {
 static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
     const lmi_price *p = row->event >= 0 ? &w->c->prices[row->event] : NULL;
     if (lmi_is_outside(row) || (p && p->cause == LMI_CAUSE_OP)) reason_by_ops(w, row);
-    if (p && p->cause == LMI_CAUSE_OP) return LAM_OK;
+    if (p && p->cause == LMI_CAUSE_CUT) row->reason = w->m->cut;
+    if (p && (p->cause == LMI_CAUSE_OP || p->cause == LMI_CAUSE_CUT)) return LAM_OK;
     if (!p || p->cause == LMI_CAUSE_NONE) return LAM_OK;
     lmi_group *g;
     LAM_TRY(group_of(w, (lmi_cause)p->cause, row->module, row->place, &g, e));

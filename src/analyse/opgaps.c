@@ -58,7 +58,16 @@ lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lm
     return LAM_OK;
 }
 
+lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e) {
+    lmi_op_group *to = lmi_vec_push(&w->op_groups);
+    if (!to) return lmi_nomem(e);
+    *to = (lmi_op_group){.name = w->m->cut, .unseen = LMI_UNSEEN_CUT, .runs = 1, .reason = w->m->cut};
+    *group = (int32_t)w->op_groups.n - 1;
+    return LAM_OK;
+}
+
 static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
+    if (g->unseen == LMI_UNSEEN_CUT) return g->reason;
     lmi_buf b;
     lmi_buf_init(&b);
     lmi_putf(&b, "%s (%d run%s)", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");

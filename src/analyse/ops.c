@@ -291,6 +291,24 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     return LAM_OK;
 }
 
+/* What a call did that ended before is known, but not whether a backward pass came to it. */
+static lam_status count_cut(lmi_work *w, lam_error *e) {
+    const lam_count least = {.state = LAM_AT_LEAST};
+    const lam_model *m = w->m;
+    int32_t group;
+    if (!m->cut) return LAM_OK;
+    LAM_TRY(lmi_cut_short(w, &group, e));
+    for (int32_t i = 0; i <= m->n_events; i++) {
+        lmi_op_sum *sum = &w->by_call[i];
+        int64_t end = i < m->n_events && !m->calls_cut ? m->events[i].t1_ns : 0;
+        bool whole = end > 0 && end <= m->cut_ns;
+        for (int p = whole ? LAM_BACKWARD : LAM_FORWARD; p < LAM_N_PHASES; p++)
+            for (int k = 0; k < LAM_N_METRICS; k++) sum->n[p][k] = lam_count_add(sum->n[p][k], least);
+        if (!whole && !sum->unsure) sum->unsure = group + 1;
+    }
+    return LAM_OK;
+}
+
 static int32_t list_of(const lam_model *m, int32_t op) {
     const lam_op *o = &m->ops[op];
     return (o->call >= 0 ? o->call : m->n_events) * LAM_N_PHASES + (int32_t)o->phase;
@@ -332,6 +350,7 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call || !w->by_sig)
         return lmi_nomem(e);
     LAM_TRY(count_all(w, &t, e));
+    LAM_TRY(count_cut(w, e));
     return list_work(w, &t, e);
 }
 

@@ -179,6 +179,8 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     bool elsewhere = (w->m->events[event].flags & LAM_CALL_ELSEWHERE) && !w->c->released;
     if (elsewhere && !p->custom)
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_ELSEWHERE);
+    if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_CUT);
     return LAM_OK;
 }
 
@@ -186,6 +188,8 @@ lam_status lmi_price_events(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     c->prices = lmi_alloc(&c->arena, (uint64_t)w->m->n_events, sizeof *c->prices);
     if (!c->prices) return lmi_nomem(e);
+    int32_t group;
+    if (w->m->calls_cut && !lmi_by_ops(c)) LAM_TRY(lmi_cut_short(w, &group, e));
     for (int32_t i = 0; i < w->m->n_events; i++) {
         LAM_TRY(price_event(w, i, e));
         lmi_no_opinion(c, c->prices[i].metric);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A number with its formula and the values that were put in. */
-#include "analyse/analyse.h"
+#include "analyse/work.h"
 
 static void put_cut(char *to, size_t size, const char *from) {
     size_t n = strlen(from);
@@ -20,6 +20,34 @@ static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e)
     put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
     lmi_buf_free(&b);
     return s;
+}
+
+/* -- facts ----------------------------------------------------------------------------------------------- */
+
+bool lmi_names_fact(const char *formula, int32_t fact) {
+    static const char inside[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    const char *name = lam_fact_name(fact);
+    size_t n = strlen(name);
+    for (const char *s = formula ? strstr(formula, name) : NULL; s; s = strstr(s + 1, name))
+        if ((s == formula || !strchr(inside, s[-1])) && (!s[n] || !strchr(inside, s[n]))) return true;
+    return false;
+}
+
+/* What a reader wants to know of any call, whatever its rule asks. */
+static bool is_general(int32_t fact) {
+    static const lmi_fact_id general[] = {LMI_FACT_in,     LMI_FACT_out,     LMI_FACT_batch,
+                                          LMI_FACT_params, LMI_FACT_buffers, LMI_FACT_training};
+    for (size_t i = 0; i < sizeof general / sizeof *general; i++)
+        if ((int32_t)general[i] == fact) return true;
+    return false;
+}
+
+/* Most facts serve the tables of other conventions. */
+static bool is_shown(const lmi_rule *rule, int32_t fact) {
+    bool shown = is_general(fact);
+    for (int k = 0; rule && !shown && k < LAM_N_METRICS; k++)
+        shown = lmi_names_fact(rule->formula[k], fact) || lmi_names_fact(rule->released[k], fact);
+    return shown;
 }
 
 /* -- where operators are counted ------------------------------------------------------------------------- */
@@ -150,10 +178,11 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
 
 bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value) {
     if (row < 0 || row >= c->n_rows || i < 0 || c->rows[row].event < 0) return false;
+    const lmi_price *p = &c->prices[c->rows[row].event];
     lmi_facts facts;
     lmi_facts_of(c->model, c->rows[row].event, &facts);
     for (int32_t f = 0; f < LMI_N_FACTS; f++) {
-        if (!facts.known[f] || i-- > 0) continue;
+        if (!facts.known[f] || !is_shown(p->custom ? NULL : p->rule, f) || i-- > 0) continue;
         *name = lam_fact_name(f);
         *value = facts.v[f];
         return true;

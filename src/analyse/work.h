@@ -33,7 +33,8 @@ typedef struct lmi_op_code { const lmi_formula *formula[LAM_N_METRICS]; } lmi_op
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
     LMI_UNSEEN_FUSED,  /* LAM_OP_HIDES: code that a compiler made */
-    LMI_UNSEEN_OUTSIDE /* data left for numpy or the like, and this brought data in from there */
+    LMI_UNSEEN_OUTSIDE, /* data left for numpy or the like, and this brought data in from there */
+    LMI_UNSEEN_CUT      /* the capture ended before the run */
 } lmi_unseen;
 
 /* One operator's name that is not known, for one cause. */
@@ -95,12 +96,16 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
 /* The rows' backward and recomputed numbers and c->ops.total; LAM_UNKNOWN where the convention counts
  * calls. */
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
+/* The capture ended before the run: the group that says so. */
+lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e);
 /* Notes that operator `op` is not known, and says why once for its name. `rule` NULL: it has none, or work
  * is hidden. */
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
                          const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e);
 /* Fills c->ops.unruled, and the gaps from number `from` on. */
 lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e);
+/* True where the fact is a word of the formula (NULL: none). */
+bool lmi_names_fact(const char *formula, int32_t fact);
 /* "the formula of conv needs `x`, which this call does not tell" or why else there is no number. */
 void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
                      const lam_count n[LAM_N_METRICS], const char *teller);

@@ -113,53 +113,6 @@ void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     }
 }
 
-/* -- attention ------------------------------------------------------------------------------------------- */
-
-/* Scores under a causal flag: query i of `queries` looks at keys 0 to i, however many keys there are. */
-static int64_t triangle(int64_t queries, int64_t keys) {
-    int64_t part = queries < keys ? queries : keys, odd = part % 2 ? (part + 1) / 2 : part + 1;
-    int64_t corner = lmi_times(part % 2 ? part : part / 2, odd), rest = lmi_times(queries - part, keys);
-    return corner < 0 || rest < 0 || lmi_add_over(corner, rest, &corner) ? -1 : corner;
-}
-
-/* What masks leave of the scores of one head. A flag that is not told is off, as by default; what a mask of
- * values leaves is not known. */
-static void set_pairs(const lmi_slots *s, lmi_facts *f) {
-    int64_t queries = lmi_fact_get(f, LMI_FACT_queries), keys = lmi_fact_get(f, LMI_FACT_keys), pairs = -1;
-    bool causal = false, told = lmi_op_bool(s, LMI_S_causal, &causal) || !s->at[LMI_S_causal].present;
-    if (told && !lmi_op_tensor(s, LMI_S_mask) && queries >= 0 && keys >= 0)
-        pairs = causal ? triangle(queries, keys) : lmi_times(queries, keys);
-    lmi_fact_set(f, LMI_FACT_pairs, pairs);
-    lmi_fact_set(f, LMI_FACT_attending, keys ? queries : 0);
-}
-
-static void heads(const lmi_slots *s, lmi_facts *f) {
-    lam_shape q = shape(s, LMI_S_q), k = shape(s, LMI_S_k), v = shape(s, LMI_S_v);
-    lmi_fact_set(f, LMI_FACT_seqs, axes(q, 0, -2));
-    lmi_fact_set(f, LMI_FACT_queries, lmi_axis(q, -2));
-    lmi_fact_set(f, LMI_FACT_keys, lmi_axis(k, -2));
-    lmi_fact_set(f, LMI_FACT_embed, lmi_axis(q, -1));
-    lmi_fact_set(f, LMI_FACT_vdim, lmi_axis(v, -1));
-    lmi_fact_set(f, LMI_FACT_masks, lmi_op_tensor(s, LMI_S_mask));
-    set_pairs(s, f);
-}
-
-static void encoder(const lmi_slots *s, lmi_facts *f) {
-    lam_shape x = shape(s, LMI_S_x);
-    lmi_fact_set(f, LMI_FACT_seqs, lmi_axis(x, 0));
-    lmi_fact_set(f, LMI_FACT_queries, x.ndim == 3 ? lmi_axis(x, 1) : -1);
-    lmi_fact_set(f, LMI_FACT_embed, lmi_axis(x, -1));
-    lmi_fact_set(f, LMI_FACT_ff, lmi_axis(shape(s, LMI_S_w2), 0));
-}
-
-void lmi_op_attention(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    (void)m, (void)op;
-    if (k == LMI_K_fused_encoder)
-        encoder(s, f);
-    else
-        heads(s, f);
-}
-
 /* -- recurrences ----------------------------------------------------------------------------------------- */
 
 /* Elements of the matrices in the list that is argument 1. */

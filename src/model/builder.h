@@ -35,6 +35,9 @@ struct lam_builder {
     lmi_pushed owned; /* lam_owned */
     lmi_vec events;  /* lam_event */
     lmi_vec notes;   /* const char * */
+    const char *cut;
+    bool calls_cut;
+    int64_t cut_ns;
     lmi_vec ops;     /* lam_op */
     lmi_vec lifetimes; /* lam_lifetime */
     bool ops_seen, nodes_seen, timed;

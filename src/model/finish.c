@@ -143,6 +143,9 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->events = adopt(m, &b->events, &m->storage[3]);
     m->notes = adopt(m, &b->notes, &m->storage[4]);
     m->n_ops = (int32_t)b->ops.n;
+    m->cut = b->cut;
+    m->calls_cut = b->calls_cut;
+    m->cut_ns = b->cut_ns;
     m->ops_seen = b->ops_seen;
     m->nodes_seen = b->nodes_seen;
     m->timed = b->timed;

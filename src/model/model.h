@@ -47,6 +47,9 @@ struct lam_model {
     lam_tensor *tensors;
     lam_event *events;
     const char **notes;
+    const char *cut; /* why more ran than was seen; NULL: nothing did */
+    bool calls_cut;
+    int64_t cut_ns;
     bool ops_seen, nodes_seen, timed, traced;
     struct lam_model *timed_by; /* whose times are its; NULL: its own */
     int32_t n_ops, n_op_sigs;

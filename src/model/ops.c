@@ -327,6 +327,21 @@ lam_status lam_build_timed(lam_builder *b, lam_error *e) {
 
 bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
 bool lam_model_timed(const lam_model *m) { return m->timed; }
+/* The first reason stays. */
+lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e) {
+    if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_cut", "there is no builder; make one first");
+    LAM_TRY(lmi_needs(why, "why a capture was cut short", e));
+    uint64_t more = b->arena.limit / 4;
+    b->arena.limit = b->arena.limit > UINT64_MAX - more ? UINT64_MAX : b->arena.limit + more;
+    const char *kept = b->cut ? b->cut : lmi_strdup(&b->arena, why);
+    if (!kept) return lmi_nomem(e);
+    b->cut_ns = b->cut && b->cut_ns < from_ns ? b->cut_ns : from_ns;
+    b->cut = kept;
+    b->calls_cut = b->calls_cut || calls;
+    return LAM_OK;
+}
+
+const char *lam_model_cut(const lam_model *m) { return m->cut; }
 bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
 bool lam_model_traced(const lam_model *m) { return m->traced; }
 int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }

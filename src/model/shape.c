@@ -387,6 +387,7 @@ static int32_t bags_only(const asked *a, lam_result *out) { return bag_results(a
 #define rows    LAM_ORDER_ROWS
 #define image   LAM_ORDER_IMAGE
 #define windows LAM_ORDER_CONV
+#define norm    LAM_ORDER_NORM
 #define fresh   LAM_ORDER_FRESH
 static const struct shape {
     const char *name;
@@ -402,6 +403,7 @@ static const struct shape {
 #undef rows
 #undef image
 #undef windows
+#undef norm
 #undef fresh
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };

@@ -125,12 +125,90 @@ static void out_of_memory(void **state) {
     lam_model_free(m);
 }
 
+/* Where records could not be kept any more: what had ended is whole, but for a backward pass that may have
+ * come. */
+static void cut_short(void **state) {
+    (void)state;
+    for (int calls = 0; calls < 2; calls++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+        NET_OK(&n, lam_build_cut(n.b, "it was full", calls, 500, &n.e));
+        NET_OK(&n, lam_build_cut(n.b, "another reason", false, 700, &n.e));
+        lam_model *m = net_done(&n);
+        assert_string_equal(lam_model_cut(m), "it was full");
+        lam_costs *c = net_costs(m, "exact", false);
+        expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+        expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
+        expect(row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
+        assert_string_equal(row_of(c, MINE)->reason, "it was full");
+        assert_string_equal(lam_costs_gap(c, 0), "it was full");
+        assert_null(lam_costs_gap(c, 1));
+        assert_null(lam_costs_unruled_op(c, 0, NULL));
+        lam_costs_free(c);
+        c = net_costs(m, "layers", false);
+        expect(row_of(c, FC)->metric[LAM_MACS], 24, calls ? LAM_AT_LEAST : LAM_EXACT);
+        assert_true(!calls || strcmp(row_of(c, FC)->reason, "it was full") == 0);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+    assert_int_equal(lam_build_cut(NULL, "why", false, 0, NULL), LAM_USAGE);
+}
+
+/* A call that ended before the moment is whole. */
+static void cut_after_a_call(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "Linear"), p = net_place(&n, -1, "", root),
+            calls[2];
+    net_place(&n, p, "a", a);
+    for (int i = 0; i < 2; i++) {
+        lam_call_info c = {.module = i ? a : root, .parent = i - 1, .t0_ns = 100 + i, .t1_ns = i ? 200 : 900};
+        NET_OK(&n, lam_build_call(n.b, &c, &calls[i], &n.e));
+    }
+    net_mm(&n, (op_at){calls[1], -1, LAM_FORWARD, 0}, 2, 3, 4);
+    NET_OK(&n, lam_build_cut(n.b, "it was full", false, 500, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    expect(row_of(c, calls[1])->metric[LAM_MACS], 24, LAM_EXACT);
+    expect(row_of(c, calls[0])->metric[LAM_MACS], 0, LAM_AT_LEAST);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* The model of a builder that is full can still be finished. */
+static void full_and_finished(void **state) {
+    (void)state;
+    lam_builder *b;
+    lam_model *m = NULL;
+    lam_error e = {0};
+    lam_status s = LAM_OK;
+    int64_t sizes[] = {4};
+    assert_int_equal(lam_builder_new(&b, 1 << 20, NULL), LAM_OK);
+    int32_t ran = 0;
+    while (s == LAM_OK) {
+        lam_op_arg x = {
+            .is_tensor = true, .dtype = 6, .ndim = 1, .sizes = sizes, .object = 8u * (unsigned)ran + 8};
+        lam_op_info o = {
+            .name = "aten::relu", .call = -1, .parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+        s = lam_build_op(b, &o, NULL, &e);
+        ran += s == LAM_OK;
+    }
+    assert_int_equal(s, LAM_NOMEM);
+    assert_true(ran > 100);
+    e = (lam_error){0};
+    assert_int_equal(lam_build_cut(b, "it was full", false, 0, &e), LAM_OK);
+    assert_int_equal(lam_builder_finish(b, &m, &e), LAM_OK);
+    assert_int_equal(lam_model_n_ops(m), ran);
+    lam_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),
-        cmocka_unit_test(through_numpy),
-        cmocka_unit_test(in_another_thread),
-        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(compiled_code),     cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(cut_short),         cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 typedef struct attention {
     int64_t b, h, kv, lq, lk, d, dv;
     bool mask, causal;
+    int64_t low, high; /* query i sees keys i + low to i + high; and if causal none after it */
 } attention;
 
 static void random_attention(attention *a) {
@@ -23,10 +24,22 @@ static void random_attention(attention *a) {
     a->dv = pick(1, 4);
     a->mask = coin();
     a->causal = !a->mask && a->d % 2;
+    a->low = -100;
+    a->high = 100;
 }
 
 /* Only what is known not to count is idle: of a mask of values nobody knows. */
-static void look(const attention *a, int64_t i, int64_t j) { now.idle = a->causal && j > i; }
+static void look(const attention *a, int64_t i, int64_t j) {
+    now.idle = (a->causal && j > i) || j - i < a->low || j - i > a->high;
+}
+
+/* The first weight that counts is where a sum begins. */
+static double sum_up(double sum, double weight, int64_t j, bool *begun) {
+    bool counts = !now.idle;
+    if (!*begun) now.idle = true;
+    *begun = *begun || counts;
+    return j ? add(sum, weight) : weight;
+}
 
 /* The tensors of an attention; a head reads the keys and values of its group. */
 typedef struct tensors {
@@ -61,10 +74,11 @@ static void forward_walk(const attention *a, const tensors *t, cells *y) {
     for (int64_t head = 0; head < a->b * a->h; head++)
         for (int64_t i = 0; i < a->lq; i++) {
             double w[8], sum = 0;
+            bool begun = false;
             for (int64_t j = 0; j < a->lk; j++) {
                 look(a, i, j);
                 w[j] = exp1(score(a, t, head, i, j));
-                sum = j ? add(sum, w[j]) : w[j];
+                sum = sum_up(sum, w[j], j, &begun);
             }
             for (int64_t j = 0; j < a->lk; j++) {
                 look(a, i, j);
@@ -109,6 +123,122 @@ static void attend(void **state) {
         forward_walk(&a, &t, y);
         op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
     }
+}
+
+static void nones(int32_t from, int32_t to) {
+    for (int32_t i = from; i < to; i++) in_none(i);
+}
+
+/* One of (sequences, positions, heads, width) each; what lies between the arguments that count is None. */
+static void rows(const attention *a, int32_t first) {
+    in_tensor(first, SIZES(a->b, a->lq, a->h, a->d));
+    in_tensor(first + 1, SIZES(a->b, a->lk, a->kv, a->d));
+    in_tensor(first + 2, SIZES(a->b, a->lk, a->kv, a->dv));
+}
+
+/* A window is told by how many keys before and after it has, from the query that stands at the last key. */
+static void random_window(attention *a, int64_t *left, int64_t *right, bool *causal) {
+    random_attention(a);
+    int64_t shift = a->lk - a->lq;
+    *left = pick(-1, 3);
+    *right = pick(-1, 3);
+    *causal = coin();
+    a->mask = a->causal = false;
+    if (*left >= 0) a->low = shift - *left;
+    if (*right >= 0) a->high = shift + *right;
+    if (*causal) a->high = shift;
+}
+
+static void in_window(int32_t at, int64_t left, int64_t right) {
+    if (left < 0)
+        in_none(at);
+    else
+        in_int(at, left);
+    in_int(at + 1, right);
+}
+
+static void flash(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        attention a;
+        int64_t left, right;
+        bool causal;
+        random_window(&a, &left, &right, &causal);
+        op_new("aten::_flash_attention_forward");
+        tensors t = make(&a);
+        cells *y = cells_of(a.b * a.h * a.lq * a.dv);
+        rows(&a, 0);
+        nones(3, 5);
+        in_int(5, a.lq);
+        in_int(6, a.lk);
+        in_float(7, 0);
+        in_bool(8, causal);
+        in_bool(9, false);
+        in_window(11, left, right);
+        out_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
+        forward_walk(&a, &t, y);
+        op_proves();
+    }
+}
+
+static void efficient(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10000); i++) {
+        reseed((uint64_t)i);
+        attention a;
+        random_attention(&a);
+        int64_t type = a.mask ? 0 : pick(0, 2);
+        a.causal = false;
+        if (type) a.high = type == 1 ? 0 : a.lk - a.lq;
+        op_new("aten::_efficient_attention_forward");
+        tensors t = make(&a);
+        cells *y = cells_of(a.b * a.h * a.lq * a.dv);
+        rows(&a, 0);
+        if (a.mask)
+            in_tensor(3, SIZES(a.lq, a.lk));
+        else
+            in_none(3);
+        nones(4, 8);
+        in_float(8, 0);
+        in_int(9, type);
+        out_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
+        forward_walk(&a, &t, y);
+        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+    }
+}
+
+/* Sequences of different lengths, pages and slopes: what shapes do not tell is not told. */
+static void lengths_are_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t at; /* of the tensor that tells more */
+        bool macs;  /* they are known all the same */
+    } cases[] = {{"aten::_flash_attention_forward", 3, false},
+                 {"aten::_flash_attention_forward", 13, false},
+                 {"aten::_flash_attention_forward", 14, true},
+                 {"aten::_flash_attention_forward", 15, false},
+                 {"aten::_efficient_attention_forward", 4, false},
+                 {"aten::_efficient_attention_forward", 12, false},
+                 {"aten::_cudnn_attention_forward", 4, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        op_new(cases[i].name);
+        for (int32_t k = 0; k < 3; k++) in_tensor(k, SIZES(2, 5, 3, 4));
+        in_tensor(cases[i].at, SIZES(3));
+        out_tensor(0, SIZES(2, 5, 3, 4));
+        op_says(cases[i].macs ? 2 * 3 * 25 * 8 : -1, -1, 4 * 120 + 3);
+    }
+    op_new(
+        "aten::_flash_attention_forward"); /* a causal flag before windows: which end it is at is not told */
+    in_tensor(0, SIZES(1, 2, 1, 4));
+    for (int32_t k = 1; k < 3; k++) in_tensor(k, SIZES(1, 5, 1, 4));
+    in_bool(8, true);
+    out_tensor(0, SIZES(1, 2, 1, 4));
+    lam_count got[LAM_N_METRICS];
+    op_counts(got);
+    op_same(LAM_MACS, got[LAM_MACS], 2 * 5 * 8);
+    assert_int_equal(got[LAM_EFFECTIVE_MACS].state, LAM_UNKNOWN);
 }
 
 /* With P the weights: dV = P^T dO, dP = dO V^T, dS = P * (dP - sum dO*O), dQ = dS K / sqrt(d) and dK = dS^T Q
@@ -160,6 +290,68 @@ static void attend_backward(void **state) {
         wr_all(cells_of(t.q->n));
         wr_all(cells_of(t.k->n));
         wr_all(cells_of(t.v->n));
+        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+    }
+}
+
+static void backward_of_rows(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 20000); i++) {
+        reseed((uint64_t)i);
+        attention a;
+        int64_t left = -1, right = -1, type = 0;
+        bool causal = false, by_window = i % 2;
+        if (by_window) {
+            random_window(&a, &left, &right, &causal);
+        } else {
+            random_attention(&a);
+            a.mask = a.causal = false;
+            type = pick(0, 2);
+            if (type) a.high = type == 1 ? 0 : a.lk - a.lq;
+        }
+        op_new(by_window ? "aten::_flash_attention_backward" : "aten::_efficient_attention_backward");
+        tensors t = make(&a);
+        int64_t outs = a.b * a.h * a.lq * a.dv;
+        cells *go = cells_of(outs), *o = cells_of(outs), *lse = cells_of(a.b * a.h * a.lq);
+        rd_all(go);
+        rd_all(o);
+        rd_all(lse);
+        backward_walk(&a, &t, go, o, lse);
+        in_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
+        rows(&a, 1);
+        in_tensor(by_window ? 4 : 5, SIZES(a.b, a.lq, a.h, a.dv));
+        in_tensor(by_window ? 5 : 10, SIZES(a.b, a.h, a.lq));
+        if (by_window) {
+            nones(6, 8);
+            in_bool(11, causal);
+            in_window(15, left, right);
+        } else {
+            in_int(14, type);
+        }
+        out_tensor(0, SIZES(a.b, a.lq, a.h, a.d));
+        out_tensor(1, SIZES(a.b, a.lk, a.kv, a.d));
+        out_tensor(2, SIZES(a.b, a.lk, a.kv, a.dv));
+        wr_all(cells_of(t.q->n));
+        wr_all(cells_of(t.k->n));
+        wr_all(cells_of(t.v->n));
+        op_proves();
+    }
+}
+
+/* cuDNN's have heads before positions, as torch's own have. */
+static void cudnn(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 2000); i++) {
+        reseed((uint64_t)i);
+        attention a;
+        random_attention(&a);
+        op_new("aten::_cudnn_attention_forward");
+        tensors t = make(&a);
+        cells *y = cells_of(a.b * a.h * a.lq * a.dv);
+        inputs(&a, 0, 3);
+        in_bool(10, a.causal);
+        out_tensor(0, SIZES(a.b, a.h, a.lq, a.dv));
+        forward_walk(&a, &t, y);
         op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
     }
 }
@@ -307,8 +499,17 @@ static void rnn_stack(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attend),    cmocka_unit_test(attend_backward), cmocka_unit_test(whole_layers),
-        cmocka_unit_test(rnn_layer), cmocka_unit_test(lstm_backward),   cmocka_unit_test(rnn_stack),
+        cmocka_unit_test(attend),
+        cmocka_unit_test(attend_backward),
+        cmocka_unit_test(flash),
+        cmocka_unit_test(efficient),
+        cmocka_unit_test(lengths_are_values),
+        cmocka_unit_test(backward_of_rows),
+        cmocka_unit_test(cudnn),
+        cmocka_unit_test(whole_layers),
+        cmocka_unit_test(rnn_layer),
+        cmocka_unit_test(lstm_backward),
+        cmocka_unit_test(rnn_stack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,21 +100,72 @@ def test_corpus(name, convention):
 
 @watched
 @pytest.mark.parametrize(
-    "name", ["resnet18", "densenet121", "nn_encoder_fastpath", "checkpoint", "unet_small"]
+    "name",
+    ["resnet18", "densenet121", "nn_encoder_fastpath", "checkpointed", "unet_small", "lstm_classifier"],
 )
 def test_backward(name):
-    if name not in TRUTH:
-        pytest.skip("the corpus has no such model")
     model, args, kwargs = build(name)
     same(model, args, kwargs, convention="exact", backward=True)
 
 
 @watched
-def test_training_with_channels_last():
+@pytest.mark.parametrize("size", [32, 64])  # at 32 pictures of one pixel come, whose layout is both
+def test_training_with_channels_last(size):
     torchvision = pytest.importorskip("torchvision")
     model = torchvision.models.mobilenet_v2(weights=None).train().to(memory_format=torch.channels_last)
-    x = torch.rand(2, 3, 64, 64).contiguous(memory_format=torch.channels_last)
+    x = torch.rand(2, 3, size, size).contiguous(memory_format=torch.channels_last)
     same(model, x, convention="exact", backward=True)
+
+
+@watched
+def test_a_backward_by_index():
+    """torch takes another way where a mode is open; what it does is as without one."""
+
+    class Looks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Parameter(torch.rand(9, 3))
+            self.register_buffer("index", torch.randint(0, 9, (16,)))
+
+        def forward(self, x):
+            return x + self.table[self.index].sum(0)
+
+    same(Looks(), torch.rand(2, 3), convention="exact", backward=True)
+
+
+@watched
+def test_a_view_that_is_written_to_is_told():
+    class Writes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.fc(x).view(4, 4).relu_()
+
+    real = lamina.inspect(Writes(), torch.rand(2, 8), convention="exact", backward=True)
+    dry = lamina.inspect(Writes(), torch.rand(2, 8), convention="exact", backward=True, dry=True)
+    assert (dry.macs, dry.backward.macs) == (real.macs, real.backward.macs)
+    assert dry.backward.dmas < real.backward.dmas
+    assert dry.notes[0].startswith("a view was written to in place")
+    alone = lamina.inspect(Writes(), torch.rand(2, 8), convention="exact", dry=True)
+    assert len(alone.notes) == 1
+
+
+@watched
+@pytest.mark.parametrize("way", ["observer", "dispatch"])
+@pytest.mark.parametrize("name", ["layer", "attention", "weights"])
+def test_fused_attention(name, way, monkeypatch):
+    """What the fused kernels run on the CPU is seen inside them, however operators are watched."""
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    if _observe.way().name != way:
+        pytest.skip(_observe.way().why)
+    x = torch.rand(2, 7, 32)
+    if name == "layer":
+        same(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), x, convention="exact")
+        return
+    net = nn.MultiheadAttention(32, 4, batch_first=True).eval()
+    same(net, (x, x, x), {"need_weights": name == "weights"}, convention="exact")
 
 
 # -- what has no memory --------------------------------------------------------------------------------------
@@ -298,8 +349,28 @@ def test_a_shape_that_does_not_fit_names_the_layer():
         lamina.inspect(net, torch.rand(2, 4), dry=True)
 
 
+RECURRENT = {
+    "lstm": lambda: nn.LSTM(4, 8, batch_first=True),
+    "stacked": lambda: nn.LSTM(4, 8, 2, bidirectional=True, dropout=0.5),
+    "without a bias": lambda: nn.LSTM(4, 8, bias=False),
+    "projected": lambda: nn.LSTM(4, 8, proj_size=3),
+    "gru": lambda: nn.GRU(4, 8),
+    "rnn": lambda: nn.RNN(4, 8, 2),
+}
+
+
 @watched
-def test_a_recurrence_for_a_backward_is_not_guessed():
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrences(name):
+    net, x = RECURRENT[name](), torch.rand(2, 3, 4)
+    same(net, x, convention="exact")
+    same(net, x, convention="exact", backward=True)
+
+
+@watched
+def test_a_large_recurrence_for_a_backward_is_not_guessed(monkeypatch):
+    monkeypatch.setattr("lamina._dry.MOST_ASKED", 1)
+    monkeypatch.setattr("lamina._dry._workspaces", {})
     net, x = nn.LSTM(4, 8, batch_first=True), torch.rand(2, 3, 4)
     same(net, x, convention="exact")
     with pytest.raises(NeedsValuesError, match="memory that only oneDNN can size"):

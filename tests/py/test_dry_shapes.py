@@ -139,7 +139,7 @@ def adaptive():
 
 def batch_norm():
     c = random.randint(2, 4)
-    x, dtype = torch.rand([2, c, 3, 5]), random.choice(REAL)
+    x, dtype = torch.rand([2, c, *random.choice(((3, 5), (1, 5), (1, 1)))]), random.choice(REAL)
     training = random.random() < 0.5
     if training:
         dtype = torch.float32
