@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of several processes: each writes its own file, and lamina shows them side by side."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch.distributed
+from conftest import environment
+
+if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+    pytest.skip("this torch has no gloo", allow_module_level=True)
+
+PARAMS = 16 * 32 + 32 + 32 * 8 + 8
+
+
+def train(folder, kind, world, fate="fine"):
+    """Exit codes of all ranks."""
+    worker = Path(__file__).with_name("watch_worker.py")
+    running = [
+        subprocess.Popen(
+            [sys.executable, str(worker), kind, str(folder / "meet"), str(folder / "run.lamina"), fate],
+            env={**environment(), "RANK": str(rank), "WORLD_SIZE": str(world), "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE, text=True,
+        )
+        for rank in range(world)
+    ]  # fmt: skip
+    try:
+        told = [process.communicate(timeout=240)[1] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    codes = [process.returncode for process in running]
+    if fate != "dies":
+        if any("ImportError" in text or "ModuleNotFoundError" in text for text in told):
+            pytest.skip("this torch can't do that")
+        assert codes == [0] * world, told[0][-3000:]
+    return codes
+
+
+def show(folder, *words):
+    files = sorted(str(path) for path in folder.glob("run.*.lamina"))
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "show", *files, *words],
+        env=environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+@pytest.mark.parametrize(("kind", "world"), [("ddp", 2), ("ddp", 4), ("fsdp", 2)])
+def test_each_rank_writes_its_own(tmp_path, kind, world):
+    train(tmp_path, kind, world)
+    assert sorted(path.name for path in tmp_path.glob("run.*")) == [f"run.{r}.lamina" for r in range(world)]
+    told = json.loads(show(tmp_path, "--format", "json"))
+    assert [run["rank"] for run in told["runs"]] == list(range(world))
+    for run in told["runs"]:
+        assert run["world"] == world
+        (model,) = run["models"]
+        assert (model["params"], model["last_step"], model["steps"]) == (PARAMS, 8, 4)
+        assert model["local_params"] == (PARAMS if kind == "ddp" else PARAMS // world)
+    text = show(tmp_path)
+    assert text.startswith(f"{world} processes of {world}: ")
+    assert f"local params {'1.00x'}" in text
+    assert sum("ended after" in line for line in text.splitlines()) == world
+
+
+def test_a_slow_rank_is_named(tmp_path):
+    train(tmp_path, "ddp", 3, "slow")
+    told = json.loads(show(tmp_path, "--format", "json"))
+    first = told["stragglers"][0]
+    assert (first["rank"], first["path"]) == (2, "module.1")
+    assert first["slowest_ns"] - first["middle_ns"] > 15_000_000
+    (line,) = (line for line in show(tmp_path).splitlines() if line.startswith("module.1 "))
+    assert "rank 2" in line
+
+
+def test_a_rank_that_dies_leaves_a_readable_file(tmp_path):
+    codes = train(tmp_path, "ddp", 2, "dies")
+    assert all(code < 0 for code in codes)
+    told = json.loads(show(tmp_path, "--format", "json"))
+    for run in told["runs"]:
+        assert run["ended_unix_ns"] is None
+        assert run["models"][0]["last_step"] >= 4
+    assert "ended after" not in show(tmp_path)
