@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Module calls. While a capture is open, torch.nn.Module.__call__ leads to C: any hook through torch's own
- * machinery costs twenty times as much. It finds the module by address, notes the call, and does what was
- * done before.
+ * Module calls. While a capture is open, torch.nn.Module.__call__ is a C method: any hook through
+ * torch's own machinery costs twenty times as much. It finds the module by address, notes the call, and
+ * calls what was there before.
  *
- * There is one torch.nn.Module in a process, so what its calls lead to is process-wide state: `watch`,
- * guarded by the GIL. Where it can be, the function that is Module.__call__ is moved (entry.h) and stays in
- * its place: a type that changes loses what Python remembers of the attributes of every module there is,
- * which then makes the model itself slower. Elsewhere a C method takes its place. Somebody else may replace
- * Module.__call__ while that is installed and keep a way to ours, so ours must go on working after its
- * capture closed, and must not call what calls it. Each installation therefore has a slot with the original
- * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
-#include "entry.h"
+ * There is one torch.nn.Module in a process, so what is in its place is process-wide state: `watch`,
+ * guarded by the GIL. Somebody else may replace Module.__call__ while ours is installed and keep a way
+ * to ours, so ours must go on working after its capture closed, and must not call what calls it. Each
+ * installation therefore has a slot with the original that belongs to it; a slot is used again only for
+ * the same original or when nobody holds its method. */
 #include "here.h"
 
 #include <string.h>
@@ -23,11 +20,7 @@ typedef struct slot {
 
 static struct {
     slot slots[SLOTS];
-    slot *active;    /* the one that is installed, NULL when no capture is open, or */
-    bool is_moved;   /* `moved` is installed */
-    bool moved_owed; /* and was not wholly put back yet */
-    lmx_moved moved;
-    PyObject *builtin;  /* calls `through_function` */
+    slot *active;       /* the one that is installed, NULL when no capture is open */
     slot *owed;         /* its original could not be put back yet, because memory ran out */
     PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
     PyObject *behind;   /* the dict that it shows, or NULL */
@@ -292,26 +285,6 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-/* The same where Module.__call__ was moved. */
-static PyObject *through_function(PyObject *function, PyObject *const *all, size_t flagged, PyObject *names) {
-    (void)function;
-    frame frames[NESTED];
-    Py_ssize_t n = LMX_ENTRY_N(flagged);
-    int n_frames = n && watch.is_moved ? find_captures(all[0], frames) : 0, entered = 0;
-    if (!n_frames) return lmx_call_moved(&watch.moved, all, (size_t)n, names);
-    bool ok = true;
-    while (ok && entered < n_frames) ok = enter(&frames[entered++], all[0], all + 1, n - 1, names);
-    PyObject *result = ok ? lmx_call_moved(&watch.moved, all, (size_t)n, names) : NULL;
-    return leave_all(frames, n_frames, result);
-}
-
-static PyObject *through_builtin(PyObject *unused, PyObject *const *all, Py_ssize_t n, PyObject *names) {
-    return through_function(unused, all, (size_t)n, names);
-}
-
-static PyMethodDef builtin_def = {"__call__", (PyCFunction)(void (*)(void))through_builtin,
-                                  METH_FASTCALL | METH_KEYWORDS, NULL};
-
 #define METHOD(i)                                                                                            \
     static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
         return through(&watch.slots[i], self, args, n, names);                                               \
@@ -393,19 +366,9 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     return true;
 }
 
-static bool move(PyObject *current) {
-    if (!watch.builtin && !(watch.builtin = PyCFunction_NewEx(&builtin_def, NULL, NULL))) PyErr_Clear();
-    watch.is_moved = watch.builtin && lmx_move(&watch.moved, current, through_function, watch.builtin);
-    return watch.is_moved;
-}
-
 static bool install(lmx_state *st) {
     PyObject *current = current_call(st);
     if (!current) return false;
-    if (move(current)) {
-        Py_DECREF(current);
-        return true;
-    }
     slot *s = slot_for(current);
     bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, current, s->method));
     if (!s)
@@ -417,17 +380,6 @@ static bool install(lmx_state *st) {
     if (ok) watch.active = s;
     if (ok) watch.owed = NULL;
     return ok;
-}
-
-/* The function goes on being the one it was. False if somebody replaced it meanwhile; theirs stays. */
-static bool move_back(lmx_state *st) {
-    watch.moved_owed = !lmx_move_back(&watch.moved);
-    watch.is_moved = false;
-    PyObject *current = current_call(st);
-    bool same = !current || current == watch.moved.function;
-    Py_XDECREF(current);
-    PyErr_Clear();
-    return same;
 }
 
 /* Puts the original back, the very same object. If somebody replaced ours meanwhile, theirs stays: false. */
@@ -456,7 +408,7 @@ static bool begin_to_watch(lmx_capture *c) {
 bool lmx_watch(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
-    if (!may_nest(c) || (!watch.active && !watch.is_moved && !install(c->st))) return false;
+    if (!may_nest(c) || (!watch.active && !install(c->st))) return false;
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
@@ -480,17 +432,11 @@ static void take_off(lmx_capture *c) {
 }
 
 void lmx_unwatch(lmx_capture *c) {
-    if (c->phase != LMX_OPEN && !watch.owed && !watch.moved_owed) return;
+    if (c->phase != LMX_OPEN && !watch.owed) return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     if (c->phase == LMX_OPEN) take_off(c);
     slot *s = watch.owed;
-    if (!watch.first && watch.is_moved) {
-        if (!move_back(c->st)) c->replaced = true;
-        lmx_torch_forget_types(&c->st->torch);
-    } else if (watch.moved_owed && !watch.is_moved) {
-        watch.moved_owed = !lmx_move_back(&watch.moved);
-    }
     if (!watch.first && watch.active) {
         s = watch.active;
         watch.active = NULL;

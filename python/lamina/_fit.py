@@ -213,8 +213,17 @@ class _GoneError(Exception):
     pass
 
 
-def _holder(value: Any, torch: Any) -> Callable[[], Any]:
+def _gone() -> Any:
+    raise _GoneError
+
+
+DEEP = 32  # levels of lists and dicts that are looked into; one that holds itself has no end
+
+
+def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
     """What gives ``value`` again, its tensors only while somebody else holds them."""
+    if depth == DEEP:
+        return _gone
     if isinstance(value, torch.Tensor):
         ref = weakref.ref(value)
 
@@ -226,10 +235,10 @@ def _holder(value: Any, torch: Any) -> Callable[[], Any]:
 
         return tensor
     if type(value) in (list, tuple):
-        kind, items = type(value), [_holder(v, torch) for v in value]
+        kind, items = type(value), [_holder(v, torch, depth + 1) for v in value]
         return lambda: kind(item() for item in items)
     if type(value) is dict:
-        named = {k: _holder(v, torch) for k, v in value.items()}
+        named = {k: _holder(v, torch, depth + 1) for k, v in value.items()}
         return lambda: {k: item() for k, item in named.items()}
     return lambda: value
 

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
-import types
 from contextlib import contextmanager, suppress
 
 from torch import nn
@@ -32,18 +30,7 @@ def fresh(way: str | None = None):
 
 
 def module_call():
-    """What a call of a module leads to: the object, its code, and the pointer that CPython follows."""
-    call = nn.Module.__dict__["__call__"]
-    return call, id(getattr(call, "__code__", None)), entry_of(call)
-
-
-def entry_of(function):
-    """Whether a call of a Python function leads to its code; None where that can't be told."""
-    usual = getattr(ctypes.CDLL(None), "_PyFunction_Vectorcall", None)
-    if usual is None or not isinstance(function, types.FunctionType):
-        return None
-    words = ctypes.c_void_p * (types.FunctionType.__basicsize__ // ctypes.sizeof(ctypes.c_void_p))
-    return ctypes.cast(usual, ctypes.c_void_p).value in list(words.from_address(id(function)))
+    return nn.Module.__dict__["__call__"]
 
 
 @contextmanager

@@ -251,7 +251,7 @@ def test_an_interrupt_while_things_are_put_back(monkeypatch):
 def test_an_interrupt_before_the_first_call(monkeypatch):
     from lamina import _run
 
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     net, call = nn.Linear(4, 4), module_call()

@@ -190,6 +190,11 @@ def one_step(model, loss_of):
     return watch.report(), t1 - t0, t2 - t1
 
 
+def apart(told, ours, between=100_000):
+    """The share by which a time differs from our own clock's, which has Python's way there and back in it."""
+    return max(0, abs(told - ours) - between) / ours
+
+
 @observed
 @pytest.mark.parametrize("name", TIMED)
 def test_self_times_add_up_to_the_whole(name):
@@ -207,8 +212,8 @@ def test_self_times_add_up_to_the_whole(name):
         assert told.whole.median == told.forward.median + told.backward.median + engine
         off.append(
             max(
-                abs(told.forward.median - forward) / forward,
-                abs(told.backward.median + engine - backward) / backward,
+                apart(told.forward.median, forward),
+                apart(told.backward.median + engine, backward),
             )
         )
         if off[-1] <= 0.02:
