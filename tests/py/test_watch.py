@@ -7,7 +7,6 @@ import gc
 import os
 import signal
 import sqlite3
-import statistics
 import subprocess
 import sys
 import textwrap
@@ -444,37 +443,17 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def test_ten_thousand_steps_cost_little_and_keep_nothing(tmp_path):
-    """CPU time of this thread in turns, so that whoever else runs here does not count."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # threads that wait for each other would time the machine
-    try:
-        loops(tmp_path / "run.lamina")
-    finally:
-        torch.set_num_threads(threads)
-
-
-def loops(file):
-    x = torch.ones(64, 8)
-    plain, watched = net(), net()
-    turns, ratios, sizes = 20, [], []
-    train(plain, 200, x)
-    with lamina.watch(watched, every=100, file=file) as watch:
-        train(watched, 200, x)
-        for turn in range(turns):
-            took = {}
-            for model in (plain, watched) if turn % 2 else (watched, plain):
-                began = time.thread_time_ns()
-                train(model, 500, x)
-                took[id(model)] = time.thread_time_ns() - began
-            ratios.append(took[id(watched)] / took[id(plain)])
+def test_ten_thousand_steps_keep_nothing(tmp_path):
+    x, model, turns, sizes = torch.ones(64, 8), net(), 20, []
+    with lamina.watch(model, every=100, file=tmp_path / "run.lamina") as watch:
+        train(model, 200, x)
+        for _ in range(turns):
+            train(model, 500, x)
             gc.collect()
             sizes.append(resident())
     assert watch.stopped is None
     assert rows(watch.file, "SELECT count(*) FROM steps") == [(102,)]
     assert sizes[-1] - sizes[turns // 2] < 256 << 10
-    # make bench holds the bar of 1 %; a machine that does other things may be noisy by this much
-    assert statistics.median(ratios) < 1.04, ratios
 
 
 # -- reading it back -----------------------------------------------------------------------------------------
