@@ -14,72 +14,29 @@ static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
 
 /* -- each process ------------------------------------------------------------------------------ */
 
-typedef struct table {
-    lmi_grid grid;
-    lmi_buf cell;
-    lam_error *e;
-    lam_status s;
-} table;
-
-static void table_start(table *t, int32_t columns, lam_error *e) {
-    *t = (table){.e = e};
-    lmi_grid_init(&t->grid, columns);
-    lmi_buf_init(&t->cell);
-}
-
-static lam_status table_end(table *t, lmi_recorded *w, int32_t left) {
-    lam_status s = t->s == LAM_OK ? lmi_buf_status(&t->cell, t->e) : t->s;
-    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, w->o->ascii);
-    lmi_grid_free(&t->grid);
-    lmi_buf_free(&t->cell);
-    return s;
-}
-
-static void end_cell(table *t) {
-    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
-    t->cell.n = 0;
-    lmi_putn(&t->cell, "", 0);
-}
-
-static void text_cell(table *t, const char *text) {
-    lmi_put(&t->cell, text);
-    end_cell(t);
-}
-
-static void integer_cell(table *t, int64_t n) {
-    lmi_put_integer(&t->cell, n);
-    end_cell(t);
-}
-
-static void ns_cell(table *t, lam_middle m) {
-    lmi_put_ns(&t->cell, m);
-    end_cell(t);
-}
-
 static lam_status put_each(lmi_recorded *w) {
     static const char *const titles[] = {"rank",   "last step",    "step", "forward", "backward",
                                          "params", "local params", "peak", "state"};
-    table t;
-    table_start(&t, 9, w->e);
-    for (int k = 0; k < 9; k++) text_cell(&t, titles[k]);
+    lmi_sheet t;
+    lmi_sheet_start(&t, 9, w->e);
+    for (int k = 0; k < 9; k++) lmi_text_cell(&t, titles[k]);
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
         const lam_recorded_model *m = model_of(w, i);
         static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
         if (!m) m = &none;
-        integer_cell(&t, run->rank);
-        integer_cell(&t, m->last);
-        ns_cell(&t, m->step_ns);
-        ns_cell(&t, m->forward_ns);
-        ns_cell(&t, m->backward_ns);
-        integer_cell(&t, m->params);
-        integer_cell(&t, m->local_params);
-        lmi_put_size(&t.cell, m->peak_bytes);
-        end_cell(&t);
+        lmi_integer_cell(&t, run->rank);
+        lmi_integer_cell(&t, m->last);
+        lmi_ns_cell(&t, m->step_ns);
+        lmi_ns_cell(&t, m->forward_ns);
+        lmi_ns_cell(&t, m->backward_ns);
+        lmi_integer_cell(&t, m->params);
+        lmi_integer_cell(&t, m->local_params);
+        lmi_size_cell(&t, m->peak_bytes);
         lmi_put_state(w, run, &t.cell);
-        end_cell(&t);
+        lmi_end_cell(&t);
     }
-    return table_end(&t, w, 1);
+    return lmi_sheet_end(&t, w, 1);
 }
 
 /* -- how far apart ----------------------------------------------------------------------------- */
@@ -185,27 +142,27 @@ static lam_status put_stragglers(lmi_recorded *w) {
     lmi_straggler found[LMI_STRAGGLERS];
     int32_t n = lmi_stragglers(w, found);
     if (!n) return LAM_OK;
-    table t;
-    table_start(&t, 5, w->e);
+    lmi_sheet t;
+    lmi_sheet_start(&t, 5, w->e);
     lmi_put(&w->out, "\nlayers by the time that the slowest rank takes longer than the middle one:\n");
-    text_cell(&t, "layer");
-    text_cell(&t, "slowest");
-    text_cell(&t, "its time");
-    text_cell(&t, "middle");
-    text_cell(&t, "ratio");
+    lmi_text_cell(&t, "layer");
+    lmi_text_cell(&t, "slowest");
+    lmi_text_cell(&t, "its time");
+    lmi_text_cell(&t, "middle");
+    lmi_text_cell(&t, "ratio");
     for (int32_t i = 0; i < n; i++) {
-        text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
+        lmi_text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
         lmi_putf(&t.cell, "rank %d", (int)found[i].rank);
-        end_cell(&t);
-        ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
-        ns_cell(&t, (lam_middle){found[i].among, 0, 1});
+        lmi_end_cell(&t);
+        lmi_ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
+        lmi_ns_cell(&t, (lam_middle){found[i].among, 0, 1});
         if (found[i].among > 0)
             lmi_putf(&t.cell, "%.2fx", (double)found[i].slowest / (double)found[i].among);
         else
             lmi_put(&t.cell, "?");
-        end_cell(&t);
+        lmi_end_cell(&t);
     }
-    return table_end(&t, w, 1);
+    return lmi_sheet_end(&t, w, 1);
 }
 
 lam_status lmi_recorded_ranks(lmi_recorded *w) {

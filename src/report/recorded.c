@@ -98,16 +98,55 @@ void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii) 
     }
 }
 
+/* -- cells of a grid --------------------------------------------------------------------------- */
+
+void lmi_sheet_start(lmi_sheet *t, int32_t columns, lam_error *e) {
+    *t = (lmi_sheet){.e = e};
+    lmi_grid_init(&t->grid, columns);
+    lmi_buf_init(&t->cell);
+}
+
+lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left) {
+    lam_status s = t->s == LAM_OK ? lmi_buf_status(&t->cell, t->e) : t->s;
+    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, w->o->ascii);
+    lmi_grid_free(&t->grid);
+    lmi_buf_free(&t->cell);
+    return s;
+}
+
+void lmi_end_cell(lmi_sheet *t) {
+    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
+    t->cell.n = 0;
+    lmi_putn(&t->cell, "", 0);
+}
+
+void lmi_text_cell(lmi_sheet *t, const char *text) {
+    lmi_put(&t->cell, text);
+    lmi_end_cell(t);
+}
+
+void lmi_integer_cell(lmi_sheet *t, int64_t n) {
+    lmi_put_integer(&t->cell, n);
+    lmi_end_cell(t);
+}
+
+void lmi_ns_cell(lmi_sheet *t, lam_middle m) {
+    lmi_put_ns(&t->cell, m);
+    lmi_end_cell(t);
+}
+
+void lmi_size_cell(lmi_sheet *t, lam_middle m) {
+    lmi_put_size(&t->cell, m);
+    lmi_end_cell(t);
+}
+
 /* -- a model's layers -------------------------------------------------------------------------- */
 
 typedef struct table {
     const lam_recorded_model *m;
     int64_t total;                                     /* own time of all layers */
     bool backward, recompute, memory, health, forward; /* measured for some layer */
-    lmi_grid grid;
-    lmi_buf cell;
-    lam_error *e;
-    lam_status s;
+    lmi_sheet sheet;
 } table;
 
 static void look(const lmi_recorded *w, int32_t model, table *t) {
@@ -123,61 +162,39 @@ static void look(const lmi_recorded *w, int32_t model, table *t) {
     }
 }
 
-/* The gathered text becomes a cell. */
-static void end_cell(table *t) {
-    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
-    t->cell.n = 0;
-    lmi_putn(&t->cell, "", 0);
-}
-
-static void text_cell(table *t, const char *text) {
-    lmi_put(&t->cell, text);
-    end_cell(t);
-}
-
-static void ns_cell(table *t, lam_middle m) {
-    lmi_put_ns(&t->cell, m);
-    end_cell(t);
-}
-
-static void size_cell(table *t, lam_middle m) {
-    lmi_put_size(&t->cell, m);
-    end_cell(t);
-}
-
 static void head(table *t) {
-    text_cell(t, "layer");
-    text_cell(t, "type");
-    text_cell(t, "calls");
-    text_cell(t, "forward");
-    text_cell(t, "self");
-    if (t->backward) text_cell(t, "backward");
-    if (t->recompute) text_cell(t, "again");
-    text_cell(t, "share");
-    if (t->memory) text_cell(t, "retained");
-    if (t->memory) text_cell(t, "peak");
-    if (t->health) text_cell(t, "bad steps");
+    lmi_text_cell(&t->sheet, "layer");
+    lmi_text_cell(&t->sheet, "type");
+    lmi_text_cell(&t->sheet, "calls");
+    lmi_text_cell(&t->sheet, "forward");
+    lmi_text_cell(&t->sheet, "self");
+    if (t->backward) lmi_text_cell(&t->sheet, "backward");
+    if (t->recompute) lmi_text_cell(&t->sheet, "again");
+    lmi_text_cell(&t->sheet, "share");
+    if (t->memory) lmi_text_cell(&t->sheet, "retained");
+    if (t->memory) lmi_text_cell(&t->sheet, "peak");
+    if (t->health) lmi_text_cell(&t->sheet, "bad steps");
 }
 
 static void line(table *t, const lam_recorded_place *p) {
     int64_t own = lmi_own_ns(p);
-    text_cell(t, p->depth ? p->path : "(the model)");
-    text_cell(t, p->type);
-    if (p->calls.n) lmi_put_integer(&t->cell, p->calls.median);
-    end_cell(t);
-    ns_cell(t, p->forward_ns);
-    ns_cell(t, p->self_ns);
-    if (t->backward) ns_cell(t, p->backward_ns);
-    if (t->recompute) ns_cell(t, p->recompute_ns);
+    lmi_text_cell(&t->sheet, p->depth ? p->path : "(the model)");
+    lmi_text_cell(&t->sheet, p->type);
+    if (p->calls.n) lmi_put_integer(&t->sheet.cell, p->calls.median);
+    lmi_end_cell(&t->sheet);
+    lmi_ns_cell(&t->sheet, p->forward_ns);
+    lmi_ns_cell(&t->sheet, p->self_ns);
+    if (t->backward) lmi_ns_cell(&t->sheet, p->backward_ns);
+    if (t->recompute) lmi_ns_cell(&t->sheet, p->recompute_ns);
     if (own >= 0 && t->total > 0)
-        lmi_putf(&t->cell, "%.1f%%", 100.0 * (double)own / (double)t->total);
+        lmi_putf(&t->sheet.cell, "%.1f%%", 100.0 * (double)own / (double)t->total);
     else
-        lmi_put(&t->cell, "?");
-    end_cell(t);
-    if (t->memory) size_cell(t, p->retained_bytes);
-    if (t->memory) size_cell(t, p->peak_bytes);
-    if (t->health) lmi_put_integer(&t->cell, p->nonfinite);
-    if (t->health) end_cell(t);
+        lmi_put(&t->sheet.cell, "?");
+    lmi_end_cell(&t->sheet);
+    if (t->memory) lmi_size_cell(&t->sheet, p->retained_bytes);
+    if (t->memory) lmi_size_cell(&t->sheet, p->peak_bytes);
+    if (t->health) lmi_put_integer(&t->sheet.cell, p->nonfinite);
+    if (t->health) lmi_end_cell(&t->sheet);
 }
 
 static int by_own_time(const void *a, const void *b) {
@@ -202,25 +219,21 @@ static int32_t choose(const lmi_recorded *w, int32_t model, const lam_recorded_p
 }
 
 static lam_status put_layers(lmi_recorded *w, int32_t model) {
-    table t = {.m = lam_recording_model(w->all[0], model), .e = w->e};
+    table t = {.m = lam_recording_model(w->all[0], model)};
     int32_t left, n;
     const lam_recorded_place **places = calloc((size_t)t.m->n_places + 1, sizeof *places);
     if (!places) return lmi_nomem(w->e);
     look(w, model, &t);
     int32_t columns = 6 + t.backward + t.recompute + 2 * t.memory + t.health;
-    lmi_grid_init(&t.grid, columns);
-    lmi_buf_init(&t.cell);
+    lmi_sheet_start(&t.sheet, columns, w->e);
     head(&t);
     n = choose(w, model, places, &left);
     for (int32_t i = 0; i < n; i++) line(&t, places[i]);
-    if (t.s == LAM_OK) t.s = lmi_buf_status(&t.cell, w->e);
     lmi_putc(&w->out, '\n');
-    if (t.s == LAM_OK) lmi_put_grid(w, &t.grid, 2, w->o->ascii);
+    lam_status s = lmi_sheet_end(&t.sheet, w, 2);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
-    lmi_grid_free(&t.grid);
-    lmi_buf_free(&t.cell);
     free((void *)places);
-    return t.s;
+    return s;
 }
 
 /* -- a model ----------------------------------------------------------------------------------- */

@@ -43,4 +43,20 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
 /* Columns of a grid two spaces apart, the first `left` of them aligned to the left and as wide as fits. */
 void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii);
 
+/* A grid that is filled cell by cell: what is put into `cell` becomes the next one when it is ended. */
+typedef struct lmi_sheet {
+    lmi_grid grid;
+    lmi_buf cell;
+    lam_error *e;
+    lam_status s; /* the first failure */
+} lmi_sheet;
+void lmi_sheet_start(lmi_sheet *t, int32_t columns, lam_error *e);
+/* Writes the grid, `left` as in lmi_put_grid, unless something failed, and frees it. */
+lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left);
+void lmi_end_cell(lmi_sheet *t);
+void lmi_text_cell(lmi_sheet *t, const char *text);
+void lmi_integer_cell(lmi_sheet *t, int64_t n);
+void lmi_ns_cell(lmi_sheet *t, lam_middle m);
+void lmi_size_cell(lmi_sheet *t, lam_middle bytes);
+
 #endif
