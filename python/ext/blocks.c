@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of blocks, see blocks.h. Addresses are spread over shards, each with a lock that is held for a
- * few instructions, so that threads seldom meet. A shard has an open-addressing table from the addresses that
- * are handed out to its records, which stay when a block is taken back. */
+ * What came and went, see blocks.h. While a model runs, what happens is only written down: a place in the
+ * record is taken by counting up, so no thread waits for another, and a line of the processor's cache is
+ * touched where a table of addresses would touch five. Which block is which is found when all is over. */
 #include "blocks.h"
 
 #include <stdatomic.h>
@@ -9,48 +9,37 @@
 #include <string.h>
 #include <time.h>
 
-enum { SHARDS = 16, FEW = 128, MOST = 1 << 22 }; /* slots of a new shard; records of all */
+enum { CHUNK = 4096, CHUNKS = 2048, FEW = 1024 }; /* events in a chunk; chunks; slots of a new table */
 
-typedef struct slot {
-    uint64_t address; /* 0: free */
-    uint32_t block;
-} slot;
+enum { ADDED, DROPPED, TOLD };
 
-typedef struct shard {
-    atomic_flag taken;
-    bool lost, full;
-    slot *slots;
-    size_t mask, used;
-    lmx_block *blocks;
-    size_t n, cap;
-    char apart[64]; /* two shards share no cache line */
-} shard;
-
-static const lmx_whose nobody = {-1, 0, false};
+typedef struct event {
+    uint64_t address;
+    int64_t bytes; /* ADDED, TOLD */
+    union {
+        int64_t ns; /* ADDED, DROPPED */
+        uint64_t of;
+    };
+    int32_t call;
+    uint8_t kind, phase, held;
+    bool elsewhere;
+} event;
 
 struct lmx_blocks {
-    shard shards[SHARDS];
-    atomic_llong order;
+    atomic_llong n; /* may count beyond what is kept */
+    atomic_bool lost;
     int64_t clock; /* 0: the real one */
+    _Atomic(event *) chunks[CHUNKS];
 };
 
-static uint64_t hash_of(uint64_t address) {
-    return (address >> 4) * UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+lmx_blocks *lmx_blocks_new(void) { return calloc(1, sizeof(lmx_blocks)); }
+
+void lmx_blocks_free(lmx_blocks *b) {
+    for (int i = 0; b && i < CHUNKS; i++) free(atomic_load_explicit(&b->chunks[i], memory_order_relaxed));
+    free(b);
 }
 
-static shard *shard_of(lmx_blocks *b, uint64_t address) { return &b->shards[hash_of(address) >> 60]; }
-
-static size_t home_of(const shard *s, uint64_t address) { return (size_t)(hash_of(address) >> 20) & s->mask; }
-
-static void lock(shard *s) {
-    while (atomic_flag_test_and_set_explicit(&s->taken, memory_order_acquire)) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
-
-static void unlock(shard *s) { atomic_flag_clear_explicit(&s->taken, memory_order_release); }
+/* == writing =========================================================================================== */
 
 static int64_t clock_ns(const lmx_blocks *b) {
     struct timespec t;
@@ -59,197 +48,199 @@ static int64_t clock_ns(const lmx_blocks *b) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-lmx_blocks *lmx_blocks_new(void) {
-    lmx_blocks *b = calloc(1, sizeof *b);
-    for (int i = 0; b && i < SHARDS; i++) {
-        shard *s = &b->shards[i];
-        atomic_flag_clear(&s->taken);
-        s->mask = FEW - 1;
-        s->slots = calloc(FEW, sizeof *s->slots);
-        if (s->slots) continue;
-        lmx_blocks_free(b);
+/* Whoever comes first makes it; NULL where memory ran out. */
+static event *make_chunk(lmx_blocks *b, long long i) {
+    event *fresh = malloc(CHUNK * sizeof *fresh), *there = NULL;
+    if (!fresh) {
+        atomic_store_explicit(&b->lost, true, memory_order_relaxed);
         return NULL;
     }
-    return b;
+    if (atomic_compare_exchange_strong(&b->chunks[i], &there, fresh)) return fresh;
+    free(fresh);
+    return there;
 }
 
-void lmx_blocks_free(lmx_blocks *b) {
-    for (int i = 0; b && i < SHARDS; i++) {
-        free(b->shards[i].slots);
-        free(b->shards[i].blocks);
-    }
-    free(b);
-}
-
-/* The slot of an address, or the free one where it belongs. */
-static slot *find(const shard *s, uint64_t address) {
-    size_t i = home_of(s, address);
-    while (s->slots[i].address && s->slots[i].address != address) i = (i + 1) & s->mask;
-    return &s->slots[i];
-}
-
-/* At most half of the slots are used. */
-static bool make_room(shard *s) {
-    if (2 * (s->used + 1) <= s->mask + 1) return true;
-    shard wider = {.mask = 2 * (s->mask + 1) - 1};
-    wider.slots = calloc(wider.mask + 1, sizeof *wider.slots);
-    if (!wider.slots) return false;
-    for (size_t i = 0; i <= s->mask; i++)
-        if (s->slots[i].address) *find(&wider, s->slots[i].address) = s->slots[i];
-    free(s->slots);
-    s->slots = wider.slots;
-    s->mask = wider.mask;
-    return true;
-}
-
-/* Closes the gap that a slot leaves, so that a search need not go on beyond a free one. */
-static void empty(shard *s, slot *at) {
-    size_t gap = (size_t)(at - s->slots), i = gap;
-    for (;;) {
-        i = (i + 1) & s->mask;
-        if (!s->slots[i].address) break;
-        size_t home = home_of(s, s->slots[i].address);
-        if (((i - home) & s->mask) < ((i - gap) & s->mask)) continue; /* its home lies behind the gap */
-        s->slots[gap] = s->slots[i];
-        gap = i;
-    }
-    s->slots[gap].address = 0;
-    s->used--;
-}
-
-static lmx_block *new_block(shard *s) {
-    if (s->n >= MOST / SHARDS) {
-        s->full = true;
-        return NULL;
-    }
-    if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : FEW;
-        lmx_block *more = realloc(s->blocks, cap * sizeof *more);
-        if (!more) {
-            s->lost = true;
-            return NULL;
-        }
-        s->blocks = more;
-        s->cap = cap;
-    }
-    return &s->blocks[s->n++];
-}
-
-static int64_t next_order(lmx_blocks *b) {
-    return atomic_fetch_add_explicit(&b->order, 1, memory_order_relaxed) + 1;
-}
-
-static void take_back(lmx_blocks *b, shard *s, slot *at, lmx_whose by, int64_t now) {
-    lmx_block *block = &s->blocks[at->block];
-    block->freed_order = next_order(b);
-    block->t1_ns = now;
-    block->freed_by = by;
-    empty(s, at);
+static void note(lmx_blocks *b, const event *e) {
+    long long at = atomic_fetch_add_explicit(&b->n, 1, memory_order_relaxed);
+    if (at >= (long long)CHUNK * CHUNKS) return;
+    event *chunk = atomic_load_explicit(&b->chunks[at / CHUNK], memory_order_acquire);
+    if (!chunk) chunk = make_chunk(b, at / CHUNK);
+    if (chunk) chunk[at % CHUNK] = *e;
 }
 
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by) {
-    shard *s = shard_of(b, address);
-    int64_t now = clock_ns(b);
-    lock(s);
-    slot *known = find(s, address);
-    if (known->address) take_back(b, s, known, by, now);
-    lmx_block *block = NULL;
-    if (!make_room(s))
-        s->lost = true;
-    else
-        block = new_block(s);
-    if (block) {
-        *find(s, address) = (slot){address, (uint32_t)(s->n - 1)};
-        s->used++;
-        *block = (lmx_block){.address = address,
-                             .bytes = bytes,
-                             .order = next_order(b),
-                             .t0_ns = now,
-                             .by = by,
-                             .freed_by = nobody};
-    }
-    unlock(s);
-}
-
-bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes) {
-    shard *s = shard_of(b, address);
-    lock(s);
-    bool is_new = !find(s, address)->address;
-    lmx_block *block = NULL;
-    if (is_new && !make_room(s))
-        s->lost = true;
-    else if (is_new)
-        block = new_block(s);
-    if (block) {
-        *find(s, address) = (slot){address, (uint32_t)(s->n - 1)};
-        s->used++;
-        *block =
-            (lmx_block){.address = address, .bytes = bytes, .by = {-1, 0, false}, .freed_by = {-1, 0, false}};
-    }
-    unlock(s);
-    return is_new;
-}
-
-bool lmx_blocks_tell(lmx_blocks *b, uint64_t address, uint8_t held, uint64_t of) {
-    shard *s = shard_of(b, address);
-    lock(s);
-    const slot *at = find(s, address);
-    bool known = at->address != 0;
-    lmx_block *block = known ? &s->blocks[at->block] : NULL;
-    if (block && !block->held) {
-        block->held = held;
-        block->of = of;
-    }
-    unlock(s);
-    return known;
+    const event e = {.address = address,
+                     .bytes = bytes,
+                     .ns = clock_ns(b),
+                     .call = by.call,
+                     .kind = ADDED,
+                     .phase = by.phase,
+                     .elsewhere = by.elsewhere};
+    note(b, &e);
 }
 
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by) {
-    shard *s = shard_of(b, address);
-    int64_t now = clock_ns(b);
-    lock(s);
-    slot *at = find(s, address);
-    if (at->address) take_back(b, s, at, by, now);
-    unlock(s);
+    const event e = {.address = address,
+                     .ns = clock_ns(b),
+                     .call = by.call,
+                     .kind = DROPPED,
+                     .phase = by.phase,
+                     .elsewhere = by.elsewhere};
+    note(b, &e);
+}
+
+void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t held, uint64_t of) {
+    note(b, &(event){.address = address, .bytes = bytes, .of = of, .call = -1, .kind = TOLD, .held = held});
 }
 
 void lmx_blocks_clock(lmx_blocks *b, int64_t ns) { b->clock = ns; }
 
-int64_t lmx_blocks_now(const lmx_blocks *b) { return atomic_load_explicit(&b->order, memory_order_relaxed); }
+int64_t lmx_blocks_now(const lmx_blocks *b) { return atomic_load_explicit(&b->n, memory_order_relaxed); }
 
-bool lmx_blocks_lost(const lmx_blocks *b) {
-    for (int i = 0; i < SHARDS; i++)
-        if (b->shards[i].lost) return true;
-    return false;
+bool lmx_blocks_lost(const lmx_blocks *b) { return atomic_load(&b->lost); }
+
+bool lmx_blocks_full(const lmx_blocks *b) { return lmx_blocks_now(b) > (int64_t)CHUNK * CHUNKS; }
+
+/* == reading =========================================================================================== */
+
+typedef struct slot {
+    uint64_t address; /* 0: free */
+    lmx_block *block;
+} slot;
+
+/* Which block is at an address, at the moment that is read: an open-addressing table. */
+typedef struct reader {
+    slot *slots;
+    size_t mask, used;
+    lmx_block *before, *made; /* the next of those */
+    int64_t order;
+} reader;
+
+static const lmx_whose nobody = {-1, 0, false};
+
+static size_t home_of(const reader *r, uint64_t address) {
+    return (size_t)((address >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) &
+           r->mask; /* 2^64 by the golden ratio */
 }
 
-bool lmx_blocks_full(const lmx_blocks *b) {
-    for (int i = 0; i < SHARDS; i++)
-        if (b->shards[i].full) return true;
-    return false;
+/* The slot of an address, or the free one where it belongs. */
+static slot *find(const reader *r, uint64_t address) {
+    size_t i = home_of(r, address);
+    while (r->slots[i].address && r->slots[i].address != address) i = (i + 1) & r->mask;
+    return &r->slots[i];
 }
 
-size_t lmx_blocks_n(const lmx_blocks *b) {
-    size_t n = 0;
-    for (int i = 0; i < SHARDS; i++) n += b->shards[i].n;
-    return n;
+/* At most half of the slots are used. */
+static bool make_room(reader *r) {
+    if (2 * (r->used + 1) <= r->mask + 1) return true;
+    reader wider = {.mask = 2 * (r->mask + 1) - 1};
+    wider.slots = calloc(wider.mask + 1, sizeof *wider.slots);
+    if (!wider.slots) return false;
+    for (size_t i = 0; i <= r->mask; i++)
+        if (r->slots[i].address) *find(&wider, r->slots[i].address) = r->slots[i];
+    free(r->slots);
+    r->slots = wider.slots;
+    r->mask = wider.mask;
+    return true;
 }
 
-static int by_order(const void *a, const void *b) {
-    const lmx_block *x = a, *y = b;
-    if (x->order != y->order) return x->order < y->order ? -1 : 1;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
-lmx_block *lmx_blocks_all(const lmx_blocks *b) {
-    size_t n = lmx_blocks_n(b), at = 0;
-    lmx_block *all = malloc((n + 1) * sizeof *all);
-    if (!all) return NULL;
-    for (int i = 0; i < SHARDS; i++) {
-        const shard *s = &b->shards[i];
-        if (s->n) memcpy(all + at, s->blocks, s->n * sizeof *all);
-        at += s->n;
+/* Closes the gap that a slot leaves, so that a search need not go on beyond a free one. */
+static void empty(reader *r, slot *at) {
+    size_t gap = (size_t)(at - r->slots), i = gap;
+    for (;;) {
+        i = (i + 1) & r->mask;
+        if (!r->slots[i].address) break;
+        size_t home = home_of(r, r->slots[i].address);
+        if (((i - home) & r->mask) < ((i - gap) & r->mask)) continue; /* its home lies behind the gap */
+        r->slots[gap] = r->slots[i];
+        gap = i;
     }
-    qsort(all, n, sizeof *all, by_order);
-    return all;
+    r->slots[gap].address = 0;
+    r->used--;
+}
+
+static void take_back(reader *r, slot *at, const event *e) {
+    lmx_block *block = at->block;
+    block->freed_order = ++r->order;
+    block->t1_ns = e->ns;
+    block->freed_by = (lmx_whose){e->call, e->phase, e->elsewhere};
+    empty(r, at);
+}
+
+static bool put(reader *r, uint64_t address, lmx_block *block) {
+    if (!make_room(r)) return false;
+    *find(r, address) = (slot){address, block};
+    r->used++;
+    return true;
+}
+
+static bool read_added(reader *r, const event *e) {
+    slot *known = find(r, e->address);
+    if (known->address) take_back(r, known, e);
+    lmx_block *block = r->made++;
+    *block = (lmx_block){.address = e->address,
+                         .bytes = e->bytes,
+                         .order = ++r->order,
+                         .t0_ns = e->ns,
+                         .by = {e->call, e->phase, e->elsewhere},
+                         .freed_by = nobody};
+    return put(r, e->address, block);
+}
+
+static bool read_told(reader *r, const event *e) {
+    lmx_block *block = find(r, e->address)->block;
+    if (!find(r, e->address)->address) {
+        block = r->before++;
+        *block = (lmx_block){.address = e->address, .bytes = e->bytes, .by = nobody, .freed_by = nobody};
+        if (!put(r, e->address, block)) return false;
+    }
+    if (block->held) return true;
+    block->held = e->held;
+    block->of = e->of;
+    return true;
+}
+
+static bool read_event(reader *r, const event *e) {
+    if (e->kind == ADDED) return read_added(r, e);
+    if (e->kind == TOLD) return read_told(r, e);
+    slot *at = find(r, e->address);
+    if (at->address) take_back(r, at, e);
+    return true;
+}
+
+static const event *event_at(const lmx_blocks *b, size_t i) {
+    return atomic_load_explicit(&b->chunks[i / CHUNK], memory_order_relaxed) + i % CHUNK;
+}
+
+bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *out) {
+    size_t n = lmx_blocks_lost(b) || lmx_blocks_full(b) ? 0 : (size_t)lmx_blocks_now(b), told = 0, added = 0;
+    for (size_t i = 0; i < n; i++) {
+        told += event_at(b, i)->kind == TOLD;
+        added += event_at(b, i)->kind == ADDED;
+    }
+    *out = (lmx_reading){.blocks = malloc((told + added + 1) * sizeof *out->blocks),
+                         .orders = malloc((n + 1) * sizeof *out->orders)};
+    reader r = {.slots = calloc(FEW, sizeof *r.slots), .mask = FEW - 1, .before = out->blocks};
+    r.made = out->blocks ? out->blocks + told : NULL;
+    bool ok = r.slots && out->blocks && out->orders;
+    for (size_t i = 0; ok && i < n; i++) {
+        out->orders[i] = r.order;
+        ok = read_event(&r, event_at(b, i));
+    }
+    free(r.slots);
+    if (!ok) {
+        lmx_reading_free(out);
+        return false;
+    }
+    out->orders[n] = r.order;
+    size_t n_before = (size_t)(r.before - out->blocks), n_made = (size_t)(r.made - out->blocks) - told;
+    memmove(r.before, out->blocks + told, n_made * sizeof *out->blocks);
+    out->n = n_before + n_made;
+    return true;
+}
+
+void lmx_reading_free(lmx_reading *r) {
+    free(r->blocks);
+    free(r->orders);
+    *r = (lmx_reading){0};
 }

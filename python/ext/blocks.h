@@ -35,21 +35,26 @@ void lmx_blocks_free(lmx_blocks *b);
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
 /* The next come and go at this moment; 0: as they do. For what is told afterwards. */
 void lmx_blocks_clock(lmx_blocks *b, int64_t ns);
-/* One that was there when looking began; false where one is known at that address. */
-bool lmx_blocks_before(lmx_blocks *b, uint64_t address, int64_t bytes);
-/* Says what the block at `address` is, if nobody has yet. False where none is known there. */
-bool lmx_blocks_tell(lmx_blocks *b, uint64_t address, uint8_t held, uint64_t of);
+/* Says what the block at `address` is, if nobody has yet. Where none is known there, one of so many bytes was
+ * there when looking began. */
+void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t held, uint64_t of);
 /* What is at `address` is taken back; nothing where it is not known. */
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by);
-/* How much has been handed out and taken back so far: the order of what comes next is greater. */
+/* A moment: how many of these were noted so far. */
 int64_t lmx_blocks_now(const lmx_blocks *b);
 
 /* Once nobody adds and drops any more. */
 bool lmx_blocks_lost(const lmx_blocks *b); /* memory ran out, or */
-bool lmx_blocks_full(const lmx_blocks *b); /* there are more than are kept */
-size_t lmx_blocks_n(const lmx_blocks *b);
-/* All in the order in which they were handed out, those of before first: an array that the caller frees. NULL
- * where memory ran out. */
-lmx_block *lmx_blocks_all(const lmx_blocks *b);
+bool lmx_blocks_full(const lmx_blocks *b); /* there was more than is kept */
+
+typedef struct lmx_reading {
+    lmx_block *blocks; /* in the order in which they were handed out, those of before first */
+    size_t n;
+    int64_t *orders; /* by moment: the last order until then */
+} lmx_reading;
+
+/* False where memory ran out. */
+bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *r);
+void lmx_reading_free(lmx_reading *r);
 
 #endif

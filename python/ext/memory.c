@@ -22,6 +22,13 @@ typedef struct open_span {
     const void *record; /* of a node: torch's; NULL */
 } open_span;
 
+/* A parameter or buffer of the model. */
+typedef struct owned {
+    PyObject *tensor;
+    lam_held held;
+    bool has_grad;
+} owned;
+
 /* What torch exports. */
 typedef struct torch_functions {
     void *alloc, *free;
@@ -34,7 +41,8 @@ typedef struct memory {
     lmx_capture *capture;
     torch_functions torch;
     lmx_alloc alloc;
-    PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are */
+    PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are, */
+    lmx_vec owned;        /* owned: the same */
     lmx_vec open;         /* open_span: calls, of the capture's own thread */
     pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
     lmx_vec spans;        /* lam_span */
@@ -127,8 +135,7 @@ static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
     if (!locate(y->st, &y->torch, tensor, &p)) return false;
     y->other_devices = y->other_devices || p.elsewhere;
     if (!p.address || p.bytes <= 0) return true;
-    lmx_blocks_before(y->alloc.blocks, p.address, p.bytes);
-    lmx_blocks_tell(y->alloc.blocks, p.address, (uint8_t)held, (uint64_t)(uintptr_t)of);
+    lmx_blocks_tell(y->alloc.blocks, p.address, p.bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
     return true;
 }
 
@@ -137,15 +144,19 @@ typedef struct owned_walk {
     lam_held held;
 } owned_walk;
 
-static bool tell_owned(void *self, PyObject *name, PyObject *tensor) {
-    owned_walk *w = self;
+static bool keep_owned(void *self, PyObject *name, PyObject *tensor) {
+    const owned_walk *w = self;
     (void)name;
     if (tensor == Py_None) return true;
-    return PyList_Append(w->y->tensors, tensor) == 0 && tell(w->y, tensor, w->held, tensor);
+    bool has_grad = PyType_IsSubtype(Py_TYPE(tensor), w->y->st->torch.parameter);
+    owned *o = lmx_vec_push(&w->y->owned, sizeof *o, 1);
+    if (!o) return PyErr_NoMemory() != NULL;
+    *o = (owned){tensor, w->held, has_grad};
+    return PyList_Append(w->y->tensors, tensor) == 0;
 }
 
 /* The parameters and buffers of every module; a tied one is told twice, which changes nothing. */
-static bool tell_model(memory *y, lmx_capture *c) {
+static bool find_owned(memory *y, lmx_capture *c) {
     lmx_state *st = y->st;
     owned_walk w = {y, LAM_HELD_PARAMETER};
     bool ok = true;
@@ -154,9 +165,9 @@ static bool tell_model(memory *y, lmx_capture *c) {
         PyObject *parameters = lmx_registered(st, module, dict, st->n__parameters);
         PyObject *buffers = lmx_registered(st, module, dict, st->n__buffers);
         w.held = LAM_HELD_PARAMETER;
-        ok = lmx_each(st, parameters, tell_owned, &w);
+        ok = lmx_each(st, parameters, keep_owned, &w);
         w.held = LAM_HELD_BUFFER;
-        ok = ok && lmx_each(st, buffers, tell_owned, &w);
+        ok = ok && lmx_each(st, buffers, keep_owned, &w);
         Py_XDECREF(parameters);
         Py_XDECREF(buffers);
         Py_XDECREF(dict);
@@ -164,18 +175,43 @@ static bool tell_model(memory *y, lmx_capture *c) {
     return ok;
 }
 
+/* After a step of a model that is larger than the processor's cache, what torch knows of a tensor is not in
+ * it, and waiting for that is most of what telling takes. So it is asked for some tensors ahead. */
+static void fetch_ahead(const memory *y, size_t i) {
+    enum { OBJECT = 12, BEHIND = 6, LINE = 64 };
+    const owned *all = y->owned.data;
+    ptrdiff_t offset = y->st->torch.offset;
+    if (i + OBJECT < y->owned.n) __builtin_prefetch(all[i + OBJECT].tensor);
+    if (i + BEHIND >= y->owned.n || offset < 0 || !lmx_is_tensor(y->st, all[i + BEHIND].tensor)) return;
+    const char *behind;
+    memcpy(&behind, (const char *)all[i + BEHIND].tensor + offset, sizeof behind);
+    __builtin_prefetch(behind);
+    __builtin_prefetch(behind + LINE);
+    __builtin_prefetch(behind + 2 * (ptrdiff_t)LINE);
+}
+
+static bool tell_model(memory *y, lmx_capture *c) {
+    bool ok = find_owned(y, c);
+    for (size_t i = 0; ok && i < y->owned.n; i++) {
+        const owned *o = (const owned *)y->owned.data + i;
+        fetch_ahead(y, i);
+        ok = tell(y, o->tensor, o->held, o->tensor);
+    }
+    return ok;
+}
+
 /* The gradients that there are now. */
 static bool tell_gradients(memory *y) {
-    Py_ssize_t n = PyList_Size(y->tensors);
     bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        PyObject *tensor = PyList_GetItem(y->tensors, i);
-        if (!PyType_IsSubtype(Py_TYPE(tensor), y->st->torch.parameter)) continue;
-        PyObject *grad = PyObject_GetAttr(tensor, y->st->n_grad);
+    for (size_t i = 0; ok && i < y->owned.n; i++) {
+        const owned *o = (const owned *)y->owned.data + i;
+        fetch_ahead(y, i);
+        if (!o->has_grad) continue;
+        PyObject *grad = PyObject_GetAttr(o->tensor, y->st->n_grad);
         if (!grad)
             ok = lmx_forgive();
         else if (grad != Py_None)
-            ok = tell(y, grad, LAM_HELD_GRADIENT, tensor);
+            ok = tell(y, grad, LAM_HELD_GRADIENT, o->tensor);
         Py_XDECREF(grad);
     }
     return ok;
@@ -347,6 +383,7 @@ static void free_memory(lmx_listener *l) {
     memory *y = memory_of(l);
     lmx_alloc_close(&y->alloc);
     lmx_blocks_free(y->alloc.blocks);
+    lmx_vec_free(&y->owned);
     lmx_vec_free(&y->spans);
     lmx_vec_free(&y->open);
     lmx_vec_free(&y->nodes);
@@ -363,12 +400,10 @@ static int32_t tensor_of(const lmx_capture *c, uint64_t of) {
     return of && c->tensors_told ? lmx_map_get(c->tensors_told, key) : -1;
 }
 
-static lam_status push_blocks(memory *y, const lmx_capture *c, lam_builder *b, lam_error *e) {
-    size_t n = lmx_blocks_n(y->alloc.blocks);
-    lmx_block *all = lmx_blocks_all(y->alloc.blocks);
-    lam_status s = all ? LAM_OK : LAM_NOMEM;
-    for (size_t i = 0; s == LAM_OK && i < n; i++) {
-        const lmx_block *k = &all[i];
+static lam_status push_blocks(const lmx_reading *r, const lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (size_t i = 0; s == LAM_OK && i < r->n; i++) {
+        const lmx_block *k = &r->blocks[i];
         const lam_block block = {.bytes = k->bytes,
                                  .order = k->order,
                                  .freed_order = k->freed_order,
@@ -383,7 +418,19 @@ static lam_status push_blocks(memory *y, const lmx_capture *c, lam_builder *b, l
                                  .flags = k->by.elsewhere ? LAM_BLOCK_ELSEWHERE : 0};
         s = lam_build_block(b, &block, e);
     }
-    free(all);
+    return s;
+}
+
+/* Spans are from one moment to another, and are told by the orders at those. */
+static lam_status push_spans(const memory *y, const lmx_reading *r, lam_builder *b, lam_error *e) {
+    const lam_span *spans = y->spans.data;
+    lam_status s = LAM_OK;
+    for (size_t i = 0; s == LAM_OK && i < y->spans.n; i++) {
+        lam_span span = spans[i];
+        span.first = r->orders[span.first];
+        span.last = r->orders[span.last];
+        s = lam_build_span(b, &span, e);
+    }
     return s;
 }
 
@@ -406,10 +453,12 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
     if (y->lost || lmx_blocks_lost(y->alloc.blocks) || lmx_blocks_full(y->alloc.blocks))
         return lam_build_note(b, "there were more blocks of memory than a capture keeps, so it is not told",
                               e);
+    lmx_reading r;
+    if (!lmx_blocks_read(y->alloc.blocks, &r)) return LAM_NOMEM;
     lam_status s = push_memory(y, b, e);
-    if (s == LAM_OK) s = push_blocks(y, c, b, e);
-    const lam_span *spans = y->spans.data;
-    for (size_t i = 0; s == LAM_OK && i < y->spans.n; i++) s = lam_build_span(b, &spans[i], e);
+    if (s == LAM_OK) s = push_blocks(&r, c, b, e);
+    if (s == LAM_OK) s = push_spans(y, &r, b, e);
+    lmx_reading_free(&r);
     return s;
 }
 
@@ -549,34 +598,31 @@ static PyObject *new_tensor(PyObject *torch, long elements) {
     return tensor;
 }
 
-/* The only block of this thread, if there is one alone; NULL. */
-static const lmx_block *only_one(const lmx_block *all, size_t n) {
-    const lmx_block *one = NULL;
-    for (size_t i = 0; all && i < n; i++) {
-        if (all[i].by.elsewhere) continue;
-        if (one) return NULL;
-        one = &all[i];
+/* The only block of this thread, if there is one alone. */
+static bool only_one(const lmx_blocks *b, lmx_block *out) {
+    lmx_reading r;
+    int found = 0;
+    if (!lmx_blocks_read(b, &r)) return false;
+    for (size_t i = 0; i < r.n; i++) {
+        if (r.blocks[i].by.elsewhere) continue;
+        *out = r.blocks[i];
+        found++;
     }
-    return one;
+    lmx_reading_free(&r);
+    return found == 1;
 }
 
 /* A tensor must be seen to come, with its bytes at its address, and to go. */
 static bool prove(lmx_alloc *a, PyObject *torch) {
     enum { ELEMENTS = 12345 };
+    lmx_block k;
     PyObject *tensor = new_tensor(torch, ELEMENTS);
     if (!tensor) return false;
     uint64_t address = (uint64_t)ask(tensor, "data_ptr");
     int64_t bytes = ELEMENTS * ask(tensor, "element_size");
-    lmx_block *there = lmx_blocks_all(a->blocks);
-    const lmx_block *k = only_one(there, lmx_blocks_n(a->blocks));
-    bool ok = k && k->address == address && k->bytes == bytes && !k->freed_order;
-    free(there);
+    bool ok = only_one(a->blocks, &k) && k.address == address && k.bytes == bytes && !k.freed_order;
     Py_DECREF(tensor);
-    lmx_block *gone = lmx_blocks_all(a->blocks);
-    k = only_one(gone, lmx_blocks_n(a->blocks));
-    ok = ok && k && k->freed_order;
-    free(gone);
-    return ok;
+    return ok && only_one(a->blocks, &k) && k.freed_order;
 }
 
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {

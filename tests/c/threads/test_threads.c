@@ -65,8 +65,10 @@ static void run(void *(*what)(void *)) {
 static void test_table(void) {
     table = lmx_blocks_new();
     run(add_and_drop);
-    size_t n = lmx_blocks_n(table);
-    lmx_block *all = lmx_blocks_all(table);
+    lmx_reading r;
+    expect(lmx_blocks_read(table, &r), "it is read", 0, 0);
+    size_t n = r.n;
+    const lmx_block *all = r.blocks;
     expect(lmx_blocks_now(table) == 2 * (int64_t)n, "orders", lmx_blocks_now(table), (long long)n);
     for (size_t i = 0; i < n; i++) {
         const lmx_block *b = &all[i];
@@ -79,7 +81,8 @@ static void test_table(void) {
         expect(!i || b->order > all[i - 1].order, "the order", b->order, 0);
     }
     expect(!lmx_blocks_lost(table) && !lmx_blocks_full(table), "nothing was lost", 0, 0);
-    free(all);
+    expect(r.orders[2 * n] == 2 * (int64_t)n, "the last order", r.orders[2 * n], (long long)n);
+    lmx_reading_free(&r);
     lmx_blocks_free(table);
 }
 
@@ -121,10 +124,11 @@ static bool open_one(lmx_alloc *a) {
 
 static long long alive(const lmx_alloc *a) {
     long long bytes = 0;
-    lmx_block *all = lmx_blocks_all(a->blocks);
-    for (size_t i = 0; i < lmx_blocks_n(a->blocks); i++)
-        if (!all[i].freed_order) bytes += all[i].bytes;
-    free(all);
+    lmx_reading r;
+    if (!lmx_blocks_read(a->blocks, &r)) return -1;
+    for (size_t i = 0; i < r.n; i++)
+        if (!r.blocks[i].freed_order) bytes += r.blocks[i].bytes;
+    lmx_reading_free(&r);
     return bytes;
 }
 
