@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { A_LAYER = 2048 }; /* about so many bytes are told of each */
+
 typedef struct page {
     PyObject *bytes;
     size_t n, room;
@@ -35,6 +37,11 @@ PyObject *lmx_gadgets(lmx_model *self, PyObject *args) {
     const lam_gadgets *g = gadgets_of(self);
     page p = {.bytes = g ? PyByteArray_FromStringAndSize(NULL, 0) : NULL};
     if (!p.bytes) return NULL;
+    /* Memory that is doubled again and again soon is a piece so large that the system takes it back each
+     * time, and gives it out anew page by page, which takes longer than writing. */
+    p.room = (size_t)lam_model_n_places(lmx_model_get(self->st, (PyObject *)self)) * A_LAYER;
+    if (PyByteArray_Resize(p.bytes, (Py_ssize_t)p.room) < 0) p.room = 0;
+    PyErr_Clear();
     const lam_gadget_options o = {depth, forward != 0, backward != 0};
     if (lam_gadgets_write(g, &o, (lam_sink){keep, &p}, &e) != LAM_OK)
         lmx_raise(self->st, &e);
