@@ -65,15 +65,26 @@ static int32_t add_name(lmx_lane *lane, const char *text) {
     return lane->by_text[at];
 }
 
+static size_t place_of_address(const char *text) {
+    return (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
+}
+
 /* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
-    size_t at = (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
+    size_t at = place_of_address(text);
     const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
     if (known && strcmp(known, text) == 0) return lane->seen[at].name;
     int32_t name = add_name(lane, text);
+    int32_t word = lam_word_op(text);
     lane->seen[at].at = name >= 0 ? text : NULL;
     lane->seen[at].name = name;
+    lane->seen[at].closed = word >= 0 && !lam_word_op_wraps(word);
     return name;
+}
+
+bool lmx_lane_closes(const lmx_lane *lane, const char *text) {
+    size_t at = place_of_address(text);
+    return lane->seen[at].at == text && lane->seen[at].closed;
 }
 
 /* == operators ========================================================================================= */

@@ -30,6 +30,14 @@ static _Thread_local struct {
     lmx_lane *lane;
 } mine[SLOTS];
 
+/* While an operator runs that stands for all that runs inside it, torch is told that the thread has no
+ * callbacks: most of what watching costs is that torch gets arguments ready for them. */
+static _Thread_local struct {
+    const void *record; /* of that operator; NULL: none runs */
+    lmx_active *active;
+    const lmx_callback *own;
+} quiet;
+
 static const lmx_record_api *api; /* set once, under the GIL, before the first callback */
 
 /* Something that is open on a thread. */
@@ -212,6 +220,26 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
     if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
 }
 
+static const lmx_callback *operators_callback(const lmx_observer *o);
+
+/* Others that watch this thread see all that runs: then so do we. */
+static void be_quiet(const lmx_observer *o, const void *record) {
+    const lmx_callback *own = operators_callback(o);
+    char *kept = api->kept();
+    lmx_active *active = (lmx_active *)(void *)(kept + o->layout->callbacks);
+    if (quiet.record || active->n != 1 || !lmx_is_active(active, own)) return;
+    quiet.record = record;
+    quiet.active = active;
+    quiet.own = own;
+    active->n = 0;
+}
+
+/* Where torch made its list anew meanwhile it is right as it is. */
+static void end_quiet(void) {
+    if (quiet.record && quiet.active->n == 0 && lmx_is_active(quiet.active, quiet.own)) quiet.active->n = 1;
+    quiet.record = NULL;
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -242,6 +270,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     lmx_lane_pack(lane, l, inputs_of(l, record));
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
+    if (real && o->may_close && lmx_lane_closes(lane, name)) be_quiet(o, record);
     op->t0_ns = lmx_now_ns();
 }
 
@@ -409,6 +438,7 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
 
 static void end(int slot, const void *record) {
     int64_t now = lmx_now_ns();
+    if (quiet.record == record) end_quiet();
     atomic_fetch_add(&slots[slot].busy, 1);
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
@@ -454,7 +484,10 @@ static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), E
 
 /* == opening and closing =============================================================================== */
 
+static const lmx_callback *operators_callback(const lmx_observer *o) { return &callbacks[o->slot][OF_OPS]; }
+
 static void remove_callbacks(int slot) {
+    end_quiet(); /* they are this thread's, and torch is about to list them anew */
     while (slots[slot].n_handles) api->remove(slots[slot].handles[--slots[slot].n_handles]);
     slots[slot].taken = slots[slot].stale = false;
 }
@@ -503,6 +536,7 @@ bool lmx_observe(lmx_capture *c) {
     *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
     o->nodes_only = !c->wants_ops;
     o->tells_ops = lmx_want_operators(c);
+    o->may_close = c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0;
     o->spread = lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;

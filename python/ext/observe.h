@@ -9,12 +9,13 @@
 
 #include <string.h>
 
-/* Where things lie in this build of torch: bytes into a RecordFunction, a list and (storage) a tensor's
- * C++ object, and the tags of an IValue. -1: not known. */
+/* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
+ * object and (callbacks) what torch keeps of a thread's callbacks; and the tags of an IValue. -1: unknown. */
+/* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
-    X(inputs)                                                                                                \
-    X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean) X(integer)     \
-        X(real) X(storage) X(text) X(text_at)
+    X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks)
+/* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
     LMX_LAYOUT(X)
@@ -47,6 +48,7 @@ typedef struct lmx_record_api {
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
     int (*unwinding)(void); /* exceptions in flight */
+    void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
     const void *undefined;  /* the C++ object behind every undefined tensor */
     lmx_shim shim;
 } lmx_record_api;
@@ -55,10 +57,23 @@ typedef struct lmx_record_api {
 typedef struct lmx_callback {
     void *(*start)(void **context, const void *record);
     void (*end)(const void *record, void *context);
-    bool nodes;  /* of the autograd graph, instead of operators */
-    bool values; /* inputs and outputs are wanted, or */
+    bool nodes;   /* of the autograd graph, instead of operators */
+    bool values;  /* inputs and outputs are wanted, or */
     bool results; /* outputs alone */
 } lmx_callback;
+
+/* The callbacks that torch calls for a thread's next operator: a vector that begins with room of its own. */
+typedef struct lmx_pair {
+    void *(*start)(void **context, const void *record);
+    void (*end)(const void *record, void *context);
+} lmx_pair;
+typedef struct lmx_active {
+    const lmx_pair *at;
+    uint32_t n, room;
+} lmx_active;
+static inline bool lmx_is_active(const lmx_active *a, const lmx_callback *c) {
+    return (const void *)a->at == a + 1 && a->room && a->at->start == c->start && a->at->end == c->end;
+}
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: this platform or this torch has none */
 /* Registers for this thread, and for the threads that work for it. The handle is for api->remove. */
@@ -106,7 +121,7 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INT,
     LMX_ARG_REAL,
     LMX_ARG_INTS,
-    LMX_ARG_TEXT, /* its words hold it, with its end */
+    LMX_ARG_TEXT,  /* its words hold it, with its end */
     LMX_ARG_SPARSE /* a tensor: its words begin with those of a lmx_sparse */
 } lmx_arg_kind;
 
@@ -133,36 +148,39 @@ typedef struct lmx_id {
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
-    uint64_t thread;  /* torch's own number of it */
-    bool inside;      /* a callback is running: what it calls in torch is not the model's */
-    bool lost;        /* memory ran out */
-    bool full;        /* there are more operators than a lane may hold: */
-    uint64_t most;    /* bytes */
-    bool told;        /* what was recorded was pushed, and given back */
-    lmx_vec ops;      /* lmx_op */
-    lmx_vec words;    /* int64_t: what the parts are made of, and what is being packed */
-    lmx_vec parts;    /* lmx_part */
-    lmx_vec ids;      /* lmx_id */
-    size_t packed;    /* words that belong to parts; those after them are being packed, */
+    uint64_t thread; /* torch's own number of it */
+    bool inside;     /* a callback is running: what it calls in torch is not the model's */
+    bool lost;       /* memory ran out */
+    bool full;       /* there are more operators than a lane may hold: */
+    uint64_t most;   /* bytes */
+    bool told;       /* what was recorded was pushed, and given back */
+    lmx_vec ops;     /* lmx_op */
+    lmx_vec words;   /* int64_t: what the parts are made of, and what is being packed */
+    lmx_vec parts;   /* lmx_part */
+    lmx_vec ids;     /* lmx_id */
+    size_t packed;   /* words that belong to parts; those after them are being packed, */
     size_t ids_packed;
     int32_t n_packed; /* so many arguments */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
-    lmx_vec names;    /* char: texts with their ends */
-    lmx_vec frames;   /* of observe.c: what is open */
-    lmx_vec origins;  /* of observe.c: from sequence numbers to calls */
+    lmx_vec names;     /* char: texts with their ends */
+    lmx_vec frames;    /* of observe.c: what is open */
+    lmx_vec origins;   /* of observe.c: from sequence numbers to calls */
     int32_t last_call; /* of the last node with a number, -1 */
-    int32_t *by_text; /* hash table of offsets of names, -1 empty */
+    int32_t *by_text;  /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
     struct {
         const char *at;
         int32_t name;
+        bool closed;
     } seen[256]; /* names that were met at this address */
 } lmx_lane;
 
 void lmx_lane_free(lmx_lane *lane);
 /* The offset of a name among the lane's; -1 when memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
+/* Whether the operator of this name, the last that was asked for, stands for all that runs inside it. */
+bool lmx_lane_closes(const lmx_lane *lane, const char *text);
 /* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. */
 lmx_op *lmx_lane_op(lmx_lane *lane, const char *name);
 /* What was packed since this was last called, as one. */
@@ -195,7 +213,8 @@ struct lmx_observer {
     int slot;
     bool nodes_only;
     bool tells_ops; /* somebody listens to operators */
-    bool spread; /* parameters of the model are spread over several processes */
+    bool may_close; /* what runs inside an operator that stands for it all need not be seen */
+    bool spread;    /* parameters of the model are spread over several processes */
 };
 
 /* The name of an operator, without the overload: "aten::convolution". */

@@ -60,6 +60,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
+    lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
     api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
     return all;
 }
@@ -93,7 +94,8 @@ static PyObject *why_refused(PyObject *module, PyObject *unused) {
 
 /* == looking =========================================================================================== */
 
-enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16 }; /* bytes of a record that are looked through; arguments */
+/* Bytes of a record that are looked through; arguments; places. */
+enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16, MAX_PLACES = 16 };
 
 typedef struct trial {
     const char *name;
@@ -103,6 +105,8 @@ typedef struct trial {
     bool is_list[MAX_ARGS], begun, ended;
     const void *record;
     int32_t inputs, outputs, list, text;
+    const lmx_callback *look;
+    int32_t callbacks[MAX_PLACES], n_callbacks, quiet, inside; /* records that began inside the operation's */
     const char *texts[MAX_ARGS];
     int32_t tags[MAX_ARGS];
     uint64_t words[MAX_ARGS];
@@ -170,14 +174,34 @@ static void find_outputs(trial *t, const void *record) {
     }
 }
 
+static lmx_active *active_at(int32_t at) { return (lmx_active *)(void *)((char *)the_api.kept() + at); }
+
+/* Where torch may keep the callbacks that it calls on this thread, of which there is this one: a little
+ * behind those that were asked for, from which it makes them. */
+static void find_callbacks(trial *t) {
+    enum { NEAR = 1024 };
+    for (int32_t at = 0; the_api.kept && t->n_callbacks < MAX_PLACES && at < NEAR; at += 8)
+        if (lmx_is_active(active_at(at), t->look) && active_at(at)->n == 1)
+            t->callbacks[t->n_callbacks++] = at;
+    for (int32_t i = 0; i < t->n_callbacks; i++)
+        if (t->callbacks[i] == t->quiet) active_at(t->quiet)->n = 0;
+}
+
+static void find_no_callbacks(const trial *t) {
+    if (t->quiet >= 0 && t->n_callbacks && lmx_is_active(active_at(t->quiet), t->look))
+        active_at(t->quiet)->n = 1;
+}
+
 static void *look_at_start(void **context, const void *record) {
     trial *t = current;
     *context = NULL;
+    if (t && t->begun && !t->ended) t->inside++;
     if (!t || t->begun || strcmp(the_api.name(record), t->name) != 0) return context;
     t->begun = true;
     t->record = record;
     memcpy(t->begin, record, RECORD);
     find_inputs(t, record);
+    find_callbacks(t);
     return context;
 }
 
@@ -186,6 +210,7 @@ static void look_at_end(const void *record, void *context) {
     (void)context;
     if (!t || !t->begun || t->ended || t->record != record) return;
     t->ended = true;
+    find_no_callbacks(t);
     memcpy(t->end, record, RECORD);
     find_outputs(t, record);
 }
@@ -215,19 +240,21 @@ static PyObject *ints_of(const int32_t *tags, const uint64_t *words, size_t n) {
 }
 
 static PyObject *found(const trial *t) {
-    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:i,s:N,s:N,s:y#,s:y#}", "thread",
+    return Py_BuildValue("{s:K,s:i,s:i,s:i,s:i,s:i,s:N,s:N,s:N,s:y#,s:y#}", "thread",
                          (unsigned long long)the_api.thread(), "inputs", (int)t->inputs, "outputs",
-                         (int)t->outputs, "list", (int)t->list, "text", (int)t->text, "tags",
-                         ints_of(t->tags, NULL, t->n), "words", ints_of(NULL, t->words, t->n), "begin",
-                         t->begin, (Py_ssize_t)RECORD, "end", t->end, (Py_ssize_t)RECORD);
+                         (int)t->outputs, "list", (int)t->list, "text", (int)t->text, "inside",
+                         (int)t->inside, "callbacks", ints_of(t->callbacks, NULL, (size_t)t->n_callbacks),
+                         "tags", ints_of(t->tags, NULL, t->n), "words", ints_of(NULL, t->words, t->n),
+                         "begin", t->begin, (Py_ssize_t)RECORD, "end", t->end, (Py_ssize_t)RECORD);
 }
 
 static PyObject *probe_record(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     PyObject *call, *expected;
     int nodes = 0;
-    trial t = {.inputs = -1, .outputs = -1, .list = -1, .text = -1};
-    if (!PyArg_ParseTuple(args, "sOO!|p:probe_record", &t.name, &call, &PyTuple_Type, &expected, &nodes))
+    trial t = {.inputs = -1, .outputs = -1, .list = -1, .text = -1, .quiet = -1};
+    if (!PyArg_ParseTuple(args, "sOO!|pi:probe_record", &t.name, &call, &PyTuple_Type, &expected, &nodes,
+                          &t.quiet))
         return NULL;
     if (!lmx_torch_ready(st)) return NULL;
     const char *why = refused(st);
@@ -237,6 +264,7 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     for (Py_ssize_t i = 0; i < PyTuple_Size(expected) && i < MAX_ARGS; i++)
         if (!expect(st, &t, PyTuple_GetItem(expected, i))) return NULL;
     lmx_callback look = {.start = look_at_start, .end = look_at_end, .nodes = nodes != 0, .values = !nodes};
+    t.look = &look;
     current = &t;
     uint64_t handle = lmx_add_callback(api, &look);
     PyObject *result = PyObject_CallFunctionObjArgs(call, NULL);
@@ -320,8 +348,10 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
 PyMethodDef lmx_probe_methods[] = {
     {"probe_record", probe_record, METH_VARARGS,
      PyDoc_STR(
-         "probe_record($module, name, call, args, nodes=False, /)\n--\n\nLooks for the arguments of the "
-         "operation `name` in its record while `call` runs. It may crash.")},
+         "probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nLooks for the arguments "
+         "of "
+         "the operation `name` in its record while `call` runs. It may crash. The callbacks at `quiet` are "
+         "none while it does.")},
     {"probe_tensor", probe_tensor, METH_O,
      PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nThe first bytes of the C++ object behind a tensor.")},
     {"identity", identity, METH_O,

@@ -22,7 +22,7 @@ from . import _lamina
 from ._errors import UnsupportedError
 
 WAYS = ("observer", "dispatch", "calls")
-FORMAT = 3  # of what is kept; one that an older lamina wrote is not read
+FORMAT = 4  # of what is kept; one that an older lamina wrote is not read
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
 
 

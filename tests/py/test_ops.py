@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import no_operators
 
 import lamina
+from lamina import _observe
 
 pytestmark = pytest.mark.skipif(bool(no_operators()), reason=f"no operators: {no_operators()}")
 
@@ -64,6 +65,102 @@ def test_operators_nest_as_they_ran():
     assert (ops[linear]["parent"], addmm["parent"]) == (-1, linear)
     assert all(op["parent"] < i for i, op in enumerate(ops))
     assert all(ops[linear]["t0_ns"] <= op["t0_ns"] <= op["t1_ns"] for op in ops if op["parent"] == linear)
+
+
+# What runs inside an operator that stands for it all is not looked into.
+quiet = pytest.mark.skipif(
+    _observe.way().name != "observer", reason="the dispatch mode sees no operators inside others"
+)
+
+
+def names_of(ops):
+    return [op["name"] for op in ops]
+
+
+def test_what_an_operator_stands_for_is_not_looked_into():
+    x, w = torch.ones(1, 2, 5, 5), torch.ones(4, 2, 3, 3)
+    names = names_of(seen(nn.Identity(), lambda: [F.conv2d(x, w), torch.relu(x), F.conv2d(x, w)]))
+    assert [n for n in names if n != "aten::conv2d"] == [
+        "aten::convolution",
+        "aten::relu",
+        "aten::convolution",
+    ]
+
+
+@quiet
+def test_a_profiler_beside_a_capture_sees_everything():
+    x, w = torch.ones(1, 2, 5, 5), torch.ones(4, 2, 3, 3)
+    with torch.profiler.profile() as plain:
+        F.conv2d(x, w)
+    with lamina.capture(nn.Identity(), ops=True) as watch:
+        with torch.profiler.profile() as beside:
+            F.conv2d(x, w)
+        F.conv2d(x, w)
+    inside = {event.name for event in plain.events()}
+    assert "aten::_convolution" in inside
+    assert inside <= {event.name for event in beside.events()}
+    assert names_of(watch._model.operators())[-2:] == ["aten::conv2d", "aten::convolution"]
+
+
+@quiet
+def test_one_that_raised_leaves_the_next_ones_seen():
+    def work():
+        for _ in range(3):
+            with pytest.raises(RuntimeError):
+                torch.mm(torch.ones(2, 3), torch.ones(2, 3))
+            torch.addmm(torch.ones(2), torch.ones(3, 2), torch.ones(2, 2))
+
+    names = [n for n in names_of(seen(nn.Identity(), work)) if n != "aten::ones" and "empty" not in n]
+    assert [n for n in names if n in ("aten::mm", "aten::addmm")] == ["aten::mm", "aten::addmm"] * 3
+
+
+@quiet
+def test_a_capture_that_ends_inside_an_operator_ends():
+    """A hook for saved tensors runs while the operator does."""
+    watch = lamina.capture(nn.Identity(), ops=True)
+
+    def pack(x):
+        watch.__exit__(None, None, None)
+        return x
+
+    p = torch.ones(3, requires_grad=True)
+    watch.__enter__()
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        p.exp()
+    torch.sin(p)
+    assert "aten::sin" not in names_of(watch._model.operators())
+    with torch.profiler.profile() as after:
+        F.conv2d(torch.ones(1, 2, 5, 5), torch.ones(4, 2, 3, 3))
+    assert "aten::_convolution" in {event.name for event in after.events()}
+    assert "aten::sin" in names_of(seen(nn.Identity(), lambda: torch.sin(p)))
+
+
+@quiet
+def test_each_of_two_captures_sees_what_the_other_sees():
+    x, w = torch.ones(1, 2, 5, 5), torch.ones(4, 2, 3, 3)
+    with lamina.capture(nn.Identity(), ops=True) as outer:
+        with lamina.capture(nn.Identity(), ops=True) as inner:
+            F.conv2d(x, w)
+        F.conv2d(x, w)
+    both, one = names_of(inner._model.operators()), names_of(outer._model.operators())
+    assert one[: len(both)] == both
+    assert "aten::_convolution" in both
+    assert one[len(both) :] == ["aten::conv2d", "aten::convolution"]
+
+
+@quiet
+def test_threads_are_quiet_each_for_itself():
+    x, w = torch.ones(1, 2, 8, 8), torch.ones(4, 2, 3, 3)
+
+    def work():
+        for _ in range(200):
+            F.conv2d(x, w)
+
+    other = threading.Thread(target=work)
+    other.start()
+    names = names_of(seen(nn.Identity(), work))
+    other.join()
+    assert names == ["aten::conv2d", "aten::convolution"] * 200
 
 
 def test_shapes_types_and_values_are_read():
