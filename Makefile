@@ -61,7 +61,7 @@ bench: ## what a capture costs, beside other tools, with the bars to hold
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim $(PYTHON) bench/bench.py
 
 bench-fit: ## predicted peaks of memory against measured ones, with the bars to hold
-	@tools/setup bench
+	@tools/setup bench-fit
 	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(PYTHON) bench/fit.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it

@@ -4,8 +4,8 @@
 Measured is what torch's profiler counts of its CPU allocator: a forward pass in eval mode with one example,
 and the third of three training steps with two, in train mode, from gradients of ones. The error is that of
 everything that is held (parameters, buffers, inputs, optimizer included); the one in brackets is of what lies
-above parameters, buffers and inputs, where nothing can hide. Each model has a process of its own. What is not
-installed is named and skipped.
+above parameters, buffers and inputs, where nothing can hide. Each model has a process of its own, as many at
+a time as there are processors. What is not installed, and what no dry run can follow, is named and why.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 DATA = Path(__file__).resolve().parents[1] / "tests" / "data"
+MORE = Path(__file__).with_name("fit_models.json")
 RUNS = ("eval", "sgd", "adam")
 MEDIAN_BAR, WORST_BAR = 5.0, 15.0
 ENOUGH = 40
@@ -37,68 +39,15 @@ LEFT_OUT = {
     "resnet50_meta",
 }
 
-SMALL = {"vocab_size": 1000, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 128}
-IDS = "ids(1, 64)"
-MORE = {
-    "resnet34": ("tv('resnet34')", "(randn(1,3,224,224),)", "{}"),
-    "mnasnet1_0": ("tv('mnasnet1_0')", "(randn(1,3,224,224),)", "{}"),
-    "shufflenet_v2_x1_0": ("tv('shufflenet_v2_x1_0')", "(randn(1,3,224,224),)", "{}"),
-    "regnet_x_400mf": ("tv('regnet_x_400mf')", "(randn(1,3,224,224),)", "{}"),
-    "vgg11_bn": ("tv('vgg11_bn')", "(randn(1,3,224,224),)", "{}"),
-    "resnet50": ("tv('resnet50')", "(randn(1,3,224,224),)", "{}"),
-    "swin_v2_t": ("tv('swin_v2_t')", "(randn(1,3,224,224),)", "{}"),
-    "efficientnet_v2_s": ("tv('efficientnet_v2_s')", "(randn(1,3,224,224),)", "{}"),
-    "deeplabv3_resnet50": ("tvseg('deeplabv3_resnet50')", "(randn(1,3,128,128),)", "{}"),
-    "timm_vit_tiny": ("tm('vit_tiny_patch16_224')", "(randn(1,3,224,224),)", "{}"),
-    "timm_convnextv2_atto": ("tm('convnextv2_atto')", "(randn(1,3,224,224),)", "{}"),
-    "timm_mixer_s32": ("tm('mixer_s32_224')", "(randn(1,3,224,224),)", "{}"),
-    "timm_hrnet_w18_small": ("tm('hrnet_w18_small')", "(randn(1,3,224,224),)", "{}"),
-    "timm_eca_nfnet_l0": ("tm('eca_nfnet_l0')", "(randn(1,3,224,224),)", "{}"),
-    "hf_bert": (f"hf('Bert', **{SMALL | {'intermediate_size': 256}})", "()", f"{{'input_ids': {IDS}}}"),
-    "hf_llama": (
-        f"hf('Llama', 'ForCausalLM', **{SMALL | {'intermediate_size': 256, 'num_key_value_heads': 2}})",
-        "()",
-        f"{{'input_ids': {IDS}}}",
-    ),
-    "hf_qwen2": (
-        f"hf('Qwen2', 'ForCausalLM', **{SMALL | {'intermediate_size': 256, 'num_key_value_heads': 2}})",
-        "()",
-        f"{{'input_ids': {IDS}}}",
-    ),
-    "hf_gpt2": (
-        "hf('GPT2', 'LMHeadModel', vocab_size=1000, n_embd=128, n_layer=2, n_head=4)",
-        "()",
-        f"{{'input_ids': {IDS}}}",
-    ),
-    "hf_opt": (
-        f"hf('OPT', 'ForCausalLM', **{SMALL | {'ffn_dim': 256, 'word_embed_proj_dim': 128}})",
-        "()",
-        f"{{'input_ids': {IDS}}}",
-    ),
-}
-
-
-def tm(name: str) -> Any:
-    import timm
-
-    return timm.create_model(name, pretrained=False)
-
-
-def hf(family: str, head: str = "Model", **config: Any) -> Any:
-    import transformers
-
-    settings = getattr(transformers, f"{family}Config")(**config)
-    return getattr(transformers, f"{family}{head}")(settings)
-
 
 def models() -> dict[str, tuple[str, str, str]]:
     """Expressions of every model, its arguments and its keyword arguments."""
-    recorded = {
+    return {
         model["name"]: (model["build"], model["args"], model["kwargs"])
-        for model in json.loads((DATA / "truth.json").read_text())
+        for file in (DATA / "truth.json", MORE)
+        for model in json.loads(file.read_text())
         if model["name"] not in LEFT_OUT
     }
-    return recorded | MORE
 
 
 def doubled(value: Any) -> Any:
@@ -113,10 +62,12 @@ def doubled(value: Any) -> Any:
 
 def build(name: str, *, twice: bool) -> tuple[Any, Any, Any]:
     import corpus_nets
+    import fit_models
     import torch
 
-    names = {**vars(corpus_nets), "tm": tm, "hf": hf}
     torch.manual_seed(0)
+    more = {model["name"] for model in json.loads(MORE.read_text())}
+    names = vars(fit_models if name in more else corpus_nets)
     model, args, kwargs = (eval(text, names) for text in models()[name])
     return (model, doubled(args), doubled(kwargs)) if twice else (model, args, kwargs)
 
@@ -177,47 +128,69 @@ def percentile(values: list[float], share: float) -> float:
 def tell(label: str, errors: list[float]) -> bool:
     middle, worst = statistics.median(errors), percentile(errors, 0.95)
     ok = middle <= MEDIAN_BAR and worst <= WORST_BAR
+    bars = f"median {middle:.2f} % (bar {MEDIAN_BAR:g}), 95th percentile {worst:.2f} % (bar {WORST_BAR:g})"
     verdict = "ok" if ok else "MISSED"
-    print(
-        f"{label}: median {middle:.2f} % (bar {MEDIAN_BAR:g}), 95th percentile {worst:.2f} %"
-        f" (bar {WORST_BAR:g}), worst {max(errors):.2f} %, {len(errors)} runs  {verdict}"
-    )
+    print(f"{label:34} {bars}, worst {max(errors):.2f} %, {len(errors)} runs  {verdict}")
     return ok
+
+
+class Table:
+    """The rows that were printed, and what is left out of them."""
+
+    def __init__(self) -> None:
+        self.total: dict[str, list[float]] = {run: [] for run in RUNS}
+        self.above: list[float] = []
+        self.skipped: list[str] = []
+        self.models: set[str] = set()
+        head = f"{'model':28} {'run':5} {'predicted':>12} {'measured':>12}  {'error':>8} {'(above)':>10}"
+        print(f"{head}  seconds")
+
+    def put(self, name: str, run: str, row: dict[str, Any]) -> None:
+        if "skipped" in row:
+            self.skipped.append(f"{name} {run}: {row['skipped']}")
+            return
+        off = per_cent(row["predicted"], row["measured"])
+        over = per_cent(row["predicted"] - row["base"], row["measured"] - row["base"])
+        self.total[run].append(abs(off))
+        self.above.append(abs(over))
+        self.models.add(name)
+        print(
+            f"{name:28} {run:5} {row['predicted']:>12} {row['measured']:>12}  {off:>+7.2f}%"
+            f" {over:>+8.2f}%  {row['seconds']:.2f}",
+            flush=True,
+        )
+
+    def close(self) -> bool:
+        """Prints the sums; False where there is nothing, or a bar is missed."""
+        for line in self.skipped:
+            print(f"no row for {line}")
+        every = [error for errors in self.total.values() for error in errors]
+        if not every:
+            return False
+        ok = tell(f"all that is held, {len(self.models)} models", every)
+        for run, errors in self.total.items():
+            ok = tell(f"  {run}", errors) and ok if errors else ok
+        return tell("above parameters, buffers, inputs", self.above) and ok
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", help="one model, as JSON")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4), help="models at a time")
     parser.add_argument("models", nargs="*", help="these models only")
     given = parser.parse_args()
     if given.one:
         warnings.filterwarnings("ignore")
         print(json.dumps(all_runs(given.one)))
         return 0
-    total: list[float] = []
-    above: list[float] = []
-    counted = set()
-    print(f"{'model':26} {'run':5} {'predicted':>12} {'measured':>12}  {'error':>8} {'(above)':>10}  seconds")
-    for name in given.models or models():
-        for run, row in asked(name).items():
-            if "skipped" in row:
-                print(f"{name:26} {run:5} skipped: {row['skipped']}")
-                continue
-            off = per_cent(row["predicted"], row["measured"])
-            over = per_cent(row["predicted"] - row["base"], row["measured"] - row["base"])
-            total.append(abs(off))
-            above.append(abs(over))
-            counted.add(name)
-            print(
-                f"{name:26} {run:5} {row['predicted']:>12} {row['measured']:>12}  {off:>+7.2f}%"
-                f" {over:>+8.2f}%  {row['seconds']:.2f}",
-                flush=True,
-            )
-    if not total:
-        return 1
-    ok = tell(f"all that is held, {len(counted)} models", total)
-    ok = tell("above parameters, buffers and inputs", above) and ok
-    return 0 if ok and (given.models or len(counted) >= ENOUGH) else 1
+    began, table, names = time.monotonic(), Table(), given.models or list(models())
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for name, rows in zip(names, pool.map(asked, names), strict=True):
+            for run, row in rows.items():
+                table.put(name, run, row)
+    ok = table.close()
+    print(f"{time.monotonic() - began:.0f} s")
+    return 0 if ok and (given.models or len(table.models) >= ENOUGH) else 1
 
 
 if __name__ == "__main__":

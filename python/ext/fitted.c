@@ -49,6 +49,13 @@ static PyObject *optimizers(PyObject *module, PyObject *unused) {
     return d;
 }
 
+static PyObject *recurrent_kept(PyObject *module, PyObject *args) {
+    (void)module;
+    long long steps, examples, in, hidden, item;
+    if (!PyArg_ParseTuple(args, "LLLLL:recurrent_kept", &steps, &examples, &in, &hidden, &item)) return NULL;
+    return PyLong_FromLongLong(lam_recurrent_kept(steps, examples, in, hidden, item));
+}
+
 PyMethodDef lmx_fit_methods[] = {
     {"fitted", fitted, METH_VARARGS,
      PyDoc_STR("fitted($module, forward, step, optimizer, measured, format, exact, /)\n--\n\nThe peak of dry "
@@ -56,5 +63,9 @@ PyMethodDef lmx_fit_methods[] = {
                "memory was followed; one of them may be None. `measured`: bytes of both, -1 unknown.")},
     {"optimizers", optimizers, METH_NOARGS,
      PyDoc_STR("optimizers($module, /)\n--\n\nOptimizers whose memory is known, the default first.")},
+    {"recurrent_kept", recurrent_kept, METH_VARARGS,
+     PyDoc_STR("recurrent_kept($module, steps, examples, width, hidden, item, /)\n--\n\nBytes that one "
+               "direction of "
+               "one layer of oneDNN's LSTM keeps for its backward; `item`: of an element.")},
     {NULL, NULL, 0, NULL},
 };

@@ -106,6 +106,138 @@ static void backward_needs_both_in_blocks(void **state) {
                     10039296, 10039552);
 }
 
+/* Windows with a step, and what is as it is. */
+static void backward_of_steps(void **state) {
+    (void)state;
+    /* repvgg: the gradient of the data is copied twice; a window of one in columns needs none */
+    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 48, 56, 56), T(1, 2, 48, 112, 112),
+                         T(2, 48, 48, 3, 3), BACK(2, 1, 1, 1)),
+                     9550848);
+    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 48, 56, 56), T(1, 2, 48, 56, 56),
+                         T(2, 48, 48, 1, 1), BACK(1, 0, 1, 1)),
+                     0);
+    /* three channels of 16 in groups of one: columns of one image and four sums of the weights */
+    const lam_op_arg line[] = {T(0, 2, 6, 43200), T(1, 2, 2, 43204), T(2, 6, 1, 5), LIST(4, 1),
+                               LIST(5, 0),        LIST(6, 1),        whole(7, 0),   LIST(8, 0),
+                               whole(9, 2),       LIST(10, 1, 1, 1)};
+    assert_in_range(ask("aten::convolution_backward", wide, false, line, 10), 864480, 864736);
+    /* a mixed network of videos: 64 channels, 3 x 3 x 3 */
+    const lam_op_arg video[] = {T(0, 2, 64, 4, 32, 32),
+                                T(1, 2, 64, 4, 32, 32),
+                                T(2, 64, 64, 3, 3, 3),
+                                LIST(4, 1, 1, 1),
+                                LIST(5, 1, 1, 1),
+                                LIST(6, 1, 1, 1),
+                                whole(7, 0),
+                                LIST(8, 0, 0, 0),
+                                whole(9, 1),
+                                LIST(10, 1, 1, 1)};
+    assert_int_equal(ask("aten::convolution_backward", wide, false, video, 10), 4194304);
+    /* depthwise, channels last: partial sums for all but the smallest window */
+    const lam_op_arg five[] = {T(0, 2, 96, 14, 14), T(1, 2, 96, 14, 14), T(2, 96, 1, 5, 5),
+                               BACK(1, 2, 96, 1)},
+                     three[] = {T(0, 2, 96, 14, 14), T(1, 2, 96, 14, 14), T(2, 96, 1, 3, 3),
+                                BACK(1, 1, 96, 1)};
+    assert_in_range(ask("aten::convolution_backward", wide, true, five, 10), 2467200, 2467584);
+    assert_in_range(ask("aten::convolution_backward", wide, true, three, 10), 6912, 7296);
+}
+
+#define GROW(stride, pad, dilation, groups, out)                                                             \
+    LIST(3, stride, stride), LIST(4, pad, pad), LIST(5, dilation, dilation), whole(6, 1), LIST(7, out, out), \
+        whole(8, groups)
+#define GROW_BACK(stride, pad, dilation, groups)                                                             \
+    LIST(4, stride, stride), LIST(5, pad, pad), LIST(6, dilation, dilation), whole(7, 1), LIST(8, 0, 0),     \
+        whole(9, groups), LIST(10, 1, 1, 0)
+
+static void transposed_convolutions(void **state) {
+    (void)state;
+    static const char name[] = "aten::convolution";
+    /* an image that grows: the result is copied twice */
+    assert_int_equal(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 4, 4), GROW(2, 1, 1, 1, 0)), 1048576);
+    /* no step: in blocks, and a bias is added to a copy */
+    assert_int_equal(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), GROW(1, 1, 1, 1, 0)), 280576);
+    assert_in_range(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), T(2, 16), GROW(1, 1, 1, 1, 0)), 411648,
+                    411776);
+    /* dilated, with a step: columns */
+    assert_in_range(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), GROW(2, 1, 2, 1, 0)), 589824, 590080);
+    /* the second layer of a DCGAN: most are the weights */
+    assert_in_range(ASK(name, T(0, 1, 512, 4, 4), T(1, 512, 256, 4, 4), GROW(2, 1, 1, 1, 0)), 8500000,
+                    8530000);
+    /* a volume by ATen: columns and ones */
+    const lam_op_arg volume[] = {T(0, 1, 32, 4, 12, 12), T(1, 32, 16, 2, 2, 2),
+                                 LIST(3, 2, 2, 2),       LIST(4, 0, 0, 0),
+                                 LIST(5, 1, 1, 1),       whole(6, 1),
+                                 LIST(7, 0, 0, 0),       whole(8, 1)};
+    assert_int_equal(ask(name, wide, false, volume, 8), 313344);
+}
+
+static void backward_of_transposed_convolutions(void **state) {
+    (void)state;
+    static const char name[] = "aten::convolution_backward";
+    assert_int_equal(ASK(name, T(0, 2, 16, 64, 64), T(1, 2, 32, 32, 32), T(2, 32, 16, 4, 4),
+                         GROW_BACK(2, 1, 1, 1)),
+                     786432);
+    assert_int_equal(ASK(name, T(0, 2, 20, 64, 64), T(1, 2, 24, 32, 32), T(2, 24, 20, 4, 4),
+                         GROW_BACK(2, 1, 1, 1)),
+                     1345536);
+    /* an image comes out: its three channels stay as they are */
+    assert_int_equal(ASK(name, T(0, 2, 3, 128, 128), T(1, 2, 32, 64, 64), T(2, 32, 3, 4, 4),
+                         GROW_BACK(2, 1, 1, 1)),
+                     1048576);
+    /* dilated, with a step: columns and sums of the weights; groups of eight too */
+    assert_in_range(ASK(name, T(0, 2, 16, 65, 65), T(1, 2, 32, 32, 32), T(2, 32, 16, 3, 3),
+                        GROW_BACK(2, 1, 2, 1)),
+                    663552, 663936);
+    assert_in_range(ASK(name, T(0, 2, 8, 32, 32), T(1, 2, 16, 16, 16), T(2, 16, 4, 4, 4),
+                        GROW_BACK(2, 1, 1, 2)),
+                    81920, 82304);
+}
+
+/* steps, examples, features, hidden, and whether a backward is to come */
+static int64_t lstm(const char *name, int64_t t, int64_t n, int64_t in, int64_t hidden, bool train) {
+    const lam_op_arg all[] = {T(0, t, n, in), T(1, 4 * hidden, in), T(2, 4 * hidden, hidden),
+                              whole(15, train)};
+    return ask(name, wide, false, all, 4);
+}
+
+static void recurrences(void **state) {
+    (void)state;
+    static const char forward[] = "aten::mkldnn_rnn_layer", backward[] = "aten::mkldnn_rnn_layer_backward";
+    assert_int_equal(lstm(forward, 30, 4, 96, 160, true), 977976);
+    assert_int_equal(lstm(forward, 12, 5, 300, 256, true), 2587960);
+    assert_int_equal(lstm(forward, 64, 16, 256, 512, true), 14881336);
+    assert_in_range(lstm(forward, 30, 2, 96, 160, false), 836000, 839000);
+    assert_in_range(lstm(forward, 30, 2, 320, 160, false), 1480000, 1491000);
+    assert_int_equal(lstm(backward, 30, 4, 96, 160, false), 985656);
+    assert_int_equal(lstm(backward, 10, 3, 32, 64, false), 153400);
+    assert_int_equal(lstm(backward, 1, 1, 64, 64, false), 158008);
+    assert_int_equal(lam_recurrent_kept(30, 4, 96, 160, 4), 1183744);
+    assert_int_equal(lam_recurrent_kept(30, 4, 320, 160, 4), 1662976);
+    assert_int_equal(lam_recurrent_kept(10, 3, 100, 100, 4), 221184);
+    assert_int_equal(lam_recurrent_kept(64, 16, 256, 512, 4), 32321536);
+    assert_int_equal(lam_recurrent_kept(0, 1, 1, 1, 4), -1);
+    assert_int_equal(lam_recurrent_kept(1, 1, 1, 1, 3), -1);
+    assert_true(lam_recurrent_kept(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX, 4) > 0);
+}
+
+/* A tensor between others: as torch tells whether its channels are last. */
+static void strides_count(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {2, 256, 32, 32}, apart[] = {1 << 20, 1, 1 << 15, 1 << 10},
+                         rows[] = {1 << 20, 1 << 10, 32, 1};
+    const lam_op_arg in[] = {net_op_tensor(0, sizes, 4), LIST(1, 32, 32), LIST(2, 2, 256, 16, 16)};
+    const int64_t *last[] = {apart, NULL, NULL}, *first[] = {rows, NULL, NULL};
+    int32_t rule = lam_workspace_rule("aten::upsample_bilinear2d_backward");
+    assert_int_equal(lam_workspace(rule, in, last, 3, wide), 2097152 + 524288);
+    assert_int_equal(lam_workspace(rule, in, first, 3, wide), 2097152);
+    /* one example whose first stride is as small as the channels': in rows, and not without gaps, so it is
+     * copied */
+    static const int64_t one[] = {1, 256, 56, 56}, view[] = {256, 1, 14336, 256};
+    const lam_op_arg conv[] = {net_op_tensor(0, one, 4), T(1, 256, 1, 3, 3), CONV(1, 1, 1, 256)};
+    const int64_t *strides[] = {view, rows, NULL, NULL, NULL, NULL, NULL, NULL};
+    assert_int_equal(lam_workspace(lam_workspace_rule("aten::convolution"), conv, strides, 8, wide), 6431744);
+}
+
 static void others(void **state) {
     (void)state;
     const lam_op_arg q = T(0, 2, 12, 197, 64), k = T(1, 2, 12, 197, 64);
@@ -139,10 +271,17 @@ static void hostile_arguments(void **state) {
                                           {1, 1, 1, 1, 1, 1},
                                           {INT64_MAX / 2, 3, INT64_MAX / 4, 9},
                                           {-1, -7, 2, 2}};
-    static const char *const names[] = {
-        "aten::convolution",   "aten::convolution_backward",       "aten::_safe_softmax",
-        "aten::roll",          "aten::upsample_bilinear2d",        "aten::mkldnn_rnn_layer",
-        "aten::gelu_backward", "aten::native_layer_norm_backward", "aten::_native_multi_head_attention"};
+    static const char *const names[] = {"aten::convolution",
+                                        "aten::convolution_backward",
+                                        "aten::_safe_softmax",
+                                        "aten::roll",
+                                        "aten::upsample_bilinear2d",
+                                        "aten::mkldnn_rnn_layer",
+                                        "aten::gelu_backward",
+                                        "aten::native_layer_norm_backward",
+                                        "aten::mkldnn_rnn_layer_backward",
+                                        "aten::upsample_bilinear2d_backward",
+                                        "aten::embedding_dense_backward"};
     for (size_t r = 0; r < sizeof names / sizeof *names; r++)
         for (size_t s = 0; s < 4; s++)
             for (int32_t ndim = 0; ndim < 6; ndim++) {
@@ -163,6 +302,11 @@ int main(void) {
         cmocka_unit_test(small_convolutions_write_columns),
         cmocka_unit_test(narrow_registers_make_narrow_blocks),
         cmocka_unit_test(backward_needs_both_in_blocks),
+        cmocka_unit_test(backward_of_steps),
+        cmocka_unit_test(transposed_convolutions),
+        cmocka_unit_test(backward_of_transposed_convolutions),
+        cmocka_unit_test(recurrences),
+        cmocka_unit_test(strides_count),
         cmocka_unit_test(others),
         cmocka_unit_test(nothing_is_known_of_others),
         cmocka_unit_test(hostile_arguments),

@@ -108,6 +108,28 @@ def trunk():
     )
 
 
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells = nn.LSTM(24, 48, num_layers=2, bidirectional=True, batch_first=True)
+        self.out = nn.Linear(96, 10)
+
+    def forward(self, x):
+        return self.out(self.cells(x)[0][:, -1])
+
+
+def grows():
+    return nn.Sequential(
+        nn.ConvTranspose2d(32, 64, 4, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.ConvTranspose2d(64, 32, 4, 2, 1),
+        nn.ReLU(),
+        nn.ConvTranspose2d(32, 3, 3, 2, 1, 1, groups=1),
+        nn.Tanh(),
+    )
+
+
 CASES = {
     "branches": (Branches, (64, 256)),
     "trunk": (trunk, (4, 3, 64, 64)),
@@ -115,6 +137,8 @@ CASES = {
     "unet": (corpus_nets.Unet, (2, 3, 64, 64)),
     "checkpointed": (Checkpointed, (64, 128)),
     "tied": (corpus_nets.TiedLM, (4, 20)),
+    "recurrent": (Recurrent, (4, 20, 24)),
+    "grows": (grows, (2, 32, 6, 6)),
     "deep": (lambda: corpus_nets.deep_linear(60, 64), (32, 64)),
 }
 
