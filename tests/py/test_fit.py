@@ -138,7 +138,7 @@ CASES = {
     "checkpointed": (Checkpointed, (64, 128)),
     "tied": (corpus_nets.TiedLM, (4, 20)),
     "recurrent": (Recurrent, (4, 20, 24)),
-    "grows": (grows, (2, 32, 6, 6)),
+    "grows": (grows, (2, 32, 24, 24)),
     "deep": (lambda: corpus_nets.deep_linear(60, 64), (32, 64)),
 }
 
