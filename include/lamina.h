@@ -1319,9 +1319,6 @@ LAM_API int32_t lam_workspace_rule(const char *name);
 /* Bytes, from the arguments and, in elements, the strides of those that are tensors. */
 LAM_API int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *strides, int32_t n_in,
                               lam_cpu cpu);
-/* Bytes that one direction of one layer of oneDNN's LSTM keeps from a forward for its backward; -1 unknown.
- * `item`: of an element. */
-LAM_API int64_t lam_recurrent_kept(int64_t steps, int64_t examples, int64_t in, int64_t hidden, int64_t item);
 
 /* The i-th optimizer that is known, "adamw", the default first, and what it is; NULL past the last one. */
 LAM_API const char *lam_optimizer_name(int32_t i, const char **what);

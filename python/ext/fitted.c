@@ -51,9 +51,22 @@ static PyObject *optimizers(PyObject *module, PyObject *unused) {
 
 static PyObject *recurrent_kept(PyObject *module, PyObject *args) {
     (void)module;
-    long long steps, examples, in, hidden, item;
-    if (!PyArg_ParseTuple(args, "LLLLL:recurrent_kept", &steps, &examples, &in, &hidden, &item)) return NULL;
-    return PyLong_FromLongLong(lam_recurrent_kept(steps, examples, in, hidden, item));
+    enum { FLOAT32 = 6 };
+    long long steps, examples, wide, hidden;
+    if (!PyArg_ParseTuple(args, "LLLL:recurrent_kept", &steps, &examples, &wide, &hidden)) return NULL;
+    const int64_t gates = hidden < 1 << 28 ? 4 * hidden : -1;
+    const int64_t sizes[][3] = {{steps, examples, wide}, {gates, wide}, {gates, hidden}};
+    lam_op_arg in[3];
+    for (int32_t i = 0; i < 3; i++)
+        in[i] = (lam_op_arg){.position = i,
+                             .is_tensor = true,
+                             .dtype = FLOAT32,
+                             .device = -1,
+                             .ndim = i ? 2 : 3,
+                             .sizes = sizes[i]};
+    const int64_t *strides[3] = {NULL, NULL, NULL};
+    int32_t rule = lam_workspace_rule("aten::mkldnn_rnn_layer(workspace)");
+    return PyLong_FromLongLong(lam_workspace(rule, in, strides, 3, lam_cpu_here(1)));
 }
 
 PyMethodDef lmx_fit_methods[] = {
@@ -64,8 +77,7 @@ PyMethodDef lmx_fit_methods[] = {
     {"optimizers", optimizers, METH_NOARGS,
      PyDoc_STR("optimizers($module, /)\n--\n\nOptimizers whose memory is known, the default first.")},
     {"recurrent_kept", recurrent_kept, METH_VARARGS,
-     PyDoc_STR("recurrent_kept($module, steps, examples, width, hidden, item, /)\n--\n\nBytes that one "
-               "direction of "
-               "one layer of oneDNN's LSTM keeps for its backward; `item`: of an element.")},
+     PyDoc_STR("recurrent_kept($module, steps, examples, wide, hidden, /)\n--\n\nBytes that one direction of "
+               "one layer of oneDNN's LSTM of float32 keeps for its backward.")},
     {NULL, NULL, 0, NULL},
 };

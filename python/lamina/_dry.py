@@ -425,7 +425,7 @@ class _Run:
         x, w1, w2 = args[:3]
         if x.dtype == self.torch.float32 and self._kept_is_known(function, args):
             steps, examples, wide = x.shape
-            return _lamina.recurrent_kept(steps, examples, wide, w2.shape[1], x.element_size())
+            return _lamina.recurrent_kept(steps, examples, wide, w2.shape[1])
         work = x.shape[0] * x.shape[1] * (w1.numel() + w2.numel())  # not a count: how much would be computed
         if work > MOST_ASKED:
             self.block(f"runs {RECURRENT[0]} for a backward pass, with memory that only oneDNN can size")
@@ -436,7 +436,7 @@ class _Run:
         if "rule" not in _workspaces:
             small = ((3, 2, 5, 64), (9, 5, 40, 100))
             _workspaces["rule"] = all(
-                _lamina.recurrent_kept(steps, examples, wide, hidden, 4)
+                _lamina.recurrent_kept(steps, examples, wide, hidden)
                 == self._kept_really(function, args, _of_layer(steps, examples, wide, hidden))
                 for steps, examples, wide, hidden in small
             )

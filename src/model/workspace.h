@@ -41,5 +41,6 @@ int64_t lmi_convolution(const lmi_asked *a); /* workspace_conv.c */
 int64_t lmi_convolution_backward(const lmi_asked *a);
 int64_t lmi_recurrent(const lmi_asked *a); /* workspace_rnn.c */
 int64_t lmi_recurrent_backward(const lmi_asked *a);
+int64_t lmi_recurrent_kept(const lmi_asked *a);
 
 #endif

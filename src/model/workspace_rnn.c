@@ -77,10 +77,11 @@ int64_t lmi_recurrent_backward(const lmi_asked *a) {
     return before + reordered(&r) + bias(&r) + scratch(&r) + states;
 }
 
-int64_t lam_recurrent_kept(int64_t steps, int64_t examples, int64_t in, int64_t hidden, int64_t item) {
-    lstm r = {steps, examples, in, hidden, item};
-    if (steps < 1 || examples < 1 || in < 1 || hidden < 1 || item < 1 || 64 % item != 0) return -1;
-    int64_t wide = row(&r, lmi_most(in, hidden)), times = lmi_times(2, steps) + 2;
-    return rows(&r, steps, gates(&r)) + rows(&r, steps, row(&r, hidden)) + 2 * rows(&r, times, hidden) +
-           3 * rows(&r, times, wide);
+/* What a forward leaves for its backward: gates and states of every step. */
+int64_t lmi_recurrent_kept(const lmi_asked *a) {
+    lstm r;
+    if (!look_at(a, &r)) return 0;
+    int64_t wide = row(&r, lmi_most(r.in, r.hidden)), both = lmi_times(2, r.steps) + 2;
+    return rows(&r, r.steps, gates(&r)) + rows(&r, r.steps, row(&r, r.hidden)) +
+           2 * rows(&r, both, r.hidden) + 3 * rows(&r, both, wide);
 }
