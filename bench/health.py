@@ -62,34 +62,41 @@ def step_ratio(build: Callable[[], tuple[nn.Module, Step]], rounds: int) -> floa
     return statistics.median(found)
 
 
-def least(work: Step, repeats: int) -> float:
-    """Seconds of one of `repeats` runs in a row, the least of five tries."""
-    taken = []
-    for _ in range(5):
-        start = time.perf_counter()
-        for _ in range(repeats):
-            work()
-        taken.append((time.perf_counter() - start) / repeats)
-    return min(taken)
+def took(work: Step, repeats: int) -> float:
+    """Seconds of one of `repeats` runs in a row."""
+    start = time.perf_counter()
+    for _ in range(repeats):
+        work()
+    return (time.perf_counter() - start) / repeats
 
 
-def scan_rates() -> tuple[dict[str, float], list[float]]:
-    """By size and type the share of the speed of reading memory, and how many times as fast as torch."""
+def scan_rates(tries: int = 9) -> tuple[dict[str, float], list[float]]:
+    """By size and type the share of the speed of reading memory, and how many times as fast as torch.
+
+    All three are tried in turn, so that whoever else uses the memory meanwhile hinders them alike; each
+    counts with its least time.
+    """
     find = ctypes.CDLL(None).memchr
     find.argtypes, find.restype = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t], ctypes.c_void_p
     shares, times = {}, []
     for size, n in SIZES.items():
         memory = torch.ones(n // 8, dtype=torch.float64)
         at, inner = memory.data_ptr(), max(1, (64 << 20) // n)
-        read = least(lambda at=at, n=n: find(at, 255, n), inner)
         for name in TYPES:
             kind = getattr(torch, name, None)
             if kind is None:
                 continue
             numbers = memory.view(kind)
             args = (at, name, numbers.numel(), inner)
-            scan = least(lambda args=args: _lamina.scan_values(*args), 1) / inner
-            beside = least(lambda x=numbers: torch.isfinite(x).all(), max(1, inner // 64))
+            found = [
+                (
+                    took(lambda at=at, n=n: find(at, 255, n), inner),
+                    took(lambda args=args: _lamina.scan_values(*args), 1) / inner,
+                    took(lambda x=numbers: torch.isfinite(x).all(), max(1, inner // 64)),
+                )
+                for _ in range(tries)
+            ]
+            read, scan, beside = (min(each) for each in zip(*found, strict=True))
             shares[f"{size} {name}"] = read / scan
             times.append(beside / scan)
             print(

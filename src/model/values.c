@@ -36,11 +36,12 @@ const lmi_form *lmi_form_of(int32_t dtype) {
 
 bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
-/* -- is there anything in a run of bytes? ---------------------------------------------------------------- */
+/* -- where is there anything in a run of bytes? ---------------------------------------------------------- */
 
-/* One function a width and a processor. Every vector is compared, and a block is looked at once it is done:
- * to leave earlier would cost a branch a vector. Bytes after the last vector are taken with it again, or
- * one by one in a run that is shorter than a vector. */
+/* One function a width and a processor: where the first block begins that has something, or the length. Every
+ * vector is compared, and a block is looked at once it is done: to leave earlier would cost a branch a
+ * vector. Bytes after the last vector are taken with it again, or one by one in a run that is shorter than a
+ * vector. */
 #define BODY(T)                                                                                              \
     typedef T vec __attribute__((vector_size(WIDE)));                                                        \
     const T mask = (T)f->mask, want = (T)f->want;                                                            \
@@ -51,7 +52,7 @@ bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
             memcpy(&v, p + i, sizeof v);                                                                     \
             bad |= (T)(v & mask) == want;                                                                    \
         }                                                                                                    \
-        return bad;                                                                                          \
+        return bad ? 0 : n;                                                                                  \
     }                                                                                                        \
     for (size_t from = 0; from < n; from += BLOCK) {                                                         \
         size_t end = n - from < BLOCK ? n : from + BLOCK;                                                    \
@@ -69,19 +70,19 @@ bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
         uint64_t words[WIDE / 8], any = 0;                                                                   \
         memcpy(words, &all, WIDE);                                                                           \
         for (size_t i = 0; i < WIDE / 8; i++) any |= words[i];                                               \
-        if (any) return true;                                                                                \
+        if (any) return from;                                                                                \
     }                                                                                                        \
-    return false;
+    return n;
 
 #define SEARCHES(cpu, attribute)                                                                             \
-    attribute static bool cpu##8(const char *p, size_t n, const lmi_form *f){                                \
-        BODY(uint8_t)} attribute static bool cpu##16(const char *p, size_t n, const lmi_form *f){            \
-        BODY(uint16_t)} attribute static bool cpu##32(const char *p, size_t n, const lmi_form *f){           \
-        BODY(uint32_t)} attribute static bool cpu##64(const char *p, size_t n, const lmi_form *f) {          \
+    attribute static size_t cpu##8(const char *p, size_t n, const lmi_form *f){                              \
+        BODY(uint8_t)} attribute static size_t cpu##16(const char *p, size_t n, const lmi_form *f){          \
+        BODY(uint16_t)} attribute static size_t cpu##32(const char *p, size_t n, const lmi_form *f){         \
+        BODY(uint32_t)} attribute static size_t cpu##64(const char *p, size_t n, const lmi_form *f) {        \
         BODY(uint64_t)                                                                                       \
     }
 
-typedef bool search(const char *p, size_t n, const lmi_form *f);
+typedef size_t search(const char *p, size_t n, const lmi_form *f);
 
 SEARCHES(plain, )
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -125,7 +126,7 @@ static bool count_one(const char *p, const lmi_form *f, int64_t times, lam_nonfi
 
 typedef struct counter {
     const lmi_form *f;
-    search *any;
+    search *next;
     int64_t times;
     lam_nonfinite *to;
 } counter;
@@ -138,8 +139,8 @@ static void count_run(void *self, const char *p, int64_t numbers, int64_t step) 
         return;
     }
     for (size_t n = (size_t)(numbers * step), from = 0; from < n; from += BLOCK) {
+        from += c->next(p + from, n - from, c->f);
         size_t size = n - from < BLOCK ? n - from : BLOCK;
-        if (!c->any(p + from, size, c->f)) continue;
         for (size_t i = 0; i < size; i += (size_t)step) count_one(p + from + i, c->f, c->times, c->to);
     }
 }

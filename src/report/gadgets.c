@@ -6,6 +6,7 @@
  * with its layers only. */
 #include "analyse/gadgets.h"
 
+#include "report/quick.h"
 #include "report/report.h"
 
 enum { STEP = 4, DEEPEST = 64 }; /* DEEPEST: levels that are indented */
@@ -22,49 +23,13 @@ typedef struct page {
 
 static size_t indent(int64_t level) { return (size_t)(level < DEEPEST ? level : DEEPEST) * STEP; }
 
-/* -- bytes ----------------------------------------------------------------------------------------------- */
-
-/* There is much text in small pieces, and nearly always room for the next one. */
-static inline void put(lmi_buf *b, const char *s, size_t n) {
-    if (b->cap - b->n <= n || b->bad) {
-        lmi_putn(b, s, n);
-        return;
-    }
-    memcpy(b->s + b->n, s, n);
-    b->n += n;
-}
-
-#define PUT(b, text) put(b, text, sizeof(text) - 1)
-
-/* A name as JSON; mostly there is nothing in it that must be written otherwise. */
-static void put_text(lmi_buf *b, const char *s) {
-    size_t n = 0;
-    while (s && s[n] >= ' ' && s[n] < 0x7f && s[n] != '"' && s[n] != '\\') n++;
-    if (!s || s[n]) {
-        lmi_put_json(b, s);
-        return;
-    }
-    PUT(b, "\"");
-    put(b, s, n);
-    PUT(b, "\"");
-}
-
 /* -- values ---------------------------------------------------------------------------------------------- */
-
-static void put_int(lmi_buf *b, int64_t v) {
-    char digits[24], *at = digits + sizeof digits;
-    uint64_t rest = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-    do *--at = (char)('0' + rest % 10);
-    while (rest /= 10);
-    if (v < 0) *--at = '-';
-    put(b, at, (size_t)(digits + sizeof digits - at));
-}
 
 static void put_known(lmi_buf *b, int64_t v) {
     if (v < 0)
         PUT(b, "null");
     else
-        put_int(b, v);
+        quick_int(b, v);
 }
 
 /* A whole number of millionths, exactly: nanoseconds as milliseconds, bytes as megabytes. */
@@ -75,15 +40,15 @@ static void put_millionths(lmi_buf *b, int64_t v) {
         PUT(b, "null");
         return;
     }
-    put_int(b, v / 1000000);
+    quick_int(b, v / 1000000);
     for (int64_t rest = v % 1000000, i = 6; i > 0; i--, rest /= 10) part[i] = (char)('0' + rest % 10);
     while (n > 2 && part[n - 1] == '0') n--;
-    put(b, part, n);
+    quick_put(b, part, n);
 }
 
 static void put_truth(lmi_buf *b, lmi_truth t) {
     static const char *const words[] = {"false", "true", "null"};
-    put(b, words[t], strlen(words[t]));
+    quick_put(b, words[t], strlen(words[t]));
 }
 
 static void put_shape(lmi_buf *b, const lam_arg *a) {
@@ -94,7 +59,7 @@ static void put_shape(lmi_buf *b, const lam_arg *a) {
     PUT(b, "[");
     for (int32_t i = 0; i < a->ndim; i++) {
         if (i) PUT(b, ", ");
-        put_int(b, a->sizes[i]);
+        quick_int(b, a->sizes[i]);
     }
     PUT(b, "]");
 }
@@ -103,8 +68,8 @@ static void put_shape(lmi_buf *b, const lam_arg *a) {
 
 /* Begins the next line of the layer's info; `name` with its quotes and colon. */
 static inline void field(const page *p, const char *name) {
-    put(p->b, p->margin, p->n_margin);
-    put(p->b, name, strlen(name));
+    quick_put(p->b, p->margin, p->n_margin);
+    quick_put(p->b, name, strlen(name));
 }
 
 static void field_millionths(const page *p, const char *name, bool asked, int64_t v) {
@@ -125,7 +90,7 @@ static void put_separator(const page *p, bool *any) {
 /* Begins a list, or says that it is not known. */
 static bool begin_list(const page *p, const char *name, bool known) {
     field(p, name);
-    put(p->b, known ? "[" : "null", known ? 1 : 4);
+    quick_put(p->b, known ? "[" : "null", known ? 1 : 4);
     return known;
 }
 
@@ -171,9 +136,9 @@ static void field_gradients(const page *p, const char *name, int32_t place, bool
 static void put_info(page *p, int32_t place) {
     const lmi_gadget *x = &p->g->at[place];
     bool forward = p->o->forward, backward = p->o->backward;
-    put(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
+    quick_put(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
     PUT(p->b, "\"type\": ");
-    put_text(p->b, p->m->modules[p->m->places[place].module].type);
+    quick_text(p->b, p->m->modules[p->m->places[place].module].type);
     field_tensors(p, "\"input_shapes\": ", place, true, true);
     field_tensors(p, "\"output_shapes\": ", place, false, true);
     field_gradients(p, "\"grad_in_shape\": ", place, true);
@@ -195,7 +160,7 @@ static void put_info(page *p, int32_t place) {
     field_millionths(p, "\"forward_latency\": ", forward, x->forward_ns);
     field_millionths(p, "\"backward_latency\": ", backward, x->backward_ns);
     field(p, "\"calls\": ");
-    put_int(p->b, x->calls);
+    quick_int(p->b, x->calls);
 }
 
 /* -- the tree -------------------------------------------------------------------------------------------- */
@@ -225,7 +190,7 @@ static void open_layer(page *p, int32_t place) {
     const lam_place *at = &p->m->places[place];
     int64_t level = level_of(p, place);
     new_line(p, level);
-    put_text(p->b, at->parent < 0 ? p->m->modules[at->module].type : at->name);
+    quick_text(p->b, at->parent < 0 ? p->m->modules[at->module].type : at->name);
     PUT(p->b, ": {");
     new_line(p, level + 1);
     PUT(p->b, "\"info\": {");

@@ -3,110 +3,126 @@
  * JSON, schema lamina.report/1: what docs/json.md lists, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. */
+#include "report/quick.h"
 #include "report/report.h"
 
 static void put_count(lmi_buf *b, lam_count c) {
-    lmi_put(b, "{\"value\": ");
+    if (c.state == LAM_EXACT && c.over == 0) {
+        PUT(b, "{\"value\": ");
+        quick_int(b, c.n);
+        PUT(b, ", \"state\": \"exact\"}");
+        return;
+    }
+    PUT(b, "{\"value\": ");
     if (c.state == LAM_UNKNOWN)
-        lmi_put(b, "null");
+        PUT(b, "null");
     else
         lmi_put_plain(b, c);
-    lmi_putf(b, ", \"state\": \"%s\"}", lam_state_name(c.state));
+    PUT(b, ", \"state\": ");
+    quick_text(b, lam_state_name(c.state));
+    PUT(b, "}");
 }
 
-static void field_count(lmi_buf *b, const char *name, lam_count c, bool last) {
-    lmi_putf(b, "\"%s\": ", name);
+QUICK void field_count(lmi_buf *b, const char *name, lam_count c, bool last) {
+    quick_name(b, name);
     put_count(b, c);
-    if (!last) lmi_put(b, ", ");
+    if (!last) PUT(b, ", ");
 }
 
-static void field_text(lmi_buf *b, const char *name, const char *s) {
-    lmi_putf(b, "\"%s\": ", name);
-    lmi_put_json(b, s);
-    lmi_put(b, ", ");
+QUICK void field_text(lmi_buf *b, const char *name, const char *s) {
+    quick_name(b, name);
+    quick_text(b, s);
+    PUT(b, ", ");
 }
 
-static void field_int(lmi_buf *b, const char *name, int64_t v) {
-    lmi_putf(b, "\"%s\": %lld, ", name, (long long)v);
-}
-static void field_bool(lmi_buf *b, const char *name, bool v) {
-    lmi_putf(b, "\"%s\": %s, ", name, v ? "true" : "false");
+QUICK void field_int(lmi_buf *b, const char *name, int64_t v) {
+    quick_name(b, name);
+    quick_int(b, v);
+    PUT(b, ", ");
 }
 
-static void field_real(lmi_buf *b, const char *name, double v, lam_state state) {
-    lmi_putf(b, "\"%s\": ", name);
+QUICK void field_bool(lmi_buf *b, const char *name, bool v) {
+    quick_name(b, name);
+    quick_put(b, v ? "true, " : "false, ", v ? 6 : 7);
+}
+
+QUICK void field_real(lmi_buf *b, const char *name, double v, lam_state state) {
+    quick_name(b, name);
     if (state == LAM_UNKNOWN || v - v != 0)
-        lmi_put(b, "null");
+        PUT(b, "null");
+    else if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
+        quick_int(b, (int64_t)v);
     else
         lmi_put_real(b, v);
-    lmi_put(b, ", ");
+    PUT(b, ", ");
 }
 
 static void put_tensor(lmi_buf *b, const lam_arg *a) {
-    lmi_putc(b, '{');
+    PUT(b, "{");
     field_text(b, "name", a->name);
     if (a->position >= 0)
         field_int(b, "position", a->position);
     else
-        lmi_put(b, "\"position\": null, ");
+        PUT(b, "\"position\": null, ");
     field_text(b, "dtype", a->dtype < 0 ? NULL : lam_dtype_name(a->dtype));
     field_text(b, "device", a->device < 0 ? NULL : lmi_device_name(a->device));
-    lmi_put(b, "\"shape\": ");
-    if (a->ndim < 0)
-        lmi_put(b, "null");
-    else
-        lmi_putc(b, '[');
-    for (int32_t i = 0; i < a->ndim; i++) {
-        if (i) lmi_put(b, ", ");
-        lmi_putf(b, "%lld", (long long)a->sizes[i]);
+    if (a->ndim < 0) {
+        PUT(b, "\"shape\": null}");
+        return;
     }
-    lmi_put(b, a->ndim < 0 ? "}" : "]}");
+    PUT(b, "\"shape\": [");
+    for (int32_t i = 0; i < a->ndim; i++) {
+        if (i) PUT(b, ", ");
+        quick_int(b, a->sizes[i]);
+    }
+    PUT(b, "]}");
 }
 
 static void put_tensors(lmi_buf *b, const char *name, const lam_arg *args, int32_t n) {
-    lmi_putf(b, "\"%s\": [", name);
+    quick_name(b, name);
+    PUT(b, "[");
     for (int32_t i = 0; i < n; i++) {
-        if (i) lmi_put(b, ", ");
+        if (i) PUT(b, ", ");
         put_tensor(b, &args[i]);
     }
-    lmi_put(b, "], ");
+    PUT(b, "], ");
 }
 
 static void put_metrics(const lmi_job *j, lmi_buf *b, const lam_count metric[LAM_N_METRICS], bool last) {
     bool bytes = lmi_has_metric(j->c, LAM_BYTES_READ);
     for (int m = 0; m < LAM_N_METRICS; m++) {
         if (m > LAM_DMAS && !lmi_has_metric(j->c, (lam_metric)m)) continue;
-        lmi_put(b, m ? ", " : "");
+        if (m) PUT(b, ", ");
         field_count(b, lam_metric_name((lam_metric)m), metric[m], true);
     }
     if (bytes) {
         double intensity = lam_metric_intensity(metric);
-        lmi_put(b, ", ");
+        PUT(b, ", ");
         field_count(b, "bytes", lam_metric_bytes(metric), false);
-        lmi_put(b, "\"intensity\": ");
+        PUT(b, "\"intensity\": ");
         if (intensity < 0)
-            lmi_put(b, "null");
+            PUT(b, "null");
         else
             lmi_put_real(b, intensity);
     }
-    if (!last) lmi_put(b, ", ");
+    if (!last) PUT(b, ", ");
 }
 
 /* The other phases, where operators were watched. */
 static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LAM_N_METRICS],
                        const lam_count recompute[LAM_N_METRICS], const char *end) {
     if (!lmi_by_ops(j->c)) return;
-    lmi_put(b, "\"backward\": {");
+    PUT(b, "\"backward\": {");
     put_metrics(j, b, backward, true);
-    lmi_put(b, "}, \"recompute\": {");
+    PUT(b, "}, \"recompute\": {");
     put_metrics(j, b, recompute, true);
-    lmi_put(b, "}");
+    PUT(b, "}");
     lmi_put(b, end);
 }
 
 /* What this process holds, where parameters are spread over several. */
-static void put_local(const lmi_job *j, lmi_buf *b, lam_count params, lam_count bytes) {
-    if (!lmi_is_spread(j->m)) return;
+static void put_local(bool spread, lmi_buf *b, lam_count params, lam_count bytes) {
+    if (!spread) return;
     field_count(b, "local_params", params, false);
     field_count(b, "local_bytes", bytes, false);
 }
@@ -124,7 +140,7 @@ static void put_fraction(lmi_buf *b, const char *name, const int64_t f[2]) {
 
 static void put_axis(lmi_buf *b, const lam_rf_axis *x) {
     static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
-    lmi_putc(b, '{');
+    PUT(b, "{");
     field_int(b, "input", x->input);
     field_int(b, "axis", x->axis);
     field_int(b, "out_axis", x->out_axis);
@@ -138,8 +154,8 @@ static void put_axis(lmi_buf *b, const lam_rf_axis *x) {
     field_bool(b, "paths", x->paths);
     field_bool(b, "at_most", x->at_most);
     lmi_putf(b, "\"state\": \"%s\", \"why\": ", lam_state_name(x->state));
-    lmi_put_json(b, x->why);
-    lmi_putc(b, '}');
+    quick_text(b, x->why);
+    PUT(b, "}");
 }
 
 /* The axes that the row's columns go by, where a graph tells of the row. */
@@ -147,21 +163,23 @@ static void put_axes(const lmi_job *j, lmi_buf *b, int32_t row) {
     lam_rf_axis x;
     bool any = false;
     if (lam_costs_rf_axis(j->c, row, 0, &x, NULL) != LAM_OK) return;
-    lmi_put(b, "\"receptive_fields\": [");
+    PUT(b, "\"receptive_fields\": [");
     for (int32_t i = 0; lam_costs_rf_axis(j->c, row, i, &x, NULL) == LAM_OK; i++) {
         if (!x.shown) continue;
-        if (any) lmi_put(b, ", ");
+        if (any) PUT(b, ", ");
         put_axis(b, &x);
         any = true;
     }
-    lmi_put(b, "], ");
+    PUT(b, "], ");
 }
 
-static void put_ns(lmi_buf *b, const char *name, int64_t ns, const char *end) {
+QUICK void put_ns(lmi_buf *b, const char *name, int64_t ns, const char *end) {
+    quick_name(b, name);
     if (ns < 0)
-        lmi_putf(b, "\"%s\": null%s", name, end);
+        PUT(b, "null");
     else
-        lmi_putf(b, "\"%s\": %lld%s", name, (long long)ns, end);
+        quick_int(b, ns);
+    quick_put(b, end, strlen(end));
 }
 
 /* Nanoseconds, where times were asked for. */
@@ -172,7 +190,8 @@ static void put_time(const lmi_job *j, lmi_buf *b, int32_t row) {
     bool known = lam_costs_time(j->c, row, &t);
     lmi_put(b, known ? "\"time\": {" : "\"time\": null, ");
     for (int p = 0; known && p < LAM_N_PHASES; p++) {
-        lmi_putf(b, "\"%s\": {", phases[p]);
+        quick_name(b, phases[p]);
+        PUT(b, "{");
         put_ns(b, "total", t.total[p], ", ");
         put_ns(b, "self", t.self[p], p + 1 < LAM_N_PHASES ? "}, " : "}}, ");
     }
@@ -189,16 +208,16 @@ static void put_spread(lmi_buf *b, const lam_spread *s) {
 
 static void put_outliers(const lmi_job *j, lmi_buf *b) {
     lam_outlier o;
-    lmi_put(b, "\"outliers\": [");
+    PUT(b, "\"outliers\": [");
     for (int32_t i = 0; lam_times_outlier(lam_costs_times(j->c), i, &o); i++) {
         lmi_putf(b, "%s{\"run\": %d, ", i ? ", " : "", (int)o.run);
         put_ns(b, "whole", o.whole, ", ");
         put_ns(b, "median", o.median, ", ");
         put_ns(b, "late", o.late, ", \"path\": ");
-        lmi_put_json(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
-        lmi_putc(b, '}');
+        quick_text(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
+        PUT(b, "}");
     }
-    lmi_put(b, "]");
+    PUT(b, "]");
 }
 
 /* The parts of all runs. */
@@ -207,25 +226,26 @@ static void put_times(const lmi_job *j, lmi_buf *b) {
                                                         "engine",  "outside",  "whole"};
     lam_spread s;
     if (!lmi_has_times(j->c)) return;
-    lmi_put(b, "\"time\": {");
+    PUT(b, "\"time\": {");
     field_int(b, "runs", lam_times_n_runs(lam_costs_times(j->c)));
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         lmi_putf(b, "\"%s\": ", parts[p]);
         if (lam_times_part(lam_costs_times(j->c), (lam_time_part)p, &s))
             put_spread(b, &s);
         else
-            lmi_put(b, "null");
-        lmi_put(b, ", ");
+            PUT(b, "null");
+        PUT(b, ", ");
     }
     put_outliers(j, b);
-    lmi_put(b, "},\n");
+    PUT(b, "},\n");
 }
 
-static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
+/* `spread`: lmi_is_spread, which looks at every tensor. */
+static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
     lmi_line_of_row(j, i, &l);
-    lmi_putc(b, '{');
+    PUT(b, "{");
     field_text(b, "path", l.place->path);
     field_text(b, "name", l.place->name);
     field_text(b, "type", l.module->type);
@@ -235,7 +255,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     if (l.event)
         field_int(b, "call", l.event->ordinal);
     else
-        lmi_put(b, "\"call\": null, ");
+        PUT(b, "\"call\": null, ");
     field_bool(b, "leaf", r->leaf);
     field_bool(b, "shared", r->shared);
     put_tensors(b, "inputs", l.event ? l.event->in : NULL, l.event ? l.event->n_in : 0);
@@ -244,17 +264,17 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     field_count(b, "trainable", r->grad_params, false);
     field_count(b, "frozen", r->nograd_params, false);
     field_count(b, "param_bytes", r->param_bytes, false);
-    put_local(j, b, r->local_params, r->local_bytes);
+    put_local(spread, b, r->local_params, r->local_bytes);
     field_count(b, "buffers", r->buffers, false);
     field_count(b, "buffer_bytes", r->buffer_bytes, false);
     put_packed(b, r->packed, r->packed_bytes);
     put_metrics(j, b, r->metric, false);
     put_phases(j, b, r->backward, r->recompute, ", ");
-    lmi_put(b, "\"subtotal\": {");
+    PUT(b, "\"subtotal\": {");
     field_count(b, "params", r->total_params, false);
     put_metrics(j, b, r->total, !lmi_by_ops(j->c));
     put_phases(j, b, r->total_backward, r->total_recompute, "");
-    lmi_put(b, "}, ");
+    PUT(b, "}, ");
     field_real(b, "receptive_field", r->rf, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_stride", r->rf_stride, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
     field_real(b, "rf_padding", r->rf_padding, r->event < 0 ? LAM_UNKNOWN : r->rf_state);
@@ -263,20 +283,20 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i) {
     lmi_json_row_health(j, b, l.event);
     lmi_memory_json_row(j, b, r->event);
     field_text(b, "rule", r->rule_kind);
-    lmi_put(b, "\"reason\": ");
-    lmi_put_json(b, r->reason);
-    lmi_putc(b, '}');
+    PUT(b, "\"reason\": ");
+    quick_text(b, r->reason);
+    PUT(b, "}");
 }
 
 static void put_head(const lmi_job *j, lmi_buf *b) {
     const lam_place *root = lam_model_place(j->m, 0);
     const lam_module *mod = root ? lam_model_module(j->m, root->module) : NULL;
-    lmi_put(b, "{\n\"schema\": \"lamina.report/1\",\n\"schema_version\": 1,\n\"version\": ");
-    lmi_put_json(b, lam_version());
-    lmi_put(b, ",\n\"convention\": ");
-    lmi_put_json(b, j->c->convention->name);
-    lmi_put(b, ",\n\"source\": ");
-    lmi_put_json(b, j->c->convention->source);
+    PUT(b, "{\n\"schema\": \"lamina.report/1\",\n\"schema_version\": 1,\n\"version\": ");
+    quick_text(b, lam_version());
+    PUT(b, ",\n\"convention\": ");
+    quick_text(b, j->c->convention->name);
+    PUT(b, ",\n\"source\": ");
+    quick_text(b, j->c->convention->source);
     lmi_putf(b, ",\n\"released\": %s,\n\"model\": {", j->c->released ? "true" : "false");
     field_text(b, "type", mod ? mod->type : NULL);
     field_text(b, "type_path", mod ? mod->type_path : NULL);
@@ -293,26 +313,27 @@ static void put_totals(const lmi_job *j, lmi_buf *b) {
         backward[m] = lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
         recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
     }
-    lmi_put(b, "\"totals\": {");
+    PUT(b, "\"totals\": {");
     put_metrics(j, b, metric, false);
     put_phases(j, b, backward, recompute, ", ");
     field_count(b, "params", p.params, false);
     field_count(b, "trainable", p.grad_params, false);
     field_count(b, "frozen", p.nograd_params, false);
     field_count(b, "param_bytes", p.param_bytes, false);
-    put_local(j, b, p.local_params, p.local_bytes);
+    put_local(lmi_is_spread(j->m), b, p.local_params, p.local_bytes);
     field_count(b, "buffers", p.buffers, false);
     field_count(b, "buffer_bytes", p.buffer_bytes, false);
     put_packed(b, p.packed, p.packed_bytes);
     field_count(b, "params_in_rows", p.in_rows, true);
-    lmi_put(b, "},\n");
+    PUT(b, "},\n");
 }
 
 static lam_status put_rows(lmi_job *j) {
+    bool spread = lmi_is_spread(j->m);
     lmi_put(&j->out, "\"rows\": [");
     for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
         lmi_put(&j->out, i ? ",\n" : "\n");
-        put_row(j, &j->out, i);
+        put_row(j, &j->out, i, spread);
         LAM_TRY(lmi_job_flush(j));
     }
     lmi_put(&j->out, "],\n");
@@ -324,47 +345,47 @@ static void put_operators(const lmi_job *j, lmi_buf *b) {
     const char *s;
     int32_t runs;
     if (!lmi_by_ops(j->c)) return;
-    lmi_put(b, "\"operators\": {");
+    PUT(b, "\"operators\": {");
     field_int(b, "ran", lam_model_n_ops(j->m));
     field_int(b, "counted", (int64_t)o->ran[LAM_FORWARD] + o->ran[LAM_BACKWARD] + o->ran[LAM_RECOMPUTE]);
     field_int(b, "known", o->known);
-    lmi_put(b, "\"unruled\": [");
+    PUT(b, "\"unruled\": [");
     for (int32_t i = 0; (s = lam_costs_unruled_op(j->c, i, &runs)) != NULL; i++) {
         lmi_put(b, i ? ", {\"name\": " : "{\"name\": ");
-        lmi_put_json(b, s);
+        quick_text(b, s);
         lmi_putf(b, ", \"runs\": %d}", (int)runs);
     }
-    lmi_put(b, "]},\n");
+    PUT(b, "]},\n");
 }
 
 static void put_lists(const lmi_job *j, lmi_buf *b) {
     const char *s;
     int32_t calls;
-    lmi_put(b, "\"unruled\": [");
+    PUT(b, "\"unruled\": [");
     for (int32_t i = 0; (s = lam_costs_unruled(j->c, i, &calls)) != NULL; i++) {
         lmi_put(b, i ? ", {\"type\": " : "{\"type\": ");
-        lmi_put_json(b, s);
+        quick_text(b, s);
         lmi_putf(b, ", \"calls\": %d}", (int)calls);
     }
-    lmi_put(b, "],\n\"gaps\": [");
+    PUT(b, "],\n\"gaps\": [");
     for (int32_t i = 0; (s = lam_costs_gap(j->c, i)) != NULL; i++) {
-        if (i) lmi_put(b, ", ");
-        lmi_put_json(b, s);
+        if (i) PUT(b, ", ");
+        quick_text(b, s);
     }
-    lmi_put(b, "],\n\"notes\": [");
+    PUT(b, "],\n\"notes\": [");
     for (int32_t i = 0; i < lam_model_n_notes(j->m); i++) {
-        if (i) lmi_put(b, ", ");
-        lmi_put_json(b, lam_model_note(j->m, i));
+        if (i) PUT(b, ", ");
+        quick_text(b, lam_model_note(j->m, i));
     }
-    lmi_put(b, "]\n}\n");
+    PUT(b, "]\n}\n");
 }
 
 static void put_finding(lmi_buf *b, bool first, const char *path, const char *reason) {
     lmi_put(b, first ? "{\"path\": " : ", {\"path\": ");
-    lmi_put_json(b, path);
-    lmi_put(b, ", \"reason\": ");
-    lmi_put_json(b, reason);
-    lmi_putc(b, '}');
+    quick_text(b, path);
+    PUT(b, ", \"reason\": ");
+    quick_text(b, reason);
+    PUT(b, "}");
 }
 
 /* What the graph of the data tells, where operators were watched. */
@@ -379,13 +400,13 @@ static lam_status put_graph(lmi_job *j) {
         lam_graph_free(g);
         return LAM_OK;
     }
-    lmi_put(b, "\"unused\": [");
+    PUT(b, "\"unused\": [");
     for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++)
         put_finding(b, i == 0, path, reason);
-    lmi_put(b, "],\n\"no_gradient\": [");
+    PUT(b, "],\n\"no_gradient\": [");
     for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++)
         put_finding(b, i == 0, path, reason);
-    lmi_put(b, "],\n");
+    PUT(b, "],\n");
     lam_graph_free(g);
     return LAM_OK;
 }

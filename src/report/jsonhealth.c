@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JSON: what became of values, where they were looked at. docs/json.md lists the fields. */
+#include "report/quick.h"
 #include "report/report.h"
 
 static void text(lmi_buf *b, const char *name, const char *s) {
-    lmi_putf(b, ", \"%s\": ", name);
-    lmi_put_json(b, s);
+    PUT(b, ", ");
+    quick_name(b, name);
+    quick_text(b, s);
 }
 
 static void whole(lmi_buf *b, const char *name, int64_t v) {
-    lmi_putf(b, ", \"%s\": %lld", name, (long long)v);
+    PUT(b, ", ");
+    quick_name(b, name);
+    quick_int(b, v);
 }
+
 static void truth(lmi_buf *b, const char *name, bool v) {
-    lmi_putf(b, ", \"%s\": %s", name, v ? "true" : "false");
+    PUT(b, ", ");
+    quick_name(b, name);
+    quick_put(b, v ? "true" : "false", v ? 4 : 5);
 }
 
 static void sizes(lmi_buf *b, const char *name, int32_t n, const int64_t *v) {
@@ -109,9 +116,11 @@ void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event) {
         return;
     }
     int32_t call = (int32_t)(event - lam_model_event(j->m, 0));
-    lmi_putf(b, "\"health\": {\"forward\": \"%s\", \"backward\": \"%s\", \"stats\": [",
-             lam_health_name(lam_health_of(j->health, call, LAM_FORWARD)),
-             lam_health_name(lam_health_of(j->health, call, LAM_BACKWARD)));
+    PUT(b, "\"health\": {\"forward\": ");
+    quick_text(b, lam_health_name(lam_health_of(j->health, call, LAM_FORWARD)));
+    PUT(b, ", \"backward\": ");
+    quick_text(b, lam_health_name(lam_health_of(j->health, call, LAM_BACKWARD)));
+    PUT(b, ", \"stats\": [");
     for (int32_t i = 0; i < event->n_out; i++) {
         const lam_stats *s = lam_model_stats(j->m, call, i);
         if (i) lmi_put(b, ", ");

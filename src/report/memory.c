@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Memory in reports: cells, the lines under our own table, and JSON. */
+#include "report/quick.h"
 #include "report/report.h"
 
 static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
@@ -164,25 +165,36 @@ CELLS(recompute_, LAM_RECOMPUTE)
 /* -- JSON --------------------------------------------------------------------------------------------------
  */
 
+QUICK void put_bytes(lmi_buf *b, const char *name, int64_t bytes, const char *end) {
+    quick_name(b, name);
+    quick_int(b, bytes);
+    quick_put(b, end, strlen(end));
+}
+
 static void put_use(lmi_buf *b, const lam_memory_use use[LAM_N_PHASES]) {
-    for (int p = 0; p < LAM_N_PHASES; p++)
-        lmi_putf(b, "%s\"%s\": {\"allocated\": %lld, \"freed\": %lld, \"retained\": %lld, \"peak\": %lld}",
-                 p ? ", " : "", phases[p], (long long)use[p].allocated, (long long)use[p].freed,
-                 (long long)use[p].retained, (long long)use[p].peak);
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        if (p) PUT(b, ", ");
+        quick_name(b, phases[p]);
+        PUT(b, "{");
+        put_bytes(b, "allocated", use[p].allocated, ", ");
+        put_bytes(b, "freed", use[p].freed, ", ");
+        put_bytes(b, "retained", use[p].retained, ", ");
+        put_bytes(b, "peak", use[p].peak, "}");
+    }
 }
 
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event) {
     if (!j->memory) return;
     const lam_memory_row *row = lam_memory_call(j->memory, event);
     if (!row) {
-        lmi_put(b, "\"memory\": null, ");
+        PUT(b, "\"memory\": null, ");
         return;
     }
-    lmi_put(b, "\"memory\": {\"own\": {");
+    PUT(b, "\"memory\": {\"own\": {");
     put_use(b, row->own);
-    lmi_put(b, "}, \"total\": {");
+    PUT(b, "}, \"total\": {");
     put_use(b, row->total);
-    lmi_put(b, "}}, ");
+    PUT(b, "}}, ");
 }
 
 static bool put_held(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
@@ -190,7 +202,8 @@ static bool put_held(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
     lmi_putc(b, '{');
     for (int h = 0; h < LAM_N_HELD; h++) {
         if (!held[h]) continue;
-        lmi_putf(b, "%s\"%s\": %lld", any ? ", " : "", lam_held_name((lam_held)h), (long long)held[h]);
+        if (any) PUT(b, ", ");
+        put_bytes(b, lam_held_name((lam_held)h), held[h], "");
         any = true;
     }
     lmi_putc(b, '}');

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 import torch
 from torch import nn
 from where_kit import Calls
@@ -273,16 +274,56 @@ def bf16(work):
     return build
 
 
-def checkpointed():
-    from torch.utils.checkpoint import checkpoint
+def checkpointed(work=WrongGradient.apply, *, reentrant=False):
+    def build():
+        from torch.utils.checkpoint import checkpoint
 
-    block = nn.Sequential(nn.Linear(6, 6), Do(WrongGradient.apply), nn.Linear(6, 6))
-    return Calls(
-        lambda self, x: self.fc(checkpoint(self.block, self.pre(x), use_reentrant=False)),
-        pre=nn.Linear(6, 6),
-        block=block,
-        fc=nn.Linear(6, 2),
+        block = nn.Sequential(nn.Linear(6, 6), Do(work), nn.Linear(6, 6))
+        return Calls(
+            lambda self, x: self.fc(checkpoint(self.block, self.pre(x), use_reentrant=reentrant)),
+            pre=nn.Linear(6, 6),
+            block=block,
+            fc=nn.Linear(6, 2),
+        ), torch.rand(3, 6)
+
+    return build
+
+
+def compiled(work):
+    """A layer whose forward went through torch's compiler, which runs it operator by operator."""
+
+    def build():
+        if not hasattr(torch, "compile"):
+            pytest.skip("this torch has no compiler")
+        model = line(Do(work))
+        model[2].compile(backend="eager")
+        x = torch.rand(3, 6)
+        model(x)
+        return model, x
+
+    return build
+
+
+def no_class():
+    """Nothing of a batch is to be learnt from, so the loss is the mean of nothing."""
+    return nn.Sequential(nn.Linear(6, 6), Do(lambda x: (x, torch.full((3,), -100))), Loss()), torch.rand(3, 6)
+
+
+class Loss(nn.Module):
+    def forward(self, pair):
+        return nn.functional.cross_entropy(*pair)
+
+
+def exploding():
+    """What is small grows on its way; on the way back what is not small grows as much."""
+    return nn.Sequential(
+        nn.Linear(6, 6), Do(lambda x: x * 1e-30), Do(lambda x: x * 1e25), Do(lambda x: x * 1e25)
     ), torch.rand(3, 6)
+
+
+def chosen_quotient(x):
+    zero = x * 0
+    return torch.where(zero > 0, zero / zero.abs(), x)
 
 
 def nan_input():
@@ -359,6 +400,20 @@ FAULTS = {
     "float64": Fault(
         lambda: (line(Do(lambda x: x / 0)).double(), torch.rand(3, 6).double()), "2", op="aten::div"
     ),
+    "zero times inf": Fault(chain(lambda x: torch.mul(x - x, INF)), "2", op="aten::mul"),
+    "product of many": Fault(chain(lambda x: ((x + 1) * 1e20).cumprod(1)), "2", op="aten::cumprod"),
+    "inverse tangent": Fault(chain(lambda x: torch.atanh(x * 0 + 1)), "2", op="aten::atanh"),
+    "one over zero": Fault(chain(lambda x: torch.reciprocal(x * 0)), "2", op="aten::reciprocal"),
+    "one over a root": Fault(chain(lambda x: torch.rsqrt(x - 9)), "2", op="aten::rsqrt"),
+    "variance of one": Fault(chain(lambda x: x[:, :1].var(1, keepdim=True) + x), "2", op="aten::var"),
+    "mean of nothing": Fault(chain(lambda x: x + x[:0].mean()), "2"),
+    "matrix product overflows": Fault(
+        chain(lambda x: (x + 1) @ torch.full((6, 6), 3e38)), "2", op="aten::mm"
+    ),
+    "fp16 squares": Fault(lambda: half(Do(torch.square), torch.full((3, 6), 300.0)), "1"),
+    "no class": Fault(no_class, "2", op="aten::nll_loss_forward"),
+    "in a checkpoint": Fault(checkpointed(lambda x: torch.log(x - 9)), "block.1", op="aten::log"),
+    "compiled": Fault(compiled(lambda x: torch.log(x - 2)), "2", op="aten::log"),
     "attention over a masked row": Fault(attention(mask_whole_row), "att"),
     # -- in what a container does itself
     "own work": Fault(own(lambda x: torch.log(x - 2)), "", between=("act", "fc"), op="aten::log"),
@@ -384,6 +439,10 @@ FAULTS = {
     "feed-forward": Fault(encoder(spoil_linear2), "layers.1.linear2", owned="weight"),
     "encoder's norm": Fault(encoder(spoil_norm), "layers.2.norm1", owned="weight"),
     "first layer": Fault(lambda: spoil_first(*chain(torch.relu)()), "0", owned="weight"),
+    "running variance": Fault(
+        spoiled(lambda: nn.BatchNorm1d(6).eval(), "running_var"), "2", owned="running_var"
+    ),
+    "gate": Fault(spoiled(lambda: nn.GRUCell(6, 6), "bias_hh"), "2", owned="bias_hh"),
     # -- backward
     "root at zero": Fault(chain(lambda x: torch.sqrt(x * 0) + x), "2", "backward", op="SqrtBackward0"),
     "norm at zero": Fault(chain(norm_at_zero), "2", "backward", op="SqrtBackward0"),
@@ -415,7 +474,29 @@ FAULTS = {
         "0",
         "backward",
     ),
-    "checkpoint": Fault(checkpointed, "block.1", "backward"),
+    "checkpoint": Fault(checkpointed(), "block.1", "backward"),
+    "checkpoint, reentrant": Fault(checkpointed(reentrant=True), "block.1", "backward"),
+    "compiled, backward": Fault(
+        compiled(lambda x: torch.sqrt(x * 0) + x), "2", "backward", op="SqrtBackward0"
+    ),
+    "exploding": Fault(exploding, "2", "backward", op="MulBackward0"),
+    "fp16 gradient": Fault(
+        chain(lambda x: (x.half() * 1000).float()),
+        "2",
+        "backward",
+        loss=lambda y: y.sum() * 3000,
+        op="MulBackward0",
+    ),
+    "quotient, backward": Fault(chain(chosen_quotient), "2", "backward"),
+    "log of zero times zero": Fault(
+        chain(lambda x: x + torch.xlogy(x * 0, x * 0)), "2", "backward", op="XlogyBackward0"
+    ),
+    "inverse sine at one": Fault(
+        chain(lambda x: torch.asin(x * 0 + 1) + x), "2", "backward", op="AsinBackward0"
+    ),
+    "equal eigenvalues": Fault(
+        chain(lambda x: x + torch.linalg.eigh(torch.eye(6) * (x.sum() * 0 + 1))[1][:3]), "2", "backward"
+    ),
     "loss": Fault(
         chain(torch.relu), None, "backward", loss=lambda y: torch.sqrt(y.sum() * 0), op="SqrtBackward0"
     ),
