@@ -2,32 +2,29 @@
  * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
+#include "classes.h"
 #include "here.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INTS = 64, MAX_ATTRS = 32 };
+enum { MAX_INTS = 64 };
 static const uint64_t MEMORY = UINT64_C(8) << 30; /* bytes that a model may have: what a capture may hold */
 
-/* What all modules of one class have in common. */
-typedef struct lmx_class {
-    PyTypeObject *type;    /* strong, as are the others */
-    PyObject *name, *path; /* str */
-    PyObject *word_type, *forward;
-    int32_t word, n_attrs;
+/* A class of modules, and what it is now: somebody may give it another forward. */
+typedef struct met {
+    PyTypeObject *type;
+    const lmx_class *class;
     uint32_t flags;
-    bool script, packs;         /* packs: one of torch's own quantised layers */
-    PyObject *attrs[MAX_ATTRS]; /* str, interned */
-} lmx_class;
+} met;
 
 typedef struct teller {
     lmx_state *st;
     lmx_capture *c;
     lam_builder *b;
     lam_error e;
-    lmx_vec classes;   /* lmx_class */
+    lmx_vec classes;   /* met */
     lmx_map by_type;   /* type -> class */
     lmx_map by_tensor; /* tensor object -> tensor index */
     PyObject *held;    /* list: tensors, so that no address is used twice */
@@ -48,107 +45,26 @@ static bool nomem(void) {
 
 /* == classes =========================================================================================== */
 
-static bool is_torch_nn(lmx_state *st, PyObject *type) {
-    PyObject *module = PyObject_GetAttr(type, st->n___module__);
-    const char *name = module ? lmx_utf8(module) : "";
-    bool yes = strncmp(name, "torch.nn", 8) == 0 && (name[8] == '.' || !name[8]);
-    Py_XDECREF(module);
-    return yes;
-}
-
-static int32_t word_of(lmx_state *st, PyObject *type) {
-    if (!is_torch_nn(st, type)) return -1;
-    PyObject *name = PyObject_GetAttr(type, st->n___name__);
-    int32_t word = name ? lam_word_module(lmx_utf8(name)) : -1;
-    Py_XDECREF(name);
-    return word;
-}
-
-/* The first class among the bases that lamina has a word for. */
-static bool find_word(lmx_state *st, lmx_class *k) {
-    PyObject *mro = PyObject_GetAttr((PyObject *)k->type, st->n___mro__);
-    Py_ssize_t n = mro && PyTuple_Check(mro) ? PyTuple_Size(mro) : 0;
-    k->word = -1;
-    for (Py_ssize_t i = 0; i < n && k->word < 0; i++) {
-        PyObject *base = PyTuple_GetItem(mro, i);
-        k->word = word_of(st, base);
-        if (PyErr_Occurred()) break;
-        if (k->word < 0) continue;
-        Py_INCREF(base);
-        k->word_type = base;
-        if (i == 0) k->flags |= LAM_MODULE_EXACT;
-    }
-    Py_XDECREF(mro);
-    return lmx_forgive();
-}
-
-static bool find_forward(lmx_state *st, lmx_class *k) {
-    k->forward = PyObject_GetAttr((PyObject *)k->type, st->n_forward);
-    if (!lmx_forgive()) return false;
-    PyObject *of_word = k->word_type ? PyObject_GetAttr(k->word_type, st->n_forward) : NULL;
-    if (of_word && k->forward != of_word) k->flags |= LAM_MODULE_OWN_FORWARD;
-    Py_XDECREF(of_word);
-    return lmx_forgive();
-}
-
-static bool list_attrs(lmx_class *k) {
-    const char *name;
-    for (int32_t i = 0; i < MAX_ATTRS && (name = lam_word_attr(k->word, i)); i++) {
-        k->attrs[i] = PyUnicode_InternFromString(name);
-        if (!k->attrs[i]) return false;
-        k->n_attrs = i + 1;
-    }
-    return true;
-}
-
-static bool name_class(lmx_state *st, lmx_class *k) {
-    PyObject *type = (PyObject *)k->type;
-    k->name = PyObject_GetAttr(type, st->n___name__);
-    PyObject *module = k->name ? PyObject_GetAttr(type, st->n___module__) : NULL;
-    PyObject *qualified = module ? PyObject_GetAttr(type, st->n___qualname__) : NULL;
-    if (qualified) k->path = PyUnicode_FromFormat("%S.%U", module, qualified);
-    Py_XDECREF(module);
-    Py_XDECREF(qualified);
-    return lmx_forgive();
-}
-
-static bool look_at(lmx_state *st, lmx_class *k) {
-    PyTypeObject *script = st->torch.script, *wrapper = st->torch.compiled;
-    k->script = script && PyType_IsSubtype(k->type, script);
-    if (!name_class(st, k)) return false;
-    k->packs = strncmp(lmx_utf8(k->path), "torch.", 6) == 0 && strstr(lmx_utf8(k->path), "quantized");
-    if (wrapper && PyType_IsSubtype(k->type, wrapper)) {
-        k->word = lam_word_module("Container"); /* it only calls the module that it wraps */
-        return true;
-    }
-    return find_word(st, k) && find_forward(st, k) && list_attrs(k);
-}
-
-/* The index of a class, new if need be; -1 with an exception. */
-static int32_t class_of(teller *t, PyTypeObject *type) {
+/* The class, new if need be; NULL with an exception. The pointer holds until the next class is asked for. */
+static const met *class_of(teller *t, PyTypeObject *type) {
     int32_t i = lmx_map_get(&t->by_type, type);
-    if (i >= 0) return i;
+    if (i >= 0) return (met *)t->classes.data + i;
     i = (int32_t)t->classes.n;
-    lmx_class *k = lmx_vec_push(&t->classes, sizeof *k, 1);
-    if (k) *k = (lmx_class){.type = type};
-    if (k) Py_INCREF(type);
-    if (!k || !lmx_map_put(&t->by_type, type, i)) {
+    met now = {.type = type, .class = lmx_class_of(t->st, type)};
+    if (!now.class || !lmx_class_flags(t->st, now.class, type, &now.flags)) return NULL;
+    met *at = lmx_vec_push(&t->classes, sizeof *at, 1);
+    if (at) *at = now;
+    if (at) Py_INCREF(type);
+    if (!at || !lmx_map_put(&t->by_type, type, i)) {
         PyErr_NoMemory();
-        return -1;
+        return NULL;
     }
-    return look_at(t->st, k) ? i : -1;
+    return at;
 }
 
 static void free_classes(teller *t) {
-    lmx_class *k = t->classes.data;
-    for (size_t i = 0; i < t->classes.n; i++) {
-        Py_XDECREF(k[i].type);
-        Py_XDECREF(k[i].name);
-        Py_XDECREF(k[i].path);
-        Py_XDECREF(k[i].word_type);
-        Py_XDECREF(k[i].forward);
-        for (int32_t a = 0; a < k[i].n_attrs; a++) Py_DECREF(k[i].attrs[a]);
-    }
+    met *all = t->classes.data;
+    for (size_t i = 0; i < t->classes.n; i++) Py_DECREF(all[i].type);
     lmx_vec_free(&t->classes);
 }
 
@@ -373,10 +289,10 @@ static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
 
 /* Attributes of the class, and properties of a subclass, count too when the instance has none of that
  * name. */
-static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, const lmx_class *k, PyObject *name) {
+static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     if (value) return push_attr(t, name, value);
-    PyObject *of_class = PyObject_GetAttr((PyObject *)k->type, name);
+    PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
     if (!of_class) return !lmx_must_raise();
     Py_DECREF(of_class);
     value = PyObject_GetAttr(module, name);
@@ -389,7 +305,7 @@ static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_cl
                        const lmx_node *node) {
     if (k->word < 0) return true;
     for (int32_t i = 0; i < k->n_attrs; i++)
-        if (!push_word_attr(t, module, dict, k, k->attrs[i])) return false;
+        if (!push_word_attr(t, module, dict, k->attrs[i])) return false;
     return push_made_tensors(t, dict, node);
 }
 
@@ -402,8 +318,9 @@ static bool is_training(lmx_state *st, PyObject *module, PyObject *dict) {
     return training == Py_True;
 }
 
-static uint32_t flags_of(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
-    uint32_t flags = k->flags;
+static uint32_t flags_of(teller *t, const lmx_node *node, const met *now, PyObject *dict) {
+    const lmx_class *k = now->class;
+    uint32_t flags = now->flags;
     if (is_training(t->st, node->object, dict)) flags |= LAM_MODULE_TRAINING;
     if (k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward)) flags |= LAM_MODULE_OWN_FORWARD;
     /* Parametrizations make a layer's weights; they don't make it a container. */
@@ -413,9 +330,10 @@ static uint32_t flags_of(teller *t, const lmx_node *node, const lmx_class *k, Py
 }
 
 static bool push_module(teller *t, const lmx_node *node) {
-    int32_t index, class = class_of(t, Py_TYPE(node->object));
-    if (class < 0) return false;
-    const lmx_class *k = (lmx_class *)t->classes.data + class;
+    int32_t index;
+    const met *now = class_of(t, Py_TYPE(node->object));
+    if (!now) return false;
+    const lmx_class *k = now->class;
     PyObject *dict = lmx_dict_of(node->object);
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
     PyErr_Clear();
@@ -423,7 +341,7 @@ static bool push_module(teller *t, const lmx_node *node) {
         .type = lmx_utf8(scripted && PyUnicode_Check(scripted) ? scripted : k->name),
         .type_path = lmx_utf8(k->path),
         .word = k->word,
-        .flags = flags_of(t, node, k, dict),
+        .flags = flags_of(t, node, now, dict),
     };
     bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
     t->module = index;
@@ -595,7 +513,9 @@ bool lmx_describe_model(lmx_capture *c, lam_model **out) {
     if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
     teller t = {.st = c->st, .c = c, .e = {.at = -1}};
+    lmx_classes_ask(c->st->classes);
     bool ok = tell(&t, out);
+    c->st->classes->asked--;
     free_classes(&t);
     lmx_map_free(&t.by_type);
     lmx_map_free(&t.by_tensor);

@@ -36,6 +36,7 @@ typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
 typedef struct lmx_modes lmx_modes;   /* dispatch.h */
 typedef struct lmx_listener lmx_listener; /* here.h */
+typedef struct lmx_classes lmx_classes; /* classes.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -155,6 +156,7 @@ struct lmx_state {
     bool watches_ops;          /* the layout was found, and may be used */
     int identities;            /* captures that want to know whose memory a tensor has: those of operators */
     lmx_modes *modes;
+    lmx_classes *classes; /* that modules were met of */
 };
 
 lmx_state *lmx_state_of(PyObject *module);

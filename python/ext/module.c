@@ -2,6 +2,7 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
+#include "classes.h"
 #include "dispatch.h"
 
 #include <stdlib.h>
@@ -26,7 +27,8 @@ static int module_exec(PyObject *module) {
     st->torch.offset = -1;
     st->layout = calloc(1, sizeof *st->layout);
     st->modes = calloc(1, sizeof *st->modes);
-    if (!st->layout || !st->modes) {
+    st->classes = calloc(1, sizeof *st->classes);
+    if (!st->layout || !st->modes || !st->classes) {
         PyErr_NoMemory();
         return -1;
     }
@@ -67,6 +69,7 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->dry_type);
     Py_CLEAR(st->recorder_type);
     lmx_torch_clear(&st->torch);
+    if (st->classes) lmx_classes_clear(st->classes);
 #define X(name) Py_CLEAR(st->n_##name);
     LMX_NAMES(X)
 #undef X
@@ -78,6 +81,7 @@ static void module_free(void *module) {
     lmx_state *st = lmx_state_of(module);
     if (st) free(st->layout);
     if (st) free(st->modes);
+    if (st) free(st->classes);
 }
 
 static PyModuleDef_Slot module_slots[] = {

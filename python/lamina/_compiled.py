@@ -74,10 +74,13 @@ def _regions() -> list[tuple[str, str | None]]:
     """Every piece of compiled code in this process: what torch calls it, and who compiled it."""
     frames = sys.modules.get("torch._dynamo.convert_frame")
     try:
+        seen = frames.input_codes.seen  # type: ignore[union-attr]
+        if not seen:
+            return []  # nothing was compiled, as in most processes
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
 
         listed: Any = entries
-        codes = [code() for code in frames.input_codes.seen]  # type: ignore[union-attr]
+        codes = [code() for code in seen]
         return [
             (entry.trace_annotation, getattr(entry.backend, "compiler_name", None))
             for code in codes

@@ -10,7 +10,7 @@ def note() -> str | None:
     """Whose work a capture shows where several processes run together; None where there is one."""
     distributed = sys.modules.get("torch.distributed")
     try:
-        if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        if distributed is None or not distributed.is_initialized():  # one that is not available has no such
             return None
         rank, size = distributed.get_rank(), distributed.get_world_size()
     except (AttributeError, RuntimeError, ValueError):
