@@ -122,7 +122,6 @@ def million(operators: int) -> dict[str, float]:
     report = watch.report("exact")
     str(report)
     taken = time.thread_time() - begun
-    n = sum(1 for _ in range(1))
     assert watch._model is not None
     n = watch._model.n_operators()
     return {

@@ -106,6 +106,12 @@ typedef struct lmx_shim {
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
     int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
+    /* NULL where they are not exported, as are the next: whether its elements lie one after another, its
+     * strides, and another tensor of the same memory. */
+    int32_t (*dense)(void *tensor, bool *out);
+    int32_t (*strides)(void *tensor, int64_t **out);
+    int32_t (*again)(void *tensor, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
+                     void **out);
     int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; of what is not sparse none of these: */
     struct lmx_form {
         int32_t layout;
@@ -195,6 +201,13 @@ typedef struct lmx_tensor {
     const int64_t *sizes; /* in `own` or in the tensor: valid while the tensor lives unchanged */
     int64_t own[LMX_DIMS];
 } lmx_tensor;
+
+/* A handle to another tensor that holds the memory of one that was described so; NULL where that can't be had.
+ * It is for lmx_held, or for the shim's `release`. (hold.c) */
+void *lmx_hold(const lmx_torch *t, PyObject *tensor, const lmx_tensor *d);
+PyObject *lmx_held(lmx_state *st, void *held); /* what it holds, as a tensor; NULL with an exception */
+/* Nothing is held like that unless it works with the probe. */
+void lmx_prove_hold(lmx_state *st, PyObject *probe);
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);
 static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)

@@ -38,6 +38,17 @@ static PyObject *clone_of(lmx_state *st, PyObject *tensor) {
 
 enum { CPU = 0, META = 14 }; /* c10::DeviceType */
 
+static bool is_dense(lmx_state *st, PyObject *tensor) {
+    const lmx_torch *t = &st->torch;
+    bool yes = false;
+    if (t->offset >= 0 && t->shim.dense && lmx_kind_of(st, tensor) == LMX_PLAIN)
+        return !t->shim.dense((char *)tensor + t->offset, &yes) && yes;
+    PyObject *dense = call(tensor, st->n_is_contiguous, NULL);
+    yes = dense == Py_True;
+    Py_XDECREF(dense);
+    return yes;
+}
+
 /* How many bytes at d->storage are the tensor's values, one after another; 0 where they are elsewhere. */
 static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
     int64_t bits = lam_dtype_bits(d->dtype), n = 1;
@@ -45,10 +56,7 @@ static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) 
     for (int32_t i = 0; i < d->ndim; i++)
         if (__builtin_mul_overflow(n, d->sizes[i], &n)) return 0;
     if (__builtin_mul_overflow(n, bits / 8, &n)) return 0;
-    PyObject *dense = call(tensor, st->n_is_contiguous, NULL);
-    bool yes = dense == Py_True;
-    Py_XDECREF(dense);
-    return yes ? (size_t)n : 0;
+    return is_dense(st, tensor) ? (size_t)n : 0;
 }
 
 static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
@@ -58,16 +66,20 @@ static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     char *to = lmx_vec_push(&s->bytes, 1, n);
     if (!to) return nomem();
     memcpy(to, (const void *)(uintptr_t)d->storage, n);
-    k->data = call(k->tensor, s->st->n_detach, NULL);
+    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN) k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    if (!k->held) k->data = call(k->tensor, s->st->n_detach, NULL);
     k->bytes_at = at;
-    k->n_bytes = k->data ? n : 0;
+    k->n_bytes = k->held || k->data ? n : 0;
     return lmx_forgive();
 }
 
 static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (d->device == META) return true;
     if (!keep_bytes(s, k, d)) return false;
-    if (!k->n_bytes) k->clone = clone_of(s->st, k->tensor);
+    if (k->n_bytes) return true;
+    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN && d->storage)
+        k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    k->clone = clone_of(s->st, k->tensor);
     return lmx_forgive();
 }
 
@@ -84,13 +96,14 @@ static bool keep_grad(lmx_state *st, lmx_kept *k) {
 /* The rest of what is remembered. Each read may fail on a tensor of somebody's own, which then is only
  * compared. */
 static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
-    if (!version_of(s->st, k->tensor, &k->version)) return false;
     if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
         k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
         if (!lmx_forgive()) return false;
     } else if (clone && !keep_values(s, k, d)) {
         return false;
     }
+    /* What was copied is compared. */
+    if (!k->n_bytes && !k->clone && !version_of(s->st, k->tensor, &k->version)) return false;
     return role != LMX_PARAMETER || keep_grad(s->st, k);
 }
 
@@ -106,7 +119,7 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     Py_INCREF(tensor);
     Py_INCREF(name);
     Py_INCREF(k.type);
-    k.grad_version = -1;
+    k.version = k.grad_version = -1;
     bool ok = fill(s, &k, &d, role, clone);
     ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());
     lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
@@ -114,11 +127,13 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
         *at = k;
         return true;
     }
-    lmx_kept_free(&k);
+    lmx_kept_free(&k, &s->st->torch);
     return ok && nomem();
 }
 
-void lmx_kept_free(lmx_kept *k) {
+void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
+    if (k->held) t->shim.release(k->held);
+    k->held = NULL;
     Py_CLEAR(k->tensor);
     Py_CLEAR(k->name);
     Py_CLEAR(k->clone);
@@ -150,23 +165,32 @@ static bool copy_back(lmx_state *st, const lmx_kept *k) {
     return done != NULL;
 }
 
+/* The memory and shape that it had. */
+static bool give_back(lmx_snapshot *s, lmx_kept *k) {
+    if (k->held) {
+        k->data = lmx_held(s->st, k->held);
+        k->held = NULL;
+    }
+    return k->data && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) == 0;
+}
+
 /* Gives the tensor the memory and shape it had, and the values. */
-static bool put_bytes(lmx_snapshot *s, const lmx_kept *k, bool moved) {
-    lmx_tensor d;
-    if (moved && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) < 0) return false;
-    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
-    if (plain_bytes(s->st, k->tensor, &d) != k->n_bytes) return false;
-    void *to = (void *)(uintptr_t)d.storage;
+static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
+    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
+        return false;
+    if (plain_bytes(s->st, k->tensor, d) != k->n_bytes) return false;
+    void *to = (void *)(uintptr_t)d->storage;
     const char *from = (const char *)s->bytes.data + k->bytes_at;
     if (memcmp(to, from, k->n_bytes) != 0) memcpy(to, from, k->n_bytes);
     return true;
 }
 
-static bool put_clone(lmx_state *st, const lmx_kept *k, bool moved) {
-    return moved ? PyObject_SetAttr(k->tensor, st->n_data, k->clone) == 0 : copy_back(st, k);
+static bool put_clone(lmx_snapshot *s, lmx_kept *k, bool moved) {
+    if (moved && !k->held) return PyObject_SetAttr(k->tensor, s->st->n_data, k->clone) == 0;
+    return (!moved || give_back(s, k)) && copy_back(s->st, k);
 }
 
-static bool restore_values(lmx_snapshot *s, const lmx_kept *k) {
+static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
     static const char *const written = "was written to and could not be put back";
     lmx_tensor d;
     if (Py_TYPE(k->tensor) != k->type)
@@ -175,8 +199,8 @@ static bool restore_values(lmx_snapshot *s, const lmx_kept *k) {
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
     bool moved = has_moved(k, &d);
     int64_t version;
-    if (k->n_bytes) return put_bytes(s, k, moved) || lmx_problem(s, k->node, k->name, written);
-    if (k->clone) return put_clone(s->st, k, moved) || lmx_problem(s, k->node, k->name, written);
+    if (k->n_bytes) return put_bytes(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
+    if (k->clone) return put_clone(s, k, moved) || lmx_problem(s, k->node, k->name, written);
     if (!version_of(s->st, k->tensor, &version)) return false;
     if (!moved && (version == k->version || version < 0)) return true;
     return d.device == META || lmx_problem(s, k->node, k->name, written);
@@ -202,6 +226,4 @@ static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     return ok || lmx_problem(s, k->node, k->name, changed);
 }
 
-bool lmx_tensor_restore(lmx_snapshot *s, const lmx_kept *k) {
-    return restore_values(s, k) && restore_grad(s, k);
-}
+bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *k) { return restore_values(s, k) && restore_grad(s, k); }

@@ -218,7 +218,7 @@ static int snapshot_clear(PyObject *self) {
     s->problems = NULL;
     lmx_tree_free(&s->tree);
     for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_box *)old.boxes.data)[i].object);
-    for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i);
+    for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
     drop_all(&old.types);
     drop_all(&old.training);
     drop_all(&old.refs);

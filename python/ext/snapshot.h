@@ -25,7 +25,8 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     PyObject *tensor, *name;
     PyObject *clone;    /* its values, where they are not among the snapshot's bytes; or NULL */
     PyObject *grad;     /* of a parameter; NULL otherwise */
-    PyObject *data;     /* a tensor with the shape and memory it had; NULL: it was not asked for */
+    PyObject *data;     /* a tensor with the shape and memory it had; NULL: it was not asked for, or */
+    void *held;         /* the same as lmx_hold gives it; or NULL */
     PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
     size_t bytes_at, n_bytes;      /* its values, in the snapshot's bytes */
     int64_t version, grad_version; /* how often it was written to; -1: not known */
@@ -59,8 +60,8 @@ bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
 typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
                      bool clone);
-bool lmx_tensor_restore(lmx_snapshot *s, const lmx_kept *kept);
-void lmx_kept_free(lmx_kept *kept);
+bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *kept);
+void lmx_kept_free(lmx_kept *kept, const lmx_torch *t);
 
 /* Notes that `name` of module `node` could not be put back, and clears the exception that said so. False
  * only for an exception that must reach the user. */

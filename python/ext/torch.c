@@ -79,6 +79,9 @@ static bool load_shim(lmx_torch *t, PyObject *torch) {
                lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data) &&
                lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
+    lmx_symbol(library, "aoti_torch_is_contiguous", &s->dense);
+    lmx_symbol(library, "aoti_torch_get_strides", &s->strides);
+    lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
     lmx_sparse_load(s, library);
     if (!all)
         snprintf(t->why, sizeof t->why,
@@ -155,6 +158,11 @@ static bool prove(lmx_state *st, PyObject *torch, PyObject *alloc) {
         void *impl = probe ? impl_of(&st->torch, alloc, probe) : NULL;
         int32_t found = impl ? offset_of(probe, impl) : -1;
         bool fits = found >= 0 && (i == 0 || found == offset) && agrees(st, probe, found);
+        if (fits && i == 0) {
+            st->torch.offset = found;
+            lmx_prove_hold(st, probe);
+            st->torch.offset = -1;
+        }
         Py_XDECREF(probe);
         if (!fits) return false;
         offset = found;

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+import lamina
 from lamina import _lamina
 
 X = torch.randn(2, 3)
@@ -288,3 +289,30 @@ def test_values_that_look_at_the_model_when_dropped():
 def test_only_modules_have_snapshots():
     with pytest.raises(ValueError, match=r"expected a torch\.nn\.Module, not int"):
         _lamina.Snapshot(3)
+
+
+def test_a_buffer_gets_back_the_memory_that_it_had():
+    """Views of it share it again, whatever its data was replaced with."""
+
+    class Moves(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("moved", torch.arange(6.0).reshape(2, 3))
+            self.register_buffer("resized", torch.arange(4))
+            self.register_buffer("turned", torch.arange(6.0).reshape(2, 3).t())
+
+        def forward(self, x):
+            self.moved.data = torch.ones(5)
+            self.resized.set_(torch.zeros(7, dtype=torch.int64))
+            self.turned.data = self.turned.data.clone()
+            self.turned.zero_()
+            return x
+
+    net = Moves()
+    views = [buffer[:1] for buffer in net.buffers()]
+    before = [(buffer.data_ptr(), buffer.clone(), buffer.stride()) for buffer in net.buffers()]
+    lamina.inspect(net, torch.ones(2))
+    for (at, values, strides), buffer, view in zip(before, net.buffers(), views, strict=True):
+        assert (buffer.data_ptr(), buffer.stride()) == (at, strides)
+        assert torch.equal(buffer, values)
+        assert torch.equal(view, values[:1])
