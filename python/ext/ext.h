@@ -202,7 +202,7 @@ typedef struct lmx_tensor {
     int64_t own[LMX_DIMS];
 } lmx_tensor;
 
-/* A handle to another tensor that holds the memory of one that was described so; NULL where that can't be had.
+/* A handle to another tensor that holds the memory of one that was described so; NULL where it can't be had.
  * It is for lmx_held, or for the shim's `release`. (hold.c) */
 void *lmx_hold(const lmx_torch *t, PyObject *tensor, const lmx_tensor *d);
 PyObject *lmx_held(lmx_state *st, void *held); /* what it holds, as a tensor; NULL with an exception */
