@@ -2,7 +2,7 @@
  *
  * What stands in a cell. Names and class names come from strangers and are cleaned here. */
 #include "analyse/times.h"
-#include "report/report.h"
+#include "report/looked.h"
 
 /* -- our own table ------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  *
  * Comma-separated values (RFC 4180, lines end in a newline): one line a row of the costs, plain integers,
  * an unknown number an empty cell beside its state. */
-#include "report/report.h"
+#include "report/looked.h"
 
 lam_status lmi_csv_rows(lmi_job *j) {
     lmi_columns columns;
@@ -12,6 +12,7 @@ lam_status lmi_csv_rows(lmi_job *j) {
     if (lmi_by_ops(j->c)) lmi_columns_append(j->layout->op_columns, &columns);
     if (lmi_has_times(j->c)) lmi_columns_append(j->layout->time_columns, &columns);
     if (j->memory) lmi_columns_append(LMI_MEMORY_COLUMNS, &columns);
+    if (j->health) lmi_columns_append(LMI_HEALTH_COLUMNS, &columns);
     lmi_buf_init(&cell);
     for (int32_t i = 0; i < columns.n; i++) lmi_putf(&j->out, "%s%s", i ? "," : "", columns.at[i]->title);
     lmi_putc(&j->out, '\n');

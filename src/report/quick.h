@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * quick: bytes into a buffer, for formats of much text in small pieces. Nearly always there is room for the
- * next piece, and a literal's length is known where it is written. */
+ * next piece, and a literal's length is known where it is written. There is no NUL after what these put. */
 #ifndef LMI_QUICK_H
 #define LMI_QUICK_H
 

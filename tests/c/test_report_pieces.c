@@ -4,7 +4,7 @@
  * tables. */
 #include "oom.h"
 
-#include "report/report.h"
+#include "report/looked.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -222,6 +222,8 @@ static void tables_are_whole(void **state) {
     text_columns, data_columns, op_columns, time_columns,
 #include "report/layouts.def"
 #undef LAYOUT
+        LMI_MEMORY_COLUMNS,
+        LMI_HEALTH_COLUMNS,
     };
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const lmi_column *c = lmi_column_find(ids[i], strlen(ids[i]));

@@ -359,6 +359,28 @@ def test_the_table_and_json_tell_it():
     assert "health" not in json.loads(lamina.inspect(model, x).to_json())
 
 
+def test_csv_tells_it():
+    import csv
+
+    model, x = chain(lambda x: torch.log(x - 2))()
+    report = lamina.inspect(model, x, health=True, stats=True)
+    rows = list(csv.DictReader(report.to_csv().splitlines()))
+    assert [row["health"] for row in rows] == [call.forward for call in report.health.calls]
+    assert {row["backward_health"] for row in rows} == {call.backward for call in report.health.calls}
+    first, born = rows[1], rows[3]
+    stats = report.health.calls[1].stats[0]
+    assert float(first["least"]) == pytest.approx(stats.least)
+    assert float(first["greatest"]) == pytest.approx(stats.greatest)
+    assert float(first["mean"]) == pytest.approx(stats.mean)
+    assert float(first["headroom"]) == pytest.approx(stats.headroom)
+    assert (first["zeros"], first["subnormal"]) == ("0", "0")
+    assert born["least"] == born["mean"] == ""  # all of it is NaN
+    assert born["zeros"] == "0"
+    plain = lamina.inspect(model, x, health=True).to_csv()
+    assert next(csv.DictReader(plain.splitlines()))["least"] == ""
+    assert "health" not in lamina.inspect(model, x).to_csv().splitlines()[0]
+
+
 def test_the_command_says_so_with_its_exit_code(tmp_path):
     import subprocess
     import sys
