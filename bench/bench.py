@@ -28,6 +28,7 @@ import health
 import measured
 import operators
 import torch
+import watching
 from torch import nn
 
 import lamina
@@ -319,6 +320,7 @@ def main() -> int:
     held.append(operators.rows(options.rounds, options.all))
     held.append(measured.rows(options.rounds))
     held.append(health.rows(options.rounds))
+    held.append(watching.rows(options.rounds))
     return 0 if all(held) else 1
 
 

@@ -1121,12 +1121,12 @@ typedef struct lam_recorder lam_recorder;
  * LAM_IO where it can't be written or is something else, LAM_UNSUPPORTED in a library without SQLite. */
 LAM_API lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_info *info,
                                     lam_error *e);
-/* Hands over what `m` saw of one step. Never waits: a thread of the recorder's own writes it, within half a
- * second, and where that thread is behind by very much the step is dropped and counted. The first failure to
- * write (a full disk) ends the recording: it is returned from then on, and nothing more is written. In a
- * forked child it does nothing and is LAM_OK. */
-LAM_API lam_status lam_recorder_step(lam_recorder *r, const lam_model *m, const lam_step_info *info,
-                                     lam_error *e);
+/* Hands over what one step showed: the model is the recorder's from now on, also where this fails. Never
+ * waits: a thread of the recorder's own makes rows of it and writes them, within half a second, and where
+ * that thread is behind by very much the step is dropped and counted. The first failure to write (a full
+ * disk) ends the recording: it is returned from then on, and nothing more is written. In a forked child the
+ * model is freed, which is LAM_OK. */
+LAM_API lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info *info, lam_error *e);
 LAM_API int64_t lam_recorder_dropped(const lam_recorder *r); /* steps */
 /* Writes what is left, ends the run and frees the recorder, also where it fails. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);

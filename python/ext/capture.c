@@ -19,11 +19,11 @@ static bool watch_by_mode(lmx_capture *c, PyObject *why) {
 }
 
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"root", "ops", "alias", "dispatch", "nodes", "timed", NULL};
+    static char *names[] = {"root", "ops", "alias", "dispatch", "nodes", "timed", "brief", NULL};
     PyObject *root, *alias = NULL, *why = Py_None;
-    int ops = 0, nodes = 0, timed = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOOpp:Capture", names, &root, &ops, &alias, &why,
-                                     &nodes, &timed))
+    int ops = 0, nodes = 0, timed = 0, brief = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOOppp:Capture", names, &root, &ops, &alias, &why,
+                                     &nodes, &timed, &brief))
         return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
@@ -41,6 +41,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     c->most_ops = UINT64_C(4) << 30;
     c->wants_nodes = nodes;
     c->timed = timed;
+    c->brief = brief;
     Py_INCREF(root);
     c->root = root;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
@@ -277,11 +278,13 @@ static PyGetSetDef capture_getset[] = {
 
 static PyType_Slot capture_slots[] = {
     {Py_tp_doc,
-     "Capture(root, ops=False, alias=None, dispatch=None, nodes=False, timed=False)\n--\n\nNotes every call "
+     "Capture(root, ops=False, alias=None, dispatch=None, nodes=False, timed=False, "
+     "brief=False)\n--\n\nNotes every call "
      "of the modules under "
      "`root` in the thread that starts it, and every operator that runs there. A call of `alias` is one of "
      "`root`. `dispatch`, a str, is why operators are to be watched through torch's dispatch mode. `nodes` "
-     "watches those of backward passes alone; `timed`: the report tells times."},
+     "watches those of backward passes alone; `timed`: the report tells times; `brief`: of calls nothing but "
+     "who called whom and when is noted, and of modules what they are and which parameters they have."},
     {Py_tp_new, capture_new},
     {Py_tp_dealloc, capture_dealloc},
     {Py_tp_traverse, capture_traverse},

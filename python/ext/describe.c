@@ -346,8 +346,8 @@ static bool push_module(teller *t, const lmx_node *node) {
     bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
     t->module = index;
     ok = ok && push_tensors(t, node->object, dict, t->st->n__parameters, false) &&
-         push_tensors(t, node->object, dict, t->st->n__buffers, true) && push_packed(t, dict, k) &&
-         push_attrs(t, node->object, dict, k, node);
+         (t->c->brief || (push_tensors(t, node->object, dict, t->st->n__buffers, true) &&
+                          push_packed(t, dict, k) && push_attrs(t, node->object, dict, k, node)));
     Py_XDECREF(scripted);
     Py_XDECREF(dict);
     return ok;

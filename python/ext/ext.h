@@ -354,6 +354,7 @@ typedef struct lmx_capture {
     bool timed;             /* times were asked for */
     lmx_listener *listeners; /* NULL: nobody */
     const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
+    bool brief;             /* of calls only who called whom and when, of modules only what they are and own */
     bool dry;               /* nothing was computed: times mean nothing */
     lmx_ledger *ledger;     /* when memory was taken and given back, of a dry run; NULL: nobody asked */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
@@ -365,6 +366,12 @@ typedef struct lmx_capture {
 bool lmx_watch(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
 void lmx_unwatch(lmx_capture *c);
+/* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
+PyObject *lmx_rest(PyObject *module, PyObject *wanted);
+/* count(root, told): while ours is in place, `told` is asked when a call of the root begins and told when it
+ * ends. uncount(id(root)): the calls left in each mode, or None. */
+PyObject *lmx_count_calls(PyObject *module, PyObject *args);
+PyObject *lmx_uncount_calls(PyObject *module, PyObject *address);
 /* Notes one call of the root that was made elsewhere, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */

@@ -47,9 +47,9 @@ static PyObject *recorder_step(PyObject *self, PyObject *args) {
     if (!PyArg_ParseTuple(args, "OisLpLL:step", &model, &info.root, &info.name, &number, &training, &unix_ns,
                           &t0_ns))
         return NULL;
-    lam_model *m = lmx_model_get(r->st, model);
-    if (!m) return NULL;
     if (!r->to) return lmx_fail(r->st, LAM_USAGE, NULL, "the recording is closed");
+    lam_model *m = lmx_model_release(r->st, model);
+    if (!m) return NULL;
     info.number = number;
     info.training = training != 0;
     info.unix_ns = unix_ns;
@@ -88,8 +88,10 @@ static void recorder_dealloc(PyObject *self) {
 
 static PyMethodDef recorder_methods[] = {
     {"step", recorder_step, METH_VARARGS,
-     PyDoc_STR("step($self, model, root, name, number, training, unix_ns, t0_ns, /)\n--\n\nHands over what "
-               "`model` saw of one step of root number `root`. Raises what ended the recording.")},
+     PyDoc_STR(
+         "step($self, model, root, name, number, training, unix_ns, t0_ns, /)\n--\n\nHands over what "
+         "`model` saw of one step of root number `root`: it is the recorder's then. Raises what ended the "
+         "recording.")},
     {"close", recorder_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run; does nothing twice.")},
     {NULL, NULL, 0, NULL},

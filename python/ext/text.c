@@ -277,6 +277,20 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR(
          "scan_values($module, address, dtype, n, repeats=1, /)\n--\n\nHow many NaN and Inf lie there, and "
          "the index of the first.")},
+    {"rest", lmx_rest, METH_O,
+     PyDoc_STR(
+         "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "
+         "in torch.nn.Module is there, and stays when none is open.")},
+    {"count", lmx_count_calls, METH_VARARGS,
+     PyDoc_STR(
+         "count($module, root, told, /)\n--\n\nWhile a capture is open or rests, told(0, training, left) "
+         "is asked when a call of `root` begins, and says how many in this mode are not told after it; "
+         "-1 - n: all are, and later n are not. told(1, training, 0) when a call that was told ends, "
+         "told(2, training, 0) when it raises.")},
+    {"uncount", lmx_uncount_calls, METH_O,
+     PyDoc_STR(
+         "uncount($module, address, /)\n--\n\nEnds what count() began for the root at this id(). The calls "
+         "left in eval and in train mode; None: it was not counted.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
                "one call.")},

@@ -4,10 +4,10 @@
  * calls what was there before.
  *
  * There is one torch.nn.Module in a process, so what is in its place is process-wide state: `watch`,
- * guarded by the GIL. Somebody else may replace Module.__call__ while ours is installed and keep a way
- * to ours, so ours must go on working after its capture closed, and must not call what calls it. Each
- * installation therefore has a slot with the original that belongs to it; a slot is used again only for
- * the same original or when nobody holds its method. */
+ * guarded by the GIL. It may rest there while no capture is open (lmx_rest). Somebody else may replace
+ * Module.__call__ while ours is installed and keep a way to ours, so ours must go on working after its
+ * capture closed, and must not call what calls it. Each installation therefore has a slot with the original
+ * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
 #include "here.h"
 
 #include <string.h>
@@ -18,13 +18,26 @@ typedef struct slot {
     PyObject *original, *method; /* strong; both stay after the capture closed */
 } slot;
 
+/* A module whose calls are counted, and who is told of some of them. */
+typedef struct counted {
+    struct counted *next;
+    lmx_state *st;
+    PyObject *module;       /* borrowed: whoever counts it stops when it goes */
+    PyObject *told;         /* strong; NULL: nobody counts it any more */
+    int64_t left[2];        /* calls in eval and in train mode before the next one that is told */
+    int users;              /* the list, and the calls that are under way */
+    bool every_one, inside; /* inside: of a call; those inside it are not counted */
+} counted;
+
 static struct {
-    slot slots[SLOTS];
-    slot *active;       /* the one that is installed, NULL when no capture is open */
+    slot *active;       /* the one that is installed, NULL when no capture is open and none rests */
     slot *owed;         /* its original could not be put back yet, because memory ran out */
     PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
     PyObject *behind;   /* the dict that it shows, or NULL */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
+    counted *roots;
+    int resting; /* so many ask that it stays in place between captures */
+    slot slots[SLOTS];
 } watch;
 
 /* One call that is being recorded in one capture. */
@@ -37,17 +50,17 @@ typedef struct frame {
 
 static lmx_call *call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
 
-static uint32_t training_flag(lmx_capture *c, PyObject *module) {
+static bool is_training(lmx_state *st, PyObject *module) {
     PyObject *dict = lmx_dict_of(module);
-    PyObject *training = lmx_get(dict, c->st->n_training);
+    PyObject *training = lmx_get(dict, st->n_training);
     bool yes = training == Py_True;
     Py_XDECREF(dict);
-    if (!training && (training = PyObject_GetAttr(module, c->st->n_training))) {
+    if (!training && (training = PyObject_GetAttr(module, st->n_training))) {
         yes = training == Py_True;
         Py_DECREF(training);
     }
     if (!training) PyErr_Clear();
-    return yes ? LAM_CALL_TRAINING : 0;
+    return yes;
 }
 
 enum { MAX_KEYWORDS = 1024 };
@@ -139,8 +152,9 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
     lmx_call call = {.module = f->module, .parent = f->parent, .in_at = c->words.n};
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
-    call.flags = training_flag(c, module) | LAM_CALL_UNSEEN;
-    if (!find_arguments(c, args, n, names, &call.n_in)) {
+    call.flags = LAM_CALL_UNSEEN;
+    if (!c->brief && is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
+    if (!c->brief && !find_arguments(c, args, n, names, &call.n_in)) {
         c->words.n = call.in_at;
         return false;
     }
@@ -193,7 +207,7 @@ static bool leave(frame *f, PyObject *result) {
         lmx_call seen = *call_at(c, f->call);
         if (!result)
             seen.flags |= LAM_CALL_FAILED;
-        else if (!c->busy)
+        else if (!c->busy && !c->brief)
             ok = find_outputs(c, &seen, result);
         close_call(c, f->call, &seen, now);
         close_call(c, f->inner, &seen, now);
@@ -271,7 +285,7 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     return result;
 }
 
-static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     frame frames[NESTED];
     int n_frames = s == watch.active ? find_captures(self, frames) : 0;
     PyObject *original = s->original;
@@ -284,6 +298,95 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
     Py_DECREF(original);
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
+
+/* == calls that are counted ============================================================================ */
+
+static void let_go(counted *r) {
+    if (--r->users) return;
+    Py_XDECREF(r->told);
+    PyMem_Free(r);
+}
+
+/* The answer to what is told; -1 with an exception. */
+static int64_t tell(counted *r, int moment, bool training, int64_t left) {
+    PyObject *told = r->told; /* who is told may stop counting */
+    Py_INCREF(told);
+    PyObject *answer = PyObject_CallFunction(told, "iiL", moment, (int)training, (long long)left);
+    Py_DECREF(told);
+    left = answer ? PyLong_AsLongLong(answer) : -1;
+    Py_XDECREF(answer);
+    return left;
+}
+
+static bool tell_begin(counted *r, bool training) {
+    int64_t left = r->left[training];
+    r->left[training] = 0;
+    left = tell(r, 0, training, left);
+    if (PyErr_Occurred()) return false;
+    r->every_one = left < 0;
+    r->left[training] = left < 0 ? -1 - left : left;
+    return true;
+}
+
+/* The exception of a call that failed is kept. */
+static PyObject *tell_end(counted *r, bool training, PyObject *result) {
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (!result) PyErr_Fetch(&type, &value, &trace);
+    tell(r, result ? 1 : 2, training, 0);
+    if (type) PyErr_Restore(type, value, trace);
+    if (result && PyErr_Occurred()) Py_CLEAR(result);
+    return result;
+}
+
+static PyObject *at_root(slot *s, counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                         PyObject *names) {
+    bool training = is_training(r->st, self), told = r->every_one || !r->left[training];
+    r->users++;
+    r->inside = true;
+    if (!told) r->left[training]--;
+    PyObject *result = !told || tell_begin(r, training) ? captured(s, self, args, n, names) : NULL;
+    if (told && r->told) result = tell_end(r, training, result);
+    r->inside = false;
+    let_go(r);
+    return result;
+}
+
+static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    if (s == watch.active) {
+        for (counted *r = watch.roots; r; r = r->next)
+            if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
+        if (!watch.first) return call_original(s->original, self, args, n, names);
+    }
+    return captured(s, self, args, n, names);
+}
+
+PyObject *lmx_count_calls(PyObject *module, PyObject *args) {
+    PyObject *of, *told;
+    if (!PyArg_ParseTuple(args, "OO:count", &of, &told)) return NULL;
+    counted *r = PyMem_Calloc(1, sizeof *r);
+    if (!r) return PyErr_NoMemory();
+    Py_INCREF(told);
+    *r = (counted){.next = watch.roots, .st = lmx_state_of(module), .module = of, .told = told, .users = 1};
+    watch.roots = r;
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
+    (void)module;
+    const void *of = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred()) return NULL;
+    counted **at = &watch.roots;
+    while (*at && (*at)->module != of) at = &(*at)->next;
+    counted *r = *at;
+    if (!r) Py_RETURN_NONE;
+    *at = r->next;
+    PyObject *left = Py_BuildValue("(LL)", (long long)r->left[0], (long long)r->left[1]);
+    Py_CLEAR(r->told);
+    let_go(r);
+    return left;
+}
+
+/* == the method itself ================================================================================= */
 
 #define METHOD(i)                                                                                            \
     static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
@@ -405,10 +508,19 @@ static bool begin_to_watch(lmx_capture *c) {
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
 
+/* True when ours is in place. One that rested there may have been replaced by somebody's. */
+static bool is_installed(lmx_state *st) {
+    if (!watch.active || watch.first) return watch.active != NULL;
+    PyObject *current = current_call(st);
+    Py_XDECREF(current);
+    PyErr_Clear();
+    return current == watch.active->method;
+}
+
 bool lmx_watch(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
-    if (!may_nest(c) || (!watch.active && !install(c->st))) return false;
+    if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
@@ -438,12 +550,30 @@ void lmx_unwatch(lmx_capture *c) {
     if (c->phase == LMX_OPEN) take_off(c);
     slot *s = watch.owed;
     if (!watch.first && watch.active) {
-        s = watch.active;
-        watch.active = NULL;
         lmx_torch_forget_types(&c->st->torch);
+        if (!watch.resting) {
+            s = watch.active;
+            watch.active = NULL;
+        }
     }
     if (s && !watch.active && !uninstall(c->st, s)) c->replaced = true;
     PyErr_Restore(type, value, trace);
+}
+
+/* Each change of torch.nn.Module empties what CPython remembers of every class of modules, and from 3.12 on a
+ * class that was changed a thousand times is never remembered again. So captures that follow each other
+ * leave the method in place, which costs a call some nanoseconds. */
+PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
+    lmx_state *st = lmx_state_of(module);
+    int more = PyObject_IsTrue(wanted);
+    if (more < 0 || (more && (!lmx_torch_ready(st) || (!watch.active && !install(st))))) return NULL;
+    watch.resting += more ? 1 : watch.resting > 0 ? -1 : 0;
+    slot *s = watch.active;
+    if (!watch.resting && s && !watch.first) {
+        watch.active = NULL;
+        uninstall(st, s);
+    }
+    Py_RETURN_NONE;
 }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {

@@ -17,8 +17,9 @@ lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_
     return absent(e);
 }
 
-lam_status lam_recorder_step(lam_recorder *r, const lam_model *m, const lam_step_info *info, lam_error *e) {
-    (void)r, (void)m, (void)info;
+lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info *info, lam_error *e) {
+    (void)r, (void)info;
+    lam_model_free(m);
     return absent(e);
 }
 

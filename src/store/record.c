@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The recorder. The thread that trains hands packets to a ring and goes on; a thread of ours takes them out a
- * few times a second and commits them together. What it committed stays, however the process ends. */
+ * The recorder. The thread that trains hands models to a ring and goes on; a thread of ours takes them out a
+ * few times a second, makes rows of them and commits these together. What it committed stays, however the
+ * process ends. */
+#include "model/model.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -24,7 +26,7 @@ struct lam_recorder {
     lmi_rows rows;
     char *file;
     pid_t owner;   /* a forked child has no writer and must leave the file alone */
-    lmi_vec trees; /* tree */
+    lmi_vec trees; /* tree; the writer's */
     atomic_bool stop, failed;
     _Atomic int64_t dropped;
     lam_error why; /* written before `failed` is set, read after */
@@ -49,18 +51,54 @@ static void give_up(lam_recorder *r, const lam_error *e) {
     atomic_store(&r->failed, true);
 }
 
-/* Everything that waits, in one transaction. Packets are taken out also when nothing can be written. */
+static void free_handed(lmi_handed *h) {
+    if (h) lam_model_free(h->model);
+    free(h);
+}
+
+static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
+    for (size_t i = r->trees.n; i-- > 0;) {
+        const tree *t = lmi_vec_at(&r->trees, i);
+        if (t->root == root && t->hash == hash) return (int64_t)i;
+    }
+    return -1;
+}
+
+/* Writes a packet, which is NULL when memory ran out. */
+static lam_status put(lam_recorder *r, lmi_packet *p, int64_t number, lam_error *e) {
+    if (!p) return lmi_nomem(e);
+    p->model = (int32_t)number;
+    lam_status s = lmi_rows_put(&r->rows, p, e);
+    lmi_packet_free(p);
+    return s;
+}
+
+/* A tree is told when it is new. */
+static lam_status write_one(lam_recorder *r, const lmi_handed *h, lam_error *e) {
+    uint64_t hash = lmi_tree_hash(h->model);
+    int64_t i = known(r, h->info.root, hash);
+    if (i < 0) {
+        tree *t = lmi_vec_push(&r->trees);
+        if (!t) return lmi_nomem(e);
+        *t = (tree){h->info.root, hash};
+        i = (int64_t)r->trees.n - 1;
+        LAM_TRY(put(r, lmi_packet_tree(h->model, &h->info), i, e));
+    }
+    return put(r, lmi_packet_step(h->model, &h->info), i, e);
+}
+
+/* Everything that waits, in one transaction. Steps are taken out also when nothing can be written. */
 static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *e) {
-    lmi_packet *p = lmi_ring_pop(&r->ring);
+    lmi_handed *h = lmi_ring_pop(&r->ring);
     lam_status s = LAM_OK;
-    if (!p && !alive && !ended) return LAM_OK;
+    if (!h && !alive && !ended) return LAM_OK;
     if (atomic_load(&r->failed))
         s = LAM_IO;
     else
         s = lmi_db_run(&r->db, "BEGIN IMMEDIATE;", e);
-    for (; p; p = lmi_ring_pop(&r->ring)) {
-        if (s == LAM_OK) s = lmi_rows_put(&r->rows, p, e);
-        lmi_packet_free(p);
+    for (; h; h = lmi_ring_pop(&r->ring)) {
+        if (s == LAM_OK) s = write_one(r, h, e);
+        free_handed(h);
     }
     if (s == LAM_OK) s = lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), ended, e);
     return s == LAM_OK ? lmi_db_run(&r->db, "COMMIT;", e) : s;
@@ -133,7 +171,7 @@ static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info
 }
 
 static void free_all(lam_recorder *r) {
-    for (lmi_packet *p = lmi_ring_pop(&r->ring); p; p = lmi_ring_pop(&r->ring)) lmi_packet_free(p);
+    for (lmi_handed *h = lmi_ring_pop(&r->ring); h; h = lmi_ring_pop(&r->ring)) free_handed(h);
     lmi_vec_free(&r->trees);
     if (r->owner == getpid()) {
         lmi_rows_close(&r->rows);
@@ -156,55 +194,49 @@ lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_
     return s;
 }
 
-static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
-    for (size_t i = r->trees.n; i-- > 0;) {
-        const tree *t = lmi_vec_at(&r->trees, i);
-        if (t->root == root && t->hash == hash) return (int64_t)i;
-    }
-    return -1;
+/* What a step weighs while it waits. */
+static uint64_t weight(const lam_model *m) {
+    return sizeof *m + m->arena.used + (uint64_t)m->n_ops * (sizeof *m->ops + sizeof *m->edges) +
+           (uint64_t)m->n_events * sizeof *m->events;
 }
 
-/* Hands a packet over, or counts it as dropped. */
-static bool hand_over(lam_recorder *r, lmi_packet *p) {
-    if (lmi_ring_push(&r->ring, p)) return true;
-    lmi_packet_free(p);
-    atomic_fetch_add(&r->dropped, 1);
-    return false;
-}
-
-/* The number of the model's tree, which is told when it is new; -1: there was no room, *s says more. */
-static int64_t number_of_tree(lam_recorder *r, const lam_model *m, const lam_step_info *info, lam_status *s,
-                              lam_error *e) {
-    uint64_t hash = lmi_tree_hash(m);
-    int64_t i = known(r, info->root, hash);
-    if (i >= 0) return i;
-    lmi_packet *p = lmi_packet_tree(m, info);
-    tree *t = p ? lmi_vec_push(&r->trees) : NULL;
-    if (!t) {
-        lmi_packet_free(p);
-        *s = lmi_nomem(e);
-        return -1;
-    }
-    *t = (tree){info->root, hash};
-    i = (int64_t)r->trees.n - 1;
-    p->model = (int32_t)i;
-    if (hand_over(r, p)) return i;
-    lmi_vec_pop(&r->trees);
-    return -1;
-}
-
-lam_status lam_recorder_step(lam_recorder *r, const lam_model *m, const lam_step_info *info, lam_error *e) {
-    if (!r || !m || !info) return lmi_fail(e, LAM_USAGE, NULL, "a step needs a recorder and a model");
-    if (r->owner != getpid()) return LAM_OK;
-    if (atomic_load(&r->failed)) return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
-    lam_status s = LAM_OK;
-    int64_t number = number_of_tree(r, m, info, &s, e);
-    if (number < 0) return s;
-    lmi_packet *p = lmi_packet_step(m, info);
-    if (!p) return lmi_nomem(e);
-    p->model = (int32_t)number;
-    hand_over(r, p);
+/* Makes `*out` of the model, which is its own then. */
+static lam_status wrap(lmi_handed **out, lam_model *m, const lam_step_info *info, lam_error *e) {
+    const char *name = info->name ? info->name : "model";
+    size_t n = strlen(name) + 1;
+    lmi_handed *h = calloc(1, sizeof *h + n);
+    if (!h) return lmi_nomem(e);
+    h->model = m;
+    h->info = *info;
+    h->info.name = memcpy(h->name, name, n);
+    h->bytes = weight(m);
+    *out = h;
     return LAM_OK;
+}
+
+static lam_status hand_over(lam_recorder *r, lam_model *m, const lam_step_info *info, lmi_handed **left,
+                            lam_error *e) {
+    if (atomic_load(&r->failed)) return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
+    LAM_TRY(wrap(left, m, info, e));
+    if (lmi_ring_push(&r->ring, *left))
+        *left = NULL;
+    else
+        atomic_fetch_add(&r->dropped, 1);
+    return LAM_OK;
+}
+
+lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info *info, lam_error *e) {
+    lmi_handed *left = NULL;
+    lam_status s = LAM_OK;
+    if (!r || !m || !info)
+        s = lmi_fail(e, LAM_USAGE, NULL, "a step needs a recorder and a model");
+    else if (r->owner == getpid()) {
+        s = hand_over(r, m, info, &left, e);
+        if (s == LAM_OK && !left) return s;
+    }
+    if (!left) lam_model_free(m);
+    free_handed(left);
+    return s;
 }
 
 int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dropped); }

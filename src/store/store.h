@@ -49,7 +49,7 @@ lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena
 /* No time, size or number of anything is larger in an honest file: 2^53, some hundred days in ns. */
 #define LMI_MOST (INT64_C(1) << 53)
 
-/* -- what goes from one thread to the other (sample.c, ring.c) ------------------------------------------- */
+/* -- a model as rows (sample.c) -------------------------------------------------------------------------- */
 
 /* One place in one step; -1: not measured. */
 typedef struct lmi_measure {
@@ -62,6 +62,7 @@ typedef struct lmi_place_row {
     int64_t params, local;
 } lmi_place_row;
 
+/* What goes into the tables together. */
 typedef struct lmi_packet {
     lmi_arena arena; /* of all that follows */
     int32_t model;   /* number of the tree among those of this recorder */
@@ -85,14 +86,24 @@ void lmi_packet_free(lmi_packet *p);
 /* The same for the same tree: names and types of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);
 
+/* -- what goes from one thread to the other (ring.c) ----------------------------------------------------- */
+
+/* One step as the thread that trains hands it over: the other makes rows of it. */
+typedef struct lmi_handed {
+    lam_model *model; /* its own */
+    lam_step_info info;
+    uint64_t bytes;
+    char name[]; /* of the root, for info */
+} lmi_handed;
+
 enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };
 /* One thread pushes, one pops, neither waits. */
 typedef struct lmi_ring {
     _Atomic uint64_t head, tail, bytes; /* pushed, popped, memory that is under way */
-    lmi_packet *at[LMI_RING];
+    lmi_handed *at[LMI_RING];
 } lmi_ring;
-bool lmi_ring_push(lmi_ring *r, lmi_packet *p); /* false: full; the packet stays the caller's */
-lmi_packet *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
+bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; it stays the caller's */
+lmi_handed *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 

@@ -97,7 +97,6 @@ static void a_changed_tree_is_told_again(void **state) {
     lam_model *m = net_done(&n);
     lam_step_info info = {.name = "Net", .number = 1, .unix_ns = 1, .t0_ns = 1};
     assert_int_equal(lam_recorder_step(w, m, &info, NULL), LAM_OK);
-    lam_model_free(m);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
     lam_recording *r = opened(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->n_models, 2);
@@ -195,7 +194,6 @@ static void record_into_little(const char *file) {
         lam_model *m = step_model(1, true);
         lam_step_info info = {.name = "Net", .number = i, .training = true, .unix_ns = i, .t0_ns = i};
         s = lam_recorder_step(w, m, &info, &e);
-        lam_model_free(m);
         if (i % 50 == 49) wait_ms(20);
     }
     if (s != LAM_IO || !*e.text) _exit(3);
@@ -241,9 +239,9 @@ static void a_forked_child_writes_nothing(void **state) {
 
 /* -- the ring ---------------------------------------------------------------------------------- */
 
-static lmi_packet *numbered(int64_t n) {
-    lmi_packet *p = calloc(1, sizeof *p);
-    if (p) p->number = n;
+static lmi_handed *numbered(int64_t n) {
+    lmi_handed *p = calloc(1, sizeof *p);
+    if (p) p->info.number = n;
     return p;
 }
 
@@ -252,19 +250,19 @@ static void a_full_ring_refuses(void **state) {
     lmi_ring *ring = calloc(1, sizeof *ring);
     assert_null(lmi_ring_pop(ring));
     for (int64_t i = 0; i < LMI_RING; i++) assert_true(lmi_ring_push(ring, numbered(i)));
-    lmi_packet *one_more = numbered(LMI_RING);
+    lmi_handed *one_more = numbered(LMI_RING);
     assert_false(lmi_ring_push(ring, one_more));
     for (int64_t i = 0; i < LMI_RING; i++) {
-        lmi_packet *p = lmi_ring_pop(ring);
-        assert_int_equal(p->number, i);
+        lmi_handed *p = lmi_ring_pop(ring);
+        assert_int_equal(p->info.number, i);
         free(p);
     }
     assert_true(lmi_ring_push(ring, one_more));
-    one_more->arena.used = (uint64_t)LMI_RING_BYTES + 1; /* alone it may be of any size */
+    one_more->bytes = (uint64_t)LMI_RING_BYTES + 1; /* alone it may be of any size */
     assert_ptr_equal(lmi_ring_pop(ring), one_more);
     ring->bytes = 0;
     assert_true(lmi_ring_push(ring, one_more));
-    lmi_packet *next = numbered(1);
+    lmi_handed *next = numbered(1);
     assert_false(lmi_ring_push(ring, next));
     free(next);
     free(lmi_ring_pop(ring));
@@ -274,13 +272,14 @@ static void a_full_ring_refuses(void **state) {
 enum { PASSED_ON = 200000 };
 
 static void *push_all(void *arg) {
-    static lmi_packet packets[LMI_RING * 2];
+    lmi_handed **handed = calloc(LMI_RING * 2, sizeof *handed);
+    for (int i = 0; i < LMI_RING * 2; i++) handed[i] = numbered(i);
     for (int64_t i = 0; i < PASSED_ON; i++) {
-        lmi_packet *p = &packets[i % (LMI_RING * 2)];
-        p->number = i;
+        lmi_handed *p = handed[i % (LMI_RING * 2)];
+        p->info.number = i;
         while (!lmi_ring_push(arg, p)) sched_yield();
     }
-    return NULL;
+    return handed; /* they may be read still */
 }
 
 static void two_threads_share_a_ring(void **state) {
@@ -289,13 +288,17 @@ static void two_threads_share_a_ring(void **state) {
     lmi_ring *ring = calloc(1, sizeof *ring);
     assert_int_equal(pthread_create(&thread, NULL, push_all, ring), 0);
     for (int64_t i = 0; i < PASSED_ON;) {
-        lmi_packet *p = lmi_ring_pop(ring);
+        lmi_handed *p = lmi_ring_pop(ring);
         if (!p) sched_yield();
         if (!p) continue;
-        if (p->number != i) fail_msg("packet %lld came as number %lld", (long long)p->number, (long long)i);
+        if (p->info.number != i)
+            fail_msg("step %lld came as number %lld", (long long)p->info.number, (long long)i);
         i++;
     }
-    pthread_join(thread, NULL);
+    void *handed = NULL;
+    pthread_join(thread, &handed);
+    for (int i = 0; i < LMI_RING * 2; i++) free(((lmi_handed **)handed)[i]);
+    free(handed);
     free(ring);
 }
 

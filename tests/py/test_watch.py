@@ -21,7 +21,7 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
-from lamina import _cli, _watch
+from lamina import _cli, _rest, _watch
 
 
 def net(seed=0):
@@ -199,7 +199,7 @@ def test_nothing_is_left_behind_and_nothing_changes(tmp_path):
     torch.manual_seed(7)
     with lamina.watch(watched, every=3, file=tmp_path / "run.lamina"):
         seen = train(watched, 30)
-        assert "__call__" in nn.Sequential.__dict__
+        assert "__call__" in nn.Sequential.__dict__ or nn.Module.__dict__["__call__"] is not call
     assert seen == expected
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), watched.parameters(), strict=True))
     assert nn.Module.__dict__["__call__"] is call
@@ -247,6 +247,72 @@ def test_wrong_use_is_told():
         pass
     with pytest.raises(RuntimeError, match="open already"), watch:
         pass
+
+
+def test_what_is_put_in_place_stays_there_between_steps(tmp_path):
+    """Each change of a class empties what Python knows of it, and Python 3.12 gives up after a thousand."""
+    model = net()
+    call = nn.Module.__dict__["__call__"]
+    with lamina.watch(model, every=3, file=tmp_path / "run.lamina"):
+        train(model, 5)
+        mine = nn.Module.__dict__["__call__"]
+        assert (mine is not call) == _rest.Rest.resting
+        train(model, 20)
+        assert nn.Module.__dict__["__call__"] is mine
+        with lamina.capture(model) as own:
+            model(torch.ones(1, 8))
+        assert nn.Module.__dict__["__call__"] is mine
+    assert nn.Module.__dict__["__call__"] is call
+    assert len(own.report().rows) > 1
+
+
+def test_a_replaced_call_is_seen_through_and_stays(tmp_path):
+    file, model = tmp_path / "run.lamina", net()
+    call = nn.Module.__call__
+
+    def theirs(self, *args, **kwargs):
+        return call(self, *args, **kwargs)
+
+    try:
+        with lamina.watch(model, every=2, file=file) as watch:
+            train(model, 5)
+            nn.Module.__call__ = theirs
+            train(model, 4)
+        assert watch.stopped is None
+        assert nn.Module.__dict__["__call__"] is theirs
+        train(model, 4)
+    finally:
+        nn.Module.__call__ = call
+    assert nn.Module.__dict__["__call__"] is call
+    assert rows(file, "SELECT min(n), max(n) FROM (SELECT count(*) n FROM layers GROUP BY step)") == [(4, 4)]
+
+
+@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
+def test_a_compiler_that_begins_meets_nothing(tmp_path):
+    """Compiled for the first time in a step that is seen: that step is given up, and the next one is seen."""
+    file, compiled = tmp_path / "run.lamina", []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    class Half(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.fast = net(), None
+
+        def forward(self, x):
+            return self.inner(x) if self.fast is None else self.fast(x)
+
+    model, call = Half(), nn.Module.__dict__["__call__"]
+    with lamina.watch(model, every=4, file=file):
+        train(model, 8)
+        model.fast = torch.compile(model.inner, backend=backend, fullgraph=True)
+        train(model, 9)
+        assert len(compiled) == 1
+        assert not _rest.Rest.resting
+    assert nn.Module.__dict__["__call__"] is call
+    assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,4,9,13",)]
 
 
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")

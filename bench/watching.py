@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What recording a training run costs: `make bench` prints these rows after the others.
+
+CPU times of the thread that trains: so many plain steps, then as many inside ``lamina.watch``, and the figure
+is the median of the ratios of such pairs. Where a step is long, each tenth is recorded instead of each
+hundredth, and a tenth of what that costs is told: the cost itself is too small for the ratio to show.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from operators import Encoder, cpu, step_of, torchvision_model, verdict
+from torch import nn
+
+import lamina
+
+EVERY = 100
+BAR = 1.01
+GROWTH = 1024  # KiB
+ROUNDS = 15
+
+
+def tiny() -> nn.Module:
+    return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+
+
+# How to build it, its input, which step is seen, and how many make one side of a pair.
+MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], int, int]] = {
+    "an MLP of five layers": (tiny, lambda: torch.rand(16, 32), EVERY, 5 * EVERY),
+    "resnet18 at 64x64": (lambda: torchvision_model("resnet18"), lambda: torch.rand(2, 3, 64, 64), 10, 10),
+    "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (2, 64)), 10, 10),
+}
+
+
+def resident() -> int:
+    """KiB of this process."""
+    words = Path("/proc/self/statm").read_text(encoding="ascii").split()
+    return int(words[1]) * 4
+
+
+def pair(step: Callable[[], None], model: nn.Module, every: int, steps: int, file: Path) -> float:
+    """What the loop takes when it is recorded, over what it takes otherwise."""
+
+    def loop() -> None:
+        for _ in range(steps):
+            step()
+
+    plain = cpu(loop)
+    with lamina.watch(model, every=every, file=file):
+        step()  # the first one tells the tree
+        step()
+        watched = cpu(loop)
+    return 1 + (watched / plain - 1) * every / EVERY
+
+
+def grown(model: nn.Module, step: Callable[[], None], file: Path) -> int:
+    """KiB by which the process grows in 10,000 recorded steps."""
+    with lamina.watch(model, every=EVERY, file=file):
+        for _ in range(2000):
+            step()
+        before = resident()
+        for _ in range(10_000):
+            step()
+        return resident() - before
+
+
+def rows(rounds: int | None = None) -> bool:
+    """Prints every row; True when all bars hold."""
+    held = []
+    print("\na training loop of which each 100th step is recorded, over a plain one (CPU time)")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "run.lamina")
+        for name, (build, make, every, steps) in MODELS.items():
+            torch.manual_seed(0)
+            model = build().train()
+            step = step_of(model, make())
+            for _ in range(50 if every == EVERY else 3):
+                step()
+            pair(step, model, every, steps, file)
+            ratio = statistics.median(pair(step, model, every, steps, file) for _ in range(rounds or ROUNDS))
+            held.append(ratio <= BAR)
+            print(f"  {name:<22} {ratio:7.4f}   bar {BAR:.2f}  {verdict(ratio, BAR)}")
+        model = tiny()
+        more = grown(model, step_of(model, torch.rand(16, 32)), file)
+        held.append(more <= GROWTH)
+        print(f"  memory in 10,000 steps {more:5d} KiB   bar {GROWTH} KiB  {verdict(more, GROWTH)}")
+    return all(held)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, help=f"pairs a row, instead of {ROUNDS}")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    return 0 if rows(options.rounds) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
