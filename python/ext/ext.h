@@ -354,7 +354,7 @@ typedef struct lmx_capture {
     bool timed;             /* times were asked for */
     lmx_listener *listeners; /* NULL: nobody */
     const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
-    bool brief;             /* of calls only who called whom and when, of modules only what they are and own */
+    bool brief;             /* of calls only who called whom and when, of modules what they are and own */
     bool dry;               /* nothing was computed: times mean nothing */
     lmx_ledger *ledger;     /* when memory was taken and given back, of a dry run; NULL: nobody asked */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */

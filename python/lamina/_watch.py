@@ -293,7 +293,7 @@ class _Root:
             self.finish()
         return 0
 
-    def before(self, module: Any, training: bool) -> None:  # noqa: FBT001 - no flag, but what a mode is
+    def before(self, module: Any, training: bool) -> None:
         """A call of the root begins, and with it a step."""
         if self.capture is not None and not self._goes_on(training):
             self.finish()

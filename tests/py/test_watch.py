@@ -509,6 +509,15 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_ten_thousand_steps_keep_nothing(tmp_path):
     x, model, turns, sizes = torch.ones(64, 8), net(), 20, []
     with lamina.watch(model, every=100, file=tmp_path / "run.lamina") as watch:
