@@ -1265,6 +1265,27 @@ typedef struct lam_op_time {
 } lam_op_time;
 LAM_API bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out);
 
+/* What a stream of a GPU did between two events: one before and one after a call or a node of its backward. */
+typedef struct lam_device_span {
+    int32_t call;         /* as lam_op_info.call of a node */
+    int32_t stream;       /* from 0; -1: not known, as its times then are */
+    int64_t t0_ns, t1_ns; /* of the device's own clock, from 1 */
+    bool node;
+    int32_t pass;    /* of a node: as lam_op_info.pass */
+    int64_t host_ns; /* of a node: when it was handed over */
+} lam_device_span;
+/* After the calls; those of one stream in their order. */
+LAM_API lam_status lam_build_device_span(lam_builder *b, const lam_device_span *span, lam_error *e);
+/* Says that a device's clock was read; what has no span, or one without times, is unknown from then on. */
+LAM_API lam_status lam_build_device_timed(lam_builder *b, lam_error *e);
+LAM_API bool lam_model_device_timed(const lam_model *m); /* also of the one that it is timed by */
+/* lam_times_new by the device's clock, waits for the host included; without operators. A call's total is that
+ * of its stream, and its own time is unknown where calls in it ran on others. LAM_USAGE: no clock was read. */
+LAM_API lam_status lam_device_times_new(lam_times **out, const lam_model *m, lam_error *e);
+/* As lam_costs_times and lam_costs_time, which follow. */
+LAM_API const lam_times *lam_costs_device_times(const lam_costs *c);
+LAM_API bool lam_costs_device_time(const lam_costs *c, int32_t row, lam_time *out);
+
 /* The times of a row, in its call. False where times were not asked for, and for rows that are no call. */
 LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
 /* A part of what all rows took together: in all runs, or (lam_model_time_by) its median. */

@@ -93,6 +93,7 @@ struct lam_costs {
     const char **gaps;
     lmi_op_costs ops;
     lam_times *times;        /* NULL: none were asked for */
+    lam_times *device_times; /* NULL: no device's clock was read */
     struct lmi_beats *beats; /* of the calls here, where times are those of another capture; else NULL */
     lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
     bool rf_pending; /* they, and those of the rows, are not there yet: lmi_rf_need */

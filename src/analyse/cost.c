@@ -84,6 +84,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
 void lam_costs_free(lam_costs *c) {
     if (!c) return;
     lam_times_free(c->times);
+    lam_times_free(c->device_times);
     lmi_map_free(&c->own.by_name);
     lmi_vec_free(&c->told);
     lmi_arena_free(&c->arena);

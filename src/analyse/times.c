@@ -14,6 +14,8 @@ static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
 static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
 
+static uint8_t own_phase(const lam_event *ev) { return is_again(ev) ? LAM_RECOMPUTE : LAM_FORWARD; }
+
 static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && !is_again(ev); }
 
 /* The next slot of a place in a run, a new one where earlier runs had no such call. */
@@ -109,7 +111,7 @@ static bool counts(const lam_model *m, const lam_op *op) {
 
 static bool has_time(int64_t t0, int64_t t1) { return t0 > 0 && t1 >= t0; }
 
-static lam_status add_span(lmi_vec *to, lmi_span s, lam_error *e) {
+lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e) {
     lmi_span *at = lmi_vec_push(to);
     if (!at) return lmi_nomem(e);
     *at = s;
@@ -125,24 +127,27 @@ static int by_start(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+void lmi_spans_sort(lmi_vec *spans) {
+    if (spans->n) qsort(spans->data, spans->n, sizeof(lmi_span), by_start);
+}
+
 lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m, const lam_op *op),
                           lmi_vec *out, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
         if (has_time(ev->t0_ns, ev->t1_ns))
-            LAM_TRY(add_span(out, (lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
+            LAM_TRY(lmi_span_add(out, (lmi_span){ev->t0_ns, ev->t1_ns, i, 0, false}, e));
     }
     for (int32_t i = 0; i < m->n_ops; i++) {
         const lam_op *op = &m->ops[i];
         if (has_time(op->t0_ns, op->t1_ns) && wanted(m, op))
-            LAM_TRY(add_span(out, (lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
+            LAM_TRY(lmi_span_add(out, (lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
     }
-    if (out->n) qsort(out->data, out->n, sizeof(lmi_span), by_start);
+    lmi_spans_sort(out);
     return LAM_OK;
 }
 
-/* The last run that had begun. */
-static int32_t run_at(const lmi_beats *s, int64_t ns) {
+int32_t lmi_run_at(const lmi_beats *s, int64_t ns) {
     int32_t from = 0, to = s->n_runs;
     while (from < to) {
         int32_t mid = from + (to - from) / 2;
@@ -154,15 +159,34 @@ static int32_t run_at(const lmi_beats *s, int64_t ns) {
     return from > 0 ? from - 1 : 0;
 }
 
-static int32_t run_of(const lam_times *t, const lmi_span *s) {
-    int32_t call = s->is_op ? t->m->ops[s->index].call : s->index;
-    return call >= 0 ? t->beats.run_of[call] : run_at(&t->beats, s->t0);
+/* What a span is of. */
+typedef struct work {
+    int32_t call, pass;
+    uint8_t phase;
+    int64_t host_ns; /* when it began */
+} work;
+
+static work work_of(const lam_times *t, const lmi_span *s) {
+    if (!s->is_op) {
+        const lam_event *ev = &t->m->events[s->index];
+        return (work){s->index, -1, own_phase(ev), ev->t0_ns};
+    }
+    if (t->device) {
+        const lam_device_span *node = lmi_vec_at(t->device, (size_t)s->index);
+        return (work){node->call, node->pass, LAM_BACKWARD, node->host_ns};
+    }
+    const lam_op *op = &t->m->ops[s->index];
+    return (work){op->call, op->pass, op->phase, op->t0_ns};
+}
+
+static int32_t run_of(const lam_times *t, const work *w) {
+    return w->call >= 0 ? t->beats.run_of[w->call] : lmi_run_at(&t->beats, w->host_ns);
 }
 
 static void credit(lam_times *t, const lmi_span *s, int64_t self) {
-    const lam_op *op = s->is_op ? &t->m->ops[s->index] : NULL;
-    int32_t call = op ? op->call : s->index, run = run_of(t, s);
-    int phase = op ? op->phase : is_again(&t->m->events[call]) ? LAM_RECOMPUTE : LAM_FORWARD;
+    const work w = work_of(t, s);
+    const int32_t call = w.call, run = run_of(t, &w);
+    const int phase = w.phase;
     if (self < 0) self = 0;
     if (call < 0)
         t->parts[LAM_TIME_OUTSIDE][run] += self;
@@ -192,21 +216,21 @@ static void leave(walk *w) {
  * not. */
 static void note_inside(walk *w, level *l, const lmi_span *s) {
     int64_t took = s->t1 - s->t0;
+    const work of = work_of(w->t, s);
     l->self -= took;
-    if (s->is_op && w->t->m->ops[s->index].phase == LAM_BACKWARD) {
-        int32_t pass = w->t->m->ops[s->index].pass;
-        if (l->pass_run >= 0 && l->pass == pass) {
+    if (of.phase == LAM_BACKWARD) {
+        if (l->pass_run >= 0 && l->pass == of.pass) {
             l->covered += l->pending + took;
         } else {
             end_pass(w->t, l);
-            l->pass = pass;
-            l->pass_run = run_of(w->t, s);
+            l->pass = of.pass;
+            l->pass_run = run_of(w->t, &of);
             l->pass_t0 = s->t0;
             l->covered = took;
         }
         l->pass_t1 = s->t1;
         l->pending = 0;
-    } else if (s->is_op || is_again(&w->t->m->events[s->index])) {
+    } else if (of.phase == LAM_RECOMPUTE) {
         l->pending += took;
     } else {
         end_pass(w->t, l);
@@ -246,8 +270,8 @@ static void start(lam_times *t) {
     for (int32_t i = 0; i < t->m->n_events; i++) {
         const lam_event *ev = &t->m->events[i];
         lam_time *x = &t->of_event[i];
-        bool known = ev->t0_ns > 0 && ev->t1_ns >= ev->t0_ns;
-        x->self[is_again(ev) ? LAM_RECOMPUTE : LAM_FORWARD] = known ? 0 : -1;
+        bool known = t->device ? lmi_device_total(t, i) >= 0 : has_time(ev->t0_ns, ev->t1_ns);
+        x->self[own_phase(ev)] = known ? 0 : -1;
         if (!t->m->nodes_seen) x->self[LAM_BACKWARD] = x->self[LAM_RECOMPUTE] = -1;
     }
 }
@@ -276,10 +300,10 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
         lam_time *x = &t->of_event[i];
         for (int p = 0; p < LAM_N_PHASES; p++) {
             x->total[p] = plus(x->total[p], x->self[p]);
-            if (parent[i] >= 0)
-                t->of_event[parent[i]].total[p] = plus(t->of_event[parent[i]].total[p], x->total[p]);
-            int64_t *part = &t->parts[LAM_TIME_FORWARD + p][t->beats.run_of[i]];
-            *part = plus(*part, x->self[p]);
+            if (t->device && p == own_phase(&m->events[i])) x->total[p] = lmi_device_total(t, i);
+            int64_t *to = parent[i] >= 0 ? &t->of_event[parent[i]].total[p]
+                                         : &t->parts[LAM_TIME_FORWARD + p][t->beats.run_of[i]];
+            *to = plus(*to, x->total[p]);
         }
     }
     return LAM_OK;
@@ -307,30 +331,27 @@ static lam_status compute(lam_times *t, lam_error *e) {
         t->parts[p] = lmi_alloc(&t->arena, (uint64_t)t->beats.n_runs + 1, sizeof *t->parts[p]);
         if (!t->parts[p]) return lmi_nomem(e);
     }
+    if (t->device) LAM_TRY(lmi_device_begin(t, e));
     start(t);
     walk w = {.t = t};
     lmi_vec_init(&w.spans, sizeof(lmi_span));
     lmi_vec_init(&w.levels, sizeof(level));
-    lam_status s = lmi_spans_find(t->m, counts, &w.spans, e);
+    lam_status s = t->device ? lmi_device_spans(t, &w.spans, e) : lmi_spans_find(t->m, counts, &w.spans, e);
     if (s == LAM_OK) s = go(&w, e);
     lmi_vec_free(&w.spans);
     lmi_vec_free(&w.levels);
+    if (s == LAM_OK && t->device) lmi_device_unknown(t);
     if (s == LAM_OK) s = sum_up(t, e);
     if (s != LAM_OK) return s;
     add_parts(t);
     return lmi_times_stats(t, e);
 }
 
-lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e) {
-    *out = NULL;
-    if (!m) return lmi_fail(e, LAM_USAGE, "lam_times_new", "there is no model to time");
-    if (!m->timed)
-        return lmi_fail(e, LAM_USAGE, NULL,
-                        "times were not asked for; lamina.inspect(model, args, time=True) and "
-                        "lamina.capture(model, time=True) do");
+static lam_status make(lam_times **out, const lam_model *m, const lmi_vec *device, lam_error *e) {
     lam_times *t = calloc(1, sizeof *t);
     if (!t) return lmi_nomem(e);
-    t->m = m->timed_by ? m->timed_by : m;
+    t->m = m;
+    t->device = device;
     lmi_arena_init(&t->arena, ARENA_LIMIT);
     lam_status s = compute(t, e);
     if (s == LAM_OK)
@@ -340,6 +361,25 @@ lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e) {
     return s;
 }
 
+static const char not_asked[] = "times were not asked for; lamina.inspect(model, args, time=True) and "
+                                "lamina.capture(model, time=True) do";
+
+lam_status lam_times_new(lam_times **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m) return lmi_fail(e, LAM_USAGE, "lam_times_new", "there is no model to time");
+    if (!m->timed) return lmi_fail(e, LAM_USAGE, NULL, "%s", not_asked);
+    return make(out, m->timed_by ? m->timed_by : m, NULL, e);
+}
+
+lam_status lam_device_times_new(lam_times **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m) return lmi_fail(e, LAM_USAGE, "lam_device_times_new", "there is no model to time");
+    if (!lam_model_device_timed(m))
+        return lmi_fail(e, LAM_USAGE, NULL, "no device's clock was read while the model ran");
+    const lam_model *timed = m->timed_by ? m->timed_by : m;
+    return make(out, timed, &timed->device->spans, e);
+}
+
 lam_status lmi_times_of(lam_costs *c, lam_error *e) {
     if (!c->model->timed) return LAM_OK;
     if (c->model->timed_by) {
@@ -347,7 +387,8 @@ lam_status lmi_times_of(lam_costs *c, lam_error *e) {
         if (!c->beats) return lmi_nomem(e);
         LAM_TRY(lmi_beats_find(c->model, &c->arena, c->beats, e));
     }
-    return lam_times_new(&c->times, c->model, e);
+    LAM_TRY(lam_times_new(&c->times, c->model, e));
+    return lam_model_device_timed(c->model) ? lam_device_times_new(&c->device_times, c->model, e) : LAM_OK;
 }
 
 void lam_times_free(lam_times *t) {

@@ -19,7 +19,7 @@ lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_
 /* The slot of the k-th call of a place in a run, -1. */
 int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k);
 
-/* A call, or an operator. */
+/* A call, or an operator. Of a device: a call, or (`index` in its spans) a node, and the stream. */
 typedef struct lmi_span {
     int64_t t0, t1;
     int32_t index;
@@ -34,6 +34,8 @@ lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m,
 struct lam_times {
     lmi_arena arena;
     const lam_model *m;
+    const lmi_vec *device; /* lam_device_span: times are those of a device's clock; NULL: the host's */
+    const lam_device_span **of_call; /* there: of each call, NULL none */
     lmi_beats beats;
     lam_time *of_event;
     int64_t *parts[LAM_N_TIME_PARTS]; /* of each run */
@@ -45,6 +47,22 @@ struct lam_times {
 
 /* Work in so much time (speed.c). peak NULL: nothing is bound. */
 lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const lam_peak *peak);
+
+lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e);
+void lmi_spans_sort(lmi_vec *spans);
+/* The last run that had begun then. */
+int32_t lmi_run_at(const lmi_beats *s, int64_t ns);
+
+/* By a device's clock (devicetimes.c): of_call, and the spans of all streams. */
+lam_status lmi_device_begin(lam_times *t, lam_error *e);
+lam_status lmi_device_spans(const lam_times *t, lmi_vec *out, lam_error *e);
+/* What a call took with everything in it: its span and no sum; -1 unknown. */
+int64_t lmi_device_total(const lam_times *t, int32_t event);
+/* After the walk: own times that are not known, because of other streams or for want of a node's. */
+void lmi_device_unknown(lam_times *t);
+
+/* A part over the runs as rows show it: the sum, or (costs with `beats`) the median. */
+int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);

@@ -221,6 +221,7 @@ bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out) {
 lam_status lmi_times_stats(lam_times *t, lam_error *e) {
     lmi_map by_name;
     LAM_TRY(find_outliers(t, e));
+    if (t->device) return LAM_OK; /* nodes have no names there */
     lmi_map_init(&by_name);
     lam_status s = sum_ops(t, &by_name, e);
     lmi_map_free(&by_name);
@@ -231,34 +232,47 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
  */
 
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
+const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
-int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
+int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
     lam_spread s;
-    if (!c->times || (unsigned)part >= LAM_N_TIME_PARTS) return -1;
-    if (c->beats) return lam_times_part(c->times, part, &s) ? s.median : -1;
-    for (int32_t r = 0; r < c->times->beats.n_runs; r++) {
-        if (c->times->parts[part][r] < 0) return -1;
-        sum += c->times->parts[part][r];
+    if (!t || (unsigned)part >= LAM_N_TIME_PARTS) return -1;
+    if (c->beats) return lam_times_part(t, part, &s) ? s.median : -1;
+    for (int32_t r = 0; r < t->beats.n_runs; r++) {
+        if (t->parts[part][r] < 0) return -1;
+        sum += t->parts[part][r];
     }
     return sum;
 }
 
+int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
+    return lmi_time_part(c, c->times, part);
+}
+
 /* The medians of the runs, of the call that comes as this one does. */
-static bool usual_time(const lam_costs *c, int32_t event, lam_time *out) {
+static bool usual_time(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
     const lmi_beats *own = c->beats;
-    int32_t slot = lmi_beat(&c->times->beats, own->place[own->of_event[event]], own->k[own->of_event[event]]);
+    int32_t slot = lmi_beat(&t->beats, own->place[own->of_event[event]], own->k[own->of_event[event]]);
     lam_spread s;
     for (int p = 0; p < LAM_N_PHASES; p++) {
         bool any = slot >= 0;
-        out->self[p] = any && slot_spread(c->times, slot, (lam_phase)p, false, &s) ? s.median : -1;
-        out->total[p] = any && slot_spread(c->times, slot, (lam_phase)p, true, &s) ? s.median : -1;
+        out->self[p] = any && slot_spread(t, slot, (lam_phase)p, false, &s) ? s.median : -1;
+        out->total[p] = any && slot_spread(t, slot, (lam_phase)p, true, &s) ? s.median : -1;
     }
     return slot >= 0;
 }
 
+static bool time_of_row(const lam_costs *c, const lam_times *t, int32_t row, lam_time *out) {
+    if (!t || row < 0 || row >= c->n_rows || c->rows[row].event < 0) return false;
+    if (c->beats) return usual_time(c, t, c->rows[row].event, out);
+    return lam_times_event(t, c->rows[row].event, out);
+}
+
 bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out) {
-    if (!c->times || row < 0 || row >= c->n_rows || c->rows[row].event < 0) return false;
-    if (c->beats) return usual_time(c, c->rows[row].event, out);
-    return lam_times_event(c->times, c->rows[row].event, out);
+    return time_of_row(c, c->times, row, out);
+}
+
+bool lam_costs_device_time(const lam_costs *c, int32_t row, lam_time *out) {
+    return time_of_row(c, c->device_times, row, out);
 }

@@ -61,6 +61,7 @@ void lam_builder_free(lam_builder *b) {
     free(b->by_sig);
     free(b->sig_hash);
     lmi_memory_free(b->memory);
+    lmi_device_free(b->device);
     lmi_seen_free(b->seen);
     lmi_vec_free(&b->ties);
     lmi_vec_free(&b->identities);

@@ -177,6 +177,8 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
         lmi_arena_init(&b->arena, 0); /* now the model's */
         m->memory = b->memory;
         b->memory = NULL;
+        m->device = b->device;
+        b->device = NULL;
         s = fill(m, &scratch, b, e);
         lmi_arena_free(&scratch);
     } else {
@@ -211,6 +213,7 @@ void lam_model_free(lam_model *m) {
     lam_model_free(m->timed_by);
     for (size_t i = 0; i < sizeof m->storage / sizeof *m->storage; i++) free(m->storage[i]);
     lmi_memory_free(m->memory);
+    lmi_device_free(m->device);
     lmi_seen_free(m->seen);
     lmi_arena_free(&m->arena);
     free(m);

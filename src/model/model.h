@@ -21,6 +21,11 @@ typedef struct lmi_memory {
     lmi_vec spans;  /* lam_span */
 } lmi_memory;
 void lmi_memory_free(lmi_memory *y); /* NULL is allowed */
+/* What a device's clock told (device.c). */
+typedef struct lmi_device {
+    lmi_vec spans; /* lam_device_span */
+} lmi_device;
+void lmi_device_free(lmi_device *d); /* NULL is allowed */
 /* What was seen of values (health.c). */
 typedef struct lmi_seen lmi_seen;
 void lmi_seen_free(lmi_seen *s); /* NULL is allowed */
@@ -41,6 +46,7 @@ typedef struct lmi_identity {
 struct lam_model {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
+    lmi_device *device; /* NULL: its clock was not read */
     int32_t n_modules, n_places, n_tensors, n_events, n_notes;
     lam_module *modules;
     lam_place *places;
