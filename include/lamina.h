@@ -1265,7 +1265,7 @@ typedef struct lam_op_time {
 } lam_op_time;
 LAM_API bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out);
 
-/* What a stream of a GPU did between two events: one before and one after a call or a node of its backward. */
+/* What a GPU's stream did between two events, one before and one after a call or a node of a backward. */
 typedef struct lam_device_span {
     int32_t call;         /* as lam_op_info.call of a node */
     int32_t stream;       /* from 0; -1: not known, as its times then are */
@@ -1274,13 +1274,13 @@ typedef struct lam_device_span {
     int32_t pass;    /* of a node: as lam_op_info.pass */
     int64_t host_ns; /* of a node: when it was handed over */
 } lam_device_span;
-/* After the calls; those of one stream in their order. */
+/* After the calls; those of one stream in the order in which they began. */
 LAM_API lam_status lam_build_device_span(lam_builder *b, const lam_device_span *span, lam_error *e);
 /* Says that a device's clock was read; what has no span, or one without times, is unknown from then on. */
 LAM_API lam_status lam_build_device_timed(lam_builder *b, lam_error *e);
 LAM_API bool lam_model_device_timed(const lam_model *m); /* also of the one that it is timed by */
-/* lam_times_new by the device's clock, waits for the host included; without operators. A call's total is that
- * of its stream, and its own time is unknown where calls in it ran on others. LAM_USAGE: no clock was read. */
+/* lam_times_new by the device's clock, waits for the host included; without operators. A call's total is its
+ * stream's, and its own time is unknown where calls in it ran on others. LAM_USAGE: no clock was read. */
 LAM_API lam_status lam_device_times_new(lam_times **out, const lam_model *m, lam_error *e);
 /* As lam_costs_times and lam_costs_time, which follow. */
 LAM_API const lam_times *lam_costs_device_times(const lam_costs *c);

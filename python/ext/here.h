@@ -26,6 +26,7 @@ typedef struct lmx_node_run {
     const lmx_layout *layout; /* to be read by lmx_inputs_of (observe.h), if some listener `wants_values` */
     const char *name;         /* "ConvolutionBackward0" */
     lmx_where where;
+    int32_t pass; /* as lam_op_info.pass */
 } lmx_node_run;
 
 /* One operator that runs in this thread. */

@@ -293,7 +293,8 @@ static bool adds_gradient_up(const char *name) {
 }
 
 static void tell_node(const lmx_observer *o, const frame *f, const char *name, bool began) {
-    const lmx_node_run node = {f->record, o->layout, name, {f->call, f->phase}};
+    const int32_t pass = api->task ? (uint16_t)(api->task() + 1) : 0;
+    const lmx_node_run node = {f->record, o->layout, name, {f->call, f->phase}, pass};
     lmx_tell_node(o->capture, &node, began);
 }
 

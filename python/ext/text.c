@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Functions of the module that need no capture: conventions, rules, formulas, and numbers and names as
  * text. */
+#include "device.h"
 #include "memory.h"
 
 #include <limits.h>
@@ -266,6 +267,8 @@ PyMethodDef lmx_text_methods[] = {
     {"scan_cell", lmx_scan_cell, METH_VARARGS,
      PyDoc_STR(
          "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
+    {"fake_device", lmx_pretended_device, METH_VARARGS,
+     PyDoc_STR("fake_device($module, what, value=0, /)\n--\n\nA GPU that there is not, for tests.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,

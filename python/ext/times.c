@@ -6,16 +6,30 @@ static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompu
 
 static PyObject *ns_of(int64_t ns) { return ns < 0 ? lmx_str(NULL) : PyLong_FromLongLong(ns); }
 
-PyObject *lmx_row_time(const lam_costs *c, int32_t row) {
-    lam_time t;
-    if (!lam_costs_time(c, row, &t)) return lmx_str(NULL);
-    PyObject *all = PyTuple_New(LAM_N_PHASES);
+/* A pair for each phase, and room for `more`. */
+static PyObject *phases_of(const lam_time *t, int more) {
+    PyObject *all = PyTuple_New(LAM_N_PHASES + more);
     for (int p = 0; all && p < LAM_N_PHASES; p++) {
-        PyObject *total = ns_of(t.total[p]), *self = ns_of(t.self[p]);
+        PyObject *total = ns_of(t->total[p]), *self = ns_of(t->self[p]);
         PyObject *pair = total && self ? PyTuple_Pack(2, total, self) : NULL;
         Py_XDECREF(total);
         Py_XDECREF(self);
         if (!pair || PyTuple_SetItem(all, p, pair) < 0) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* By the host's clock, and last by a device's: None where it was not read. */
+PyObject *lmx_row_time(const lam_costs *c, int32_t row) {
+    lam_time t;
+    if (!lam_costs_time(c, row, &t)) return lmx_str(NULL);
+    PyObject *all = phases_of(&t, 1);
+    PyObject *device = lam_costs_device_time(c, row, &t) ? phases_of(&t, 0) : lmx_str(NULL);
+    if (!all || !device) {
+        Py_XDECREF(device);
+        Py_CLEAR(all);
+    } else if (PyTuple_SetItem(all, LAM_N_PHASES, device) < 0) {
+        Py_CLEAR(all);
     }
     return all;
 }
@@ -81,13 +95,10 @@ static PyObject *operators_of(const lam_times *t) {
     return list;
 }
 
-PyObject *lmx_times(const lam_costs *c) {
+static PyObject *all_of(const lam_times *t, const lam_model *m) {
     static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
                                                         "engine",  "outside",  "whole"};
-    const lam_times *t = lam_costs_times(c);
-    const lam_model *m = lam_costs_model(c);
     lam_spread s;
-    if (!t) return lmx_str(NULL);
     PyObject *d = PyDict_New();
     bool ok = d && lmx_put(d, "runs", PyLong_FromLong(lam_times_n_runs(t))) &&
               lmx_put(d, "layers", layers_of(t, m)) && lmx_put(d, "outliers", outliers_of(t, m)) &&
@@ -95,6 +106,15 @@ PyObject *lmx_times(const lam_costs *c) {
     for (int p = 0; ok && p < LAM_N_TIME_PARTS; p++)
         ok = lmx_put(d, parts[p], spread_of(lam_times_part(t, (lam_time_part)p, &s), &s));
     if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+PyObject *lmx_times(const lam_costs *c) {
+    const lam_times *t = lam_costs_times(c), *device = lam_costs_device_times(c);
+    const lam_model *m = lam_costs_model(c);
+    if (!t) return lmx_str(NULL);
+    PyObject *d = all_of(t, m);
+    if (d && !lmx_put(d, "device", device ? all_of(device, m) : lmx_str(NULL))) Py_CLEAR(d);
     return d;
 }
 

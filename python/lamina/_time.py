@@ -16,13 +16,22 @@ class Spent(NamedTuple):
     self: int | None
 
 
-class Time(NamedTuple):
-    """How long one row took: ``row.time.forward.total``. The recomputation is forward work that was done
-    again in a backward pass."""
+class DeviceTime(NamedTuple):
+    """How long one row took by the clock of the GPU that did the work."""
 
     forward: Spent
     backward: Spent
     recompute: Spent
+
+
+class Time(NamedTuple):
+    """How long one row took: ``row.time.forward.total``. The recomputation is forward work that was done
+    again in a backward pass. ``device`` is the same by a GPU's clock, None where none was read."""
+
+    forward: Spent
+    backward: Spent
+    recompute: Spent
+    device: DeviceTime | None = None
 
 
 class Spread(NamedTuple):
@@ -106,6 +115,8 @@ class Times(NamedTuple):
         layers: each call by place, in the order of the model's tree.
         outliers: runs that took much longer.
         operators: most time of their own first.
+        device: the same by the clock of the GPU that did the work, without operators; ``engine`` is what lies
+            between the nodes. None where none was read, and ``report.notes`` say why if there is a GPU.
     """
 
     runs: int
@@ -118,6 +129,7 @@ class Times(NamedTuple):
     layers: list[LayerTime]
     outliers: list[Late]
     operators: list[OperatorTime]
+    device: Times | None = None
 
 
 PARTS = ("forward", "backward", "recompute", "engine", "outside", "whole")
@@ -130,7 +142,11 @@ def spread(told: Any) -> Spread | None:
 
 def row_time(told: Any) -> Time | None:
     """A row's time as the core tells it."""
-    return None if told is None else Time(*(Spent(*pair) for pair in told))
+    if told is None:
+        return None
+    forward, backward, recompute, device = told
+    by_device = None if device is None else DeviceTime(*(Spent(*pair) for pair in device))
+    return Time(Spent(*forward), Spent(*backward), Spent(*recompute), by_device)
 
 
 def times(told: Mapping[str, Any]) -> Times:
@@ -154,4 +170,5 @@ def times(told: Mapping[str, Any]) -> Times:
         layers=layers,
         outliers=[Late(*late) for late in told["outliers"]],
         operators=[OperatorTime(*op) for op in told["operators"]],
+        device=times(told["device"]) if told.get("device") else None,
     )

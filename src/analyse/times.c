@@ -127,10 +127,6 @@ static int by_start(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-void lmi_spans_sort(lmi_vec *spans) {
-    if (spans->n) qsort(spans->data, spans->n, sizeof(lmi_span), by_start);
-}
-
 lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m, const lam_op *op),
                           lmi_vec *out, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
@@ -143,7 +139,7 @@ lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m,
         if (has_time(op->t0_ns, op->t1_ns) && wanted(m, op))
             LAM_TRY(lmi_span_add(out, (lmi_span){op->t0_ns, op->t1_ns, i, op->thread, true}, e));
     }
-    lmi_spans_sort(out);
+    if (out->n) qsort(out->data, out->n, sizeof(lmi_span), by_start);
     return LAM_OK;
 }
 
@@ -167,14 +163,13 @@ typedef struct work {
 } work;
 
 static work work_of(const lam_times *t, const lmi_span *s) {
+    const lam_device_span *d = t->device ? lmi_vec_at(t->device, (size_t)s->index) : NULL;
     if (!s->is_op) {
-        const lam_event *ev = &t->m->events[s->index];
-        return (work){s->index, -1, own_phase(ev), ev->t0_ns};
+        int32_t call = d ? d->call : s->index;
+        const lam_event *ev = &t->m->events[call];
+        return (work){call, -1, own_phase(ev), ev->t0_ns};
     }
-    if (t->device) {
-        const lam_device_span *node = lmi_vec_at(t->device, (size_t)s->index);
-        return (work){node->call, node->pass, LAM_BACKWARD, node->host_ns};
-    }
+    if (d) return (work){d->call, d->pass, LAM_BACKWARD, d->host_ns};
     const lam_op *op = &t->m->ops[s->index];
     return (work){op->call, op->pass, op->phase, op->t0_ns};
 }

@@ -19,7 +19,7 @@ lam_status lmi_beats_find(const lam_model *m, lmi_arena *a, lmi_beats *out, lam_
 /* The slot of the k-th call of a place in a run, -1. */
 int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k);
 
-/* A call, or an operator. Of a device: a call, or (`index` in its spans) a node, and the stream. */
+/* A call, or an operator. Of a device: one of its spans, is_op of a node, and the stream. */
 typedef struct lmi_span {
     int64_t t0, t1;
     int32_t index;
@@ -49,7 +49,6 @@ struct lam_times {
 lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const lam_peak *peak);
 
 lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e);
-void lmi_spans_sort(lmi_vec *spans);
 /* The last run that had begun then. */
 int32_t lmi_run_at(const lmi_beats *s, int64_t ns);
 

@@ -26,8 +26,8 @@ static lam_status check_times(const lam_device_span *s, lam_error *e) {
     if (s->stream < -1 || s->stream >= MOST_STREAMS)
         return lmi_fail(e, LAM_RANGE, "a device's span", "there can't be a stream %d", (int)s->stream);
     if (s->stream >= 0 && (s->t0_ns < 1 || s->t1_ns < s->t0_ns))
-        return lmi_fail(e, LAM_RANGE, "a device's span", "it can't go from %lld to %lld",
-                        (long long)s->t0_ns, (long long)s->t1_ns);
+        return lmi_fail(e, LAM_RANGE, "a device's span", "it can't go from %lld to %lld", (long long)s->t0_ns,
+                        (long long)s->t1_ns);
     return LAM_OK;
 }
 

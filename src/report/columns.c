@@ -102,16 +102,17 @@ static void put_own_time(const lmi_line *l, int64_t ns, lmi_buf *out) {
         lmi_put_time(out, ns);
 }
 
+static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
+    return lmi_add_time(ns[LAM_BACKWARD], ns[LAM_RECOMPUTE]);
+}
+
 static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->ns[LAM_FORWARD], out); }
 
-static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) {
-    put_own_time(l, lmi_add_time(l->ns[LAM_BACKWARD], l->ns[LAM_RECOMPUTE]), out);
-}
+static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, back_of(l->ns), out); }
 
 /* Where the nodes of a backward were not watched, the forward is all there is. */
 static int64_t self_of(const lmi_line *l) {
-    int64_t back = lmi_add_time(l->own_ns[LAM_BACKWARD], l->own_ns[LAM_RECOMPUTE]);
-    return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back)
+    return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
                                              : l->own_ns[LAM_FORWARD];
 }
 
@@ -125,6 +126,22 @@ static void cell_own_share(const lmi_line *l, lmi_buf *out) {
         lmi_putc(out, '?');
     else
         lmi_put_fixed(out, 100.0 * (double)own / (double)whole, 0, 1);
+}
+
+static void cell_device_time(const lmi_line *l, lmi_buf *out) {
+    put_own_time(l, l->device_ns[LAM_FORWARD], out);
+}
+
+static void cell_device_bwd_time(const lmi_line *l, lmi_buf *out) {
+    put_own_time(l, back_of(l->device_ns), out);
+}
+
+static void cell_device_self(const lmi_line *l, lmi_buf *out) {
+    int64_t forward = l->device_own_ns[LAM_FORWARD];
+    put_own_time(l,
+                 lmi_has_backward_times(l->job->c) ? lmi_add_time(forward, back_of(l->device_own_ns))
+                                                   : forward,
+                 out);
 }
 
 static lam_speed speed_of(const lmi_line *l) {
@@ -251,19 +268,32 @@ static void cell_intensity(const lmi_line *l, lmi_buf *out) {
     if (v >= 0) lmi_put_real(out, v);
 }
 
-static void put_ns(const lmi_line *l, int32_t phase, bool total, lmi_buf *out) {
-    lam_time t;
-    if (!l->event || !lam_costs_time(l->job->c, l->row, &t)) return;
-    int64_t ns = total ? t.total[phase] : t.self[phase];
+static void put_ns(int64_t ns, lmi_buf *out) {
     if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
 }
 
-static void cell_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_FORWARD, true, out); }
-static void cell_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_FORWARD, false, out); }
-static void cell_backward_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_BACKWARD, true, out); }
-static void cell_backward_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_BACKWARD, false, out); }
-static void cell_recompute_time_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_RECOMPUTE, true, out); }
-static void cell_recompute_self_ns(const lmi_line *l, lmi_buf *out) { put_ns(l, LAM_RECOMPUTE, false, out); }
+/* Of a row in one phase, by the host's clock and by a device's, with and without the calls inside. */
+#define TIME_CELLS(prefix, total_name, phase)                                                                \
+    static void cell_##prefix##total_name(const lmi_line *l, lmi_buf *out) {                                 \
+        lam_time t;                                                                                          \
+        if (l->event && lam_costs_time(l->job->c, l->row, &t)) put_ns(t.total[phase], out);                  \
+    }                                                                                                        \
+    static void cell_##prefix##self_ns(const lmi_line *l, lmi_buf *out) {                                    \
+        lam_time t;                                                                                          \
+        if (l->event && lam_costs_time(l->job->c, l->row, &t)) put_ns(t.self[phase], out);                   \
+    }                                                                                                        \
+    static void cell_##prefix##device_ns(const lmi_line *l, lmi_buf *out) {                                  \
+        lam_time t;                                                                                          \
+        if (l->event && lam_costs_device_time(l->job->c, l->row, &t)) put_ns(t.total[phase], out);           \
+    }                                                                                                        \
+    static void cell_##prefix##device_self_ns(const lmi_line *l, lmi_buf *out) {                             \
+        lam_time t;                                                                                          \
+        if (l->event && lam_costs_device_time(l->job->c, l->row, &t)) put_ns(t.self[phase], out);            \
+    }
+TIME_CELLS(, time_ns, LAM_FORWARD)
+TIME_CELLS(backward_, time_ns, LAM_BACKWARD)
+TIME_CELLS(recompute_, time_ns, LAM_RECOMPUTE)
+#undef TIME_CELLS
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
     if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);

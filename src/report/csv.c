@@ -11,6 +11,7 @@ lam_status lmi_csv_rows(lmi_job *j) {
     lmi_columns_parse(j->layout->data_columns, &columns);
     if (lmi_by_ops(j->c)) lmi_columns_append(j->layout->op_columns, &columns);
     if (lmi_has_times(j->c)) lmi_columns_append(j->layout->time_columns, &columns);
+    if (lmi_has_device_times(j->c)) lmi_columns_append(LMI_DEVICE_COLUMNS, &columns);
     if (j->memory) lmi_columns_append(LMI_MEMORY_COLUMNS, &columns);
     if (j->health) lmi_columns_append(LMI_HEALTH_COLUMNS, &columns);
     lmi_buf_init(&cell);

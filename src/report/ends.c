@@ -5,6 +5,7 @@
 #include "report/report.h"
 
 #include "analyse/graph.h"
+#include "analyse/times.h"
 
 enum { AT_MOST = 5 }; /* of inputs, ties, gaps: the rest is counted */
 
@@ -201,14 +202,14 @@ static void tell_phase(speaker *s, lam_phase phase, const char *title) {
 }
 
 /* A median of runs with its deviation, or what all took together. */
-static void tell_time_part(speaker *s, lam_time_part part, const char *title, bool new_line) {
+static void tell_time_part(speaker *s, const lam_times *t, lam_time_part part, const char *title,
+                           bool new_line) {
     const lam_costs *c = s->j->c;
     lam_spread spread;
-    bool many = lam_times_n_runs(lam_costs_times(c)) > 1;
-    int64_t ns = lam_costs_time_part(c, part);
+    bool many = lam_times_n_runs(t) > 1;
     lmi_put(&s->text, title);
-    lmi_put_time(&s->text, ns);
-    if (c->beats && many && lam_times_part(lam_costs_times(c), part, &spread)) {
+    lmi_put_time(&s->text, lmi_time_part(c, t, part));
+    if (c->beats && many && lam_times_part(t, part, &spread)) {
         lmi_put(&s->text, s->j->o->ascii ? " +- " : " \u00b1 ");
         lmi_put_time(&s->text, spread.deviation);
     }
@@ -234,25 +235,32 @@ static void tell_outliers(speaker *s) {
     tell_others(s, n - AT_MOST);
 }
 
-static void tell_times(speaker *s) {
-    static const struct {
+/* The parts on a line: what there was none of is left out, what is not known is not. */
+static void tell_time_parts(speaker *s, const lam_times *t, const char *forward, const char *engine) {
+    const struct {
         lam_time_part part;
         const char *title;
     } parts[] = {{LAM_TIME_BACKWARD, "backward "},
                  {LAM_TIME_RECOMPUTE, "done again "},
-                 {LAM_TIME_ENGINE, "autograd engine "},
+                 {LAM_TIME_ENGINE, engine},
                  {LAM_TIME_OUTSIDE, "backward of no layer "}};
+    tell_time_part(s, t, LAM_TIME_FORWARD, forward, true);
+    for (size_t i = 0; lmi_has_backward_times(s->j->c) && i < sizeof parts / sizeof *parts; i++)
+        if (lmi_time_part(s->j->c, t, parts[i].part) != 0)
+            tell_time_part(s, t, parts[i].part, parts[i].title, false);
+}
+
+static void tell_times(speaker *s) {
     const lam_costs *c = s->j->c;
     if (!s->j->o->time) return;
     int32_t runs = lam_times_n_runs(lam_costs_times(c));
-    tell_time_part(s, LAM_TIME_FORWARD, "time: forward ", true);
-    for (size_t i = 0; lmi_has_backward_times(c) && i < sizeof parts / sizeof *parts; i++)
-        if (lam_costs_time_part(c, parts[i].part) > 0)
-            tell_time_part(s, parts[i].part, parts[i].title, false);
+    tell_time_parts(s, lam_costs_times(c), "time: forward ", "autograd engine ");
     if (runs > 1) {
         lmi_putf(&s->text, c->beats ? "medians of %d runs" : "%d runs together", (int)runs);
         tell(s, LMI_DIM, false);
     }
+    if (lmi_has_device_times(c))
+        tell_time_parts(s, lam_costs_device_times(c), "device: forward ", "between nodes ");
     tell_outliers(s);
 }
 

@@ -86,18 +86,11 @@ static bool follows(const char *name, const char *after) {
     return strcmp(name, next) == 0;
 }
 
-static void add_times(lmi_line *a, const lmi_line *b) {
-    for (int p = 0; p < LAM_N_PHASES; p++) {
-        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
-        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
-    }
-}
-
 /* Equal subtrees took different times, so these are added up, each node's to its like. */
 static void merge_times(lmi_nodes *t, int32_t a, int32_t b) {
     for (int32_t x = a, y = b;;) {
-        add_times(&t->at[x].line, &t->at[y].line);
-        add_times(&t->at[x].self, &t->at[y].self);
+        lmi_line_add_times(&t->at[x].line, &t->at[y].line);
+        lmi_line_add_times(&t->at[x].self, &t->at[y].self);
         if (t->at[x].first_child >= 0 && t->at[y].first_child >= 0) {
             x = t->at[x].first_child;
             y = t->at[y].first_child;

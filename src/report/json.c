@@ -182,19 +182,33 @@ QUICK void put_ns(lmi_buf *b, const char *name, int64_t ns, const char *end) {
     quick_put(b, end, strlen(end));
 }
 
-/* Nanoseconds, where times were asked for. */
-static void put_time(const lmi_job *j, lmi_buf *b, int32_t row) {
+QUICK void put_phase_times(lmi_buf *b, const lam_time *t) {
     static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
-    lam_time t;
-    if (!lmi_has_times(j->c)) return;
-    bool known = lam_costs_time(j->c, row, &t);
-    lmi_put(b, known ? "\"time\": {" : "\"time\": null, ");
-    for (int p = 0; known && p < LAM_N_PHASES; p++) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        if (p) PUT(b, ", ");
         quick_name(b, phases[p]);
         PUT(b, "{");
-        put_ns(b, "total", t.total[p], ", ");
-        put_ns(b, "self", t.self[p], p + 1 < LAM_N_PHASES ? "}, " : "}}, ");
+        put_ns(b, "total", t->total[p], ", ");
+        put_ns(b, "self", t->self[p], "}");
     }
+}
+
+/* Nanoseconds, where times were asked for. */
+static void put_time(const lmi_job *j, lmi_buf *b, int32_t row) {
+    lam_time t;
+    if (!lmi_has_times(j->c)) return;
+    if (!lam_costs_time(j->c, row, &t)) {
+        PUT(b, "\"time\": null, ");
+        return;
+    }
+    PUT(b, "\"time\": {");
+    put_phase_times(b, &t);
+    if (lam_costs_device_time(j->c, row, &t)) {
+        PUT(b, ", \"device\": {");
+        put_phase_times(b, &t);
+        PUT(b, "}");
+    }
+    PUT(b, "}, ");
 }
 
 static void put_spread(lmi_buf *b, const lam_spread *s) {
@@ -206,37 +220,46 @@ static void put_spread(lmi_buf *b, const lam_spread *s) {
     lmi_putf(b, "\"most_run\": %d}", (int)s->most_run);
 }
 
-static void put_outliers(const lmi_job *j, lmi_buf *b) {
+static void put_outliers(const lmi_job *j, const lam_times *t, lmi_buf *b) {
     lam_outlier o;
     PUT(b, "\"outliers\": [");
-    for (int32_t i = 0; lam_times_outlier(lam_costs_times(j->c), i, &o); i++) {
+    for (int32_t i = 0; lam_times_outlier(t, i, &o); i++) {
         lmi_putf(b, "%s{\"run\": %d, ", i ? ", " : "", (int)o.run);
         put_ns(b, "whole", o.whole, ", ");
         put_ns(b, "median", o.median, ", ");
         put_ns(b, "late", o.late, ", \"path\": ");
-        quick_text(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
-        PUT(b, "}");
+        lmi_put_json(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
+        lmi_putc(b, '}');
     }
     PUT(b, "]");
 }
 
 /* The parts of all runs. */
-static void put_times(const lmi_job *j, lmi_buf *b) {
+static void put_parts(const lmi_job *j, const lam_times *t, lmi_buf *b) {
     static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
                                                         "engine",  "outside",  "whole"};
     lam_spread s;
-    if (!lmi_has_times(j->c)) return;
-    PUT(b, "\"time\": {");
-    field_int(b, "runs", lam_times_n_runs(lam_costs_times(j->c)));
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         lmi_putf(b, "\"%s\": ", parts[p]);
-        if (lam_times_part(lam_costs_times(j->c), (lam_time_part)p, &s))
+        if (lam_times_part(t, (lam_time_part)p, &s))
             put_spread(b, &s);
         else
             PUT(b, "null");
         PUT(b, ", ");
     }
-    put_outliers(j, b);
+    put_outliers(j, t, b);
+}
+
+static void put_times(const lmi_job *j, lmi_buf *b) {
+    if (!lmi_has_times(j->c)) return;
+    PUT(b, "\"time\": {");
+    field_int(b, "runs", lam_times_n_runs(lam_costs_times(j->c)));
+    put_parts(j, lam_costs_times(j->c), b);
+    if (lmi_has_device_times(j->c)) {
+        PUT(b, ", \"device\": {");
+        put_parts(j, lam_costs_device_times(j->c), b);
+        PUT(b, "}");
+    }
     PUT(b, "},\n");
 }
 

@@ -51,7 +51,10 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
         if (!node->used) continue;
         lmi_line_add(&node->line, &node->self);
         /* A median of sums is no sum of medians: what was called has a time of its own. */
-        if (node->self.calls > 0) memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
+        if (node->self.calls > 0) {
+            memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
+            memcpy(node->line.device_ns, node->self.device_ns, sizeof node->line.device_ns);
+        }
         node->line.event = node->self.event;
         node->line.rf = node->self.rf;
         node->line.rf_state = node->self.rf_state;
@@ -86,6 +89,7 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
                           .used = true};
         own->line.own = true;
         memcpy(own->line.ns, own->line.own_ns, sizeof own->line.ns);
+        memcpy(own->line.device_ns, own->line.device_own_ns, sizeof own->line.device_ns);
         own->line.calls = 0;
         own->line.depth++;
         own->line.never_called = false;
@@ -136,7 +140,10 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     *out = t->at[i].line;
     out->calls = t->at[i].self.calls;
     out->times = k;
-    if (lmi_nodes_open(t, out->job, i)) memcpy(out->own_ns, t->at[i].self.own_ns, sizeof out->own_ns);
+    if (lmi_nodes_open(t, out->job, i)) {
+        memcpy(out->own_ns, t->at[i].self.own_ns, sizeof out->own_ns);
+        memcpy(out->device_own_ns, t->at[i].self.device_own_ns, sizeof out->device_own_ns);
+    }
     if (k == 1) return;
     for (int m = 0; m < LAM_N_METRICS; m++) {
         out->metric[m] = lmi_multiple(out->metric[m], k);

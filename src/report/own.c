@@ -37,6 +37,8 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
             keep = j->o->time && j->o->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
         if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
         if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
+        if (strncmp(all.at[i]->id, "device_", 7) == 0) keep = j->o->time && lmi_has_device_times(j->c);
+        if (strcmp(all.at[i]->id, "device_bwd_time") == 0) keep = keep && lmi_has_backward_times(j->c);
         if (strcmp(all.at[i]->id, "own_health") == 0) keep = j->health != NULL;
         if (strncmp(all.at[i]->id, "mem_", 4) == 0) keep = j->o->memory;
         if (strcmp(all.at[i]->id, "mem_bwd_allocated") == 0)

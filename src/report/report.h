@@ -46,6 +46,7 @@ typedef struct lmi_line {
         running_stats;
     int64_t ns[LAM_N_PHASES];     /* time, with everything that is called inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
+    int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
     bool rf_at_most, rf_whole;
@@ -65,6 +66,7 @@ const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
 void lmi_line_add(lmi_line *a, const lmi_line *b);
+void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* of these alone */
 /* A sum of which only a part is known is a lower bound; lam_count_add alone keeps the worst state. */
 lam_count lmi_sum(lam_count a, lam_count b);
 /* k times as much. */
@@ -76,6 +78,7 @@ bool lmi_is_spread(const lam_model *m);
 /* True where times were asked for and, with them, something ran backward. */
 bool lmi_has_times(const lam_costs *c);
 bool lmi_has_backward_times(const lam_costs *c);
+bool lmi_has_device_times(const lam_costs *c);
 /* True where some operator of the phase was counted. */
 bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 /* The total of the whole; unknown with a known part is "at least". */
@@ -271,6 +274,10 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
 /* The columns that this report shows: without metrics the convention has no opinion on, with or without
  * the receptive field. */
 void lmi_own_columns(const lmi_job *j, lmi_columns *out);
+
+#define LMI_DEVICE_COLUMNS                                                                                   \
+    "device_ns device_self_ns backward_device_ns backward_device_self_ns recompute_device_ns "               \
+    "recompute_device_self_ns"
 
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 

@@ -37,6 +37,8 @@ bool lmi_has_backward_times(const lam_costs *c) {
     return false;
 }
 
+bool lmi_has_device_times(const lam_costs *c) { return lam_costs_device_times(c) != NULL; }
+
 bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
 
 lam_count lmi_total(const lam_costs *c, lam_metric metric) {
@@ -82,9 +84,22 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
         memcpy(out->ns, time.total, sizeof out->ns);
         memcpy(out->own_ns, time.self, sizeof out->own_ns);
     }
+    if (lam_costs_device_time(j->c, row, &time)) {
+        memcpy(out->device_ns, time.total, sizeof out->device_ns);
+        memcpy(out->device_own_ns, time.self, sizeof out->device_own_ns);
+    }
     memcpy(out->metric, r->metric, sizeof out->metric);
     memcpy(out->backward, r->backward, sizeof out->backward);
     memcpy(out->recompute, r->recompute, sizeof out->recompute);
+}
+
+void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
+        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
+        a->device_ns[p] = lmi_add_time(a->device_ns[p], b->device_ns[p]);
+        a->device_own_ns[p] = lmi_add_time(a->device_own_ns[p], b->device_own_ns[p]);
+    }
 }
 
 void lmi_line_add(lmi_line *a, const lmi_line *b) {
@@ -93,10 +108,7 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
         a->backward[i] = lmi_sum(a->backward[i], b->backward[i]);
         a->recompute[i] = lmi_sum(a->recompute[i], b->recompute[i]);
     }
-    for (int p = 0; p < LAM_N_PHASES; p++) {
-        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
-        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
-    }
+    lmi_line_add_times(a, b);
     a->params = lmi_sum(a->params, b->params);
     a->grad_params = lmi_sum(a->grad_params, b->grad_params);
     a->param_bytes = lmi_sum(a->param_bytes, b->param_bytes);

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How long calls, and the nodes of their backward, took on a GPU: a stamp before and after each in the stream
+ * that is current then, all of them read when the capture has closed. Which GPU is told by the memory of the
+ * model, or of what goes into it. */
+#include "device.h"
+#include "here.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A call or a node; its stamps are -1 where none could be put. */
+typedef struct mark {
+    int32_t call, inner; /* inner: a call that was noted with it, -1 none */
+    int32_t first, last;
+    bool node;
+    int32_t pass;
+    int64_t host_ns;
+    const void *record; /* of a node that runs: torch's */
+} mark;
+
+typedef struct device {
+    lmx_listener listener; /* first: a listener is cast to this */
+    const lmx_streams *table;
+    lmx_stamps *stamps;   /* NULL: no GPU was met yet */
+    lmx_vec open;         /* mark: calls, of the capture's own thread */
+    pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
+    lmx_vec marks;        /* mark: what is over */
+    lmx_vec nodes;        /* mark: nodes that run */
+    bool lost, moved;     /* moved: some ended in another stream than they began in */
+    int index;            /* of the GPU; -1 none, */
+    bool several;         /* or more than one */
+    char why[240];        /* why nothing is known; "": it is, or there is nothing to know */
+} device;
+
+static device *device_of(lmx_listener *l) { return (device *)l; }
+
+/* == which GPU =========================================================================================== */
+
+/* tensor.device.index; the CPU has none, which is 0. */
+static int index_of(PyObject *tensor) {
+    PyObject *where = PyObject_GetAttrString(tensor, "device");
+    PyObject *index = where ? PyObject_GetAttrString(where, "index") : NULL;
+    int i = index && PyLong_Check(index) ? (int)PyLong_AsLong(index) : 0;
+    Py_XDECREF(index);
+    Py_XDECREF(where);
+    PyErr_Clear();
+    return i;
+}
+
+/* False as lmx_describe. */
+static bool meet(device *d, lmx_state *st, PyObject *tensor, lmx_kind kind) {
+    lmx_tensor t;
+    if (!lmx_describe(st, tensor, kind, &t)) return false;
+    if (t.device != d->table->device_type) return true;
+    int index = index_of(tensor);
+    d->several = d->several || (d->index >= 0 && d->index != index);
+    d->index = index;
+    return true;
+}
+
+typedef struct owned_walk {
+    device *d;
+    lmx_state *st;
+} owned_walk;
+
+static bool meet_owned(void *self, PyObject *name, PyObject *tensor) {
+    const owned_walk *w = self;
+    (void)name;
+    return !lmx_is_tensor(w->st, tensor) || meet(w->d, w->st, tensor, lmx_kind_of(w->st, tensor));
+}
+
+static bool meet_model(device *d, lmx_capture *c) {
+    owned_walk w = {d, c->st};
+    bool ok = true;
+    for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
+        PyObject *module = lmx_node_at(&c->tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
+        PyObject *parameters = lmx_registered(c->st, module, dict, c->st->n__parameters);
+        PyObject *buffers = lmx_registered(c->st, module, dict, c->st->n__buffers);
+        ok = lmx_each(c->st, parameters, meet_owned, &w) && lmx_each(c->st, buffers, meet_owned, &w);
+        Py_XDECREF(parameters);
+        Py_XDECREF(buffers);
+        Py_XDECREF(dict);
+    }
+    return ok;
+}
+
+static bool meet_found(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
+    return meet(f->self, f->st, tensor, kind);
+}
+
+static bool meet_inputs(device *d, lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    lmx_finder f = {.st = c->st, .budget = LMX_BUDGET, .name = -1, .each = meet_found, .self = d};
+    bool ok = true;
+    n += names ? PyTuple_Size(names) : 0;
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(&f, args[i], 0);
+    return ok;
+}
+
+/* Begins once it is known which GPU it is. */
+static void begin(device *d) {
+    if (d->index < 0 || *d->why) return;
+    if (d->several) {
+        snprintf(d->why, sizeof d->why,
+                 "the model is spread over several devices, and one alone can be followed");
+        return;
+    }
+    if (!lmx_device_prove(d->table, d->index, d->why, sizeof d->why)) return;
+    d->stamps = lmx_stamps_new(d->table, d->index);
+    if (!d->stamps) snprintf(d->why, sizeof d->why, "memory ran out");
+}
+
+/* == calls and nodes ===================================================================================== */
+
+static void push_mark(device *d, const mark *m) {
+    pthread_mutex_lock(&d->lock);
+    mark *at = lmx_vec_push(&d->marks, sizeof *at, 1);
+    if (at)
+        *at = *m;
+    else
+        d->lost = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
+                    PyObject *names) {
+    device *d = device_of(l);
+    if (*d->why) return true;
+    if (!d->stamps) {
+        if (((const lmx_call *)c->calls.data)[call].parent >= 0) return true;
+        if (!meet_inputs(d, c, args, n, names)) return false;
+        begin(d);
+        if (!d->stamps) return true;
+    }
+    mark *m = lmx_vec_push(&d->open, sizeof *m, 1);
+    if (m)
+        *m = (mark){.call = call,
+                    .inner = c->open_call != call ? c->open_call : -1,
+                    .first = lmx_stamps_put(d->stamps),
+                    .last = -1};
+    else
+        d->lost = true;
+    return true;
+}
+
+/* Those inside it that were left without a word have no end. */
+static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
+    device *d = device_of(l);
+    (void)c;
+    (void)result;
+    if (!d->stamps) return true;
+    int32_t last = lmx_stamps_put(d->stamps);
+    while (d->open.n) {
+        mark m = ((const mark *)d->open.data)[--d->open.n];
+        const bool this_one = m.call == call;
+        m.last = this_one ? last : -1;
+        push_mark(d, &m);
+        if (this_one) break;
+    }
+    return true;
+}
+
+/* Nodes of several threads may run at a time; each thread's are inside each other. */
+static void node_began(lmx_listener *l, const lmx_node_run *node) {
+    device *d = device_of(l);
+    if (!d->stamps) return;
+    mark m = {.call = node->where.call,
+              .inner = -1,
+              .first = lmx_stamps_put(d->stamps),
+              .last = -1,
+              .node = true,
+              .pass = node->pass,
+              .host_ns = lmx_now_ns(),
+              .record = node->record};
+    pthread_mutex_lock(&d->lock);
+    mark *at = lmx_vec_push(&d->nodes, sizeof *at, 1);
+    if (at)
+        *at = m;
+    else
+        d->lost = true;
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void node_ended(lmx_listener *l, const lmx_node_run *node) {
+    device *d = device_of(l);
+    mark m = {.call = -2};
+    if (!d->stamps) return;
+    int32_t last = lmx_stamps_put(d->stamps);
+    pthread_mutex_lock(&d->lock);
+    mark *all = d->nodes.data;
+    for (size_t i = d->nodes.n; m.call == -2 && i-- > 0;) {
+        if (all[i].record != node->record) continue;
+        m = all[i];
+        all[i] = all[--d->nodes.n];
+    }
+    pthread_mutex_unlock(&d->lock);
+    m.last = last;
+    if (m.call != -2) push_mark(d, &m);
+}
+
+/* == opening and closing ================================================================================= */
+
+static bool opened(lmx_listener *l, lmx_capture *c) {
+    device *d = device_of(l);
+    char why[sizeof d->why] = "";
+    d->table = lmx_device_streams(why, sizeof why);
+    if (!d->table) {
+        snprintf(d->why, sizeof d->why, "%s", why);
+        return true;
+    }
+    if (!meet_model(d, c)) return false;
+    begin(d);
+    return true;
+}
+
+/* What is still open never ends; a backward that runs on in another thread is not waited for. */
+static void closed(lmx_listener *l, lmx_capture *c) {
+    device *d = device_of(l);
+    if (!d->stamps) return;
+    while (d->open.n) left(l, c, -1, NULL);
+    Py_BEGIN_ALLOW_THREADS lmx_stamps_resolve(d->stamps);
+    Py_END_ALLOW_THREADS
+}
+
+static void free_device(lmx_listener *l) {
+    device *d = device_of(l);
+    lmx_stamps_free(d->stamps);
+    lmx_vec_free(&d->open);
+    lmx_vec_free(&d->marks);
+    lmx_vec_free(&d->nodes);
+    pthread_mutex_destroy(&d->lock);
+    PyMem_Free(d);
+}
+
+/* == what goes into the model ============================================================================ */
+
+static lam_device_span span_of(device *d, const mark *m) {
+    lam_device_span s = {
+        .call = m->call, .stream = -1, .node = m->node, .pass = m->pass, .host_ns = m->host_ns};
+    int32_t first, last;
+    int64_t t0, t1;
+    if (!lmx_stamps_at(d->stamps, m->first, &first, &t0) || !lmx_stamps_at(d->stamps, m->last, &last, &t1))
+        return s;
+    d->moved = d->moved || first != last;
+    if (first != last || t1 < t0) return s;
+    s.stream = first;
+    s.t0_ns = t0;
+    s.t1_ns = t1;
+    return s;
+}
+
+static lam_status push_span(device *d, const mark *m, lam_builder *b, bool *any, lam_error *e) {
+    lam_device_span s = span_of(d, m);
+    lam_status status = lam_build_device_span(b, &s, e);
+    *any = *any || s.stream >= 0;
+    s.call = m->inner;
+    return status == LAM_OK && m->inner >= 0 ? lam_build_device_span(b, &s, e) : status;
+}
+
+static lam_status note(lam_builder *b, const char *what, const char *why, lam_error *e) {
+    char text[400];
+    snprintf(text, sizeof text, "how long %s took on the device is not known: %s", what, why);
+    return lam_build_note(b, text, e);
+}
+
+/* As they began, those that did not first. */
+static int by_first(const void *a, const void *b) {
+    const mark *x = a, *y = b;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Some stamp was read: what has none is then unknown, and not nothing. */
+static bool any_known(const device *d) {
+    int32_t stream;
+    int64_t ns;
+    return d->stamps && lmx_stamps_at(d->stamps, 0, &stream, &ns);
+}
+
+static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {
+    device *d = device_of(l);
+    bool any = false;
+    (void)c;
+    if (*d->why) return note(b, "a layer", d->why, e);
+    if (!d->stamps) return LAM_OK;
+    if (d->lost) return note(b, "a layer", "memory ran out", e);
+    const char *why = lmx_stamps_why(d->stamps);
+    if (!any_known(d)) return note(b, "a layer", why ? why : "nothing ran", e);
+    if (d->marks.n) qsort(d->marks.data, d->marks.n, sizeof(mark), by_first);
+    lam_status s = lam_build_device_timed(b, e);
+    for (size_t i = 0; s == LAM_OK && i < d->marks.n; i++)
+        s = push_span(d, (const mark *)d->marks.data + i, b, &any, e);
+    if (!why && d->moved) why = "another stream was current at its end than at its beginning";
+    return s == LAM_OK && why ? note(b, "some layer", why, e) : s;
+}
+
+/* == asked for by Python ================================================================================= */
+
+PyObject *lmx_measure_device(lmx_capture *c) {
+    if (c->phase != LMX_NEW)
+        return lmx_fail(c->st, LAM_USAGE, "device", "ask for it before the capture is started");
+    if (!lmx_device_used()) Py_RETURN_NONE;
+    device *d = PyMem_Calloc(1, sizeof *d);
+    if (!d) return PyErr_NoMemory();
+    d->listener = (lmx_listener){.entered = entered,
+                                 .left = left,
+                                 .node_began = node_began,
+                                 .node_ended = node_ended,
+                                 .opened = opened,
+                                 .closed = closed,
+                                 .push = push,
+                                 .free = free_device};
+    d->index = -1;
+    pthread_mutex_init(&d->lock, NULL);
+    lmx_listen(c, &d->listener);
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_pretended_device(PyObject *module, PyObject *args) {
+    const char *what;
+    long long value = 0;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "s|L:fake_device", &what, &value)) return NULL;
+    if (strcmp(what, "pretend") != 0) return PyLong_FromLongLong(lmx_fake_device(what, value));
+    lmx_device_pretend(value != 0);
+    return PyLong_FromLong(0);
+}

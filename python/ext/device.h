@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * device: what a capture's calls and nodes did on a GPU (streams.h), where torch uses one. CUDA is never
+ * loaded and never begun by this: only what the model's own work has begun is asked. */
+#ifndef LMX_DEVICE_H
+#define LMX_DEVICE_H
+
+#include "ext.h"
+#include "streams.h"
+
+/* -- the table (cuda.c) ---------------------------------------------------------------------------------- */
+
+/* True where torch has begun to use a GPU, or a test pretends so. Never fails. */
+bool lmx_device_used(void);
+/* What can be asked of it: CUDA's or HIP's functions, found in the libraries that torch has loaded. NULL with
+ * a reason. */
+const lmx_streams *lmx_device_streams(char *why, size_t size);
+/* Puts two events into the current stream, once a process, and reads them: the streams are those that torch
+ * names, and the clock goes on. False with a reason. */
+bool lmx_device_prove(const lmx_streams *table, int device, char *why, size_t size);
+/* For tests: the CPU's tensors are taken for a GPU's. */
+void lmx_device_pretend(bool pretend);
+
+/* -- asked for by Python (device.c) ---------------------------------------------------------------------- */
+
+/* measure_device(): before the start; nothing where no GPU is in use. None, or NULL with an exception. */
+PyObject *lmx_measure_device(lmx_capture *c);
+/* fake_device(what, value=0): see lmx_fake_device, and "pretend" for lmx_device_pretend. */
+PyObject *lmx_pretended_device(PyObject *module, PyObject *args);
+
+#endif

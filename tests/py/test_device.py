@@ -1,0 +1,451 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times by a GPU's clock, of a GPU that there is not: a capture puts events around calls and nodes, reads
+them when it closes, and leaves none behind."""
+
+from __future__ import annotations
+
+import csv
+import gc
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from where_kit import Calls
+
+import lamina
+from lamina import _lamina, _observe
+
+ROOT = Path(__file__).resolve().parents[2]
+observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+fake = _lamina.fake_device
+
+
+class Busy(torch.autograd.Function):
+    """Takes so long on the device, forward and backward."""
+
+    @staticmethod
+    def forward(ctx, x, forward, backward):
+        ctx.backward_ns = backward
+        ctx.save_for_backward(x)  # a checkpoint does all again that comes before what was saved last
+        fake("work", forward)
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        fake("work", ctx.backward_ns)
+        return grad, None, None
+
+
+class Layer(nn.Module):
+    def __init__(self, forward=0, backward=0):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.took = (forward, backward)
+
+    def forward(self, x):
+        return Busy.apply(x * self.weight, *self.took)
+
+
+def two():
+    return nn.Sequential(Layer(1000, 3000), Layer(5000, 7000))
+
+
+@pytest.fixture(autouse=True)
+def device():
+    fake("use", 1)
+    yield
+    gc.collect()
+    assert fake("live") == 0  # whatever happened, every event was given back
+    assert fake("errors") == 0  # and no error is left for torch to meet
+    fake("use", 0)
+
+
+def capture(run, model, **options):
+    with lamina.capture(model, time=True, **options) as watch:
+        run()
+    return watch.report()
+
+
+def rows(report):
+    """By path; of several calls the last, which is what was done again."""
+    return {row.path: row.time.device for row in report.rows if row.time is not None}
+
+
+def forward(model):
+    return capture(lambda: model(torch.rand(3)), model)
+
+
+def test_without_a_gpu_there_is_nothing():
+    fake("use", 0)
+    report = forward(two())
+    assert report.time.device is None
+    assert report.rows[0].time.device is None
+    assert "device" not in report.to_csv()
+    assert "device" not in str(report)
+    fake("use", 1)
+    with lamina.capture(two()) as watch:  # nor where no times are asked for
+        two()(torch.rand(3))
+    assert fake("made") == 0
+    del watch
+
+
+def test_calls_are_told_by_the_clock_of_the_device():
+    report = forward(two())
+    device = rows(report)
+    assert device[""].forward == (6000, 0)
+    assert device["0"].forward == (1000, 1000)
+    assert device["1"].forward == (5000, 5000)
+    assert report.time.device.forward.median == 6000
+    assert report.time.forward.median != 6000
+    assert fake("made") == 6  # two a call
+    assert report.time.device.operators == []
+
+
+@observed
+def test_nodes_are_told_by_the_layer_that_made_them():
+    model = two()
+    report = capture(lambda: model(torch.rand(3)).sum().backward(), model)
+    device = rows(report)
+    assert device["0"].backward == (3000, 3000)
+    assert device["1"].backward == (7000, 7000)
+    assert device[""].backward == (10000, 0)
+    times = report.time.device
+    assert times.backward.median == 10000
+    assert times.outside.median == 0
+    assert times.whole.median == 16000
+
+
+@observed
+def test_what_is_done_again():
+    from torch.utils.checkpoint import checkpoint
+
+    model = Calls(
+        lambda self, x: checkpoint(self.block, self.first(x), use_reentrant=False),
+        block=Layer(1000, 3000),
+        first=Layer(10, 20),
+    )
+    report = capture(lambda: model(torch.rand(3)).sum().backward(), model)
+    device = rows(report)
+    assert device["block"].recompute == (1000, 1000)
+    assert next(row for row in report.rows if row.path == "block").time.device.backward == (3000, 3000)
+    assert device["first"].backward == (20, 20)
+    assert report.time.device.whole.median == 1010 + 1000 + 3020
+
+
+def test_runs_have_medians_and_late_ones():
+    model = two()
+
+    def run():
+        for i in range(9):
+            model[1].took = (50000 if i == 6 else 5000 + i % 3, 0)
+            model(torch.rand(3))
+
+    report = capture(run, model)
+    late = report.time.device.outliers
+    assert [(one.run, one.path) for one in late] == [(6, "1")]
+    layers = {layer.path: layer for layer in report.time.device.layers}
+    assert layers["1"].forward.median == 5001
+    assert layers["1"].forward.deviation == 1
+    assert layers["1"].forward.most_run == 6
+
+
+def test_inspect_shows_medians():
+    report = lamina.inspect(two(), torch.rand(3), time=True, repeats=5)
+    assert report.time.device.runs == 5
+    assert rows(report)["1"].forward == (5000, 5000)
+    text = report._text(time=True, width=160)
+    assert "device self" in text
+    assert "device: forward 6.00 us ± 0 ns" in text
+    told = json.loads(report.to_json())
+    assert told["time"]["device"]["forward"]["median"] == 6000
+    by_path = {row["path"]: row for row in told["rows"]}
+    assert by_path["0"]["time"]["device"]["forward"] == {"total": 1000, "self": 1000}
+    lines = {line["path"]: line for line in csv.DictReader(io.StringIO(report.to_csv()))}
+    assert lines["1"]["device_ns"] == "5000"
+    assert lines["1"]["device_self_ns"] == "5000"
+
+
+def test_nothing_waits_before_the_end():
+    fake("lazy", 1)  # events are ready when somebody waits
+    model = two()
+    with lamina.capture(model, time=True) as watch:
+        for _ in range(10):
+            model(torch.rand(3))
+        assert fake("syncs") == 0
+        assert fake("live") == 60
+    assert fake("syncs") == 1  # for the last event of the one stream
+    assert fake("live") == 0
+    assert watch.report().time.device.forward.median == 6000
+
+
+class Beside(nn.Module):
+    """`side` runs on another stream, beside `main`."""
+
+    def __init__(self):
+        super().__init__()
+        self.side, self.main = Layer(8000), Layer(5000)
+
+    def forward(self, x):
+        fake("stream", 1)
+        y = self.side(x)
+        fake("stream", 0)
+        z = self.main(x)
+        fake("wait", 1)
+        return y + z
+
+
+def test_streams_beside_each_other():
+    device = rows(forward(Beside()))
+    assert device["side"].forward == (8000, 8000)
+    assert device["main"].forward == (5000, 5000)
+    assert device[""].forward == (8000, None)  # what was its own is not told by the others
+
+
+class Leaves(nn.Module):
+    """A stream is current when it returns that was not when it was called."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Layer(1000)
+
+    def forward(self, x):
+        y = self.inner(x)
+        fake("stream", 2)
+        return y
+
+
+def test_a_stream_that_changes_within_a_layer():
+    report = forward(nn.Sequential(Leaves(), Layer(10)))
+    device = rows(report)
+    assert device["0"].forward == (None, None)
+    assert device["0.inner"].forward == (1000, 1000)
+    assert device["1"].forward == (10, 10)
+    assert device[""].forward == (None, None)
+    assert any("another stream was current at its end" in note for note in report.notes)
+    assert "?" in report._text(time=True, width=160)
+    told = json.loads(report.to_json())
+    assert told["rows"][0]["time"]["device"]["forward"] == {"total": None, "self": None}
+
+
+def test_no_more_events():
+    fake("fail_create", 4)
+    report = forward(two())
+    device = rows(report)
+    assert device["0"].forward == (1000, 1000)
+    assert device["1"].forward == (None, None)
+    assert device[""].forward == (None, None)
+    assert [note for note in report.notes if "no more events: fake error 2 (out of memory)" in note]
+    assert report.time.forward.median > 0  # the host's are there
+
+
+@pytest.mark.parametrize("what", ["fail_sync", "fail_elapsed", "fail_record"])
+def test_an_error_of_the_device_is_one_sentence(what):
+    fake("lazy", 1)
+    fake(what, 700)
+    report = forward(two())
+    assert report.time.device is None
+    notes = [note for note in report.notes if "on the device" in note]
+    assert len(notes) == 1
+    assert "fake error 700 (an illegal memory access was encountered)" in notes[0]
+    assert report.time.forward.median > 0
+    assert report.rows[1].time.forward.total > 0
+
+
+class Recorded(nn.Module):
+    """Records a graph while it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Layer(1000)
+
+    def forward(self, x):
+        fake("stream", 3)
+        fake("capturing", 1)
+        y = self.inner(x)
+        fake("capturing", 0)
+        fake("stream", 0)
+        return y
+
+
+def test_a_graph_that_is_recorded_has_no_times():
+    report = forward(Recorded())
+    device = rows(report)
+    assert device["inner"].forward == (None, None)
+    assert device[""].forward == (0, None)
+    assert any("a graph was being recorded" in note for note in report.notes)
+
+
+def test_closed_while_a_graph_is_recorded():
+    model = two()
+    with lamina.capture(model, time=True) as watch:
+        model(torch.rand(3))
+        fake("capturing", 1)
+    assert watch.report().time.device.forward.median == 6000
+
+
+def test_captures_inside_each_other():
+    model = two()
+    with lamina.capture(model, time=True) as outer, lamina.capture(model[1], time=True) as inner:
+        model(torch.rand(3))
+    assert outer.report().time.device.forward.median == 6000
+    assert inner.report().time.device.forward.median == 5000
+
+
+def test_a_forward_that_raises():
+    class Fails(nn.Module):
+        def forward(self, x):
+            fake("work", 70)
+            raise ValueError("on purpose")
+
+    model = nn.Sequential(Layer(1000), Fails())
+    with pytest.raises(ValueError, match="on purpose"), lamina.capture(model, time=True) as watch:
+        model(torch.rand(3))
+    device = rows(watch.report())
+    assert device["0"].forward == (1000, 1000)
+    assert device["1"].forward == (70, 70)
+    assert device[""].forward == (1070, 0)
+
+
+def test_closed_in_the_middle_of_a_call():
+    watch = lamina.capture(model := two(), time=True)
+
+    def stop(*_):
+        watch.__exit__(None, None, None)
+
+    model[0].register_forward_hook(stop)
+    watch.__enter__()
+    model(torch.rand(3))
+    device = rows(watch.report())
+    assert device["0"].forward == (None, None)
+    assert device[""].forward == (None, None)
+
+
+def test_a_model_without_memory_is_told_by_its_inputs():
+    model = nn.Sequential(nn.ReLU())
+    report = capture(lambda: model([torch.rand(3)][0]), model)
+    assert report.time.device.forward.median == 0
+    nothing = Calls(lambda self: self.inner(3), inner=Calls(lambda self, n: n))
+    report = capture(nothing, nothing)
+    assert report.time.device is None
+    assert report.notes == []
+
+
+def test_a_dropped_capture_leaves_nothing():
+    watch = lamina.capture(model := two(), time=True)
+    watch.__enter__()
+    model(torch.rand(3))
+    assert fake("live") == 6
+    del watch
+    gc.collect()
+    assert fake("live") == 0
+
+
+# -- torch's own libraries, stood in for ------------------------------------------------------------------
+
+CUDA = """
+#include "streams.h"
+#define T (lmx_fake_streams())
+#define API __attribute__((visibility("default")))
+API int cudaEventCreateWithFlags(void **e, unsigned f) { return T->create(e, f); }
+API int cudaEventRecord(void *e, void *s) { return T->record(e, s); }
+API int cudaEventQuery(void *e) { return T->query(e); }
+API int cudaEventSynchronize(void *e) { return T->synchronize(e); }
+API int cudaEventElapsedTime(float *ms, void *a, void *b) { return T->elapsed(ms, a, b); }
+API int cudaEventDestroy(void *e) { return T->destroy(e); }
+API int cudaGetLastError(void) { return T->last_error(); }
+API const char *cudaGetErrorString(int e) { return T->error_text(e); }
+API int cudaStreamIsCapturing(void *s, int *out) { return T->is_capturing(s, out); }
+API int cudaThreadExchangeStreamCaptureMode(int *m) { return T->exchange_mode(m); }
+#ifdef BY_C10
+API int _ZN3c104cuda9GetDeviceEPa(int8_t *out) { int d, e = T->get_device(&d); *out = (int8_t)d; return e; }
+API int _ZN3c104cuda14MaybeSetDeviceEa(int8_t d) { return T->set_device(d); }
+typedef struct { int8_t type, index; int64_t id; } stream;
+API stream _ZN3c104cuda20getCurrentCUDAStreamEa(int8_t d) { return (stream){1, d, 7}; }
+API void *_ZNK3c104cuda10CUDAStream6streamEv(const stream *s) {
+    void *out = (void *)1;
+    if (s->id == 7 && s->type == 1) T->current_stream(s->index, &out);
+    return out;
+}
+#elif !defined(NO_STREAM)
+API int cudaGetDevice(int *out) { return T->get_device(out); }
+API int cudaSetDevice(int d) { return T->set_device(d); }
+API int32_t aoti_torch_get_current_cuda_stream(int32_t d, void **out) { return T->current_stream(d, out); }
+#endif
+API int64_t control(const char *what, int64_t value) { return lmx_fake_device(what, value); }
+"""
+
+SCRIPT = """
+import ctypes, sys
+import torch
+from torch import nn
+import lamina
+from lamina import _lamina
+library = ctypes.CDLL(sys.argv[1])
+library.control.restype = ctypes.c_int64
+library.control.argtypes = [ctypes.c_char_p, ctypes.c_int64]
+control = lambda what, value=0: library.control(what.encode(), value)
+class Stream:
+    cuda_stream = int(sys.argv[2])
+torch.cuda.is_initialized = lambda: True
+torch.cuda.current_stream = lambda device: Stream()
+_lamina.fake_device("pretend", 1)
+control("use", 1)
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+    def forward(self, x):
+        control("work", 1234)
+        return x * self.weight
+model = nn.Sequential(Layer())
+for _ in range(2):
+    with lamina.capture(model, time=True) as watch:
+        model(torch.rand(3))
+    report = watch.report()
+    print(report.time.device and report.time.device.forward.median, report.notes, control("live"))
+print(control("made"))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc") or sys.platform != "linux", reason="needs a C compiler")
+@pytest.mark.parametrize(
+    ("how", "stream", "known", "says"),
+    [
+        ("", 0, True, ""),
+        ("-DBY_C10", 0, True, ""),
+        ("", 4096, False, "another than the one that torch tells"),
+        ("-DNO_STREAM", 0, False, "this torch does not tell in C which stream is current"),
+    ],
+)
+def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
+    source, library = tmp_path / "cuda.c", tmp_path / "libtorch_cuda.so"
+    source.write_text(CUDA)
+    flags = [
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-fvisibility=hidden",
+        "-Wl,-soname,libtorch_cuda.so",
+        f"-I{ROOT}/python/ext",
+    ]
+    subprocess.run(
+        ["cc", *flags, *how.split(), "-o", library, source, ROOT / "python/ext/fakestreams.c", "-lpthread"],
+        check=True,
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    first, second, made = ran.stdout.splitlines()
+    if known:
+        assert first == second == "1234 [] 0"
+        assert made == "10"  # two for the proof, once, and four a capture
+    else:
+        assert first.startswith("None [") and says in first
+        assert made == "0"
