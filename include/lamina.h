@@ -960,6 +960,20 @@ typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                                  lam_error *e);
 
+/* What a device's allocator says of itself at a moment, in bytes; of all threads. */
+typedef struct lam_device_bytes {
+    int64_t now, peak;        /* peak: the most since the moment before */
+    int64_t allocated, freed; /* since it began; they only grow */
+    int64_t t_ns;
+} lam_device_bytes;
+LAM_API lam_status lam_build_device_bytes(lam_builder *b, const lam_device_bytes *said, lam_error *e);
+/* A call or a node as lam_build_span tells it; first and last are such moments, from 0, pushed before. */
+LAM_API lam_status lam_build_device_use(lam_builder *b, const lam_span *span, lam_error *e);
+LAM_API bool lam_model_device_memory_seen(const lam_model *m);
+/* As lam_memory_new, of the device: `freed` is what went meanwhile, whoever had asked for it, and `retained`
+ * by how much more there was at the end. What it is held as is not known: lam_memory_held is NULL. */
+LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
+
 /* == 14. Values and health ==================================================================================
  * What lies in a tensor's memory. */
 

@@ -116,9 +116,8 @@ static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
     return lmx_memory_state(self_of(self), args);
 }
 
-static PyObject *capture_measure_device(PyObject *self, PyObject *unused) {
-    (void)unused;
-    return lmx_measure_device(self_of(self));
+static PyObject *capture_measure_device(PyObject *self, PyObject *args) {
+    return lmx_measure_device(self_of(self), args);
 }
 
 /* Which compiled code runs operator by operator, by the names that torch notes it under. */
@@ -237,9 +236,9 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\n"
                "Before the start: memory is measured too, and the "
                "report tells `source`, how.")},
-    {"measure_device", capture_measure_device, METH_NOARGS,
-     PyDoc_STR("measure_device($self, /)\n--\n\nBefore the start: times are told by a GPU's clock too, "
-               "where torch uses one.")},
+    {"measure_device", capture_measure_device, METH_VARARGS,
+     PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
+               "clock too, and its memory, where torch uses one.")},
     {"memory_gradients", capture_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
     {"memory_state", capture_memory_state, METH_VARARGS,

@@ -11,7 +11,7 @@
 
 static struct {
     lmx_streams table;
-    bool found, proved;
+    bool found, proved, memory_proved;
     int32_t (*shim_stream)(int32_t device, void **out);
     /* C++: c10::cuda::CUDAStream, two words, and what it is to CUDA. */
     struct lmx_c10_stream {
@@ -141,7 +141,7 @@ const lmx_streams *lmx_device_streams(char *why, size_t size) {
 
 void lmx_device_pretend(bool pretend) {
     cuda.table.device_type = pretend ? 0 : 1;
-    cuda.found = cuda.proved = false;
+    cuda.found = cuda.proved = cuda.memory_proved = false;
 }
 
 /* torch.cuda.name(...), a new reference; NULL without an exception. */
@@ -204,4 +204,83 @@ bool lmx_device_prove(const lmx_streams *t, int device, char *why, size_t size) 
     }
     cuda.proved = clock_goes_on(t, device, why, size);
     return cuda.proved;
+}
+
+/* == the allocator ======================================================================================= */
+
+/* torch._C's own functions answer in one go; the public ones are there where these are not. */
+static PyObject *ask_allocator(const char *own, const char *name, int device) {
+    PyObject *modules = PyImport_GetModuleDict(), *c = PyDict_GetItemString(modules, "torch._C");
+    PyObject *answer = c ? PyObject_CallMethod(c, own, "i", device) : NULL;
+    PyErr_Clear();
+    return answer ? answer : ask(name, device);
+}
+
+/* stats["allocated_bytes"]["all"][which]; -1 where there is no such thing. */
+static int64_t number_in(PyObject *stats, const char *which) {
+    PyObject *bytes = stats && PyDict_Check(stats) ? PyDict_GetItemString(stats, "allocated_bytes") : NULL;
+    PyObject *all = bytes && PyDict_Check(bytes) ? PyDict_GetItemString(bytes, "all") : NULL;
+    PyObject *n = all && PyDict_Check(all) ? PyDict_GetItemString(all, which) : NULL;
+    int64_t value = n && PyLong_Check(n) ? (int64_t)PyLong_AsLongLong(n) : -1;
+    if (PyErr_Occurred()) value = -1;
+    PyErr_Clear();
+    return value;
+}
+
+static bool said_by_torch(int device, lmx_said *out) {
+    PyObject *stats = ask_allocator("_cuda_memoryStats", "memory_stats_as_nested_dict", device);
+    *out = (lmx_said){number_in(stats, "current"), number_in(stats, "peak"), number_in(stats, "allocated"),
+                      number_in(stats, "freed")};
+    Py_XDECREF(stats);
+    PyObject *anew = ask_allocator("_cuda_resetPeakMemoryStats", "reset_peak_memory_stats", device);
+    Py_XDECREF(anew);
+    return anew && out->now >= 0 && out->peak >= out->now && out->allocated >= 0 && out->freed >= 0;
+}
+
+bool lmx_device_said(const lmx_streams *t, int device, lmx_said *out) {
+    PyObject *type, *value, *trace;
+    if (t->memory) return !t->memory(device, out);
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyErr_Fetch(&type, &value, &trace);
+    bool ok = said_by_torch(device, out);
+    PyErr_Restore(type, value, trace);
+    PyGILState_Release(state);
+    return ok;
+}
+
+enum { PROOF = 4093 };
+
+static PyObject *new_tensor(int32_t device_type, int device) {
+    char name[32];
+    PyObject *torch = PyDict_GetItemString(PyImport_GetModuleDict(), "torch");
+    PyObject *empty = torch ? PyObject_GetAttrString(torch, "empty") : NULL;
+    PyObject *dtype = torch ? PyObject_GetAttrString(torch, "uint8") : NULL;
+    snprintf(name, sizeof name, device_type == 1 ? "cuda:%d" : "cpu", device);
+    PyObject *args = Py_BuildValue("(i)", PROOF);
+    PyObject *kwargs = dtype ? Py_BuildValue("{s:s,s:O}", "device", name, "dtype", dtype) : NULL;
+    PyObject *tensor = empty && args && kwargs ? PyObject_Call(empty, args, kwargs) : NULL;
+    Py_XDECREF(empty);
+    Py_XDECREF(dtype);
+    Py_XDECREF(args);
+    Py_XDECREF(kwargs);
+    PyErr_Clear();
+    return tensor;
+}
+
+bool lmx_device_prove_memory(const lmx_streams *t, int device, char *why, size_t size) {
+    lmx_said before, with, after;
+    if (t != &cuda.table || cuda.memory_proved) return true;
+    bool told = lmx_device_said(t, device, &before);
+    PyObject *tensor = told ? new_tensor(t->device_type, device) : NULL;
+    told = told && tensor && lmx_device_said(t, device, &with);
+    Py_XDECREF(tensor);
+    told = told && lmx_device_said(t, device, &after);
+    cuda.memory_proved = told && with.now >= before.now + PROOF &&
+                         with.allocated >= before.allocated + PROOF && with.peak >= with.now &&
+                         after.now <= with.now - PROOF && after.freed >= with.freed + PROOF;
+    if (!cuda.memory_proved)
+        snprintf(why, size, "%s",
+                 told ? "its allocator did not show a tensor of known size come and go"
+                      : "its allocator does not tell");
+    return cuda.memory_proved;
 }

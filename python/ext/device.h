@@ -17,13 +17,20 @@ const lmx_streams *lmx_device_streams(char *why, size_t size);
 /* Puts two events into the current stream, once a process, and reads them: the streams are those that torch
  * names, and the clock goes on. False with a reason. */
 bool lmx_device_prove(const lmx_streams *table, int device, char *why, size_t size);
+/* What the allocator says of a device, from any thread, with or without the GIL. False: it can't be told. */
+bool lmx_device_said(const lmx_streams *table, int device, lmx_said *out);
+/* A tensor of known size is seen to come and go, once a process. False with a reason. */
+bool lmx_device_prove_memory(const lmx_streams *table, int device, char *why, size_t size);
 /* For tests: the CPU's tensors are taken for a GPU's. */
 void lmx_device_pretend(bool pretend);
 
 /* -- asked for by Python (device.c) ---------------------------------------------------------------------- */
 
-/* measure_device(): before the start; nothing where no GPU is in use. None, or NULL with an exception. */
-PyObject *lmx_measure_device(lmx_capture *c);
+/* measure_device(time, memory): before the start; nothing where no GPU is in use. None, or NULL with an
+ * exception. */
+PyObject *lmx_measure_device(lmx_capture *c, PyObject *args);
+/* True once it is told what the GPU's memory was used for. */
+bool lmx_device_sized(const lmx_capture *c);
 /* fake_device(what, value=0): see lmx_fake_device, and "pretend" for lmx_device_pretend. */
 PyObject *lmx_pretended_device(PyObject *module, PyObject *args);
 

@@ -28,7 +28,8 @@ static struct {
     pthread_mutex_t lock;
     bool used, lazy, capturing[DEVICES][STREAMS];
     int device, stream[DEVICES], mode, error;
-    int fail_sync, fail_record, fail_elapsed;
+    int fail_sync, fail_record, fail_elapsed, fail_memory;
+    lmx_said said;
     int64_t fail_create; /* so many more can be made; -1: any number */
     int64_t tail[DEVICES][STREAMS], reached, live, made, syncs;
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -158,6 +159,17 @@ static int destroy(void *at) {
     return told(0);
 }
 
+static int memory(int32_t device, lmx_said *out) {
+    lock();
+    if (fake.fail_memory || device != 0) {
+        pthread_mutex_unlock(&fake.lock);
+        return fake.fail_memory; /* Python's, which no call of CUDA meets */
+    }
+    *out = fake.said;
+    fake.said.peak = fake.said.now;
+    return told(0);
+}
+
 static int last_error(void) {
     lock();
     int error = fake.error;
@@ -184,7 +196,8 @@ static const lmx_streams table = {.name = "fake",
                                   .elapsed = elapsed,
                                   .destroy = destroy,
                                   .last_error = last_error,
-                                  .error_text = error_text};
+                                  .error_text = error_text,
+                                  .memory = memory};
 
 const lmx_streams *lmx_fake_streams(void) { return fake.used ? &table : NULL; }
 
@@ -193,7 +206,9 @@ const lmx_streams *lmx_fake_streams(void) { return fake.used ? &table : NULL; }
 static void begin(bool used) {
     fake.used = used;
     fake.lazy = false;
-    fake.device = fake.mode = fake.error = fake.fail_sync = fake.fail_record = fake.fail_elapsed = 0;
+    fake.device = fake.mode = fake.error = 0;
+    fake.fail_sync = fake.fail_record = fake.fail_elapsed = fake.fail_memory = 0;
+    fake.said = (lmx_said){1 << 20, 3 << 20, 5 << 20, 4 << 20};
     fake.fail_create = -1;
     fake.made = fake.syncs = fake.reached = 0;
     memset(fake.stream, 0, sizeof fake.stream);
@@ -206,7 +221,14 @@ static int *setting(const char *what) {
     if (!strcmp(what, "fail_sync")) return &fake.fail_sync;
     if (!strcmp(what, "fail_record")) return &fake.fail_record;
     if (!strcmp(what, "fail_elapsed")) return &fake.fail_elapsed;
+    if (!strcmp(what, "fail_memory")) return &fake.fail_memory;
     return NULL;
+}
+
+static void allocate(int64_t bytes) {
+    fake.said.now += bytes;
+    fake.said.allocated += bytes;
+    if (fake.said.now > fake.said.peak) fake.said.peak = fake.said.now;
 }
 
 static int64_t fact(const char *what) {
@@ -235,7 +257,12 @@ static int64_t change(const char *what, int64_t value) {
         fake.device = (int)(value & (DEVICES - 1));
     else if (!strcmp(what, "capturing"))
         fake.capturing[device][stream] = value != 0;
-    else if (!strcmp(what, "lazy"))
+    else if (!strcmp(what, "allocate"))
+        allocate(value);
+    else if (!strcmp(what, "free")) {
+        fake.said.now -= value;
+        fake.said.freed += value;
+    } else if (!strcmp(what, "lazy"))
         fake.lazy = value != 0;
     else if (!strcmp(what, "fail_create"))
         fake.fail_create = value;

@@ -4,6 +4,7 @@
  * memory. */
 #include "memory.h"
 #include "alloc.h"
+#include "device.h"
 #include "here.h"
 #include "observe.h"
 
@@ -441,7 +442,7 @@ static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
                                   .rss_close = y->rss_close,
                                   .rss_peak = rose ? y->rss_most_close : -1};
     lam_status s = lam_build_memory(b, &info, e);
-    if (s == LAM_OK && y->other_devices)
+    if (s == LAM_OK && y->other_devices && !lmx_device_sized(y->capture))
         s = lam_build_note(b, "memory was measured of the CPU alone; some tensors are on another device", e);
     return s;
 }

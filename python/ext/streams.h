@@ -10,6 +10,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Bytes: now, the most since this was last asked, and what was handed out and taken back since it began. */
+typedef struct lmx_said {
+    int64_t now, peak, allocated, freed;
+} lmx_said;
+
 /* Each gives 0, or an error's number. Names and meaning as in CUDA's runtime. */
 typedef struct lmx_streams {
     const char *name;    /* "CUDA" */
@@ -27,6 +32,8 @@ typedef struct lmx_streams {
     int (*destroy)(void *event);
     int (*last_error)(void); /* forgets it: else torch would meet it and blame the model */
     const char *(*error_text)(int error);
+    /* What the allocator says; its `peak` begins anew. NULL: Python is asked. */
+    int (*memory)(int32_t device, lmx_said *out);
 } lmx_streams;
 
 enum {
@@ -59,8 +66,9 @@ const lmx_streams *lmx_fake_streams(void);
 /* "use": 1 it is, from its beginning; 0 it is not. "work": the current stream has so many nanoseconds more to
  * do. "stream", "device": is current from now on. "wait": the current stream waits for that one. "capturing":
  * of the current stream. "lazy": events are ready when somebody waits for one. "fail_create": after so many
- * events; "fail_sync", "fail_record", "fail_elapsed": with this error. "live", "made", "syncs", "errors":
- * events that were not destroyed; ever; how often was waited; errors that nobody took. -1: unknown word. */
+ * events; "fail_sync", "fail_record", "fail_elapsed", "fail_memory": with this error. "allocate", "free":
+ * bytes. "live", "made", "syncs", "errors": events that were not destroyed; ever; how often was waited;
+ * errors that nobody took. -1: unknown word. */
 int64_t lmx_fake_device(const char *what, int64_t value);
 
 #endif

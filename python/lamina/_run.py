@@ -250,8 +250,8 @@ def new_watch(
         watch.note(f"what a layer's backward allocates is not known: {why}")
     if why is not None and health is not None:
         watch.note(f"gradients were not looked at: {why}")
-    if time:
-        watch.measure_device()
+    if time or memory:
+        watch.measure_device(time, memory)
     if memory:
         from ._memory import measure
 

@@ -2,26 +2,11 @@
  *
  * What a run did with memory: per call and place, and what the peak is made of. Everything follows from the
  * order in which blocks came and went. */
-#include "analyse/analyse.h"
+#include "analyse/memory.h"
 
 #include <stdlib.h>
 
 enum { CHUNK = 64 };
-
-struct lam_memory {
-    lmi_arena arena;
-    const lam_model *m;
-    lam_memory_totals total;
-    int64_t n;         /* orders: 0 is the opening */
-    int64_t *live;     /* after each of them, */
-    int64_t *when;     /* and its time */
-    int64_t *greatest; /* of live: a tree over chunks, leaf i at n_chunks + i */
-    int64_t n_chunks;
-    int64_t *last; /* of each call: the order at which it returned; n: it did not */
-    lam_memory_row *calls, *places;
-    int64_t (*held)[LAM_N_HELD], (*below)[LAM_N_HELD]; /* of each place */
-    int64_t unplaced[LAM_N_HELD];
-};
 
 const char *lam_held_name(lam_held held) {
     static const char *const names[LAM_N_HELD] = {"other",       "parameters", "buffers",
@@ -52,7 +37,7 @@ static lam_status count_orders(lam_memory *y, lam_error *e) {
     return LAM_OK;
 }
 
-static bool allocate(lam_memory *y) {
+bool lmi_memory_allocate(lam_memory *y) {
     uint64_t orders = (uint64_t)y->n + 1, events = (uint64_t)y->m->n_events,
              places = (uint64_t)y->m->n_places;
     y->n_chunks = (y->n + CHUNK) / CHUNK;
@@ -62,9 +47,11 @@ static bool allocate(lam_memory *y) {
     y->last = lmi_alloc(&y->arena, events, sizeof *y->last);
     y->calls = lmi_alloc(&y->arena, events, sizeof *y->calls);
     y->places = lmi_alloc(&y->arena, places, sizeof *y->places);
+    if (!y->live || !y->when || !y->greatest || !y->last || !y->calls || !y->places) return false;
+    if (y->by_device) return true;
     y->held = lmi_alloc(&y->arena, places, sizeof *y->held);
     y->below = lmi_alloc(&y->arena, places, sizeof *y->below);
-    return y->live && y->when && y->greatest && y->last && y->calls && y->places && y->held && y->below;
+    return y->held && y->below;
 }
 
 /* What came and went at each order, into `live`, and without what had been there before into `fresh`. */
@@ -126,7 +113,7 @@ static int64_t scan(const lam_memory *y, int64_t from, int64_t to) {
     return most;
 }
 
-static void build_tree(lam_memory *y) {
+void lmi_memory_index(lam_memory *y) {
     for (int64_t i = 0; i < y->n_chunks; i++) {
         int64_t end = (i + 1) * CHUNK - 1;
         y->greatest[y->n_chunks + i] = scan(y, i * CHUNK, end < y->n ? end : y->n);
@@ -135,7 +122,7 @@ static void build_tree(lam_memory *y) {
         y->greatest[i] = max_of(y->greatest[2 * i], y->greatest[2 * i + 1]);
 }
 
-static int64_t greatest_in(const lam_memory *y, int64_t from, int64_t to) {
+int64_t lmi_memory_greatest(const lam_memory *y, int64_t from, int64_t to) {
     int64_t a = from / CHUNK + 1, b = to / CHUNK;
     if (a > b) return scan(y, from, to);
     int64_t most = max_of(scan(y, from, a * CHUNK - 1), scan(y, b * CHUNK, to));
@@ -156,7 +143,7 @@ static void read_spans(lam_memory *y) {
         int64_t last = s->last < y->n ? s->last : y->n, first = s->first < last ? s->first : last;
         if (s->call < 0) continue;
         lam_memory_use *use = &y->calls[s->call].own[s->phase];
-        use->peak = max_of(use->peak, greatest_in(y, first, last) - y->live[first]);
+        use->peak = max_of(use->peak, lmi_memory_greatest(y, first, last) - y->live[first]);
         if (s->phase != LAM_BACKWARD) y->last[s->call] = last;
     }
 }
@@ -214,7 +201,7 @@ static bool is_inside_itself(const lam_model *m, int32_t event) {
     return false;
 }
 
-static void measure_places(lam_memory *y) {
+void lmi_memory_places(lam_memory *y) {
     for (int32_t i = 0; i < y->m->n_events; i++) {
         int32_t place = y->m->events[i].place;
         if (place < 0) continue;
@@ -276,11 +263,11 @@ static void take_apart(lam_memory *y) {
 
 static lam_status fill(lam_memory *y, lam_error *e) {
     LAM_TRY(count_orders(y, e));
-    if (!allocate(y)) return lmi_nomem(e);
+    if (!lmi_memory_allocate(y)) return lmi_nomem(e);
     LAM_TRY(follow(y, e));
-    build_tree(y);
+    lmi_memory_index(y);
     measure_calls(y);
-    measure_places(y);
+    lmi_memory_places(y);
     take_apart(y);
     return LAM_OK;
 }
@@ -322,14 +309,14 @@ const lam_memory_row *lam_memory_place(const lam_memory *y, int32_t place) {
 }
 
 const int64_t *lam_memory_held(const lam_memory *y, int32_t place) {
-    return is_place(y, place) ? y->held[place] : NULL;
+    return y->held && is_place(y, place) ? y->held[place] : NULL;
 }
 
 const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place) {
-    return is_place(y, place) ? y->below[place] : NULL;
+    return y->below && is_place(y, place) ? y->below[place] : NULL;
 }
 
-const int64_t *lam_memory_unplaced(const lam_memory *y) { return y->unplaced; }
+const int64_t *lam_memory_unplaced(const lam_memory *y) { return y->by_device ? NULL : y->unplaced; }
 
 lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                          lam_error *e) {

@@ -28,7 +28,7 @@ typedef struct lmi_op_name {
 struct lam_builder {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
-    lmi_device *device; /* NULL: its clock was not read */
+    lmi_device *device; /* NULL: none was asked */
     lmi_vec modules; /* lam_module */
     lmi_pushed attrs; /* lam_attr */
     lmi_vec places;  /* lam_place */

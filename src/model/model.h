@@ -21,9 +21,12 @@ typedef struct lmi_memory {
     lmi_vec spans;  /* lam_span */
 } lmi_memory;
 void lmi_memory_free(lmi_memory *y); /* NULL is allowed */
-/* What a device's clock told (device.c). */
+/* What a device's clock and its allocator told (device.c). */
 typedef struct lmi_device {
+    bool timed;
     lmi_vec spans; /* lam_device_span */
+    lmi_vec bytes; /* lam_device_bytes */
+    lmi_vec uses;  /* lam_span */
 } lmi_device;
 void lmi_device_free(lmi_device *d); /* NULL is allowed */
 /* What was seen of values (health.c). */
@@ -46,7 +49,7 @@ typedef struct lmi_identity {
 struct lam_model {
     lmi_arena arena;
     lmi_memory *memory; /* NULL: it was not measured */
-    lmi_device *device; /* NULL: its clock was not read */
+    lmi_device *device; /* NULL: none was asked */
     int32_t n_modules, n_places, n_tensors, n_events, n_notes;
     lam_module *modules;
     lam_place *places;
