@@ -112,3 +112,43 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args) {
     lam_memory_free(y);
     return list;
 }
+
+/* The same of a device's allocator; what it is held as is not known there. */
+static PyObject *device_place_of(const lam_model *m, const lam_memory *y, int32_t i) {
+    const lam_place *p = lam_model_place(m, i);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "path", lmx_str(p->path)) &&
+              lmx_put(d, "type", lmx_str(lam_model_module(m, p->module)->type)) &&
+              put_row(d, lam_memory_place(y, i));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static bool put_device_totals(PyObject *d, const lam_model *m, const lam_memory *y) {
+    const lam_memory_totals *t = lam_memory_total(y);
+    return lmx_put(d, "allocated", PyLong_FromLongLong(t->allocated)) &&
+           lmx_put(d, "freed", PyLong_FromLongLong(t->freed)) &&
+           lmx_put(d, "before", PyLong_FromLongLong(t->before)) &&
+           lmx_put(d, "peak", PyLong_FromLongLong(t->peak)) &&
+           lmx_put(d, "peak_allocated", PyLong_FromLongLong(t->peak_allocated)) &&
+           lmx_put(d, "peak_in", at_work(m, t->peak_call)) &&
+           lmx_put(d, "peak_phase", lmx_str(phases[t->peak_phase]));
+}
+
+PyObject *lmx_device_memory_told(lmx_model *self) {
+    lam_error e = {.at = -1};
+    lam_memory *y = NULL;
+    const lam_model *m = lmx_model_get(self->st, (PyObject *)self);
+    if (!m) return NULL;
+    if (!lam_model_device_memory_seen(m)) return lmx_str(NULL);
+    if (lam_device_memory_new(&y, m, &e) != LAM_OK) return lmx_raise(self->st, &e);
+    PyObject *d = PyDict_New(), *places = PyList_New(0);
+    for (int32_t i = 0; places && i < lam_model_n_places(m); i++) {
+        PyObject *item = device_place_of(m, y, i);
+        if (!item || PyList_Append(places, item) < 0) Py_CLEAR(places);
+        Py_XDECREF(item);
+    }
+    if (!d || !put_device_totals(d, m, y) || !lmx_put(d, "places", places)) Py_CLEAR(d);
+    lam_memory_free(y);
+    return d;
+}

@@ -24,6 +24,8 @@ PyObject *lmx_probe_memory(PyObject *module, PyObject *unused);
 PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
 /* Totals, and one dict a place; an error where it was not measured. */
 PyObject *lmx_memory_told(lmx_model *self);
+/* The same of a device's allocator; None where it was not asked. */
+PyObject *lmx_device_memory_told(lmx_model *self);
 /* memory_course(points): [(nanoseconds, bytes), ...] */
 PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
 

@@ -327,6 +327,11 @@ static PyObject *model_memory(PyObject *self, PyObject *unused) {
     return lmx_memory_told(self_of(self));
 }
 
+static PyObject *model_device_memory(PyObject *self, PyObject *unused) {
+    (void)unused;
+    return lmx_device_memory_told(self_of(self));
+}
+
 static PyObject *model_memory_course(PyObject *self, PyObject *args) {
     return lmx_memory_course(self_of(self), args);
 }
@@ -377,6 +382,8 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("memory_measured($self, /)\n--\n\nTrue where memory was measured.")},
     {"memory", model_memory, METH_NOARGS,
      PyDoc_STR("memory($self, /)\n--\n\nWhat the run did with memory: totals, and a dict a place.")},
+    {"device_memory", model_device_memory, METH_NOARGS,
+     PyDoc_STR("device_memory($self, /)\n--\n\nWhat a device's allocator told, or None.")},
     {"memory_course", model_memory_course, METH_VARARGS,
      PyDoc_STR("memory_course($self, points, /)\n--\n\nHow much there was: nanoseconds and bytes.")},
     {"events", model_events, METH_NOARGS, PyDoc_STR("events($self, /)\n--\n\nEvery call, in order.")},

@@ -109,6 +109,22 @@ class _Memory(TypedDict):
     unplaced: dict[str, int]
     places: list[_Place]
 
+class _DevicePlace(TypedDict):
+    path: str
+    type: str
+    own: dict[str, tuple[int, int, int, int]]
+    total: dict[str, tuple[int, int, int, int]]
+
+class _DeviceMemory(TypedDict):
+    allocated: int
+    freed: int
+    before: int
+    peak: int
+    peak_allocated: int
+    peak_in: str | None
+    peak_phase: str
+    places: list[_DevicePlace]
+
 @final
 class Capture:
     """Notes every call of the modules under ``root`` in the thread that starts it. It can be started once."""
@@ -228,6 +244,7 @@ class Model:
 
     def memory_measured(self) -> bool: ...
     def memory(self) -> _Memory: ...
+    def device_memory(self) -> _DeviceMemory | None: ...
     def memory_course(self, points: int, /) -> list[tuple[int, int]]: ...
     def costs(
         self,

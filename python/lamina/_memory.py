@@ -212,9 +212,67 @@ class MemoryRow(NamedTuple):
     total_held: dict[str, int]
 
 
+def _uses(place: Mapping[str, Any]) -> list[MemoryUse]:
+    return [MemoryUse(*place[which][phase]) for which in ("own", "total") for phase in PHASES]
+
+
 def _row(place: Mapping[str, Any]) -> MemoryRow:
-    uses = [MemoryUse(*place[which][phase]) for which in ("own", "total") for phase in PHASES]
-    return MemoryRow._make([place["path"], place["type"], *uses, place["held"], place["held_below"]])
+    return MemoryRow._make([place["path"], place["type"], *_uses(place), place["held"], place["held_below"]])
+
+
+class DeviceMemoryRow(NamedTuple):
+    """A place in the model, by what the GPU's allocator told at its beginning and its end. The first three
+    are the layer itself, the totals with the layers in it. ``freed`` is what went meanwhile, whoever had
+    asked for it, ``retained`` by how much more there was at the end; a ``peak`` is with the layers in it."""
+
+    path: str
+    type: str
+    forward: MemoryUse
+    backward: MemoryUse
+    recompute: MemoryUse
+    total_forward: MemoryUse
+    total_backward: MemoryUse
+    total_recompute: MemoryUse
+
+
+class DeviceMemory:
+    """What a run did with the memory of a GPU, by its caching allocator's own counters; in bytes, as it hands
+    them out, and of all threads.
+
+    Attributes:
+        peak: the most that there was at a time, whatever it was.
+        peak_allocated: by how much that was more than ``before``.
+        peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
+        allocated: what was handed out from the beginning to the end of the capture.
+        freed: what was taken back meanwhile.
+        before: what there was at the beginning.
+        rows: one :class:`DeviceMemoryRow` for each place of the model.
+    """
+
+    def __init__(self, told: _lamina._DeviceMemory) -> None:
+        self.peak: int = told["peak"]
+        self.peak_allocated: int = told["peak_allocated"]
+        self.peak_in: str | None = told["peak_in"]
+        self.peak_phase: str = told["peak_phase"]
+        self.allocated: int = told["allocated"]
+        self.freed: int = told["freed"]
+        self.before: int = told["before"]
+        self.rows = [
+            DeviceMemoryRow._make([place["path"], place["type"], *_uses(place)]) for place in told["places"]
+        ]
+        self._by_path = {row.path: row for row in reversed(self.rows)}
+
+    def __getitem__(self, path: str) -> DeviceMemoryRow:
+        """The row of the layer at a path; that of the whole model at ``""``.
+
+        Raises:
+            KeyError: the model has no such place.
+        """
+        return self._by_path[path]
+
+    def __repr__(self) -> str:
+        return f"DeviceMemory(peak={self.peak}, before={self.before})"
 
 
 class Memory:
@@ -240,6 +298,8 @@ class Memory:
             ``"close"``; None where it is not known.
         source: how it was measured.
         rows: one :class:`MemoryRow` for each place of the model.
+        device: the memory of the GPU that the model is on, a :class:`DeviceMemory`; None where there is none,
+            or it is not known, which ``report.notes`` say.
     """
 
     def __init__(self, model: _lamina.Model) -> None:
@@ -263,6 +323,8 @@ class Memory:
         self.source: str = told["source"]
         self.rows: list[MemoryRow] = [_row(place) for place in told["places"]]
         self._by_path = {row.path: row for row in reversed(self.rows)}
+        by_device = model.device_memory()
+        self.device: DeviceMemory | None = None if by_device is None else DeviceMemory(by_device)
 
     def __getitem__(self, path: str) -> MemoryRow:
         """The row of the layer at a path; that of the whole model at ``""``.

@@ -408,6 +408,7 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_times(&s);
     tell_health(&s);
     lam_status memory = lmi_memory_foot(j, say, to);
+    if (memory == LAM_OK) memory = lmi_device_memory_foot(j, say, to);
     tell_known(&s);
     tell_ties(&s);
     tell_gaps(&s);

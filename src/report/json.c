@@ -228,8 +228,8 @@ static void put_outliers(const lmi_job *j, const lam_times *t, lmi_buf *b) {
         put_ns(b, "whole", o.whole, ", ");
         put_ns(b, "median", o.median, ", ");
         put_ns(b, "late", o.late, ", \"path\": ");
-        lmi_put_json(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
-        lmi_putc(b, '}');
+        quick_text(b, o.place < 0 ? NULL : lam_model_place(j->m, o.place)->path);
+        PUT(b, "}");
     }
     PUT(b, "]");
 }
@@ -305,6 +305,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
     put_time(j, b, i);
     lmi_json_row_health(j, b, l.event);
     lmi_memory_json_row(j, b, r->event);
+    lmi_device_memory_json_row(j, b, r->event);
     field_text(b, "rule", r->rule_kind);
     PUT(b, "\"reason\": ");
     quick_text(b, r->reason);
@@ -440,6 +441,7 @@ lam_status lmi_json(lmi_job *j) {
     put_times(j, &j->out);
     lmi_json_health(j);
     lmi_memory_json(j, &j->out);
+    lmi_device_memory_json(j, &j->out);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     LAM_TRY(put_graph(j));

@@ -43,6 +43,9 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
         if (strncmp(all.at[i]->id, "mem_", 4) == 0) keep = j->o->memory;
         if (strcmp(all.at[i]->id, "mem_bwd_allocated") == 0)
             keep = j->o->memory && lmi_has_backward_memory(j);
+        if (strncmp(all.at[i]->id, "dev_", 4) == 0) keep = j->o->memory && j->device_memory;
+        if (strcmp(all.at[i]->id, "dev_bwd_allocated") == 0)
+            keep = j->o->memory && lmi_has_backward_device_memory(j);
         if (keep) out->at[out->n++] = all.at[i];
     }
 }

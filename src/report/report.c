@@ -140,9 +140,12 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
     if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))
         s = lam_memory_new(&j.memory, j.m, e);
+    if (s == LAM_OK && lam_model_device_memory_seen(j.m) && (j.o->memory || whole))
+        s = lam_device_memory_new(&j.device_memory, j.m, e);
     lmi_buf_init(&j.out);
     if (s == LAM_OK) s = lmi_job_close(&j, write(&j));
     lam_health_free(j.health);
     lam_memory_free(j.memory);
+    lam_memory_free(j.device_memory);
     return s;
 }

@@ -17,6 +17,7 @@ struct lmi_layout;
 /* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
 typedef struct lmi_job {
     lam_memory *memory; /* NULL: it was not measured, or is not shown */
+    lam_memory *device_memory; /* the same of a device's */
     const lam_costs *c;
     const lam_model *m;
     const lam_report_options *o;
@@ -299,5 +300,26 @@ void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 lam_status lmi_memory_foot(const lmi_job *j, lmi_say say, void *to);
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_memory_json(const lmi_job *j, lmi_buf *b);
+/* The same of a device's (devicememory.c). */
+#define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
+    "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
+    "backward_device_memory_allocated backward_device_memory_freed backward_device_memory_retained "         \
+    "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
+    "recompute_device_memory_retained recompute_device_memory_peak"
+#define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
+    X(device_allocated) X(device_retained) X(device_peak) X(device_bwd_allocated)                            \
+    X(device_memory_allocated) X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)        \
+    X(backward_device_memory_allocated) X(backward_device_memory_freed)                                      \
+    X(backward_device_memory_retained) X(backward_device_memory_peak)                                        \
+    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                                    \
+    X(recompute_device_memory_retained) X(recompute_device_memory_peak)
+#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
+LMI_DEVICE_MEMORY_CELLS(X)
+#undef X
+bool lmi_has_backward_device_memory(const lmi_job *j);
+void lmi_device_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
+lam_status lmi_device_memory_foot(const lmi_job *j, lmi_say say, void *to);
+void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
+void lmi_device_memory_json(const lmi_job *j, lmi_buf *b);
 
 #endif

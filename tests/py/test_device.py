@@ -346,6 +346,120 @@ def test_a_dropped_capture_leaves_nothing():
     assert fake("live") == 0
 
 
+# -- memory ------------------------------------------------------------------------------------------------
+
+MIB = 1 << 20
+
+
+class Holds(torch.autograd.Function):
+    """Asks the device's allocator for `passing` bytes and gives them back, and for `kept` that stay."""
+
+    @staticmethod
+    def forward(ctx, x, passing, kept):
+        fake("allocate", passing)
+        fake("free", passing)
+        fake("allocate", kept)
+        ctx.kept = kept
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        fake("allocate", 3 * ctx.kept)
+        fake("free", 4 * ctx.kept)
+        return grad, None, None
+
+
+class Holder(nn.Module):
+    def __init__(self, passing, kept):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+        self.takes = (passing, kept)
+
+    def forward(self, x):
+        return Holds.apply(x * self.weight, *self.takes)
+
+
+def holders():
+    return nn.Sequential(Holder(10 * MIB, 2 * MIB), nn.Sequential(Holder(4 * MIB, 1 * MIB)))
+
+
+def measured(run, model, **options):
+    with lamina.capture(model, memory=True, **options) as watch:
+        run()
+    return watch.report()
+
+
+@observed
+def test_memory_is_told_at_the_same_points():
+    model = holders()
+    report = measured(lambda: model(torch.rand(3)).sum().backward(), model)
+    device = report.memory.device
+    assert device["0"].forward == (12 * MIB, 10 * MIB, 2 * MIB, 10 * MIB)
+    assert device["1.0"].forward == (5 * MIB, 4 * MIB, MIB, 4 * MIB)
+    assert device["1"].forward[:3] == (0, 0, 0)
+    assert device["1"].total_forward == (5 * MIB, 4 * MIB, MIB, 4 * MIB)
+    assert device[""].total_forward == (17 * MIB, 14 * MIB, 3 * MIB, 10 * MIB)
+    assert device["0"].backward == (6 * MIB, 8 * MIB, -2 * MIB, 6 * MIB)
+    assert device[""].total_backward == (9 * MIB, 12 * MIB, -3 * MIB, 6 * MIB)
+    assert device.before == MIB
+    assert (device.peak, device.peak_in, device.peak_phase) == (11 * MIB, "0", "forward")
+    assert device.peak_allocated == 10 * MIB
+    assert (device.allocated, device.freed) == (26 * MIB, 26 * MIB)
+    assert fake("made") == 0  # no times were asked for
+    assert report.memory.allocated < MIB  # the host's are apart
+    assert not any("on another device" in note for note in report.notes)
+
+
+def test_memory_in_tables_and_files():
+    model = holders()
+    report = measured(lambda: model(torch.rand(3)), model, time=True)
+    text = report._text(memory=True, width=200)
+    assert "dev allocated" in text
+    assert "device memory: peak 11.0 MiB in 0 (forward)   of that before it 1.00 MiB" in text
+    told = json.loads(report.to_json())
+    assert told["device_memory"]["peak"] == 11 * MIB
+    rows = {row["path"]: row for row in told["rows"]}
+    assert rows["0"]["device_memory"]["own"]["forward"]["retained"] == 2 * MIB
+    assert rows["0"]["time"]["device"]["forward"]["total"] == 0
+    lines = {line["path"]: line for line in csv.DictReader(io.StringIO(report.to_csv()))}
+    assert lines["1.0"]["device_memory_allocated"] == str(5 * MIB)
+    assert lines["1.0"]["device_memory_peak"] == str(4 * MIB)
+
+
+def test_an_allocator_that_does_not_tell():
+    model = holders()
+    fake("fail_memory", 1)
+    report = measured(lambda: model(torch.rand(3)), model)
+    assert report.memory.device is None
+    assert [note for note in report.notes if "what a layer allocated on the device is not known" in note]
+    assert report.memory.peak > 0
+
+
+def test_an_allocator_that_stops_to_tell():
+    model = holders()
+    with lamina.capture(model, memory=True) as watch:
+        model(torch.rand(3))
+        fake("fail_memory", 1)
+        model(torch.rand(3))
+    report = watch.report()
+    assert report.memory.device is None
+    assert [note for note in report.notes if "its allocator does not tell" in note]
+
+
+def test_a_forward_that_raises_keeps_memory_in_order():
+    class Fails(nn.Module):
+        def forward(self, x):
+            fake("allocate", 5)
+            raise ValueError("on purpose")
+
+    model = nn.Sequential(Holder(7, 3), Fails())
+    with pytest.raises(ValueError, match="on purpose"), lamina.capture(model, memory=True) as watch:
+        model(torch.rand(3))
+    device = watch.report().memory.device
+    assert device["1"].forward == (5, 0, 5, 5)
+    assert device[""].total_forward == (15, 7, 8, 8)
+
+
 # -- torch's own libraries, stood in for ------------------------------------------------------------------
 
 CUDA = """
@@ -381,7 +495,7 @@ API int64_t control(const char *what, int64_t value) { return lmx_fake_device(wh
 """
 
 SCRIPT = """
-import ctypes, sys
+import ctypes, sys, weakref
 import torch
 from torch import nn
 import lamina
@@ -394,6 +508,25 @@ class Stream:
     cuda_stream = int(sys.argv[2])
 torch.cuda.is_initialized = lambda: True
 torch.cuda.current_stream = lambda device: Stream()
+bytes = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+def take(n):
+    bytes["current"] += n
+    bytes["allocated"] += n
+    bytes["peak"] = max(bytes["peak"], bytes["current"])
+def give(n):
+    bytes["current"] -= n
+    bytes["freed"] += n
+def anew(device):
+    bytes["peak"] = bytes["current"]
+empty = torch.empty
+def counted(*sizes, **options):
+    tensor = empty(*sizes, **options)
+    take(4096)
+    weakref.finalize(tensor, give, 4096)
+    return tensor
+torch.empty = counted
+torch.cuda.memory_stats_as_nested_dict = lambda device: {"allocated_bytes": {"all": dict(bytes)}}
+torch.cuda.reset_peak_memory_stats = anew
 _lamina.fake_device("pretend", 1)
 control("use", 1)
 class Layer(nn.Module):
@@ -402,13 +535,16 @@ class Layer(nn.Module):
         self.weight = nn.Parameter(torch.ones(3))
     def forward(self, x):
         control("work", 1234)
+        take(700)
+        give(500)
         return x * self.weight
 model = nn.Sequential(Layer())
 for _ in range(2):
-    with lamina.capture(model, time=True) as watch:
+    with lamina.capture(model, time=True, memory=True) as watch:
         model(torch.rand(3))
     report = watch.report()
     print(report.time.device and report.time.device.forward.median, report.notes, control("live"))
+    print(report.memory.device and tuple(report.memory.device["0"].forward))
 print(control("made"))
 """
 
@@ -442,7 +578,8 @@ def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
         [sys.executable, "-c", SCRIPT, library, str(stream)], capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
-    first, second, made = ran.stdout.splitlines()
+    first, bytes, second, again, made = ran.stdout.splitlines()
+    assert bytes == again == ("(700, 500, 200, 700)" if how != "-DNO_STREAM" else "None")
     if known:
         assert first == second == "1234 [] 0"
         assert made == "10"  # two for the proof, once, and four a capture
