@@ -1320,8 +1320,8 @@ typedef struct lam_speed { /* of a row's own work in its own time */
     lam_bound bound;
     int64_t ns;
 } lam_speed;
-/* False where the row has no time in that phase, or no work. peak NULL: nothing is bound. Bytes are counted
- * once an operand, so what comes from a cache may go beyond the memory's peak. */
+/* False where the row has no time in that phase (a device's where its clock was read), or no work. peak NULL:
+ * nothing is bound. Bytes are counted once an operand, so caches may carry it beyond the memory's peak. */
 LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                              lam_speed *out);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */

@@ -260,11 +260,14 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     return true;
 }
 
-/* What is still open never ends; a backward that runs on in another thread is not waited for. */
+/* What is still open never ends, and takes nobody knows how long; a backward that runs on in another thread
+ * is not waited for. */
 static void closed(lmx_listener *l, lmx_capture *c) {
     device *d = device_of(l);
     if (!d->begun) return;
     if (d->open.n) left(l, c, -1, NULL);
+    for (size_t i = 0; i < d->nodes.n; i++) push_mark(d, (const mark *)d->nodes.data + i);
+    d->nodes.n = 0;
     ask(d);
     if (!d->stamps) return;
     Py_BEGIN_ALLOW_THREADS;

@@ -411,18 +411,22 @@ class Report:
     def speed(self, roof: Roof | None = None) -> list[Speed]:
         """How fast each row did its own work, and what it was bound by, beside ``roof``: by default this
         machine's, which is measured once. It needs times, and a convention that counts FLOPs and bytes:
-        ``lamina.inspect(model, args, time=True, convention="exact")``.
+        ``lamina.inspect(model, args, time=True, convention="exact")``. Where the work was done on a GPU its
+        clock counts, and what a row was bound by is told only beside a ``roof`` of its own that you give.
 
         Raises:
             ValueError: times were not asked for.
         """
-        if self._costs.times() is None:
+        told = self._costs.times()
+        if told is None:
             raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+        if roof is None and told["device"] is not None:
+            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0)]
         if roof is None:
             from ._roof import roof as of_this_machine
 
             roof = of_this_machine()
-        return [Speed(*told) for told in self._costs.speeds(roof.flops, roof.bytes)]
+        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes)]
 
     def failure(self) -> str | None:
         """The layer that raised: its path, its type and the shapes that went in; None when none did."""

@@ -36,9 +36,14 @@ lam_speed lmi_speed_of(const lam_count work[LAM_N_METRICS], int64_t ns, const la
     return s;
 }
 
+/* What a host hands to a device takes as long as the device says. */
+static bool time_of(const lam_costs *c, int32_t row, lam_time *out) {
+    return c->device_times ? lam_costs_device_time(c, row, out) : lam_costs_time(c, row, out);
+}
+
 bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak, lam_speed *out) {
     lam_time t;
-    if ((unsigned)phase >= LAM_N_PHASES || !lam_costs_time(c, row, &t) || t.self[phase] <= 0) return false;
+    if ((unsigned)phase >= LAM_N_PHASES || !time_of(c, row, &t) || t.self[phase] <= 0) return false;
     const lam_count *work = work_of(&c->rows[row], phase);
     lam_count bytes = lam_metric_bytes(work);
     bool any = work[LAM_FLOPS].n > 0 || work[LAM_FLOPS].over > 0 || bytes.n > 0 || bytes.over > 0;

@@ -145,7 +145,8 @@ static void cell_device_self(const lmi_line *l, lmi_buf *out) {
 }
 
 static lam_speed speed_of(const lmi_line *l) {
-    return lmi_speed_of(l->metric, l->ns[LAM_FORWARD], &l->job->o->peak);
+    const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
+    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->o->peak);
 }
 
 static void cell_own_speed(const lmi_line *l, lmi_buf *out) {

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
-from where_kit import Calls
+from where_kit import Calls, no_operators
 
 import lamina
 from lamina import _lamina, _observe
@@ -169,6 +169,18 @@ def test_inspect_shows_medians():
     lines = {line["path"]: line for line in csv.DictReader(io.StringIO(report.to_csv()))}
     assert lines["1"]["device_ns"] == "5000"
     assert lines["1"]["device_self_ns"] == "5000"
+
+
+@pytest.mark.skipif(bool(no_operators()), reason=f"no operators: {no_operators()}")
+def test_how_fast_it_was_is_told_by_the_device():
+    model = nn.Sequential(Layer(1000), Layer(5000))
+    report = lamina.inspect(model, torch.rand(3), time=True, repeats=5, convention="exact")
+    speeds = {speed.path: speed for speed in report.speed() if speed.phase == "forward"}
+    assert (speeds["0"].ns, speeds["1"].ns) == (1000, 5000)
+    assert speeds["0"].flops == pytest.approx(5 * speeds["1"].flops)
+    assert speeds["0"].bound == "unknown"  # this machine's roof is not the device's
+    roof = lamina.Roof(flops=speeds["0"].flops, bytes=1e30, threads=1)
+    assert [speed.bound for speed in report.speed(roof) if speed.path == "0"] == ["compute"]
 
 
 def test_nothing_waits_before_the_end():
@@ -333,7 +345,7 @@ def test_a_model_without_memory_is_told_by_its_inputs():
     nothing = Calls(lambda self: self.inner(3), inner=Calls(lambda self, n: n))
     report = capture(nothing, nothing)
     assert report.time.device is None
-    assert report.notes == []
+    assert not any("device" in note for note in report.notes)
 
 
 def test_a_dropped_capture_leaves_nothing():
