@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+import weakref
 
 import pytest
 import torch
@@ -260,3 +262,45 @@ def test_nothing_of_the_model_changes(net):
     before = [dict(vars(m)) for m in net.modules()]
     seen(net, X)
     assert [dict(vars(m)) for m in net.modules()] == before
+
+
+# -- classes are looked at once ------------------------------------------------------------------------------
+
+
+def test_a_class_that_is_given_another_forward_is_told_so():
+    class Mine(nn.Linear):
+        pass
+
+    net, x = nn.Sequential(Mine(3, 3)), torch.ones(2, 3)
+    assert not at(seen(net, x), "0")["own_forward"]
+    Mine.forward = lambda self, x: x
+    assert at(seen(net, x), "0")["own_forward"]
+    del Mine.forward
+    assert not at(seen(net, x), "0")["own_forward"]
+
+
+def test_a_class_that_is_renamed_or_given_other_bases_is_told_so():
+    class Base(nn.Module):
+        def forward(self, x):
+            return x
+
+    class Mine(Base):
+        pass
+
+    net, x = nn.Sequential(Mine()), torch.ones(2, 3)
+    assert at(seen(net, x), "0")["type"] == "Mine"
+    Mine.__name__ = "Yours"
+    assert at(seen(net, x), "0")["type"] == "Yours"
+    Mine.__bases__ = (nn.Identity,)
+    assert at(seen(net, x), "0")["word"] is not None
+
+
+def test_classes_are_not_kept_alive_and_thousands_of_them_do_no_harm():
+    def one(n):
+        kind = type(f"Class{n}", (nn.Linear,), {})
+        assert at(seen(nn.Sequential(kind(2, 2)), torch.ones(1, 2)), "0")["type"] == f"Class{n}"
+        return weakref.ref(kind)
+
+    kinds = [one(n) for n in range(2500)]
+    gc.collect()
+    assert sum(kind() is not None for kind in kinds) == 0
