@@ -419,7 +419,7 @@ lmx_where lmx_here_or_engine(const lmx_capture *c) {
 static lmx_lane *enter(lmx_observer *o, int slot) {
     lmx_lane *lane = o ? lane_of(o, slot) : NULL;
     if (!lane || lane->inside || lane->lost) return NULL;
-    if ((o->capture->busy || o->capture->paused) && lane->thread == o->thread) return NULL;
+    if (lane->thread == o->thread && (o->capture->busy || o->capture->paused)) return NULL;
     lane->inside = true;
     return lane;
 }

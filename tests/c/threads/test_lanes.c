@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The observer's callbacks under ThreadSanitizer: threads that run operators while captures are opened and
+ * closed. What the callbacks ask of torch and of Python is answered here. */
+#include "here.h"
+#include "observe.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { THREADS = 4, ROUNDS = 5000, CAPTURES = 200, INSIDE = 3 };
+
+/* As much of torch's record as is read. */
+typedef struct record {
+    uint64_t sequence;
+    const char *name;
+    uint64_t inputs[3], outputs[3]; /* no arguments and no results */
+} record;
+
+static int failures;
+
+static void expect(bool ok, const char *what, long long a, long long b) {
+    if (ok) return;
+    failures++;
+    fprintf(stderr, "%s: %lld, %lld\n", what, a, b);
+}
+
+/* == torch's part ====================================================================================== */
+
+static _Atomic(const lmx_callback *) registered; /* what a thread calls */
+static atomic_ullong threads;
+static _Thread_local uint64_t number;
+
+static uint64_t thread_number(void) {
+    if (!number) number = atomic_fetch_add(&threads, 1) + 1;
+    return number;
+}
+static const char *name_of(const void *r) { return ((const record *)r)->name; }
+static uint64_t next_sequence(void) { return 1; }
+static bool no_gradients(void) { return false; }
+static void unregister(uint64_t handle) { (void)handle; }
+
+static const lmx_record_api torch = {.loaded = true,
+                                     .name = name_of,
+                                     .thread = thread_number,
+                                     .remove = unregister,
+                                     .sequence = next_sequence,
+                                     .grad_enabled = no_gradients};
+
+const lmx_record_api *lmx_record_api_of(lmx_state *st) { return st ? &torch : NULL; }
+uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
+    (void)api;
+    if (!c->nodes) atomic_store(&registered, c);
+    return 1;
+}
+bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out) {
+    return s && handle && out && false;
+}
+uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
+    return l && s && handle ? 8 : 0;
+}
+
+/* == Python's part ===================================================================================== */
+
+PyThreadState *PyEval_SaveThread(void) { return NULL; }
+void PyEval_RestoreThread(PyThreadState *state) { (void)state; }
+PyObject *PyErr_NoMemory(void) { return NULL; }
+PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const char *format, ...) {
+    expect(false, format, st != NULL, status + (where != NULL));
+    return NULL;
+}
+
+/* == lamina's part, which has no threads ================================================================ */
+
+bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) { return !st && tree; }
+int32_t lam_word_op(const char *name) { return name ? -1 : 0; }
+bool lam_word_op_wraps(int32_t word) { return word >= 0; }
+int64_t lmx_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
+    size_t need = v->n + more, cap = 2 * v->cap > need ? 2 * v->cap : need;
+    void *data = realloc(v->data, cap * size);
+    if (!data) abort();
+    *v = (lmx_vec){data, need, cap};
+    return (char *)data + (need - more) * size;
+}
+void lmx_vec_free(lmx_vec *v) {
+    free(v->data);
+    *v = (lmx_vec){0};
+}
+
+/* == the rest ========================================================================================== */
+
+static lmx_layout layout = {.sequence = 0,
+                            .inputs = offsetof(record, inputs),
+                            .outputs = offsetof(record, outputs),
+                            .forward_thread = -1,
+                            .callbacks = -1};
+
+static void *work(void *arg) {
+    (void)arg;
+    for (int i = 0; i < ROUNDS; i++) {
+        const lmx_callback *c = atomic_load(&registered);
+        const record outer = {.sequence = (uint64_t)i, .name = "aten::linear"},
+                     inner = {.sequence = UINT64_MAX, .name = "aten::addmm"};
+        void *context;
+        c->start(&context, &outer);
+        for (int k = 0; k < INSIDE; k++) {
+            c->start(&context, &inner);
+            c->end(&inner, NULL);
+        }
+        c->end(&outer, NULL);
+    }
+    return NULL;
+}
+
+static lmx_capture *open_one(lmx_state *st) {
+    lmx_capture *c = calloc(1, sizeof *c);
+    if (!c) abort();
+    c->st = st;
+    c->wants_ops = true;
+    c->most_ops = UINT64_C(1) << 30;
+    c->open_call = -1;
+    c->owner = (unsigned long)pthread_self();
+    expect(lmx_observe(c), "it opens", 0, 0);
+    return c;
+}
+
+static size_t close_one(lmx_capture *c) {
+    lmx_unobserve(c);
+    size_t n = lmx_observer_n(c->observer);
+    lmx_observer_free(c->observer);
+    free(c);
+    return n;
+}
+
+static void start(pthread_t *all) {
+    for (int i = 0; i < THREADS; i++) pthread_create(&all[i], NULL, work, NULL);
+}
+
+static void join(const pthread_t *all) {
+    for (int i = 0; i < THREADS; i++) pthread_join(all[i], NULL);
+}
+
+/* All that ran in the block is there. */
+static void test_one_capture(lmx_state *st) {
+    pthread_t all[THREADS];
+    lmx_capture *c = open_one(st);
+    start(all);
+    for (int i = 0; i < ROUNDS; i++) { /* the capture's own thread goes through calls meanwhile */
+        __atomic_store_n(&c->open_call, i % 3 - 1, __ATOMIC_RELAXED);
+        c->busy = i % 2;
+    }
+    c->busy = false;
+    join(all);
+    size_t n = close_one(c), ran = (size_t)THREADS * ROUNDS * (1 + INSIDE);
+    expect(n == ran, "operators that were noted", (long long)n, (long long)ran);
+}
+
+/* Callbacks that are running when a capture is closed, or run after that, are somebody else's or nobody's. */
+static void test_toggling(lmx_state *st) {
+    pthread_t all[THREADS];
+    size_t n = close_one(open_one(st));
+    start(all);
+    for (int i = 0; i < CAPTURES; i++) n += close_one(open_one(st));
+    join(all);
+    expect(n <= (size_t)THREADS * ROUNDS * (1 + INSIDE), "no operator is noted twice", (long long)n, 0);
+}
+
+int main(void) {
+    lmx_state *st = calloc(1, sizeof *st);
+    if (!st) return 1;
+    st->watches_ops = true;
+    st->layout = &layout;
+    test_one_capture(st);
+    test_toggling(st);
+    free(st);
+    return failures != 0;
+}
