@@ -56,6 +56,13 @@ static void put_between(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     if (f->after >= 0) put_call(b, m, f->after);
 }
 
+/* "aten::div in ", the operator that a node ran, where it was seen to give what the node is named for. */
+static void put_inside(lmi_buf *b, const lam_bad *bad) {
+    if (bad->side != LAM_BAD_NODE || bad->fed || !bad->inside || !bad->name) return;
+    lmi_put_clean(b, bad->inside);
+    lmi_put(b, " in ");
+}
+
 /* Whose work it was. */
 static void put_where(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     bool back = f->phase == LAM_BACKWARD;
@@ -67,6 +74,7 @@ static void put_where(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     else
         put_call(b, m, f->call);
     if (f->op) lmi_put(b, " by ");
+    put_inside(b, lam_model_bad(m, f->bad));
     if (f->op) lmi_put_clean(b, f->op);
     if (f->owned) lmi_put(b, ", which has it in its ");
     if (f->owned) lmi_put_clean(b, f->owned);

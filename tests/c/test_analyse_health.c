@@ -254,8 +254,8 @@ static void backward(void **state) {
                   .name = "AddmmBackward0",
                   .fed = true,
                   .from = C});
-    says(&r, "Inf first in the backward of b.d (Layer) by SqrtBackward0 of call 1: 2 of 6 elements of a "
-             "gradient, first at [1, 1]; 2 later layers pass it on");
+    says(&r, "Inf first in the backward of b.d (Layer) by aten::div in SqrtBackward0 of call 1: 2 of 6 "
+             "elements of a gradient, first at [1, 1]; 2 later layers pass it on");
     assert_int_equal(lam_health_of(r.h, D, LAM_BACKWARD), LAM_HEALTH_BORN);
     assert_int_equal(lam_health_of(r.h, A, LAM_BACKWARD), LAM_HEALTH_PASSED);
     assert_int_equal(lam_health_of(r.h, E, LAM_BACKWARD), LAM_HEALTH_FINE);
