@@ -218,7 +218,10 @@ static void same(double a, double b, double within) {
     assert_true(isnan(a) ? isnan(b) : a == b || fabs(a - b) <= within * fmax(fabs(a), fabs(b)));
 }
 
-/* Random bits of every type and length, against sums of what each is worth. */
+static uint64_t low_bits(int32_t bytes) { return bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * bytes) - 1; }
+
+/* Random bits of every type and length, with and without what is not finite, against sums of what each is
+ * worth. */
 static void statistics(void **state) {
     (void)state;
     static const int32_t types[] = {7, 6, 5, 15, 23, 24, 25, 26, 44}, bytes[] = {8, 4, 2, 2, 1, 1, 1, 1, 1};
@@ -228,12 +231,13 @@ static void statistics(void **state) {
     char *x = calloc(MOST, 8);
     for (int round = 0; round < 900; round++) {
         size_t t = (size_t)round % 9;
-        int64_t n = (int64_t)(draw() % (round % 7 ? 70 : MOST)), step = 1 + (int64_t)(draw() % 3 == 0);
+        int64_t n = (int64_t)(draw() % (round % 4 ? 70 : MOST)), step = 1 + (int64_t)(draw() % 3 == 0);
         lam_stats want = {.least = INFINITY, .greatest = -INFINITY};
         double sum = 0, size = 0;
         for (int64_t i = 0; i < MOST; i++) {
             uint64_t bits = draw() % 9 ? draw() << 31 ^ draw() : 0; /* draw() gives 31 bits */
             if (bytes[t] >= 4) bits = bytes[t] == 8 ? bits << 2 ^ draw() : bits & 0xFFFFFFFFu;
+            if (round / 9 % 2 && !isfinite(worth(bits & low_bits(bytes[t]), types[t]))) bits = 0;
             memcpy(x + i * bytes[t], &bits, (size_t)bytes[t]);
         }
         if (n * step > MOST) n = MOST / step;

@@ -7,19 +7,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PACKETS = 20 * LMI_RING, KEPT = 2 * LMI_RING };
+enum { STEPS = 20 * LMI_RING, KEPT = 2 * LMI_RING };
 
 static lmi_ring ring;
-static lmi_packet packets[KEPT]; /* more than are ever under way */
-static size_t size;              /* of each */
+static lmi_handed handed[KEPT]; /* more than are ever under way */
+static size_t size;             /* of each */
 static int64_t refused, most;
 
 static void *train(void *arg) {
     (void)arg;
-    for (int64_t i = 0; i < PACKETS; i++) {
-        lmi_packet *p = &packets[i % KEPT];
-        p->number = i;
-        p->arena.used = size;
+    for (int64_t i = 0; i < STEPS; i++) {
+        lmi_handed *p = &handed[i % KEPT];
+        p->info.number = i;
+        p->bytes = size;
         while (!lmi_ring_push(&ring, p)) refused++;
     }
     return NULL;
@@ -27,13 +27,13 @@ static void *train(void *arg) {
 
 static bool write_all(void) {
     bool ok = true;
-    for (int64_t i = 0; i < PACKETS; i++) {
-        lmi_packet *p;
+    for (int64_t i = 0; i < STEPS; i++) {
+        lmi_handed *p;
         while (!(p = lmi_ring_pop(&ring))) {}
         int64_t bytes = (int64_t)atomic_load(&ring.bytes);
         most = bytes > most ? bytes : most;
-        ok = ok && p->number == i && p->arena.used == size;
-        p->number = -1; /* it is this thread's now */
+        ok = ok && p->info.number == i && p->bytes == size;
+        p->info.number = -1; /* it is this thread's now */
     }
     return ok && !lmi_ring_pop(&ring) && atomic_load(&ring.bytes) == 0;
 }
@@ -49,10 +49,10 @@ int main(void) {
         bool ok = write_all();
         pthread_join(other, NULL);
         failures += !ok || most > LMI_RING_BYTES;
-        if (!ok) fprintf(stderr, "packets of %zu bytes, %lld refused\n", size, (long long)refused);
+        if (!ok) fprintf(stderr, "steps of %zu bytes, %lld refused\n", size, (long long)refused);
     }
-    lmi_packet *p = &packets[0];
-    for (int k = 0; k < LMI_RING; k++) failures += !lmi_ring_push(&ring, (p->arena.used = 1, p));
+    lmi_handed *p = &handed[0];
+    for (int k = 0; k < LMI_RING; k++) failures += !lmi_ring_push(&ring, (p->bytes = 1, p));
     failures += lmi_ring_push(&ring, p); /* it is full */
     return failures != 0;
 }
