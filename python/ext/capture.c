@@ -2,6 +2,7 @@
  * The type Capture: the window in which the calls under one root are noted. */
 #include "device.h"
 #include "here.h"
+#include "ledger.h"
 #include "memory.h"
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
@@ -109,7 +110,15 @@ static PyObject *capture_memory_events(PyObject *self, PyObject *list) {
 
 static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
     (void)unused;
+    if (self_of(self)->ledger) lmx_ledger_over(self_of(self)->ledger);
     return lmx_memory_gradients(self_of(self));
+}
+
+static PyObject *capture_given(PyObject *self, PyObject *function) {
+    Py_INCREF(function);
+    Py_XDECREF(self_of(self)->given);
+    self_of(self)->given = function;
+    Py_RETURN_NONE;
 }
 
 static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
@@ -162,6 +171,7 @@ static void drop_records(lmx_capture *c) {
     lmx_ledger_close(c->ledger);
     c->ledger = NULL;
     Py_CLEAR(c->root);
+    Py_CLEAR(c->given);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
     Py_CLEAR(c->notes);
@@ -195,6 +205,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_capture *c = self_of(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(c->root);
+    Py_VISIT(c->given);
     Py_VISIT(c->alias);
     Py_VISIT(c->open_regions);
     Py_VISIT(c->notes);
@@ -239,6 +250,10 @@ static PyMethodDef capture_methods[] = {
     {"measure_device", capture_measure_device, METH_VARARGS,
      PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
                "clock too, and its memory, where torch uses one.")},
+    {"given", capture_given, METH_O,
+     PyDoc_STR(
+         "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "
+         "called with.")},
     {"memory_gradients", capture_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
     {"memory_state", capture_memory_state, METH_VARARGS,

@@ -16,6 +16,7 @@ typedef enum way { BY_RULE, BY_VIEW, BY_OTHERS } way;
 typedef struct entry {
     int32_t rule, workspace;
     way way;
+    bool adds;
 } entry;
 
 enum { MAX_ARGS = 64, MAX_INTS = 64 };
@@ -38,7 +39,8 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     int way;
     bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "si", &name, &way);
     if (ok)
-        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, lam_workspace_rule(name), (enum way)way};
+        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, lam_workspace_rule(name), (enum way)way,
+                       strcmp(name, "aten::add") == 0};
     Py_XDECREF(told);
     return ok;
 }
@@ -188,7 +190,7 @@ static bool all_in_rows(const reading *r) {
 }
 
 /* True where the elements fill their memory without gaps, in whatever order of axes longer than 1. */
-static bool is_dense(const lam_op_arg *a, const int64_t *strides) {
+bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides) {
     int64_t step = 1;
     uint64_t seen = 0;
     for (int32_t done = 0; done < a->ndim; done++) {
@@ -209,7 +211,7 @@ static bool as_operands(const reading *r, const lam_result *out, int64_t *stride
         const lam_op_arg *a = &r->in[i];
         if (!a->is_tensor) continue;
         if (a->ndim != out->ndim || memcmp(a->sizes, out->sizes, bytes) != 0) return false;
-        if (found ? memcmp(found, r->strides[i], bytes) != 0 : !is_dense(a, r->strides[i])) return false;
+        if (found ? memcmp(found, r->strides[i], bytes) != 0 : !lmx_is_dense(a, r->strides[i])) return false;
         found = r->strides[i];
     }
     if (found) memcpy(strides, found, bytes);
@@ -384,8 +386,9 @@ static void note_workspace(lmx_dry *d, int32_t rule, PyObject *args) {
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     entry e;
     if (!entry_of(d, function, &e)) return NULL;
-    PyObject *out = NULL;
-    if (e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
+    PyObject *out = e.adds && lmx_ledger_of(d) ? lmx_added_in_place(d, args) : NULL;
+    if (!out && PyErr_Occurred()) return NULL;
+    if (!out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
     if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
     if (out && e.workspace >= 0 && lmx_ledger_of(d)) note_workspace(d, e.workspace, args);
@@ -525,8 +528,11 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
 
 /* From now on it is noted when memory is taken and given back, for the model of the capture that is served.
  */
-static PyObject *dry_follow(PyObject *self, PyObject *threads) {
+static PyObject *dry_follow(PyObject *self, PyObject *args) {
     lmx_dry *d = self_of(self);
+    long n;
+    PyObject *lone;
+    if (!PyArg_ParseTuple(args, "lO:follow", &n, &lone)) return NULL;
     lmx_capture *c = (lmx_capture *)d->capture;
     if (!c || !c->wants_ops || c->ledger)
         return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
@@ -534,8 +540,9 @@ static PyObject *dry_follow(PyObject *self, PyObject *threads) {
         return lmx_fail(d->st, LAM_UNSUPPORTED, NULL,
                         "this torch does not tell when memory is given back (its library exports no "
                         "torch_from_blob, which 2.11 and later do)");
-    long n = PyLong_AsLong(threads);
-    if (n == -1 && PyErr_Occurred()) return NULL;
+    Py_INCREF(lone);
+    Py_XDECREF(d->lone);
+    d->lone = lone;
     d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
     c->ledger = lmx_ledger_new();
     if (!c->ledger) return NULL;
@@ -580,6 +587,7 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->known);
     Py_VISIT(d->slow);
     Py_VISIT(d->about);
+    Py_VISIT(d->lone);
     Py_VISIT(d->subclass);
     Py_VISIT(d->steal);
     Py_VISIT(d->below);
@@ -597,6 +605,7 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->known);
     Py_CLEAR(d->slow);
     Py_CLEAR(d->about);
+    Py_CLEAR(d->lone);
     Py_CLEAR(d->subclass);
     Py_CLEAR(d->steal);
     Py_CLEAR(d->below);
@@ -629,10 +638,10 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("wraps($self, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
-    {"follow", dry_follow, METH_O,
-     PyDoc_STR(
-         "follow($self, threads, /)\n--\n\nNotes when memory would be taken and given back, where torch "
-         "uses so many threads.")},
+    {"follow", dry_follow, METH_VARARGS,
+     PyDoc_STR("follow($self, threads, lone, /)\n--\n\nNotes when memory would be taken and given back, "
+               "where torch "
+               "uses so many threads. `lone(tensor)`: does only the engine of autograd hold it?")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

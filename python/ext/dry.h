@@ -25,6 +25,7 @@ typedef struct lmx_dry {
     lmx_state *st;
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass: with values */
     PyObject *slow, *about;     /* what answers where no rule does; what tells of an operator */
+    PyObject *lone;             /* tells whether only autograd's engine holds a tensor; NULL: not asked */
     /* torch's: a tensor as one of a subclass, tensors of handles, a guard under which nothing comes here */
     PyObject *subclass, *steal, *below;
     PyObject *capture;          /* strong: what runs to answer is not the model's */
@@ -60,6 +61,11 @@ PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *shape, bool 
 PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
 /* The fake one of a real tensor, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
+/* True where the elements fill their memory without gaps, in whatever order of axes longer than 1. */
+bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides);
+/* The result of aten::add where torch would have written it to the first operand; NULL with an exception, or
+ * without one where it would not. */
+PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args);
 /* Puts fake tensors in the place of those that the snapshot's modules hold. False with an exception. */
 bool lmx_swap(lmx_dry *d, lmx_snapshot *s);
 

@@ -360,6 +360,7 @@ typedef struct lmx_capture {
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
     PyObject *why; /* str: why they are, for a note; NULL: no note */
+    PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
 } lmx_capture;
 
 /* Puts the C method in place of torch.nn.Module.__call__ and lists the capture. False with an exception. */
@@ -403,6 +404,9 @@ bool lmx_observer_full(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);
 /* Operators that were noted of the capture's own thread. */
 size_t lmx_observer_own(const lmx_observer *o);
+/* Of the operator that its own thread runs now: the name of the one that called it, "" where the engine of
+ * autograd adds gradients up, NULL for another or none. */
+const char *lmx_observer_caller(const lmx_observer *o);
 void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed; see ledger.h */
 /* Pushes every operator. False with an error. */
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);

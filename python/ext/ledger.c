@@ -12,9 +12,9 @@ struct lmx_ledger {
     size_t held; /* tensors that are there, and one for whoever opened it */
     bool open;
     bool lost; /* memory ran out */
-    bool outside;
-    int32_t op;
-    lmx_vec entries; /* lam_lifetime */
+    bool outside, over;
+    int32_t op, last; /* the one that runs, and the last that ran */
+    lmx_vec entries;  /* lam_lifetime */
 };
 
 /* What a tensor knows of its entry. */
@@ -29,7 +29,7 @@ lmx_ledger *lmx_ledger_new(void) {
     if (l && pthread_mutex_init(&l->lock, NULL) == 0) {
         l->held = 1;
         l->open = true;
-        l->op = -1;
+        l->op = l->last = -1;
         return l;
     }
     free(l);
@@ -43,7 +43,8 @@ static void let_go(lmx_ledger *l, const ticket *t) {
     if (!t) {
         l->open = false;
     } else if (l->open) {
-        ((lam_lifetime *)l->entries.data)[t->entry].freed = l->op;
+        lam_lifetime *entry = &((lam_lifetime *)l->entries.data)[t->entry];
+        entry->freed = l->over ? -1 : l->op < entry->made ? entry->made : l->op;
     }
     bool last = --l->held == 0;
     pthread_mutex_unlock(&l->lock);
@@ -61,6 +62,13 @@ void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside) {
     pthread_mutex_lock(&l->lock);
     l->op = op;
     l->outside = outside;
+    if (op > l->last) l->last = op;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void lmx_ledger_over(lmx_ledger *l) {
+    pthread_mutex_lock(&l->lock);
+    l->over = true;
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -71,7 +79,7 @@ void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own) {
     lam_lifetime *to = l->open ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
     if (to)
         *to = (lam_lifetime){.bytes = bytes,
-                             .made = l->op,
+                             .made = l->op + l->outside, /* what comes next starts from it */
                              .freed = -1,
                              .what = l->outside ? LAM_TAKEN_SEED : LAM_TAKEN_TENSOR};
     if (to) l->held++;
@@ -103,6 +111,8 @@ lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_erro
     const lam_lifetime *all = l->entries.data;
     for (size_t i = 0; s == LAM_OK && i < l->entries.n; i++) {
         lam_lifetime t = all[i];
+        if (t.made > l->last) t.made = l->last;
+        if (t.freed > l->last) t.freed = l->last;
         if (t.made >= 0) t.made += base;
         if (t.freed >= 0) t.freed += base;
         s = lam_build_lifetime(b, &t, e);

@@ -14,6 +14,8 @@ lmx_ledger *lmx_ledger_new(void);
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
  * what is made is not the model's. */
 void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside);
+/* The run is over: what is there now was there at its end. */
+void lmx_ledger_over(lmx_ledger *l);
 /* Notes that `bytes` are taken. What it gives goes to lmx_ledger_drop() as `data`'s context when they are
  * free again; `own` is then given to free(). NULL: memory ran out. */
 void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);

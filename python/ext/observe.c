@@ -602,11 +602,25 @@ bool lmx_observer_full(const lmx_observer *o) {
     return false;
 }
 
-size_t lmx_observer_own(const lmx_observer *o) {
-    const lmx_lane *own = NULL; /* the first lane there was, where none is said to be the thread's */
+/* The first lane there was, where none is said to be the thread's. */
+static const lmx_lane *own_lane(const lmx_observer *o) {
+    const lmx_lane *own = NULL;
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
         if (!own || own->thread != o->thread) own = lane;
+    return own;
+}
+
+size_t lmx_observer_own(const lmx_observer *o) {
+    const lmx_lane *own = own_lane(o);
     return own ? own->ops.n : 0;
+}
+
+const char *lmx_observer_caller(const lmx_observer *o) {
+    const lmx_lane *own = own_lane(o);
+    if (!own || own->frames.n < 2) return NULL;
+    const frame *f = (frame *)own->frames.data + own->frames.n - 2;
+    if (f->is_node) return f->real ? NULL : "";
+    return f->noted ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
 }
 
 size_t lmx_observer_n(const lmx_observer *o) {

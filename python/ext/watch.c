@@ -142,6 +142,28 @@ static bool is_inner_again(const lmx_capture *c, int32_t module) {
            lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
 }
 
+/* Once, and what it raises is nobody's business. */
+static void tell_given(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *function = c->given, *tuple = PyTuple_New(n), *dict = PyDict_New(), *done = NULL;
+    Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
+    bool ok = tuple && dict;
+    c->given = NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        Py_INCREF(args[i]);
+        ok = PyTuple_SetItem(tuple, i, args[i]) == 0;
+    }
+    for (Py_ssize_t i = 0; ok && i < n_names; i++)
+        ok = PyDict_SetItem(dict, PyTuple_GetItem(names, i), args[n + i]) == 0;
+    c->busy = true;
+    if (ok) done = PyObject_CallFunctionObjArgs(function, tuple, dict, NULL);
+    c->busy = false;
+    if (!done) PyErr_Clear();
+    Py_XDECREF(done);
+    Py_XDECREF(dict);
+    Py_XDECREF(tuple);
+    Py_DECREF(function);
+}
+
 /* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before
  * ours was there, so the inner call, which has the same arguments and result, is noted with it. False
  * only for an exception that must reach the user. */
@@ -160,6 +182,7 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
     }
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
+    if (c->given && f->module == 0) tell_given(c, args, n, names);
     if (self != module) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
     if (f->call >= 0 && inner >= 0) {

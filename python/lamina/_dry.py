@@ -159,6 +159,44 @@ def _mode() -> Any:
     return _class
 
 
+def _holders(torch: Any, tensor: Any) -> tuple[int, int] | None:
+    """How many hold the tensor, and its memory; None where this torch does not tell."""
+    of_memory, of_tensor = getattr(torch._C, "_storage_Use_Count", None), getattr(tensor, "_use_count", None)
+    if of_memory is None or of_tensor is None:
+        return None
+    return of_tensor(), of_memory(tensor.untyped_storage()._cdata)
+
+
+_lone: dict[str, tuple[int, int] | None] = {}
+
+
+def _holders_of_lone(torch: Any) -> tuple[int, int]:
+    """The same for a gradient that only the engine of autograd holds, as a mode sees it: looked up once, at
+    one that nobody else can hold."""
+    if "" not in _lone:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        seen: list[tuple[int, int] | None] = []
+
+        def look(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function is torch.ops.aten.add.Tensor:
+                seen.append(_holders(torch, args[0]))
+            return function(*args, **kwargs or {})
+
+        mode = type("Look", (cast("Any", TorchDispatchMode),), {"__torch_dispatch__": look})
+        with (
+            torch.inference_mode(mode=False),
+            torch.enable_grad(),
+            torch.autograd.set_multithreading_enabled(False),
+        ):
+            leaf = torch.ones(2, requires_grad=True)
+            ends = [leaf.exp(), leaf.sin()]
+            with mode():
+                torch.autograd.grad(ends, leaf, [torch.ones(2), torch.ones(2)])
+        _lone[""] = seen[0] if len(seen) == 1 else None
+    return _lone[""] or (-1, -1)
+
+
 # -- one run -------------------------------------------------------------------------------------------------
 
 
@@ -185,7 +223,9 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
-        self.lost: dict[int, Any] = {}  # storages of values that something unknown was written to
+        # Storages of values that something unknown was written to; held so that no other comes to be at their
+        # address, and not so that their memory stays.
+        self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
@@ -207,12 +247,16 @@ class _Run:
         """Something unknown is written to ``tensor``, and so to whatever shares its memory."""
         if type(tensor) is self.known:
             storage = tensor.untyped_storage()
-            self.lost[storage._cdata] = storage
+            self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
 
     def real(self, tensor: Any) -> Any:
         """The values of a known tensor, as a tensor of torch's own."""
         with self.torch._C._DisableTorchDispatch():
             return self.torch.ops.aten.clone.default(tensor)
+
+    def lone(self, tensor: Any) -> bool:
+        """True where only the engine of autograd holds a gradient and its memory."""
+        return _holders(self.torch, tensor) == _holders_of_lone(self.torch)
 
     # Operators.
 
@@ -528,7 +572,8 @@ def go_dry(
     dry.core.swap(snapshot)
     given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
     if follow:
-        dry.core.follow(dry.torch.get_num_threads())
+        _holders_of_lone(dry.torch)
+        dry.core.follow(dry.torch.get_num_threads(), dry.lone)
     before, _thread.run = running(), dry
     try:
         with dry.core:
@@ -536,15 +581,13 @@ def go_dry(
     finally:
         _thread.run = before
         if dry.blocked is not None:
-            run.error = _sentence(run, dry.blocked)
+            run.error = _sentence(run, dry.blocked, follow=follow)
 
 
-def _sentence(run: Run, blocked: str) -> NeedsValuesError:
+def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:
     where = None if run.model is None else run.model.costs().failed_layer()
-    error = NeedsValuesError(
-        f"a dry run can't follow {where or 'the model'}: it {blocked}, and nothing was computed; "
-        "leave dry=True out to run the model"
-    )
+    told = f"a dry run can't follow {where or 'the model'}: it {blocked}, and nothing was computed"
+    error = NeedsValuesError(told if follow else f"{told}; leave dry=True out to run the model")
     error.__cause__ = run.error
     return error
 

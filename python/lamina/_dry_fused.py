@@ -31,6 +31,7 @@ def attention(
     aten = _aten()
     qkv = _projected(query, key, value, embed, qkv_weight)
     q, k, v = aten._transform_bias_rescale_qkv(qkv, qkv_bias, heads)
+    del qkv
     b, h, t, d = q.shape
     s = k.shape[2]
     flat, keys = q.view(-1, t, d), k.view(-1, s, d)
@@ -42,6 +43,9 @@ def attention(
         scores = aten._masked_softmax(scores, mask.to(torch.bool), 3, mask_type)
     weights, values = scores.view(-1, t, s), v.reshape(-1, s, d)
     context = aten.bmm.out(weights, values, out=flat) if t == s else aten.bmm(weights, values)
+    del weights
+    if not need_weights:
+        del scores
     rows = context.view(b, h, t, d).permute(0, 2, 1, 3).contiguous().view(b, t, -1).view(-1, embed)
     out = aten.addmm(bias, rows, weight.t()).view(b, t, weight.shape[0])
     if not need_weights:

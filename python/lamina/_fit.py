@@ -15,7 +15,10 @@ from ._run import check_module, run_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from ._memory import Memory
+
 UNKNOWN = -1
+NO_GRADIENT = "no parameter gets a gradient from what comes out"
 MOST_KNOWN = 65536  # numbers of an input that a dry run looks at
 
 
@@ -54,8 +57,9 @@ class Fit:
 
     Attributes:
         forward: the :class:`Peak` of a forward pass in eval mode without gradients.
-        step: that of a training step: forward, backward and the optimizer's step; None where no parameter
-            gets a gradient.
+        step: that of a training step: forward, backward and the optimizer's step; None where there is none.
+        no_step: why there is none, in a sentence: no parameter gets a gradient, or the model can't be
+            followed in train mode; None where there is one.
         cached_layers, cache_bytes: how many layers attend causally, and what all of them would keep of a
             token's keys and values, in bytes.
     """
@@ -66,9 +70,11 @@ class Fit:
         step: _lamina.Model | None,
         optimizer: str,
         measured: tuple[int, int] = (UNKNOWN, UNKNOWN),
+        no_step: str | None = None,
     ) -> None:
         self._given = forward, step, optimizer
         self._measured = measured
+        self.no_step = no_step
         told = json.loads(self._text("json"))
         self.forward = Peak(told["forward"])
         self.step = Peak(told["step"]) if told["step"] else None
@@ -81,17 +87,21 @@ class Fit:
     def beside(self, forward: int | None = None, step: int | None = None) -> Fit:
         """The same with what was measured instead, in bytes, and the errors in per cent."""
         measured = tuple(UNKNOWN if n is None else int(n) for n in (forward, step))
-        return Fit(*self._given, (measured[0], measured[1]))
+        return Fit(*self._given, (measured[0], measured[1]), self.no_step)
+
+    def _shown(self, *, exact: bool = False) -> str:
+        text = self._text("text", exact=exact)
+        return text if self.no_step is None else f"{text}\nno training step: {self.no_step}\n"
 
     def __str__(self) -> str:
-        return self._text("text").removesuffix("\n")
+        return self._shown().removesuffix("\n")
 
     def __repr__(self) -> str:
         return str(self)
 
     def show(self, *, exact: bool = False) -> None:
         """Prints both; ``exact``: bytes in full."""
-        sys.stdout.write(self._text("text", exact=exact))
+        sys.stdout.write(self._shown(exact=exact))
 
     def to_json(self) -> str:
         """Both as JSON, in bytes."""
@@ -127,7 +137,8 @@ def fit(
     Raises:
         TypeError: the model is no module, or ``args`` no tuple.
         ValueError: there is no such optimizer or type, or nothing has a batch axis.
-        NeedsValuesError: the model looks at values, which nobody computed.
+        NeedsValuesError: the model looks at values, which nobody computed. Where it does so in train mode
+            alone, :attr:`Fit.no_step` says it.
     """
     from ._inspect import positional
 
@@ -140,12 +151,15 @@ def fit(
         run_once(root, given, named, mode=mode, ops=True, backward=step, dry=True, follow=True, dtype=name)
         for mode, step in (("eval", False), ("train", True))
     ]
+    forward, step = runs
     for run in runs:
-        if run.error is not None:
+        if run.error is not None and (run is forward or not isinstance(run.error, Exception)):
             run.reraise()
-    forward, step = (run.model for run in runs)
-    assert forward is not None
-    return Fit(forward, None if runs[1].left else step, optimizer)
+    assert forward.model is not None
+    why = NO_GRADIENT if step.left else None
+    if step.error is not None:
+        why = str(step.error) or type(step.error).__name__
+    return Fit(forward.model, step.model if why is None else None, optimizer, no_step=why)
 
 
 def _optimizer(name: str | None) -> str:
@@ -221,16 +235,21 @@ DEEP = 32  # levels of lists and dicts that are looked into; one that holds itse
 
 
 def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
-    """What gives ``value`` again, its tensors only while somebody else holds them."""
+    """What gives ``value`` again; in the place of a tensor that nobody else holds any more one of its size,
+    without values."""
     if depth == DEEP:
         return _gone
     if isinstance(value, torch.Tensor):
         ref = weakref.ref(value)
+        plain = value.layout is torch.strided
+        size, dtype, grad = (value.shape if plain else None), value.dtype, value.requires_grad
 
         def tensor() -> Any:
             there = ref()
-            if there is None:
+            if there is None and size is None:
                 raise _GoneError
+            if there is None:
+                return torch.empty(size, dtype=dtype, device="meta", requires_grad=grad)
             return there
 
         return tensor
@@ -244,17 +263,27 @@ def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
 
 
 class Again:
-    """What a report was made of, to run it again while it is there; nothing of it is kept."""
+    """What a report was made of, to run it again while the model is there; nothing of it is kept."""
 
-    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, *, own: bool = False
+    ) -> None:
         self._model = weakref.ref(model)
         self._given = _holder((args, dict(kwargs or {})), sys.modules["torch"])
+        self._own = own  # code of the user's own ran it
+
+    def beside(self, fit: Fit, memory: Memory) -> Fit:
+        """With the peak that the run had: a step's where the user's own code went backward; what lamina
+        itself back-propagates is no step of an optimizer."""
+        if not any(row.backward.allocated for row in memory.rows):
+            return fit.beside(forward=memory.peak)
+        return fit.beside(step=memory.peak) if self._own and fit.step is not None else fit
 
     def fit(self, **options: Any) -> Fit:
         """As :func:`fit`.
 
         Raises:
-            ValueError: the model or an input is gone.
+            ValueError: the model is gone, or an input of which no size is known.
         """
         model = self._model()
         try:

@@ -195,7 +195,11 @@ class Capture:
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance = Compiled(AROUND)
+        self._again: Again | None = None
         self.error: BaseException | None = None
+
+    def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._again = Again(self._root, args, kwargs, own=True)
 
     def __enter__(self) -> Capture:
         if self._watch is not None:
@@ -216,7 +220,8 @@ class Capture:
             memory=self._memory,
             health=self._health,
         )
-        self._model = self.error = None
+        self._model = self.error = self._again = None
+        self._watch.given(self._note_given)
         self._stance.__enter__()
         try:
             if self._memory:
@@ -281,6 +286,7 @@ class Capture:
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
         report = Report(self._model, convention, own=rules_of(rules), **shown)
+        report._again = self._again
         return all_ruled(report) if strict else report
 
 

@@ -352,17 +352,22 @@ class Report:
 
     def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
         """The peaks of memory of a forward pass and of a training step, predicted by running the model dry
-        again; see :func:`lamina.fit`.
+        again, with what it was first called with; see :func:`lamina.fit`. Where memory was measured, and
+        neither ``batch`` nor ``dtype`` is given, what was measured is beside the prediction, with the error
+        in per cent: of the forward pass, or of the step where your own code went backward in
+        ``lamina.capture``.
 
         Raises:
-            ValueError: the model or its inputs are gone, or this is the report of a capture, in which code of
-                your own ran the model; ``lamina.fit(model, args)`` needs no report.
+            ValueError: the model is gone, was not called, or the report is of a file;
+                ``lamina.fit(model, args)`` needs no report.
         """
         if self._again is None:
             raise ValueError(
                 "this report does not know what its model was called with; use lamina.fit(model, args)"
             )
-        return self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
+        fit = self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
+        same = batch is None and dtype is None and self._model.memory_measured()
+        return self._again.beside(fit, self.memory) if same else fit
 
     @property
     def unused(self) -> dict[str, str]:

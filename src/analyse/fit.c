@@ -10,12 +10,13 @@
 
 typedef struct optimizer {
     const char *name;
-    int64_t state, each, held, working;
+    int64_t state, sums, each, held, working;
     const char *what;
 } optimizer;
 
 static const optimizer optimizers[] = {
-#define OPTIMIZER(name, state, each, held, working, what) {name, state, each, held, working, what},
+#define OPTIMIZER(name, state, sums, each, held, working, what)                                              \
+    {name, state, sums, each, held, working, what},
 #include "analyse/optimizers.def"
 #undef OPTIMIZER
 };
@@ -41,7 +42,7 @@ const char *lam_optimizer_name(int32_t i, const char **what) {
 }
 
 static lam_status find_optimizer(const char *name, const optimizer **out, lam_error *e) {
-    char known[192] = "";
+    char known[256] = "";
     for (int32_t i = 0; i < N_OPTIMIZERS; i++) {
         if (strcmp(optimizers[i].name, name) == 0) {
             *out = &optimizers[i];
@@ -117,15 +118,13 @@ static lam_status hold_inputs(fit *w, lam_error *e) {
 
 /* == how long ========================================================================================== */
 
-static bool at_end(const fit *w, const lam_lifetime *l) {
-    return l->freed < 0 || l->freed == w->m->n_ops - 1;
-}
+static bool at_end(const lam_lifetime *l) { return l->freed < 0; }
 
 static lam_held held_as(const fit *w, const lam_lifetime *l) {
     if (l->what == LAM_TAKEN_WORKSPACE) return LAM_HELD_WORKSPACE;
     if (l->what == LAM_TAKEN_SEED) return LAM_HELD_BACKWARD;
     if (l->made < 0 || w->m->ops[l->made].phase != LAM_BACKWARD) return LAM_HELD_ACTIVATION;
-    return at_end(w, l) ? LAM_HELD_GRADIENT : LAM_HELD_BACKWARD;
+    return at_end(l) ? LAM_HELD_GRADIENT : LAM_HELD_BACKWARD;
 }
 
 /* What is given back counts from the operator after; nothing after the last one. */
@@ -153,7 +152,7 @@ static int64_t find_peak(const fit *w, int32_t *step) {
 
 /* `step`: one more than the operator; n_ops + 1: what is left after the last. */
 static bool is_there(const fit *w, const lam_lifetime *l, int32_t step) {
-    if (step > w->m->n_ops) return at_end(w, l) && l->what == LAM_TAKEN_TENSOR;
+    if (step > w->m->n_ops) return at_end(l) && l->what == LAM_TAKEN_TENSOR;
     return l->made + 1 <= step && (l->freed < 0 || l->freed + 1 >= step);
 }
 
@@ -195,6 +194,16 @@ static int64_t share_of_gradients(const fit *w, int64_t trained) {
     return n < trained ? n : trained;
 }
 
+/* Of the part of a parameter whose gradient takes `bytes`. */
+static int64_t state_of(const fit *w, const lam_tensor *t, int64_t bytes) {
+    const lam_shape *s = &t->shape;
+    bool by_sums = w->with->sums && s->ndim > 1;
+    int64_t kept = by_sums ? 0 : bytes * w->with->state;
+    for (int32_t i = s->ndim - 2; by_sums && i < s->ndim; i++)
+        if (s->sizes[i] > 0) kept += bytes / s->sizes[i];
+    return kept + w->with->each;
+}
+
 /* Adds what is kept from step to step, and gives what is worked with during one. */
 static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
     int64_t before = 0, trained = 0, kept = 0;
@@ -213,8 +222,7 @@ static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
         if (!gets_gradient(w, t, i) || kept <= 0) continue;
         int64_t bytes = t->bytes < kept ? t->bytes : kept;
         kept -= bytes;
-        LAM_TRY(
-            hold(w, LAM_HELD_OPTIMIZER, place_of(w, t->owner), bytes * w->with->state + w->with->each, e));
+        LAM_TRY(hold(w, LAM_HELD_OPTIMIZER, place_of(w, t->owner), state_of(w, t, bytes), e));
     }
     return LAM_OK;
 }

@@ -113,6 +113,16 @@ static void the_step_itself_may_be_the_peak(void **state) {
     lam_model_free(m);
 }
 
+/* A parameter with two axes keeps a number for each row and column, one with an axis keeps all. */
+static void sums_in_place_of_elements(void **state) {
+    (void)state;
+    lam_model *m = heavy();
+    lam_fit *f = fit_of(m, "adafactor");
+    assert_int_equal(f->part[LAM_HELD_OPTIMIZER].n, (100 + 50) * 4 + 50 * 4 + 2 * 4);
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
 static void foreign_operators_make_it_a_lower_bound(void **state) {
     (void)state;
     lam_model *m = followed(false, "my::op");
@@ -267,6 +277,7 @@ int main(void) {
         cmocka_unit_test(the_peak_is_where_most_is_held),
         cmocka_unit_test(a_step_has_gradients_and_an_optimizer),
         cmocka_unit_test(the_step_itself_may_be_the_peak),
+        cmocka_unit_test(sums_in_place_of_elements),
         cmocka_unit_test(foreign_operators_make_it_a_lower_bound),
         cmocka_unit_test(causal_attention_would_keep_keys),
         cmocka_unit_test(what_cannot_be_told_is_refused),

@@ -57,13 +57,18 @@ def step_peak(model, args, kwargs, optimizer):
     for _ in range(2):
         step()
     optimizer.zero_grad()
-    kept = sum(
+    before = kept(optimizer)
+    return peak_of(step)[0] + before
+
+
+def kept(optimizer):
+    """Bytes of what an optimizer keeps from step to step."""
+    return sum(
         value.untyped_storage().nbytes()
         for state in optimizer.state.values()
         for value in state.values()
         if isinstance(value, torch.Tensor)
     )
-    return peak_of(step)[0] + kept
 
 
 def held(model, args, kwargs):

@@ -30,6 +30,14 @@ OPTIMIZERS = {
     "rmsprop": (torch.optim.RMSprop, {}),
     "adagrad": (torch.optim.Adagrad, {}),
     "adadelta": (torch.optim.Adadelta, {}),
+    "sgd-nesterov": (torch.optim.SGD, {"momentum": 0.9, "nesterov": True}),
+    "adamw-fused": (torch.optim.AdamW, {"fused": True}),
+    "radam": (torch.optim.RAdam, {}),
+    "adafactor": (getattr(torch.optim, "Adafactor", None), {}),
+    "rmsprop-momentum": (torch.optim.RMSprop, {"momentum": 0.9}),
+    "rmsprop-centered": (torch.optim.RMSprop, {"centered": True}),
+    "rprop": (torch.optim.Rprop, {}),
+    "asgd": (torch.optim.ASGD, {}),
 }
 
 
@@ -130,6 +138,18 @@ def grows():
     )
 
 
+class Summed(nn.Module):
+    """Gradients of many parts are added up in memory that values were known of."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = nn.Linear(32, 32)
+
+    def forward(self, x):
+        y = self.part(x)
+        return sum(torch.tanh(y[:, i] * y[:, i - 1]) for i in range(y.shape[1]))
+
+
 CASES = {
     "branches": (Branches, (64, 256)),
     "trunk": (trunk, (4, 3, 64, 64)),
@@ -139,6 +159,8 @@ CASES = {
     "tied": (corpus_nets.TiedLM, (4, 20)),
     "recurrent": (Recurrent, (4, 20, 24)),
     "grows": (grows, (2, 32, 24, 24)),
+    "steps": (lambda: nn.GRU(24, 48, num_layers=2, batch_first=True), (4, 20, 24)),
+    "summed": (Summed, (4, 40, 32)),
     "deep": (lambda: corpus_nets.deep_linear(60, 64), (32, 64)),
 }
 
@@ -170,9 +192,10 @@ def test_optimizers(name):
     x = torch.randn(2, 256)
     make, options = OPTIMIZERS[name]
     fit = lamina.fit(model, x, optimizer=name)
-    measured = allocated.step_peak(model, (x,), {}, make(model.parameters(), lr=1e-3, **options))
-    measured += allocated.held(model, (x,), {})
+    optimizer = make(model.parameters(), lr=1e-3, **options)
+    measured = allocated.step_peak(model, (x,), {}, optimizer) + allocated.held(model, (x,), {})
     assert abs(fit.step.bytes - measured) <= 0.01 * measured
+    assert fit.step.parts["optimizer"] == allocated.kept(optimizer)
     assert fit.step.optimizer == name
 
 
@@ -241,7 +264,8 @@ def test_keys_and_values_that_would_be_kept():
 def test_no_parameter_gets_a_gradient():
     fit = lamina.fit(nn.ReLU(), torch.ones(4))
     assert fit.step is None
-    assert "training step" not in str(fit)
+    assert fit.no_step == "no parameter gets a gradient from what comes out"
+    assert str(fit).endswith("no training step: no parameter gets a gradient from what comes out")
 
 
 def test_of_a_report():
@@ -254,16 +278,81 @@ def test_of_a_report():
     del x
     gc.collect()
     assert gone() is None
+    assert report.fit(batch=8, optimizer="sgd").step.bytes == fit.step.bytes  # its size is known
+    del model
+    gc.collect()
     with pytest.raises(ValueError, match="is gone"):
         report.fit()
 
 
 def test_of_a_report_of_code_of_your_own():
-    model, x = case("branches")
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = Branches()
+
+        def forward(self, *, given, often=1):
+            for _ in range(often):
+                given = self.part(given["x"][0])[0].reshape(-1, 256)
+            return given
+
+    model = Named()
+    for ops in (False, True):
+        with lamina.capture(model, ops=ops) as cap:
+            model(given={"x": [torch.randn(64, 256)]})
+            model(given={"x": [torch.randn(2, 256)]})
+        fit = cap.report().fit(optimizer="sgd")
+        assert (
+            fit.step.bytes
+            == lamina.fit(model, (), {"given": {"x": [torch.randn(64, 256)]}}, optimizer="sgd").step.bytes
+        )
     with lamina.capture(model) as cap:
-        model(x)
+        pass
     with pytest.raises(ValueError, match="does not know what its model was called with"):
         cap.report().fit()
+
+
+def test_beside_what_was_measured():
+    model, x = case("trunk")
+    model.eval()
+    fit = lamina.inspect(model, x, memory=True).fit()
+    assert fit.step.measured is None
+    assert abs(fit.forward.off) < 2
+    assert f"off by                  {fit.forward.off:+.2f} %" in str(fit)
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        with lamina.capture(model, memory=True) as cap:
+            optimizer.zero_grad()
+            y = model(x)
+            y.backward(torch.ones_like(y))
+            optimizer.step()
+    report = cap.report()
+    fit = report.fit(optimizer="adam")
+    assert fit.forward.measured is None
+    assert fit.step.measured == report.memory.peak
+    assert abs(fit.step.off) < 2
+    assert report.fit(optimizer="adam", batch=16).step.measured is None
+    assert lamina.inspect(model, x, memory=True, backward=True).fit().step.measured is None
+
+
+def test_a_model_that_has_no_step():
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.part(x) if not self.training or x.sum() > 0 else x
+
+    fit = lamina.fit(Odd(), torch.ones(2, 4))
+    assert fit.step is None
+    assert fit.forward.bytes > 0
+    assert "needs a tensor's value" in fit.no_step or "needs to know" in fit.no_step
+    assert str(fit).endswith(f"no training step: {fit.no_step}")
+    assert fit.beside(forward=1000).no_step == fit.no_step
+    normed = lamina.fit(nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)), torch.ones(1, 3, 3, 3))
+    assert "Expected more than 1 value per channel" in normed.no_step
 
 
 def test_beside_a_measurement():
