@@ -277,6 +277,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
 /* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
 static const char *engine_work(const char *name) {
     static const char prefix[] = "autograd::engine::evaluate_function: ";
+    if (name[0] != prefix[0] || name[1] != prefix[1]) return NULL; /* as most do: "aten::add" */
     return strncmp(name, prefix, sizeof prefix - 1) == 0 ? name + sizeof prefix - 1 : NULL;
 }
 

@@ -10,7 +10,7 @@
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
 } known;
-enum { KNOWN = 2048 };
+enum { FEW_BITS = 7, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
 
 typedef struct pusher {
     lmx_lane *lane;
@@ -19,7 +19,8 @@ typedef struct pusher {
     lmx_vec args;   /* lam_op_arg */
     int32_t thread; /* lam_op_info.thread */
     int32_t base;   /* index of the lane's first operator in the model */
-    known *known;   /* KNOWN of them */
+    known *known;
+    int shift;      /* of a hash of 32 bits to a place in it */
     PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
 } pusher;
 
@@ -103,7 +104,7 @@ static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->los
 static known *known_of(pusher *p, const lmx_op *op) {
     uint32_t h = (uint32_t)op->name * 0x9E3779B1u ^ (uint32_t)op->in.part * 0x85EBCA77u ^
                  (uint32_t)op->out.part * 0xC2B2AE3Du;
-    known *k = &p->known[h >> 21];
+    known *k = &p->known[h >> p->shift];
     if (k->op && (k->name != op->name || k->in != op->in.part || k->out != op->out.part)) k->op = 0;
     return k;
 }
@@ -155,14 +156,16 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
 
 static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, PyObject *open,
                             lam_builder *b, lam_error *e) {
-    enum { AT_ONCE = 1 << 16 };
+    enum { AT_ONCE = 1 << 16, FEW = 512 };
+    int bits = lane->ops.n < FEW ? FEW_BITS : MOST_BITS;
     pusher p = {.lane = lane,
                 .b = b,
                 .e = e,
                 .open = open,
                 .thread = thread,
                 .base = base,
-                .known = calloc(KNOWN, sizeof *p.known)};
+                .known = calloc((size_t)1 << bits, sizeof *p.known),
+                .shift = 32 - bits};
     lam_status s = p.known ? LAM_OK : LAM_NOMEM;
     const lmx_op *ops = lane->ops.data;
     for (*done = 0; s == LAM_OK && *done < lane->ops.n; *done += s == LAM_OK) {
