@@ -318,31 +318,24 @@ static void node_ended(lmx_listener *l, const lmx_node_run *node) {
 
 /* == the process ======================================================================================= */
 
-/* Resident pages now, in bytes; -1 unknown. */
-static int64_t resident(void) {
-    char text[128];
-    long long size, pages;
-    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return -1;
-    text[n] = '\0';
-    return sscanf(text, "%lld %lld", &size, &pages) == 2 ? (int64_t)pages * sysconf(_SC_PAGESIZE) : -1;
+static int64_t kib_of(const char *text, const char *name) {
+    long long kib;
+    const char *at = strstr(text, name);
+    return at && sscanf(at + strlen(name), "%lld", &kib) == 1 ? (int64_t)kib * 1024 : -1;
 }
 
-/* The most that ever were; -1 unknown. */
-static int64_t most_resident(void) {
+/* Resident memory in bytes, now and the most that there ever was; -1 unknown. */
+static void resident(int64_t *now, int64_t *most) {
     char text[4096];
-    long long kib;
+    *now = *most = -1;
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return -1;
+    if (fd < 0) return;
     ssize_t n = read(fd, text, sizeof text - 1);
     close(fd);
-    if (n <= 0) return -1;
+    if (n <= 0) return;
     text[n] = '\0';
-    const char *at = strstr(text, "VmHWM:");
-    return at && sscanf(at + 6, "%lld", &kib) == 1 ? (int64_t)kib * 1024 : -1;
+    *now = kib_of(text, "VmRSS:");
+    *most = kib_of(text, "VmHWM:");
 }
 
 /* == opening and closing =============================================================================== */
@@ -359,8 +352,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
         PyErr_NoMemory();
         return false;
     }
-    y->rss_open = resident();
-    y->rss_most_open = most_resident();
+    resident(&y->rss_open, &y->rss_most_open);
     bool found = find_functions(&y->torch, why, sizeof why);
     if (y->afterwards) return tell_model(y, c) && tell_gradients(y);
     if (found && (!tell_model(y, c) || !tell_gradients(y))) return false;
@@ -375,8 +367,7 @@ static void closed(lmx_listener *l, lmx_capture *c) {
     if (y->alloc.slot < 0 && !y->afterwards) return;
     lmx_alloc_close(&y->alloc);
     y->closed_ns = lmx_now_ns();
-    y->rss_close = resident();
-    y->rss_most_close = most_resident();
+    resident(&y->rss_close, &y->rss_most_close);
     while (y->open.n) left(l, c, -1, NULL); /* an exception on its way through the calls */
 }
 
