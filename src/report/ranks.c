@@ -122,11 +122,14 @@ static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t 
     return true;
 }
 
-int32_t lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS]) {
+lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS], int32_t *found) {
     int32_t n = 0;
     const lam_recorded_place *p;
-    int64_t *room = model_of(w, 0) ? calloc((size_t)w->n, sizeof *room) : NULL;
-    for (int32_t i = 0; room && (p = lam_recording_place(w->all[0], 0, i)); i++) {
+    *found = 0;
+    if (!model_of(w, 0)) return LAM_OK;
+    int64_t *room = calloc((size_t)w->n, sizeof *room);
+    if (!room) return lmi_nomem(w->e);
+    for (int32_t i = 0; (p = lam_recording_place(w->all[0], 0, i)); i++) {
         lmi_straggler s;
         if (!compare(w, p, i, room, &s) || s.slowest <= s.among) continue;
         int32_t at = n < LMI_STRAGGLERS ? n++ : LMI_STRAGGLERS;
@@ -135,12 +138,14 @@ int32_t lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS])
         if (at < LMI_STRAGGLERS) out[at] = s;
     }
     free(room);
-    return n;
+    *found = n;
+    return LAM_OK;
 }
 
 static lam_status put_stragglers(lmi_recorded *w) {
     lmi_straggler found[LMI_STRAGGLERS];
-    int32_t n = lmi_stragglers(w, found);
+    int32_t n;
+    LAM_TRY(lmi_stragglers(w, found, &n));
     if (!n) return LAM_OK;
     lmi_sheet t;
     lmi_sheet_start(&t, 5, w->e);

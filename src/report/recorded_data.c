@@ -146,9 +146,10 @@ static void json_run(lmi_buf *b, const lam_recording *r) {
     lmi_put(b, "]}");
 }
 
-static void json_stragglers(lmi_recorded *w) {
+static lam_status json_stragglers(lmi_recorded *w) {
     lmi_straggler found[LMI_STRAGGLERS];
-    int32_t n = w->n > 1 ? lmi_stragglers(w, found) : 0;
+    int32_t n = 0;
+    if (w->n > 1) LAM_TRY(lmi_stragglers(w, found, &n));
     lmi_put(&w->out, "\"stragglers\": [");
     for (int32_t i = 0; i < n; i++) {
         lmi_putf(&w->out, "%s{\"rank\": %d, \"path\": ", i ? ",\n" : "\n", (int)found[i].rank);
@@ -158,6 +159,7 @@ static void json_stragglers(lmi_recorded *w) {
         lmi_putc(&w->out, '}');
     }
     lmi_put(&w->out, "]");
+    return LAM_OK;
 }
 
 lam_status lmi_recorded_json(lmi_recorded *w) {
@@ -167,7 +169,7 @@ lam_status lmi_recorded_json(lmi_recorded *w) {
         json_run(&w->out, w->all[i]);
     }
     lmi_put(&w->out, "\n], ");
-    json_stragglers(w);
+    LAM_TRY(json_stragglers(w));
     lmi_put(&w->out, "}\n");
     return LAM_OK;
 }
