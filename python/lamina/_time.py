@@ -131,6 +131,12 @@ class Times(NamedTuple):
     operators: list[OperatorTime]
     device: Times | None = None
 
+    def __repr__(self) -> str:
+        told = {part: getattr(self, part) for part in PARTS}
+        medians = [f"{part}={spread.median}" for part, spread in told.items() if spread is not None]
+        lists = [f"{len(getattr(self, name))} {name}" for name in ("layers", "outliers", "operators")]
+        return f"Times(runs={self.runs}, medians in ns: {', '.join(medians)}; {', '.join(lists)})"
+
 
 PARTS = ("forward", "backward", "recompute", "engine", "outside", "whole")
 

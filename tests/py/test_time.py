@@ -468,3 +468,12 @@ def test_how_fast_rows_were():
     assert "FLOP/s" not in report.to_markdown()
     with pytest.raises(ValueError, match="time=True"):
         lamina.inspect(model, x).speed(roof)
+
+
+def test_all_times_are_told_in_one_line():
+    report = lamina.inspect(small(), torch.ones(3, 6), time=True, backward=True)
+    told = repr(report.time)
+    assert "\n" not in told
+    assert len(told) < 250
+    assert f"forward={report.time.forward.median}" in told
+    assert f"{len(report.time.layers)} layers" in told
