@@ -36,7 +36,7 @@ static lam_status put_each(lmi_recorded *w) {
         lmi_put_state(w, run, &t.cell);
         lmi_end_cell(&t);
     }
-    return lmi_sheet_end(&t, w, 1);
+    return lmi_sheet_end(&t, w, 1, "fgibe"); /* params, local params, state */
 }
 
 /* -- how far apart ----------------------------------------------------------------------------- */
@@ -167,7 +167,7 @@ static lam_status put_stragglers(lmi_recorded *w) {
             lmi_put(&t.cell, "?");
         lmi_end_cell(&t);
     }
-    return lmi_sheet_end(&t, w, 1);
+    return lmi_sheet_end(&t, w, 1, "d");
 }
 
 lam_status lmi_recorded_ranks(lmi_recorded *w) {

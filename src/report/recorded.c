@@ -75,25 +75,40 @@ int64_t lmi_own_ns(const lam_recorded_place *p) {
     return lmi_add_over(forward, back, &sum) ? -1 : sum;
 }
 
-void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii) {
-    size_t wide[MOST_COLUMNS + 1], all = 0;
-    for (int32_t k = 0; k < g->n_columns && k <= MOST_COLUMNS; k++)
-        all += (wide[k] = lmi_grid_width(g, k, lmi_width)) + 2;
-    if (all > w->width + 2 && left > 0) { /* the name gives way, as far as it stays a name */
-        size_t over = all - w->width - 2;
-        wide[0] = wide[0] > over + 12 ? wide[0] - over : wide[0] < 12 ? wide[0] : 12;
-    }
+/* Columns that give way where the table is wider than it may be, before the name gets shorter than this. */
+enum { NAME = 24, LEAST_NAME = 12 };
+
+static size_t width_of(const size_t *wide, int32_t n) {
+    size_t all = 0;
+    for (int32_t k = 0; k < n; k++) all += wide[k] ? wide[k] + 2 : 0;
+    return all > 2 ? all - 2 : 0;
+}
+
+static void fit(const lmi_recorded *w, size_t *wide, int32_t n, const char *spare) {
+    size_t name = wide[0] < NAME ? wide[0] : NAME;
+    for (; *spare && width_of(wide, n) - wide[0] + name > w->width; spare++)
+        if (*spare - 'a' < n) wide[*spare - 'a'] = 0;
+    size_t all = width_of(wide, n), over = all > w->width ? all - w->width : 0;
+    if (over) wide[0] = wide[0] > over + LEAST_NAME ? wide[0] - over : name < LEAST_NAME ? name : LEAST_NAME;
+}
+
+void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, const char *spare) {
+    size_t wide[MOST_COLUMNS + 1];
+    int32_t n = g->n_columns <= MOST_COLUMNS ? g->n_columns : MOST_COLUMNS + 1;
+    for (int32_t k = 0; k < n; k++) wide[k] = lmi_grid_width(g, k, lmi_width);
+    if (left > 0) fit(w, wide, n, spare);
     for (int32_t r = 0; r < lmi_grid_rows(g); r++) {
-        size_t n = w->out.n;
-        for (int32_t k = 0; k < g->n_columns && k <= MOST_COLUMNS; k++) {
+        size_t before = w->out.n;
+        for (int32_t k = 0; k < n; k++) {
             const char *cell = lmi_grid_cell(g, r, k);
             size_t columns = lmi_width(cell), pad = wide[k] > columns ? wide[k] - columns : 0;
+            if (!wide[k]) continue;
             if (k) lmi_put(&w->out, "  ");
             if (k >= left) lmi_pad(&w->out, ' ', pad);
-            lmi_put_middle(&w->out, cell, wide[k], ascii);
+            lmi_put_middle(&w->out, cell, wide[k], w->o->ascii);
             if (k < left) lmi_pad(&w->out, ' ', pad);
         }
-        while (w->out.n > n && w->out.s[w->out.n - 1] == ' ') w->out.s[--w->out.n] = '\0';
+        while (w->out.n > before && w->out.s[w->out.n - 1] == ' ') w->out.s[--w->out.n] = '\0';
         lmi_putc(&w->out, '\n');
     }
 }
@@ -106,9 +121,9 @@ void lmi_sheet_start(lmi_sheet *t, int32_t columns, lam_error *e) {
     lmi_buf_init(&t->cell);
 }
 
-lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left) {
+lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left, const char *spare) {
     lam_status s = t->s == LAM_OK ? lmi_buf_status(&t->cell, t->e) : t->s;
-    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, w->o->ascii);
+    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, spare);
     lmi_grid_free(&t->grid);
     lmi_buf_free(&t->cell);
     return s;
@@ -230,7 +245,11 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
     n = choose(w, model, places, &left);
     for (int32_t i = 0; i < n; i++) line(&t, places[i]);
     lmi_putc(&w->out, '\n');
-    lam_status s = lmi_sheet_end(&t.sheet, w, 2);
+    const int again = 'f' + t.backward, retained = again + t.recompute + 1;
+    char spare[8] = "cbe"; /* calls, type, self; then what only some recordings have */
+    if (t.recompute) spare[strlen(spare)] = (char)again;
+    for (int i = 0; i < 2 && t.memory; i++) spare[strlen(spare)] = (char)(retained + i);
+    lam_status s = lmi_sheet_end(&t.sheet, w, 2, spare);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
     free((void *)places);
     return s;

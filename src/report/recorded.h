@@ -40,8 +40,9 @@ void lmi_put_integer(lmi_buf *b, int64_t n); /* "1,234"; "?" below 0 */
 void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-11-21 19:40:12 UTC" */
 /* "ended after 12 s", "not ended yet", "never ended: last written ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
-/* Columns of a grid two spaces apart, the first `left` of them aligned to the left and as wide as fits. */
-void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, bool ascii);
+/* Columns of a grid two spaces apart, the first `left` of them aligned to the left. Where they are wider than
+ * they may be, those in `spare` ("c" is the third) are left out in turn, and the first one gets shorter. */
+void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, const char *spare);
 
 /* A grid that is filled cell by cell: what is put into `cell` becomes the next one when it is ended. */
 typedef struct lmi_sheet {
@@ -51,8 +52,8 @@ typedef struct lmi_sheet {
     lam_status s; /* the first failure */
 } lmi_sheet;
 void lmi_sheet_start(lmi_sheet *t, int32_t columns, lam_error *e);
-/* Writes the grid, `left` as in lmi_put_grid, unless something failed, and frees it. */
-lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left);
+/* Writes the grid, `left` and `spare` as in lmi_put_grid, unless something failed, and frees it. */
+lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left, const char *spare);
 void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
 void lmi_integer_cell(lmi_sheet *t, int64_t n);

@@ -7,7 +7,7 @@
 static lam_status absent(lam_error *e) {
     return lmi_fail(
         e, LAM_UNSUPPORTED, NULL,
-        "this lamina was built without SQLite, so it can't record; install libsqlite3-dev and build "
+        "this lamina was built without SQLite, so it knows no recordings; install libsqlite3-dev and build "
         "it again");
 }
 

@@ -224,7 +224,8 @@ static void try_line(void *arg, bool *ok) {
 static void without_memory(void **state) {
     (void)state;
     static char show[512], live[512];
-    const char *one = step_recording("swept.0.lamina", 0, 2, 1), *two = step_recording("swept.1.lamina", 1, 2, 3);
+    const char *one = step_recording("swept.0.lamina", 0, 2, 1),
+               *two = step_recording("swept.1.lamina", 1, 2, 3);
     snprintf(show, sizeof show, "show %s %s", one, two);
     snprintf(live, sizeof live, "live %s --once", one);
     oom_sweep(try_line, show);

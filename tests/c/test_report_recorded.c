@@ -20,6 +20,15 @@ static const char MEASURED[] =
     "UPDATE layers SET recompute_ns = 12345 WHERE place = 1; UPDATE runs SET dropped = 2;"
     "UPDATE steps SET failed = 1 WHERE number = 500;";
 
+static const char *step_path(const char *name) {
+    static char path[200];
+    char *last;
+    snprintf(path, sizeof path, "%s", step_file("x")); /* a name that nothing has */
+    last = strrchr(path, '/');
+    snprintf(last + 1, sizeof path - (size_t)(last + 1 - path), "%s", name);
+    return path;
+}
+
 static void change(const char *file, const char *sql) {
     sqlite3 *db;
     char *said = NULL;
@@ -84,14 +93,23 @@ static void only_some_layers(void **state) {
 
 static void narrow_and_plain(void **state) {
     (void)state;
-    static const char wide[] = "UPDATE places SET path = 'a_block_with_a_long_name.and_another.one' WHERE place = 1";
-    lam_recording *r = recorded("narrow.lamina", 0, 1, 1, wide);
-    lam_recording_options o = {.width = 78, .ascii = true, .depth = -1};
-    written(&r, 1, &o);
-    const char *table = strstr(shown, "\nlayer");
-    assert_non_null(table);
-    for (const char *s = table + 1; *s; s += strcspn(s, "\n") + 1) assert_true(strcspn(s, "\n") <= 78);
-    for (const char *s = shown; *s; s++) assert_true((unsigned char)*s < 128);
+    static const char wide[] =
+        "UPDATE places SET path = 'a_block_with_a_long_name.and_another.one' WHERE place = 1";
+    lam_recording *r = recorded("narrow.lamina", 0, 1, 1, MEASURED);
+    lam_recording_free(r);
+    change(step_path("narrow.lamina"), wide);
+    r = opened(step_path("narrow.lamina"));
+    lam_recording_options o = {.ascii = true, .depth = -1};
+    for (o.width = 53; o.width < 120; o.width += 13) {
+        written(&r, 1, &o);
+        const char *table = strstr(shown, "\nlayer");
+        assert_non_null(table);
+        for (const char *s = table + 1; *s; s += strcspn(s, "\n") + 1)
+            if (strcspn(s, "\n") > (size_t)o.width) fail_msg("wider than %d:\n%s", (int)o.width, shown);
+        for (const char *s = shown; *s; s++) assert_true((unsigned char)*s < 128);
+        has("forward");
+        has("backward");
+    }
     o.width = 10; /* nothing fits: names stay names */
     written(&r, 1, &o);
     has("a_blo");
