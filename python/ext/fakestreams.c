@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A device that there is not, for tests, see streams.h: two devices with four streams each, whose clock is
+ * A stand-in for a GPU, for tests, see streams.h: two devices with four streams each, whose clock is
  * the work that they were given. It is as strict as a real one: an event belongs to its device, an event that
  * was not recorded or is not ready has no time, an error stays until somebody takes it. */
 #include "streams.h"

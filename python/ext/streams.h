@@ -59,7 +59,7 @@ const char *lmx_stamps_why(const lmx_stamps *s);
 /* Gives back what was not. NULL is allowed. */
 void lmx_stamps_free(lmx_stamps *s);
 
-/* -- a device that there is not (fakestreams.c) ---------------------------------------------------------- */
+/* -- a stand-in for a GPU (fakestreams.c) --------------------------------------------------------------- */
 
 /* Its work takes as long as it is told, and its clock moves on with that alone. NULL where none is in use. */
 const lmx_streams *lmx_fake_streams(void);

@@ -167,8 +167,17 @@ def test_ascii_where_the_terminal_has_no_more(shell, net):
 
 def test_interrupt_is_130(net):
     command = [sys.executable, "-m", "lamina", "show", "nets_of_mine:Sleeps", "-i", "1x4"]
+
+    def heard():  # in the background, a shell has its commands ignore the signal
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     with subprocess.Popen(
-        command, cwd=net, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=net,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heard,
     ) as child:
         assert child.stdout.readline() == b"ready\n"
         time.sleep(0.1)

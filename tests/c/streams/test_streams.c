@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Stamps in the streams of a device that there is not: what they tell, and that nothing is left behind
+ * Stamps in the streams of a stand-in for a GPU: what they tell, and that nothing is left behind
  * whatever fails. */
 #include "oom.h"
 
