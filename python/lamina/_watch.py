@@ -548,7 +548,8 @@ def watch(
     may be a list of models, whose steps are counted apart, as are those in train and in eval mode. The first
     step of each is seen, then each ``every``-th: how long each layer takes; with ``memory`` what it
     allocates and retains; with ``health`` whether there is a NaN or Inf, and which layer made the first one.
-    In between a call of a layer costs some ten nanoseconds more. At every=100 a loop is less than 1 % slower.
+    In between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.2 ms and a
+    few microseconds a layer.
 
     ``file`` is an SQLite database (docs/recording.md). It is written by a thread of its own within half a
     second of a step's end; if the process is killed, the file is whole and has all but the last second.
