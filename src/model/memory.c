@@ -30,7 +30,7 @@ static lam_status memory_of(lam_builder *b, lmi_memory **out, lam_error *e) {
 }
 
 lam_status lam_build_memory(lam_builder *b, const lam_memory_info *info, lam_error *e) {
-    lmi_memory *y;
+    lmi_memory *y = NULL;
     LAM_TRY(memory_of(b, &y, e));
     y->info = *info;
     return lmi_copy_text(b, info->source, "how memory was measured", &y->info.source, e);
@@ -59,14 +59,14 @@ static lam_status check_block(const lam_builder *b, const lam_block *k, lam_erro
 }
 
 lam_status lam_build_block(lam_builder *b, const lam_block *block, lam_error *e) {
-    lmi_memory *y;
+    lmi_memory *y = NULL;
     LAM_TRY(memory_of(b, &y, e));
     LAM_TRY(check_block(b, block, e));
     return lmi_push_sized(b, &y->blocks, "blocks of memory", block, sizeof *block, MOST_BLOCKS, e);
 }
 
 lam_status lam_build_span(lam_builder *b, const lam_span *span, lam_error *e) {
-    lmi_memory *y;
+    lmi_memory *y = NULL;
     LAM_TRY(memory_of(b, &y, e));
     LAM_TRY(check_who(b, span->call, span->phase, e));
     if (span->first < 0 || span->last < span->first)

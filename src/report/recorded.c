@@ -93,7 +93,7 @@ static void fit(const lmi_recorded *w, size_t *wide, int32_t n, const char *spar
 }
 
 void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, const char *spare) {
-    size_t wide[MOST_COLUMNS + 1];
+    size_t wide[MOST_COLUMNS + 1] = {0};
     int32_t n = g->n_columns <= MOST_COLUMNS ? g->n_columns : MOST_COLUMNS + 1;
     for (int32_t k = 0; k < n; k++) wide[k] = lmi_grid_width(g, k, lmi_width);
     if (left > 0) fit(w, wide, n, spare);
