@@ -88,7 +88,7 @@ def one(name: str, run: str) -> dict[str, Any]:
         peak, measured = fit.forward, allocated.forward_peak(model, args, kwargs)
     else:
         if fit.step is None:
-            return {"skipped": "no parameter gets a gradient"}
+            return {"skipped": fit.no_step}
         make = torch.optim.Adam if run == "adam" else torch.optim.SGD
         peak = fit.step
         measured = allocated.step_peak(model, args, kwargs, make(model.parameters(), lr=1e-6))
