@@ -641,7 +641,7 @@ static PyMethodDef dry_methods[] = {
     {"follow", dry_follow, METH_VARARGS,
      PyDoc_STR("follow($self, threads, lone, /)\n--\n\nNotes when memory would be taken and given back, "
                "where torch "
-               "uses so many threads. `lone(tensor)`: does only the engine of autograd hold it?")},
+               "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

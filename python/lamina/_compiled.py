@@ -27,27 +27,37 @@ class Compiled:
     while anybody asks for it, and the last to close turns it back. A torch without
     ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
     was compiled yet, there is nothing to step around, and torch's compiler is not imported.
+
+    One that is dropped while it is open closes.
     """
 
-    _lock = threading.Lock()
+    _lock = threading.RLock()  # one may be dropped while another one turns
     _open: ClassVar[list[str]] = []
     _stance: Any = None
     _now: str | None = None
 
     def __init__(self, stance: str = AROUND) -> None:
         self._mine = stance
+        self._inside = False
 
     def __enter__(self) -> None:
         cls = Compiled
         with cls._lock:
             cls._open.append(self._mine)
+            self._inside = True
             cls._turn()
 
     def __exit__(self, *_: object) -> None:
         cls = Compiled
         with cls._lock:
-            cls._open.remove(self._mine)
-            cls._turn()
+            if self._inside:
+                self._inside = False
+                cls._open.remove(self._mine)
+                cls._turn()
+
+    def __del__(self) -> None:
+        if self._inside:
+            self.__exit__()
 
     @classmethod
     def _turn(cls) -> None:

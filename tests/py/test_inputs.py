@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 
 import nets
@@ -285,6 +286,24 @@ def test_a_call_to_a_compiled_root_inside_capture(dynamo):
     with lamina.capture(net) as cap:
         net(x())
     assert cap.report().macs == 16
+
+
+def test_a_capture_that_is_dropped_leaves_the_compiler_on(dynamo):
+    net, given = nn.Sequential(nn.Linear(3, 3)), torch.ones(1, 3)
+    torch.compile(nn.ReLU(), backend="eager")(given)  # the compiler is there
+    watch = lamina.capture(net)
+    watch.__enter__()
+    net(given)
+    del watch
+    gc.collect()
+    compiled = []
+
+    def backend(graph, inputs):
+        compiled.append(graph)
+        return graph.forward
+
+    torch.compile(nn.Sequential(nn.Tanh()), backend=backend)(given)
+    assert len(compiled) == 1
 
 
 def test_overlapping_captures_leave_the_compiler_on(dynamo):
