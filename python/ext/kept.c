@@ -59,6 +59,12 @@ static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) 
     return is_dense(st, tensor) ? (size_t)n : 0;
 }
 
+/* The memory it has now, to be given back. An exception is left to the caller. */
+static void hold_on(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN) k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    if (!k->held) k->data = call(k->tensor, s->st->n_detach, NULL);
+}
+
 static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     size_t n = plain_bytes(s->st, k->tensor, d);
     if (!n) return lmx_forgive();
@@ -66,8 +72,7 @@ static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     char *to = lmx_vec_push(&s->bytes, 1, n);
     if (!to) return nomem();
     memcpy(to, (const void *)(uintptr_t)d->storage, n);
-    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN) k->held = lmx_hold(&s->st->torch, k->tensor, d);
-    if (!k->held) k->data = call(k->tensor, s->st->n_detach, NULL);
+    hold_on(s, k, d);
     k->bytes_at = at;
     k->n_bytes = k->held || k->data ? n : 0;
     return lmx_forgive();
@@ -77,8 +82,8 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (d->device == META) return true;
     if (!keep_bytes(s, k, d)) return false;
     if (k->n_bytes) return true;
-    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN && d->storage)
-        k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    if (d->storage) hold_on(s, k, d);
+    if (!lmx_forgive()) return false;
     k->clone = clone_of(s->st, k->tensor);
     return lmx_forgive();
 }
@@ -186,7 +191,7 @@ static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
 }
 
 static bool put_clone(lmx_snapshot *s, lmx_kept *k, bool moved) {
-    if (moved && !k->held) return PyObject_SetAttr(k->tensor, s->st->n_data, k->clone) == 0;
+    if (moved && !k->held && !k->data) return PyObject_SetAttr(k->tensor, s->st->n_data, k->clone) == 0;
     return (!moved || give_back(s, k)) && copy_back(s->st, k);
 }
 
