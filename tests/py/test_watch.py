@@ -249,6 +249,15 @@ def test_wrong_use_is_told():
         pass
 
 
+@pytest.fixture
+def uncompiled(monkeypatch):
+    """As in a process that compiled nothing yet, whatever other tests did."""
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()
+    monkeypatch.setattr(_rest.Rest, "compiles", False)
+
+
+@pytest.mark.usefixtures("uncompiled")
 def test_what_is_put_in_place_stays_there_between_steps(tmp_path):
     """Each change of a class empties what Python knows of it, and Python 3.12 gives up after a thousand."""
     model = net()
@@ -287,6 +296,7 @@ def test_a_replaced_call_is_seen_through_and_stays(tmp_path):
     assert rows(file, "SELECT min(n), max(n) FROM (SELECT count(*) n FROM layers GROUP BY step)") == [(4, 4)]
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
 def test_a_compiler_that_begins_meets_nothing(tmp_path):
     """Compiled for the first time in a step that is seen: that step is given up, and the next one is seen."""
