@@ -4,8 +4,6 @@
  * hundreds of buffers. */
 #include "ext.h"
 
-#include <stdio.h>
-
 enum { MOST_AXES = 16 };
 
 void *lmx_hold(const lmx_torch *t, PyObject *tensor, const lmx_tensor *d) {

@@ -220,17 +220,14 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
     if (push_frame(lane, &f)) tell_op(o, &f, direct, true);
 }
 
-static const lmx_callback *operators_callback(const lmx_observer *o);
-
 /* Others that watch this thread see all that runs: then so do we. */
 static void be_quiet(const lmx_observer *o, const void *record) {
-    const lmx_callback *own = operators_callback(o);
     char *kept = api->kept();
     lmx_active *active = (lmx_active *)(void *)(kept + o->layout->callbacks);
-    if (quiet.record || active->n != 1 || !lmx_is_active(active, own)) return;
+    if (quiet.record || active->n != 1 || !lmx_is_active(active, o->own)) return;
     quiet.record = record;
     quiet.active = active;
-    quiet.own = own;
+    quiet.own = o->own;
     active->n = 0;
 }
 
@@ -270,7 +267,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     lmx_lane_pack(lane, l, inputs_of(l, record));
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    if (real && o->may_close && lmx_lane_closes(lane, name)) be_quiet(o, record);
+    if (real && o->own && lmx_lane_closes(lane, name)) be_quiet(o, record);
     op->t0_ns = lmx_now_ns();
 }
 
@@ -486,8 +483,6 @@ static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), E
 
 /* == opening and closing =============================================================================== */
 
-static const lmx_callback *operators_callback(const lmx_observer *o) { return &callbacks[o->slot][OF_OPS]; }
-
 static void remove_callbacks(int slot) {
     end_quiet(); /* they are this thread's, and torch is about to list them anew */
     while (slots[slot].n_handles) api->remove(slots[slot].handles[--slots[slot].n_handles]);
@@ -538,7 +533,8 @@ bool lmx_observe(lmx_capture *c) {
     *o = (lmx_observer){.capture = c, .layout = c->st->layout, .thread = thread, .slot = slot};
     o->nodes_only = !c->wants_ops;
     o->tells_ops = lmx_want_operators(c);
-    o->may_close = c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0;
+    if (c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0)
+        o->own = &callbacks[slot][OF_OPS];
     o->spread = lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;

@@ -213,7 +213,7 @@ struct lmx_observer {
     int slot;
     bool nodes_only;
     bool tells_ops; /* somebody listens to operators */
-    bool may_close; /* what runs inside an operator that stands for it all need not be seen */
+    const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */
     bool spread;    /* parameters of the model are spread over several processes */
 };
 
