@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
+from ._plain import Plain
+
+COMPILER = "torch._dynamo"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 
 # What torch.compile hands every operator to as it is. Others may make kernels of their own, which run unseen.
@@ -26,7 +29,8 @@ class Compiled:
     The switch is one for the whole process: captures nest and run in several threads, so layer by layer wins
     while anybody asks for it, and the last to close turns it back. A torch without
     ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
-    was compiled yet, there is nothing to step around, and torch's compiler is not imported.
+    was compiled yet, there is nothing to step around, and torch's compiler is not imported; when the model
+    does, it is switched off at once.
 
     One that is dropped while it is open closes.
     """
@@ -62,15 +66,75 @@ class Compiled:
     @classmethod
     def _turn(cls) -> None:
         wanted = AROUND if AROUND in cls._open else AS_IT_IS if cls._open else None
-        if wanted == cls._now or (cls._now is None and "torch._dynamo" not in sys.modules):
+        if cls._now is None and not Imported.look(wanted is not None):
+            return
+        if wanted == cls._now:
             return
         if cls._stance is not None:
             stance, cls._stance = cls._stance, None
             stance.__exit__(None, None, None)
+            Plain.close()
         cls._now = wanted
         set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
         if wanted is not None and set_stance is not None:
             cls._stance = set_stance(wanted)
+            Plain.open()
+
+    @classmethod
+    def imported(cls) -> None:
+        """torch's compiler came while something was open."""
+        with cls._lock:
+            cls._turn()
+
+
+class Imported:
+    """Tells :class:`Compiled` that torch's compiler was imported: while it waits, it is the first finder of
+    modules that Python asks."""
+
+    waits = False
+    running = False  # the compiler's own code: it is not there before that has ended
+
+    @classmethod
+    def look(cls, wanted: bool) -> bool:
+        """True where the compiler is there. Where it is not, waits for it if it is ``wanted``."""
+        there = COMPILER in sys.modules and not cls.running
+        if cls.waits != (wanted and not there):
+            cls.waits = not cls.waits
+            finders: list[Any] = sys.meta_path
+            if cls.waits:
+                finders.insert(0, cls)
+            elif cls in finders:
+                finders.remove(cls)
+        return there
+
+    @classmethod
+    def find_spec(cls, name: str, *where: Any) -> Any:
+        if name != COMPILER:
+            return None
+        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not cls]
+        spec = next((spec for find in others if find and (spec := find(name, *where))), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = cast("Any", Tells(spec.loader))
+        return spec
+
+
+class Tells:
+    """The loader of torch's compiler, and a word when it has done its work."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        Imported.running = True
+        try:
+            self._loader.exec_module(module)
+        finally:
+            Imported.running = False
+        Compiled.imported()
 
 
 def seen_through() -> set[str]:

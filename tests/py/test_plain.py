@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's operators that run functions, and what else imports torch's compiler while a model is looked at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+from where_kit import Calls, by_path, exact, not_observed
+
+import lamina
+
+if not_observed():
+    pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
+ops = pytest.importorskip("torch._higher_order_ops")
+if not hasattr(torch.compiler, "set_stance"):
+    pytest.skip("this torch's compiler can't be switched off", allow_module_level=True)
+
+
+def branches(self, x):
+    return torch.cond(x.sum() > 0, lambda x: self.a(x), lambda x: self.b(x).relu(), (x,))
+
+
+def loops(self, x):
+    return ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.a(x)), (torch.tensor(0), x))[1]
+
+
+def scans(self, x):
+    from torch._higher_order_ops.scan import scan
+
+    return scan(lambda c, y: (self.a(c) + y, self.a(c) * 2), torch.zeros(4), x)[1]
+
+
+def gathers(self, x):
+    from torch._higher_order_ops.associative_scan import associative_scan
+
+    return associative_scan(lambda p, q: p * q + p, self.a(x), 0, combine_mode="generic")
+
+
+def maps(self, x):
+    from torch._higher_order_ops.map import map as mapped
+
+    return mapped(lambda x: self.a(x), x)
+
+
+def by_hand(self, x):
+    """The same in Python."""
+    if self.does is branches:
+        return self.a(x) if x.sum() > 0 else self.b(x).relu()
+    if self.does is loops:
+        return self.a(self.a(self.a(x)))
+    if self.does is maps:
+        return torch.stack([self.a(y) for y in x])
+    carry, out = torch.zeros(4), []
+    for y in x:
+        out.append(self.a(carry) * 2)
+        carry = self.a(carry) + y
+    return torch.stack(out)
+
+
+# What runs functions, the MACs of a forward and a backward on 3 rows of 4, and the calls of its layer.
+CASES = [(branches, 48, 48, 1), (loops, 144, 240, 3), (scans, 96, 128, 6), (maps, 48, 48, 3)]
+
+
+def make(runs):
+    torch.manual_seed(0)
+    return Calls(runs, a=nn.Linear(4, 4), b=nn.Linear(4, 4)), torch.rand(3, 4)
+
+
+def trained(forward, net, x):
+    """What a step gives: the output, and the gradients of what was used."""
+    net.zero_grad()
+    y = forward(net, x)
+    y.sum().backward()
+    return [y.detach(), *(p.grad for p in net.parameters() if p.grad is not None)]
+
+
+def close(ours, theirs):
+    return len(ours) == len(theirs) and all(map(torch.allclose, ours, theirs))
+
+
+@pytest.mark.parametrize(("runs", "macs", "back", "calls"), CASES, ids=[c[0].__name__ for c in CASES])
+@pytest.mark.parametrize("way", ["observer", "dispatch"])
+def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    net, x = make(runs)
+    with lamina.capture(net, ops=True) as watch:
+        ours = trained(Calls.__call__, net, x)
+    report = watch.report("exact")
+    assert (report.macs, report.backward.macs) == (macs, back)
+    assert (by_path(report), by_path(report, "backward_macs")) == ({"a": macs}, {"a": back})
+    assert f"a (Linear){f' ({calls} calls)' if calls > 1 else ''} " in str(report)
+    assert close(ours, trained(by_hand, net, x))
+    with lamina.capture(net) as watch:
+        ours = trained(Calls.__call__, net, x)
+    assert by_path(watch.report("layers")) == {"a": macs}
+    assert close(ours, trained(by_hand, net, x))
+
+
+def kernels():
+    return {
+        name: dict(getattr(torch.ops.higher_order, name).py_kernels)
+        for name in ("cond", "while_loop", "scan", "associative_scan", "map_impl")
+    }
+
+
+@pytest.mark.parametrize("runs", [branches, gathers])
+def test_afterwards_torch_runs_them_its_way(runs):
+    net, x = make(runs)
+    before, plain = kernels(), net(x)
+    assert by_path(exact(net, x, backward=True)).keys() == {"a"}
+    with pytest.raises(RuntimeError, match="shapes"):
+        lamina.inspect(net, (torch.rand(3, 5),))
+    assert kernels() == before and sys.meta_path == [f for f in sys.meta_path if "lamina" not in str(f)]
+    assert torch.equal(net(x), plain)
+
+
+def test_somebody_elses_mode_is_given_what_torch_gives_it():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    net, x = make(branches)
+    with lamina.capture(net, ops=True):
+        graph = make_fx(lambda x: torch.ops.higher_order.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(x)
+    assert "higher_order.cond" in graph.code
+
+
+FRESH = """
+import importlib.util, sys, torch, lamina
+from torch import nn
+assert "torch._dynamo" not in sys.modules
+"""
+
+
+def in_a_fresh_process(body):
+    code = FRESH + textwrap.dedent(body)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.split()
+
+
+def test_the_compiler_is_off_as_soon_as_it_is_imported():
+    """Nothing was compiled when the capture began, so there was nothing to switch off."""
+    told = in_a_fresh_process("""
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                x = torch.cond(x.sum() > 0, lambda x: self.a(x), lambda x: self.b(x), (x,))
+                return torch.compile(self.b, backend="eager")(x)
+
+        net, x, finders = Net(), torch.rand(3, 4), list(sys.meta_path)
+        with lamina.capture(net, ops=True) as outer:
+            report = lamina.inspect(net, (x,), convention="exact", backward=True)
+            y = net(x)
+            y.sum().backward()
+        print(report.macs, report.backward.macs, outer.report("exact").macs, net.a.weight.grad is not None)
+        import torch._dynamo
+
+        frames, loader = torch._dynamo.convert_frame.input_codes.seen, torch._dynamo.__spec__.loader
+        print(len(frames), type(loader).__name__, torch._dynamo.__loader__ is loader)
+        print(sys.meta_path == finders)
+        print(torch.equal(net(x), y), len(frames) > 0)
+        """)
+    assert told == ["96", "144", "192", "True", "0", "SourceFileLoader", "True", "True", "True", "True"]
+
+
+def test_a_compiler_that_can_not_be_imported_is_the_models_to_meet():
+    told = in_a_fresh_process("""
+        class Net(nn.Linear):
+            def forward(self, x):
+                try:
+                    import torch._dynamo
+                except ImportError as error:
+                    print(error)
+                return super().forward(x)
+
+        class Broken:
+            def find_spec(self, name, path=None, target=None):
+                if name == "torch._dynamo.eval_frame":
+                    raise ImportError("broken")
+
+        sys.meta_path.insert(0, Broken())
+        before = list(sys.meta_path)
+        for _ in range(2):
+            print(int(lamina.inspect(Net(4, 4), (torch.rand(1, 4),)).macs))
+        print(sys.meta_path == before, "torch._dynamo" in sys.modules)
+        """)
+    assert told == ["broken", "16", "broken", "16", "True", "False"]
