@@ -363,12 +363,13 @@ typedef struct lmx_capture {
     PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
 } lmx_capture;
 
-/* Puts the C method in place of torch.nn.Module.__call__ and lists the capture. False with an exception. */
+/* Has calls of torch.nn.Module.__call__ reach C, and lists the capture. False with an exception. */
 bool lmx_watch(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
 void lmx_unwatch(lmx_capture *c);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
+PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */
 /* count(root, told): while ours is in place, `told` is asked when a call of the root begins and told when it
  * ends. uncount(id(root)): the calls left in each mode, or None. */
 PyObject *lmx_count_calls(PyObject *module, PyObject *args);

@@ -284,6 +284,8 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR(
          "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "
          "in torch.nn.Module is there, and stays when none is open.")},
+    {"in_place", lmx_in_place, METH_NOARGS,
+     PyDoc_STR("in_place($module, /)\n--\n\nTrue while calls of modules reach a capture, or would.")},
     {"count", lmx_count_calls, METH_VARARGS,
      PyDoc_STR(
          "count($module, root, told, /)\n--\n\nWhile a capture is open or rests, told(0, training, left) "

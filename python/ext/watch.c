@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Module calls. While a capture is open, torch.nn.Module.__call__ is a C method: any hook through
- * torch's own machinery costs twenty times as much. It finds the module by address, notes the call, and
- * calls what was there before.
+ * Module calls. While a capture is open, a call of a module reaches C first: any hook through torch's own
+ * machinery costs twenty times as much. It finds the module by address, notes the call, and calls what was
+ * there before.
+ *
+ * The function torch.nn.Module.__call__ is led to C (lead.h), so that no class is changed. Where that can't
+ * be done, or somebody put something else than a function there, a C method takes its place.
  *
  * There is one torch.nn.Module in a process, so what is in its place is process-wide state: `watch`,
  * guarded by the GIL. It may rest there while no capture is open (lmx_rest). Somebody else may replace
- * Module.__call__ while ours is installed and keep a way to ours, so ours must go on working after its
- * capture closed, and must not call what calls it. Each installation therefore has a slot with the original
+ * Module.__call__ while our method is installed and keep a way to it, so it must go on working after its
+ * capture closed, and must not call what calls it. Each method therefore has a slot with the original
  * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
 #include "here.h"
+#include "lead.h"
 
 #include <string.h>
 
@@ -36,7 +40,9 @@ static struct {
     PyObject *behind;   /* the dict that it shows, or NULL */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
     counted *roots;
-    int resting; /* so many ask that it stays in place between captures */
+    int resting;   /* so many ask that it stays in place between captures */
+    lmx_lead lead; /* of the function that Module.__call__ is */
+    slot led;      /* where that is led: its twin and itself, both the lead's */
     slot slots[SLOTS];
 } watch;
 
@@ -280,8 +286,20 @@ static PyObject *call_with_tuple(PyObject *original, PyObject *const *all, Py_ss
     return result;
 }
 
-static PyObject *call_original(PyObject *original, PyObject *self, PyObject *const *args, Py_ssize_t n,
+/* `args` are all of them. */
+static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *twin = watch.led.original;
+    Py_INCREF(twin);
+    PyObject *result = PyObject_Vectorcall ? PyObject_Vectorcall(twin, args, (size_t)n, names)
+                                           : call_with_tuple(twin, args, n, names);
+    Py_DECREF(twin);
+    return result;
+}
+
+static PyObject *call_original(const slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                PyObject *names) {
+    PyObject *original = s->original;
+    if (s == &watch.led) return call_twin(args - 1, n + 1, names); /* self lies before the others */
     PyObject *few[16], **all = few;
     size_t total = (size_t)n + (names ? (size_t)PyTuple_Size(names) : 0);
     if (total + 1 > sizeof few / sizeof *few && !(all = PyMem_Malloc((total + 1) * sizeof *all)))
@@ -317,7 +335,7 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
     int entered = 0;
     bool ok = true;
     while (ok && entered < n_frames) ok = enter(&frames[entered++], self, args, n, names);
-    result = ok ? call_original(original, self, args, n, names) : NULL;
+    result = ok ? call_original(s, self, args, n, names) : NULL;
     Py_DECREF(original);
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
@@ -378,7 +396,7 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
     if (s == watch.active) {
         for (counted *r = watch.roots; r; r = r->next)
             if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
-        if (!watch.first) return call_original(s->original, self, args, n, names);
+        if (!watch.first) return call_original(s, self, args, n, names);
     }
     return captured(s, self, args, n, names);
 }
@@ -423,6 +441,10 @@ METHOD(0) METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
 static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
                                      ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 /* clang-format on */
+
+static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    return n ? through(&watch.led, args[0], args + 1, n - 1, names) : call_twin(args, n, names);
+}
 
 /* == installing ======================================================================================== */
 
@@ -492,9 +514,30 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     return true;
 }
 
-static bool install(lmx_state *st) {
-    PyObject *current = current_call(st);
-    if (!current) return false;
+/* Whether something was given to torch's compiler in this process, or that can't be known. */
+static bool compiles(void) {
+    PyObject *name = PyUnicode_FromString("torch._dynamo.eval_frame");
+    PyObject *frames = name ? PyImport_GetModule(name) : NULL;
+    PyObject *backends = frames ? PyObject_GetAttrString(frames, "cached_backends") : NULL, *key, *value;
+    bool yes = frames && (!backends || !PyDict_Check(backends));
+    Py_ssize_t at = 0;
+    while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
+    Py_XDECREF(backends);
+    Py_XDECREF(frames);
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return yes;
+}
+
+static bool lead(PyObject *current) {
+    if (lmx_lead_swaps_code() && compiles()) return false;
+    if (!lmx_lead_ready(&watch.lead, current, call_led) || !lmx_lead_begin(&watch.lead)) return false;
+    watch.led = (slot){watch.lead.twin, current};
+    watch.active = &watch.led;
+    return true;
+}
+
+static bool put_method(lmx_state *st, PyObject *current) {
     slot *s = slot_for(current);
     bool ok = s && prepare(st, s, current) && (s->method == current || set_call(st, current, s->method));
     if (!s)
@@ -502,17 +545,28 @@ static bool install(lmx_state *st) {
                  "it was replaced by others during %d captures, and what replaced it still calls lamina; "
                  "undo that first",
                  SLOTS);
-    Py_DECREF(current);
     if (ok) watch.active = s;
-    if (ok) watch.owed = NULL;
     return ok;
 }
 
-/* Puts the original back, the very same object. If somebody replaced ours meanwhile, theirs stays: false. */
+static bool install(lmx_state *st) {
+    PyObject *current = current_call(st);
+    if (watch.active == &watch.led) lmx_lead_end(&watch.lead); /* somebody put another one there */
+    watch.active = NULL;
+    bool ok = current && (lead(current) || put_method(st, current));
+    if (ok) watch.owed = NULL;
+    Py_XDECREF(current);
+    return ok;
+}
+
+/* As it was, with the very same objects. If somebody replaced ours meanwhile, theirs stays: false. */
 static bool uninstall(lmx_state *st, slot *s) {
     PyObject *current = current_call(st);
     bool ours = !current || current == s->method;
-    watch.owed = ours && !set_call(st, current, s->original) ? s : NULL;
+    if (s == &watch.led)
+        ours = lmx_lead_end(&watch.lead) && ours;
+    else
+        watch.owed = ours && !set_call(st, current, s->original) ? s : NULL;
     Py_XDECREF(current);
     PyErr_Clear();
     return ours;
@@ -597,6 +651,12 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
         uninstall(st, s);
     }
     Py_RETURN_NONE;
+}
+
+PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(watch.active != NULL);
 }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {

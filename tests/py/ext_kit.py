@@ -30,7 +30,9 @@ def fresh(way: str | None = None):
 
 
 def module_call():
-    return nn.Module.__dict__["__call__"]
+    """What a call of a module reaches: the entry, its code, and whether it is led to C."""
+    call = nn.Module.__dict__["__call__"]
+    return call, getattr(call, "__code__", None), _lamina.in_place()
 
 
 @contextmanager

@@ -21,12 +21,14 @@ import corpus_nets
 import pytest
 import torch
 from conftest import DATA
+from ext_kit import module_call
 from test_nothing_left import generators
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from where_kit import not_observed
 
 import lamina
+from lamina import _lamina
 
 if not_observed():
     pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
@@ -52,7 +54,7 @@ SMALL = 400_000  # parameters: larger models are tried in one mode
 FEW, SAMPLES = 200, 3  # operators: of longer runs this many are tried
 STEP = 10
 
-CALL = nn.Module.__dict__["__call__"]
+CALL = module_call()
 
 
 class InjectedError(Exception):
@@ -71,7 +73,7 @@ class Fails(TorchDispatchMode):
         self.at, self.error, self.ran = at, error, 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if nn.Module.__dict__["__call__"] is not CALL:
+        if _lamina.in_place():
             self.ran += 1
             if self.ran == self.at:
                 raise self.error(f"operator {self.at}: {func}")
@@ -86,7 +88,7 @@ class Forks(Fails):
         self.child, self.codes = False, {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if not self.child and nn.Module.__dict__["__call__"] is not CALL and self.ran % STEP == 0:
+        if not self.child and _lamina.in_place() and self.ran % STEP == 0:
             pid = os.fork()
             if pid == 0:
                 self.child = True
@@ -120,7 +122,7 @@ def glance(tensor):
 def state(net, given, whole=True):
     """All that a run could disturb of a model, its inputs and the process, as values and identities. What is
     in parameters only where ``whole``: it takes long."""
-    untouched = nn.Module.__dict__["__call__"] is CALL
+    untouched = module_call() == CALL
     kept = [untouched, torch.is_grad_enabled(), generators()]
     for path, module in net.named_modules(remove_duplicate=False):
         if isinstance(module, torch.jit.ScriptModule):

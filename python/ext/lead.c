@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * CPython calls a function through a pointer that the object holds. From 3.12 on there is a function to set
+ * it; before, the place is where two functions hold the address of _PyFunction_Vectorcall, and written to.
+ * CPython 3.11 runs a function that bytecode calls by its own name without looking there, so the code is
+ * swapped too where that is seen to be so. Nothing is taken for granted: a class of our own is called in
+ * every way first, before, meanwhile and after. */
+#include "lead.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef PyObject *(*vectorcall)(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+
+static struct {
+    bool looked, usable, code;
+    size_t at;                                        /* bytes from a function's beginning, */
+    size_t size;                                      /* of so many, */
+    vectorcall plain;                                 /* to what it holds when it is not led */
+    void (*set)(PyObject *function, vectorcall call); /* NULL: there is none */
+    lmx_led led;                                      /* of the one that is on */
+    PyTypeObject *type;                               /* of functions */
+    PyObject *n_code; /* "__code__", kept so that putting back needs no memory */
+} lead_way;
+
+/* == reaching C ======================================================================================== */
+
+static PyObject *by_pointer(PyObject *function, PyObject *const *args, size_t n, PyObject *names) {
+    (void)function;
+    const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* the one before `args` may be written to */
+    return lead_way.led(args, (Py_ssize_t)(n & ~flag), names);
+}
+
+static PyObject *by_code(PyObject *unused, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    (void)unused;
+    return lead_way.led(args, n, names);
+}
+
+static PyMethodDef method = {"__call__", (PyCFunction)(void (*)(void))by_code, METH_FASTCALL | METH_KEYWORDS,
+                             PyDoc_STR(
+                                 "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina "
+                                 "capture is open.")};
+
+static vectorcall pointer_of(PyObject *function) {
+    vectorcall call;
+    memcpy(&call, (char *)function + lead_way.at, sizeof call);
+    return call;
+}
+
+static void point(PyObject *function, vectorcall call) {
+    if (lead_way.set)
+        lead_way.set(function, call);
+    else
+        memcpy((char *)function + lead_way.at, &call, sizeof call);
+}
+
+/* == one lead ========================================================================================== */
+
+static void clear(lmx_lead *lead) {
+    Py_CLEAR(lead->function);
+    Py_CLEAR(lead->twin);
+    Py_CLEAR(lead->code);
+    Py_CLEAR(lead->ahead);
+}
+
+static bool has_code(PyObject *function, PyObject *wanted) {
+    PyObject *code = PyObject_GetAttr(function, lead_way.n_code);
+    Py_XDECREF(code);
+    if (!code) PyErr_Clear();
+    return code == wanted;
+}
+
+static bool make(lmx_lead *lead, PyObject *function) {
+    PyObject *kit = PyImport_ImportModule("lamina._lead"), *c = PyCFunction_New(&method, NULL);
+    Py_INCREF(function);
+    lead->function = function;
+    lead->code = PyObject_GetAttr(function, lead_way.n_code);
+    lead->twin = kit && lead->code ? PyObject_CallMethod(kit, "twin_of", "O", function) : NULL;
+    if (lead->twin && c && lead_way.code)
+        lead->ahead = PyObject_CallMethod(kit, "leading_to", "OO", c, function);
+    bool ok = lead->twin && c && (!lead_way.code || lead->ahead);
+    Py_XDECREF(kit);
+    Py_XDECREF(c);
+    if (!ok) clear(lead);
+    PyErr_Clear();
+    return ok;
+}
+
+bool lmx_lead_begin(lmx_lead *lead) {
+    if (lead->ahead && PyObject_SetAttr(lead->function, lead_way.n_code, lead->ahead) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    point(lead->function, by_pointer);
+    return true;
+}
+
+bool lmx_lead_end(lmx_lead *lead) {
+    bool own = has_code(lead->function, lead->ahead ? lead->ahead : lead->code);
+    if (own && lead->ahead && PyObject_SetAttr(lead->function, lead_way.n_code, lead->code) < 0)
+        PyErr_Clear();
+    if (pointer_of(lead->function) == by_pointer) point(lead->function, lead_way.plain);
+    return own;
+}
+
+/* == whether it can be done ============================================================================ */
+
+static PyObject *answer(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    (void)args;
+    (void)n;
+    (void)names;
+    Py_RETURN_TRUE;
+}
+
+static bool all_give(PyObject *kit, PyObject *wanted) {
+    PyObject *given = PyObject_CallMethod(kit, "all_give", "O", wanted);
+    bool yes = given == Py_True;
+    Py_XDECREF(given);
+    PyErr_Clear();
+    return yes;
+}
+
+static bool leads_all(PyObject *kit, PyObject *function) {
+    lmx_lead lead = {0};
+    lead_way.led = answer;
+    bool ok = all_give(kit, Py_None) && make(&lead, function) && lmx_lead_begin(&lead);
+    ok = ok && all_give(kit, Py_True);
+    if (lead.function) ok = lmx_lead_end(&lead) && ok;
+    clear(&lead);
+    return all_give(kit, Py_None) && ok;
+}
+
+/* The one place in the function that holds the pointer; false where there is none, or two. */
+static bool find_place(PyObject *function) {
+    size_t found = 0;
+    for (size_t at = 0; at + sizeof(vectorcall) <= lead_way.size; at += sizeof(void *)) {
+        vectorcall held;
+        memcpy(&held, (char *)function + at, sizeof held);
+        if (held != lead_way.plain) continue;
+        lead_way.at = at;
+        found++;
+    }
+    return found == 1;
+}
+
+static bool size_of_functions(PyObject *function) {
+    lead_way.type = Py_TYPE(function);
+    PyObject *size = PyObject_GetAttrString((PyObject *)lead_way.type, "__basicsize__");
+    lead_way.size = size ? PyLong_AsSize_t(size) : 0;
+    Py_XDECREF(size);
+    bool ok = size && !PyErr_Occurred();
+    PyErr_Clear();
+    return ok;
+}
+
+static void look(void) {
+    lead_way.looked = true;
+    *(void **)&lead_way.plain = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
+    *(void **)&lead_way.set = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
+    lead_way.n_code = PyUnicode_InternFromString("__code__");
+    PyObject *kit = lead_way.plain && lead_way.n_code ? PyImport_ImportModule("lamina._lead") : NULL;
+    PyObject *function = kit ? PyObject_GetAttrString(kit, "FUNCTION") : NULL;
+    if (function && size_of_functions(function) && find_place(function)) {
+        lead_way.usable = leads_all(kit, function);
+        lead_way.code = !lead_way.usable;
+        lead_way.usable = lead_way.usable || leads_all(kit, function);
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(kit);
+    PyErr_Clear();
+}
+
+bool lmx_lead_swaps_code(void) {
+    if (!lead_way.looked) look();
+    return lead_way.code;
+}
+
+bool lmx_lead_ready(lmx_lead *lead, PyObject *function, lmx_led led) {
+    if (!lead_way.looked) look();
+    if (!lead_way.usable || Py_TYPE(function) != lead_way.type) return false;
+    lead_way.led = led;
+    if (pointer_of(function) != lead_way.plain) return false;
+    if (lead->function == function && has_code(function, lead->code)) return true;
+    clear(lead);
+    return make(lead, function);
+}

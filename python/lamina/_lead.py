@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What leading the calls of a function to C takes of Python: its code, a twin, and calls that prove it.
+
+python/ext/lead.c swaps the place that CPython calls a function through. Only C that calls has to go through
+there: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FunctionType
+
+OFTEN = 64  # calls after which every interpreter has specialized its instructions
+
+
+def twin_of(function: FunctionType) -> FunctionType:
+    """Another function that does the same."""
+    twin = type(function)(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__kwdefaults__ = function.__kwdefaults__
+    twin.__qualname__, twin.__module__ = function.__qualname__, function.__module__
+    return twin
+
+
+def leading_to(target: Callable[..., Any], function: FunctionType) -> CodeType:
+    """Code for ``function``, a method, that calls ``target``, which is one of its constants."""
+
+    def led(self: Any, *args: Any, **kwargs: Any) -> Any:
+        leads_to: Any = "target"
+        return leads_to(self, *args, **kwargs)
+
+    code, consts = led.__code__, [target if const == "target" else const for const in led.__code__.co_consts]
+    # A function takes only code with as many variables of outer functions as its own has.
+    return code.replace(co_consts=tuple(consts), co_freevars=function.__code__.co_freevars)
+
+
+class Called:
+    """A class whose calls are led."""
+
+    def __call__(self, *_args: object, **_kwargs: object) -> object:
+        return None
+
+
+class Above(Called):
+    """One that calls it from above."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return super().__call__(*args, **kwargs)
+
+
+FUNCTION = Called.__dict__["__call__"]
+
+
+def all_give(wanted: object) -> bool:
+    """True when each way of calling, also one that was taken often, gives this."""
+    for _ in range(OFTEN):
+        one, above = Called(), Above()
+        bound = one.__call__
+        by_slot = one(), one(1, a=2), above(1), bound()
+        by_name = one.__call__(1), Called.__call__(one), above.__call__(1, 2)
+        if any(value is not wanted for value in (*by_slot, *by_name)):
+            return False
+    return True
