@@ -202,9 +202,9 @@ static bool may_redo(const lmx_modes *m) {
     return yes;
 }
 
-/* True when the operator made a node and the backward pass does not: a forward is done again. */
+/* True when the operator made a node: a forward is done again, or the gradients will have gradients. */
 static bool makes_nodes(const lmx_modes *m, const thread *t) {
-    return m->grad_enabled && m->grad_enabled() && m->peek && m->peek() > t->peeked && may_redo(m);
+    return m->grad_enabled && m->grad_enabled() && m->peek && m->peek() > t->peeked;
 }
 
 typedef struct place {
@@ -223,7 +223,7 @@ static place place_of(lmx_capture *c, thread *t) {
     bool called = c->open_call != run->base;
     place p = {called ? c->open_call : call_of_node(c, t), LAM_BACKWARD};
     if (!called && !makes_nodes(m, t)) return p;
-    p.phase = LAM_RECOMPUTE;
+    if (called || may_redo(m)) p.phase = LAM_RECOMPUTE;
     lmx_lane_note_origin(t->lane, (int64_t)t->peeked, p.call);
     if (m->peek) t->peeked = m->peek();
     t->redone = true;

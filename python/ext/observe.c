@@ -188,6 +188,12 @@ static bool runs_others(const lmx_observer *o, const void *record) {
     return any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
 
+/* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
+ * kept: what it runs really is seen inside. */
+static bool is_answered(const frame *f) {
+    return f->phase == LAM_RECOMPUTE && api->modes && api->modes() > 0;
+}
+
 /* What torch itself notes around a mode's or a subclass's answer: nothing of the model's. */
 static bool is_passage(const char *name) {
     return strcmp(name, "PythonDispatchMode") == 0 || strcmp(name, "PythonSubclass") == 0;
@@ -249,7 +255,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     bool plain = strncmp(name, "aten::", 6) == 0 || strstr(name, "::");
-    bool real = plain && !runs_others(o, record);
+    bool real = plain && !is_answered(&f) && !runs_others(o, record);
     if (!plain && is_passage(name)) {
         push_frame(lane, &f);
         return;

@@ -47,6 +47,7 @@ typedef struct lmx_record_api {
     const void *(*transforms)(void);
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
+    int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
     const void *undefined;  /* the C++ object behind every undefined tensor */

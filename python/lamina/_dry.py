@@ -45,6 +45,8 @@ READS = {
 }
 
 
+# Of these torch tells no shape: what comes out is as what goes in first.
+AS_FIRST = ("aten::_masked_softmax",)
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
 
@@ -155,7 +157,9 @@ def _mode() -> Any:
         def init(self: Any, *_: object) -> None:
             cast("Any", TorchDispatchMode).__init__(self)
 
-        _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), {"__init__": init, "__module__": __name__})
+        # Torch shows an operator that runs functions (torch.cond) only to modes that say so; it ends the run.
+        own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
+        _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
     return _class
 
 
@@ -305,6 +309,8 @@ class _Run:
             return self._recurrent(function, args)
         if operator.is_view:
             return self._view(function, args, kwargs)
+        if operator.name in AS_FIRST and not known:
+            return self._by_meta(self.torch.ops.aten.empty_like.default, args[:1], {})
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
 
     def _opened(self, function: Any, schema: Any) -> Any:

@@ -268,6 +268,27 @@ static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error
     return s;
 }
 
+/* An operator that else only calls others, whose kernel did the work itself here: what it called computed
+ * nothing, and its rule knows how much there was to compute (max_pool1d where no gradient is wanted). */
+static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    const lmi_rule *rule = o->flags & (LAM_OP_FAILED | LAM_OP_NODE) || !lmi_op_composite(o->sig->word)
+                               ? NULL
+                               : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
+    if (!rule || !rule->formula[LAM_FLOPS] || strcmp(rule->formula[LAM_FLOPS], "0") == 0) return LAM_OK;
+    const lmi_op_code *code;
+    lmi_facts facts;
+    lam_count n[LAM_N_METRICS];
+    bool all;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &facts);
+    if (!evaluate(code, &facts, n, &all) || n[LAM_FLOPS].state != LAM_EXACT || n[LAM_FLOPS].n == 0)
+        return LAM_OK;
+    w->c->ops.role[op] = LMI_ROLE_COUNTED;
+    add(w, t, op, n, true);
+    return LAM_OK;
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     round_trip r = {-1, -1, false};
     uint8_t *role = w->c->ops.role;
@@ -284,8 +305,8 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
-        bool stranger = w->cv->no_rule != LMI_NR_NOTHING && is_strange(o);
-        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && stranger) LAM_TRY(count_unknown(w, t, i, e));
+        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && w->cv->no_rule != LMI_NR_NOTHING)
+            LAM_TRY(is_strange(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
         if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
     }
     return LAM_OK;

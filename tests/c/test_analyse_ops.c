@@ -270,6 +270,45 @@ static void kernels_of_others(void **state) {
     lam_model_free(m);
 }
 
+/* max_pool1d has a kernel of its own where no gradient is wanted, which only allocates; a composite that is
+ * all views (or whose rule knows no number) did nothing, and one that moved elements by another did no more.
+ */
+static void composites_that_work_themselves(void **state) {
+    (void)state;
+    const int64_t window[] = {4};
+    const lam_op_arg in_[] = {T(0, 1, 2, 12),
+                              {.position = 1, .value = {.type = LAM_INTS, .n = 1, .ints = window}}};
+    const lam_op_arg out[] = {T(0, 1, 2, 3)};
+    net n = net_root();
+    int32_t alone = net_op_args(&n, "aten::max_pool1d", top, in_, 2, out, 1);
+    net_op(&n, "aten::empty", in(alone));
+    const op_at failing = {-1, -1, LAM_FORWARD, LAM_OP_FAILED};
+    int32_t broke = net_op_args(&n, "aten::max_pool1d", failing, in_, 2, out, 0);
+    net_op(&n, "aten::empty", in(broke));
+    int32_t views = net_op_args(&n, "aten::einsum", top, in_, 1, out, 1);
+    net_op(&n, "aten::permute", in(views));
+    int32_t linear = net_op_args(&n, "aten::linear", top, NULL, 0, out, 1); /* shapes unseen */
+    net_op(&n, "aten::t", in(linear));
+    int32_t full = net_op_args(&n, "aten::matmul", top, (lam_op_arg[]){T(0, 2, 3), T(1, 3, 4)}, 2,
+                               (lam_op_arg[]){T(0, 2, 4)}, 1);
+    net_mm(&n, in(full), 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    expect(lam_costs_total(c, LAM_FLOPS), 6 * 3 + 48, LAM_EXACT);
+    expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+    assert_true(counted(c, alone));
+    assert_false(counted(c, broke));
+    assert_false(counted(c, views));
+    assert_false(counted(c, linear));
+    assert_false(counted(c, full));
+    assert_null(lam_costs_gap(c, 0));
+    lam_costs_free(c);
+    c = net_costs(m, "torch", false);
+    assert_false(counted(c, alone));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void as_deep_as_it_gets(void **state) {
     (void)state;
     enum { DEEP = 20000 };
@@ -614,6 +653,7 @@ int main(void) {
         cmocka_unit_test(watched_and_none),
         cmocka_unit_test(claims),
         cmocka_unit_test(kernels_of_others),
+        cmocka_unit_test(composites_that_work_themselves),
         cmocka_unit_test(as_deep_as_it_gets),
         cmocka_unit_test(a_fact_is_missing),
         cmocka_unit_test(hostile_names),

@@ -327,3 +327,35 @@ def test_packed_convolution_counts_its_weight():
     assert report.macs == 4 * 4 * 8 * 27 and report.macs.state == "exact"
     assert report.parameters["packed"] == 8 * 27 + 8
     assert report.bytes_read == 3 * 36 + 8 * 27 + 4 * 8 and report.bytes_written == 8 * 16
+
+
+# -- operators that only stand for others, most of the time -------------------------------------------------
+
+
+def test_a_pool_that_does_its_work_itself():
+    """torch has a kernel of its own for max_pool1d without gradients, and another operator with them."""
+    pool, x = nn.MaxPool1d(4), torch.rand(1, 2, 12)
+    alone = exact(pool, x)
+    assert (alone.flops, alone.flops.state) == (6 * 3, "exact")
+    assert exact(pool, x.requires_grad_(), backward=True).flops == 6 * 3
+
+
+def test_a_convolution_of_time_batch_channels():
+    w, b, x = torch.rand(3, 6, 5), torch.rand(5), torch.rand(9, 2, 6)
+    report = exact(Calls(lambda x: torch.conv_tbc(x, w, b, 1)), x)
+    taps = 9 * 3 - 2  # the two outside are not multiplied
+    assert (report.macs, report.macs.state, report.unruled_ops) == (taps * 2 * 6 * 5, "exact", {})
+
+
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_backwards_of_layers_on_nested_tensors(layout):
+    nested = getattr(torch, "nested", None)
+    if nested is None or not hasattr(torch, layout) or not hasattr(nested, "as_nested_tensor"):
+        pytest.skip("this torch has no such nested tensors")
+    model = nn.Linear(8, 4)
+    rows = [torch.rand(5, 8), torch.rand(3, 8)]
+    net = Calls(lambda: model(nested.as_nested_tensor(rows, layout=getattr(torch, layout))).values())
+    net.fc = model
+    report = exact(net, backward=True)
+    assert (report.macs, report.macs.state) == (8 * 8 * 4, "exact")
+    assert (report.backward.macs, report.backward.macs.state) == (8 * 8 * 4, "exact")

@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
+from functools import partial
 
 import corpus_nets
 import pytest
@@ -228,6 +229,47 @@ def test_a_graph_of_the_backward_is_no_recomputation():
         grad.sum().backward()
     report = watch.report("exact")
     assert (report.recompute.macs, by_path(report, "backward_macs")[""]) == (0, 240)
+
+
+@needs_observer
+@needs_nodes
+def test_second_derivatives_are_whose_the_first_are(monkeypatch):
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            energy = self.b(torch.tanh(self.a(x))).sum()
+            return torch.autograd.grad(energy, x, create_graph=True)[0]
+
+    told = {}
+    for way in ("observer", "dispatch"):
+        model = Calls(forward, a=nn.Linear(8, 6), b=nn.Linear(6, 1))
+        monkeypatch.setenv("LAMINA_CAPTURE", way)
+        told[way] = by_path(exact(model, torch.rand(5, 8), backward=True), "backward_macs")
+    assert told["dispatch"] == told["observer"]
+    assert (told["observer"]["a"], told["observer"]["b"]) == (5 * 240, 60)
+
+
+@needs_nodes
+def test_what_a_selective_checkpoint_kept_is_not_run_again(monkeypatch):
+    checkpoints = pytest.importorskip("torch.utils.checkpoint")
+    if not hasattr(checkpoints, "create_selective_checkpoint_contexts"):
+        pytest.skip("this torch has no selective checkpoints")
+    kept = partial(checkpoints.create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+    model = Calls(
+        lambda self, x: self.head(checkpoint(self.body, x, use_reentrant=False, context_fn=kept)),
+        body=nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)),
+        head=nn.Linear(8, 2),
+    )
+    for way in ("dispatch", "observer") if _observe.way().name == "observer" else ("dispatch",):
+        monkeypatch.setenv("LAMINA_CAPTURE", way)
+        report = exact(model, torch.ones(3, 8), backward=True)
+        gelu = lamina.inspect(nn.GELU(), torch.ones(3, 8), convention="exact").flops
+        assert (report.recompute.macs, report.recompute.flops, report.recompute.flops.state) == (
+            0,
+            gelu,
+            "exact",
+        )
+        assert report.backward.macs == 2 * 48 + 2 * 192 + 192
 
 
 @needs_nodes

@@ -233,6 +233,24 @@ def test_large_activations_take_no_memory():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # KiB
 
 
+@watched
+def test_an_attention_with_a_mask_and_no_gradients():
+    """torch's fused kernel, whose softmax torch tells no shape of."""
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
+    mask = torch.triu(torch.full((5, 5), float("-inf")), 1)
+    same(net, (torch.rand(2, 5, 16),), {"mask": mask}, convention="exact")
+
+
+@pytest.mark.skipif(not hasattr(torch, "cond"), reason="this torch has no operators that run functions")
+def test_an_operator_that_runs_functions_ends_it():
+    class Branches(nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with pytest.raises(NeedsValuesError, match="it runs cond, which is no plain operator"):
+        lamina.inspect(Branches(), torch.rand(3), dry=True)
+
+
 # -- values --------------------------------------------------------------------------------------------------
 
 
