@@ -140,6 +140,30 @@ static bool is_packed(PyObject *o) {
     return yes;
 }
 
+/* What a packed weight was before it was packed. Its kernel writes to memory that it asks torch for, which a
+ * mode (a dry run's, or one of the user's own) would answer with tensors without any. */
+static PyObject *unpack(PyObject *packed) {
+    PyObject *low = PyImport_ImportModule("torch._C");
+    PyObject *below = low ? PyObject_GetAttrString(low, "_DisableTorchDispatch") : NULL;
+    PyObject *guard = below ? PyObject_CallFunctionObjArgs(below, NULL) : NULL;
+    PyObject *in = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
+    PyErr_Clear(); /* the guard of an old torch works from when it is made until it goes */
+    PyObject *state = PyObject_CallMethod(packed, "__getstate__", NULL);
+    if (in) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyObject *out = PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None);
+        if (!out) PyErr_Clear();
+        Py_XDECREF(out);
+        PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(in);
+    Py_XDECREF(guard);
+    Py_XDECREF(below);
+    Py_XDECREF(low);
+    return state;
+}
+
 static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool *told) {
     if (lmx_is_tensor(st, o)) return PyList_Append(into, o) == 0;
     if (depth == DEEPEST) return true;
@@ -152,7 +176,7 @@ static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool 
             Py_XDECREF(item);
         }
     } else if (is_packed(o)) {
-        PyObject *state = PyObject_CallMethod(o, "__getstate__", NULL);
+        PyObject *state = unpack(o);
         if (!state) *told = false;
         ok = state ? collect(st, state, depth + 1, into, told) : lmx_forgive();
         Py_XDECREF(state);

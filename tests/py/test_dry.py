@@ -241,6 +241,14 @@ def test_an_attention_with_a_mask_and_no_gradients():
     same(net, (torch.rand(2, 5, 16),), {"mask": mask}, convention="exact")
 
 
+def test_packed_weights_are_unpacked_into_real_memory():
+    quantized = pytest.importorskip("torch.ao.nn.quantized")
+    net = nn.Sequential(quantized.Conv2d(128, 128, 3))
+    with pytest.raises(NeedsValuesError) as caught:
+        lamina.inspect(net, torch.rand(1, 128, 8, 8), dry=True)
+    assert caught.value.lamina_report.parameters["packed"] == 128 * (128 * 9 + 1)
+
+
 @pytest.mark.skipif(not hasattr(torch, "cond"), reason="this torch has no operators that run functions")
 def test_an_operator_that_runs_functions_ends_it():
     class Branches(nn.Module):
