@@ -47,6 +47,8 @@ READS = {
 
 # Of these torch tells no shape: what comes out is as what goes in first.
 AS_FIRST = ("aten::_masked_softmax",)
+# Of these torch tells a shape by the values of whole numbers beside the data.
+BY_VALUES = ("aten::_pack_padded_sequence",)
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
 
@@ -430,7 +432,11 @@ class _Run:
         origin: dict[int, Any] = {}  # of a meta tensor
         stores: dict[int, Any] = {}  # of a meta storage
 
+        by_values = function._schema.name in BY_VALUES
+
         def to_meta(fake: Any) -> Any:
+            if by_values and fake.dtype == torch.int64 and self.knows(fake):
+                return self.real(fake)
             meta = metas.get(id(fake))
             if meta is None:
                 meta = torch.empty_strided(fake.size(), fake.stride(), dtype=fake.dtype, device="meta")
@@ -443,6 +449,8 @@ class _Run:
                 return origin[id(meta)]
             if meta.layout is not torch.strided:
                 self.block(f"makes a tensor with {meta.layout}")
+            if meta.device.type == "cpu":
+                return self.core.known(meta)  # it followed from values
             fake = stores.get(meta.untyped_storage()._cdata)
             if fake is None:
                 return self.core.like(meta)
