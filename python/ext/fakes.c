@@ -135,7 +135,10 @@ PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
         free(own);
         return as_subclass(d, d->known, tensor, false);
     }
-    memcpy(own, from, span(&p));
+    if (from)
+        memcpy(own, from, span(&p));
+    else
+        memset(own, 0, span(&p)); /* zeros that torch keeps without memory, for gradients forward */
     return fake_over(d, d->known, &p, false, own, own);
 }
 

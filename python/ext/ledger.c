@@ -108,7 +108,8 @@ void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes) {
 lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e) {
     lam_status s = LAM_OK;
     pthread_mutex_lock(&l->lock);
-    const lam_lifetime *all = l->entries.data;
+    const lam_lifetime *all = l->entries.data, none = {.made = -1, .freed = -1, .what = LAM_TAKEN_TENSOR};
+    if (l->entries.n == 0) s = lam_build_lifetime(b, &none, e); /* that nothing was taken is known */
     for (size_t i = 0; s == LAM_OK && i < l->entries.n; i++) {
         lam_lifetime t = all[i];
         if (t.made > l->last) t.made = l->last;

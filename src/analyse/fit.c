@@ -373,7 +373,7 @@ lam_status lam_fit_new(lam_fit **out, const lam_model *m, const char *name, lam_
     const optimizer *with = NULL;
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_fit_new", "there is nowhere to put the result");
     *out = NULL;
-    if (!m || m->n_ops == 0 || m->n_lifetimes == 0)
+    if (!m || m->n_lifetimes == 0)
         return lmi_fail(e, LAM_USAGE, "fit",
                         "no memory was followed in this run; only a dry run for it does that");
     if (name) LAM_TRY(find_optimizer(name, &with, e));

@@ -187,6 +187,20 @@ static void what_cannot_be_told_is_refused(void **state) {
     assert_null(lam_optimizer_name(-1, NULL));
 }
 
+/* A model that runs no operator is followed all the same: it says so by memory of no bytes. */
+static void nothing_ran(void **state) {
+    (void)state;
+    net n = net_new();
+    net_plain(&n);
+    NET_OK(&n, lam_build_ops_seen(n.b, &n.e));
+    took(&n, 0, -1, -1, LAM_TAKEN_TENSOR);
+    lam_model *m = net_done(&n);
+    lam_fit *f = fit_of(m, NULL);
+    assert_int_equal(f->op, -1);
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
 static void lifetimes_are_checked(void **state) {
     (void)state;
     net n = net_new();
@@ -281,6 +295,7 @@ int main(void) {
         cmocka_unit_test(foreign_operators_make_it_a_lower_bound),
         cmocka_unit_test(causal_attention_would_keep_keys),
         cmocka_unit_test(what_cannot_be_told_is_refused),
+        cmocka_unit_test(nothing_ran),
         cmocka_unit_test(lifetimes_are_checked),
         cmocka_unit_test(too_many_bytes),
         cmocka_unit_test(both_as_text),

@@ -440,3 +440,26 @@ def test_gradients_of_frozen_parameters_take_nothing():
     model[0].weight.requires_grad_(True)
     step = lamina.fit(model, torch.ones(1, 3, 8, 8), optimizer="adam").step
     assert step.parts["optimizer"] == 2 * model[0].weight.numel() * 4 + 4
+
+
+@pytest.mark.parametrize("model", [nn.Identity(), nn.Sequential(), nn.Flatten()])
+def test_what_computes_nothing_takes_its_input(model):
+    fit = lamina.fit(model, torch.ones(3, 4, 4))
+    assert (fit.forward.bytes, fit.forward.parts["input"]) == (192, 192)
+    assert fit.no_step is not None
+
+
+@pytest.mark.skipif(not hasattr(torch, "func"), reason="this torch has no derivatives forward")
+def test_zeros_without_memory():
+    """Of a derivative forward torch keeps the part that is zero without memory; a dry run read it."""
+    layer = nn.Linear(8, 4)
+
+    class Forward(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = layer
+
+        def forward(self, x):
+            return torch.func.jvp(lambda y: self.fc(y).tanh(), (x,), (torch.ones_like(x),))
+
+    assert lamina.fit(Forward(), torch.rand(5, 8)).step.bytes > layer.weight.numel() * 4
