@@ -136,6 +136,7 @@ enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
 
 typedef struct lmx_torch {
     bool ready, probed;
+    bool knows_types; /* there is something in `types` */
     PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
     PyTypeObject *fake; /* strong, of a dry run; NULL before the first */
     PyObject *dispatch, *shape, *dtype, *device; /* what Tensor itself answers for these names */

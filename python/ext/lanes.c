@@ -3,13 +3,24 @@
  * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
 #include "observe.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { MAX_INTS = 32 };
 
 /* == lanes ============================================================================================= */
 
-void lmx_lane_free(lmx_lane *lane) {
+/* One that was used, empty again: captures mostly follow each other, and each would need the same memory and
+ * meet the same names. */
+static _Atomic(lmx_lane *) spare;
+enum { SPARE_BYTES = 64 << 10, FRAME_BYTES = 64 };
+
+lmx_lane *lmx_lane_new(void) {
+    lmx_lane *lane = atomic_exchange(&spare, NULL);
+    return lane ? lane : calloc(1, sizeof *lane);
+}
+
+static void release(lmx_lane *lane) {
     lmx_vec_free(&lane->ops);
     lmx_vec_free(&lane->words);
     lmx_vec_free(&lane->parts);
@@ -20,6 +31,26 @@ void lmx_lane_free(lmx_lane *lane) {
     lmx_vec_free(&lane->origins);
     free(lane->by_text);
     free(lane);
+}
+
+static void make_empty(lmx_lane *lane) {
+    lane->next = NULL;
+    lane->inside = lane->lost = lane->full = lane->told = false;
+    if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
+    lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
+    lane->packed = lane->ids_packed = 0;
+    lane->n_packed = 0;
+}
+
+void lmx_lane_free(lmx_lane *lane) {
+    size_t bytes = lane->ops.cap * sizeof(lmx_op) + lane->words.cap * sizeof(int64_t) +
+                   lane->parts.cap * sizeof(lmx_part) + lane->ids.cap * sizeof(lmx_id) + lane->names.cap +
+                   (lane->frames.cap + lane->origins.cap) * FRAME_BYTES;
+    if (bytes <= SPARE_BYTES) {
+        make_empty(lane);
+        lane = atomic_exchange(&spare, lane);
+    }
+    if (lane) release(lane);
 }
 
 /* == names ============================================================================================= */
@@ -75,16 +106,21 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
     if (known && strcmp(known, text) == 0) return lane->seen[at].name;
     int32_t name = add_name(lane, text);
-    int32_t word = lam_word_op(text);
     lane->seen[at].at = name >= 0 ? text : NULL;
     lane->seen[at].name = name;
-    lane->seen[at].closed = word >= 0 && !lam_word_op_wraps(word);
+    lane->seen[at].asked = false;
     return name;
 }
 
-bool lmx_lane_closes(const lmx_lane *lane, const char *text) {
+bool lmx_lane_closes(lmx_lane *lane, const char *text) {
     size_t at = place_of_address(text);
-    return lane->seen[at].at == text && lane->seen[at].closed;
+    if (lane->seen[at].at != text) return false;
+    if (!lane->seen[at].asked) {
+        int32_t word = lam_word_op(text);
+        lane->seen[at].closed = word >= 0 && !lam_word_op_wraps(word);
+        lane->seen[at].asked = true;
+    }
+    return lane->seen[at].closed;
 }
 
 /* == operators ========================================================================================= */

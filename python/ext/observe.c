@@ -58,7 +58,7 @@ typedef struct frame {
 /* == lanes ============================================================================================= */
 
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
-    lmx_lane *lane = calloc(1, sizeof *lane);
+    lmx_lane *lane = lmx_lane_new();
     if (!lane) return NULL;
     lane->api = api;
     lane->thread = api->thread();
@@ -363,8 +363,11 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
     op->t1_ns = now;
-    int32_t n = f->is_node ? 0 : lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
-    op->out = lmx_lane_take(lane);
+    int32_t n = 0;
+    if (!f->is_node) {
+        n = lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
+        op->out = lmx_lane_take(lane);
+    }
     bool raised = !n && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);
     if (raised) op->flags |= LAM_OP_FAILED;
 }

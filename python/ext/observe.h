@@ -173,15 +173,16 @@ typedef struct lmx_lane {
     struct {
         const char *at;
         int32_t name;
-        bool closed;
+        bool asked, closed; /* closed: once somebody asked */
     } seen[256]; /* names that were met at this address */
 } lmx_lane;
 
+lmx_lane *lmx_lane_new(void); /* an empty one of no thread; NULL when memory ran out */
 void lmx_lane_free(lmx_lane *lane);
 /* The offset of a name among the lane's; -1 when memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* Whether the operator of this name, the last that was asked for, stands for all that runs inside it. */
-bool lmx_lane_closes(const lmx_lane *lane, const char *text);
+bool lmx_lane_closes(lmx_lane *lane, const char *text);
 /* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. */
 lmx_op *lmx_lane_op(lmx_lane *lane, const char *name);
 /* What was packed since this was last called, as one. */

@@ -66,6 +66,7 @@ static void remember(lmx_torch *t, PyTypeObject *type, lmx_kind kind) {
     PyTypeObject *old = t->types[at];
     Py_INCREF(type);
     t->types[at] = type;
+    t->knows_types = true;
     t->kinds[at] = (uint8_t)kind;
     Py_XDECREF(old);
 }

@@ -279,6 +279,8 @@ bool lmx_torch_ready(lmx_state *st) {
 }
 
 void lmx_torch_forget_types(lmx_torch *t) {
+    if (!t->knows_types) return;
+    t->knows_types = false;
     for (int i = 0; i < LMX_TYPES; i++) Py_CLEAR(t->types[i]);
 }
 
