@@ -4,6 +4,7 @@
 #include "here.h"
 #include "ledger.h"
 #include "memory.h"
+#include "sample.h"
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
@@ -20,6 +21,26 @@ static bool watch_by_mode(lmx_capture *c, PyObject *why) {
     return lmx_dispatcher_new(c);
 }
 
+static lmx_capture *blank(lmx_state *st, PyTypeObject *type, PyObject *root) {
+    lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
+    if (!c) return NULL;
+    c->st = st;
+    c->open_call = c->alias_call = -1;
+    c->most = UINT64_C(1) << 30;
+    c->most_ops = UINT64_C(4) << 30;
+    Py_INCREF(root);
+    c->root = root;
+    return c;
+}
+
+lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes) {
+    lmx_capture *c = blank(st, (PyTypeObject *)st->capture_type, root);
+    if (!c) return NULL;
+    c->wants_nodes = nodes;
+    c->timed = c->brief = true;
+    return c;
+}
+
 static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"root", "ops", "alias", "dispatch", "nodes", "timed", "brief", NULL};
     PyObject *root, *alias = NULL, *why = Py_None;
@@ -34,18 +55,12 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         lmx_walk(st, &none, root); /* says what it is instead */
         return NULL;
     }
-    lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
+    lmx_capture *c = blank(st, type, root);
     if (!c) return NULL;
-    c->st = st;
-    c->open_call = c->alias_call = -1;
     c->wants_ops = ops;
-    c->most = UINT64_C(1) << 30;
-    c->most_ops = UINT64_C(4) << 30;
     c->wants_nodes = nodes;
     c->timed = timed;
     c->brief = brief;
-    Py_INCREF(root);
-    c->root = root;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
     Py_XINCREF(c->alias);
     if (ops && why != Py_None && !watch_by_mode(c, why)) Py_CLEAR(c);
@@ -65,18 +80,21 @@ static void want_identities(lmx_capture *c, bool wanted) {
     c->counted = wanted;
 }
 
+bool lmx_capture_open(lmx_capture *c) {
+    want_identities(c, c->wants_ops);
+    if (lmx_walk(c->st, &c->tree, c->root) && know_alias(c) && lmx_watch(c)) return true;
+    want_identities(c, false);
+    lmx_tree_free(&c->tree);
+    return false;
+}
+
 static PyObject *capture_start(PyObject *self, PyObject *unused) {
     (void)unused;
     lmx_capture *c = self_of(self);
     if (c->phase != LMX_NEW)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture can be started once; make a new one");
     if (!lmx_torch_ready(c->st)) return NULL;
-    want_identities(c, c->wants_ops);
-    if (!lmx_walk(c->st, &c->tree, c->root) || !know_alias(c) || !lmx_watch(c)) {
-        want_identities(c, false);
-        lmx_tree_free(&c->tree);
-        return NULL;
-    }
+    if (!lmx_capture_open(c)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -371,10 +371,13 @@ void lmx_unwatch(lmx_capture *c);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */
-/* count(root, told): while ours is in place, `told` is asked when a call of the root begins and told when it
- * ends. uncount(id(root)): the calls left in each mode, or None. */
+/* count(root, told, how=None, left=(0, 0)): while ours is in place, `told` is asked when a call of the root
+ * begins and told when it ends; or, with `how`, steps are seen and recorded without asking (sample.h).
+ * uncount(id(root)): the calls left in each mode and the numbers of the next steps, or None.
+ * end_step(id(root), record): ends the step that is being seen. */
 PyObject *lmx_count_calls(PyObject *module, PyObject *args);
 PyObject *lmx_uncount_calls(PyObject *module, PyObject *address);
+PyObject *lmx_end_step(PyObject *module, PyObject *args);
 /* Notes one call of the root that was made elsewhere, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */

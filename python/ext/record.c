@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Recorder: steps of a run go into a file. What waits for a disk waits without the GIL. */
-#include "ext.h"
+#include "sample.h"
 
 typedef struct recorder {
     PyObject_HEAD lmx_state *st;
@@ -56,6 +56,13 @@ static PyObject *recorder_step(PyObject *self, PyObject *args) {
     info.t0_ns = t0_ns;
     if (lam_recorder_step(r->to, m, &info, &e) != LAM_OK) return lmx_raise(r->st, &e);
     Py_RETURN_NONE;
+}
+
+lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o) {
+    bool is_one = Py_TYPE(o) == st->recorder_type;
+    if (!is_one) PyErr_SetString(PyExc_TypeError, "expected a lamina Recorder");
+    if (is_one && !self_of(o)->to) lmx_fail(st, LAM_USAGE, NULL, "the recording is closed");
+    return is_one ? self_of(o)->to : NULL;
 }
 
 static lam_status close_it(recorder *r, lam_error *e) {

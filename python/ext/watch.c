@@ -13,6 +13,7 @@
  * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
 #include "here.h"
 #include "lead.h"
+#include "sample.h"
 
 #include <string.h>
 
@@ -28,6 +29,7 @@ typedef struct counted {
     lmx_state *st;
     PyObject *module;       /* borrowed: whoever counts it stops when it goes */
     PyObject *told;         /* strong; NULL: nobody counts it any more */
+    lmx_sampler *sampler;   /* who sees and records steps; NULL: whoever is told */
     int64_t left[2];        /* calls in eval and in train mode before the next one that is told */
     int users;              /* the list, and the calls that are under way */
     bool every_one, inside; /* inside: of a call; those inside it are not counted */
@@ -359,7 +361,12 @@ static int64_t tell(counted *r, int moment, bool training, int64_t left) {
     return left;
 }
 
-static bool tell_begin(counted *r, bool training) {
+static bool tell_begin(counted *r, PyObject *self, bool training) {
+    if (r->sampler) {
+        bool ok = lmx_sample_before(r->sampler, self, training, r->left);
+        r->every_one = r->sampler && lmx_sampling(r->sampler);
+        return ok;
+    }
     int64_t left = r->left[training];
     r->left[training] = 0;
     left = tell(r, 0, training, left);
@@ -373,7 +380,10 @@ static bool tell_begin(counted *r, bool training) {
 static PyObject *tell_end(counted *r, bool training, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
-    tell(r, result ? 1 : 2, training, 0);
+    if (r->sampler)
+        lmx_sample_after(r->sampler, !result);
+    else
+        tell(r, result ? 1 : 2, training, 0);
     if (type) PyErr_Restore(type, value, trace);
     if (result && PyErr_Occurred()) Py_CLEAR(result);
     return result;
@@ -385,7 +395,7 @@ static PyObject *at_root(slot *s, counted *r, PyObject *self, PyObject *const *a
     r->users++;
     r->inside = true;
     if (!told) r->left[training]--;
-    PyObject *result = !told || tell_begin(r, training) ? captured(s, self, args, n, names) : NULL;
+    PyObject *result = !told || tell_begin(r, self, training) ? captured(s, self, args, n, names) : NULL;
     if (told && r->told) result = tell_end(r, training, result);
     r->inside = false;
     let_go(r);
@@ -402,28 +412,62 @@ static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssiz
 }
 
 PyObject *lmx_count_calls(PyObject *module, PyObject *args) {
-    PyObject *of, *told;
-    if (!PyArg_ParseTuple(args, "OO:count", &of, &told)) return NULL;
+    PyObject *of, *told, *how = Py_None;
+    long long left[2] = {0, 0};
+    if (!PyArg_ParseTuple(args, "OO|O(LL):count", &of, &told, &how, &left[0], &left[1])) return NULL;
+    lmx_state *st = lmx_state_of(module);
+    lmx_sampler *sampler = how == Py_None ? NULL : lmx_sampler_new(st, how, told);
+    if (!sampler && how != Py_None) return NULL;
     counted *r = PyMem_Calloc(1, sizeof *r);
-    if (!r) return PyErr_NoMemory();
+    if (!r) {
+        lmx_sampler_drop(sampler);
+        return PyErr_NoMemory();
+    }
     Py_INCREF(told);
-    *r = (counted){.next = watch.roots, .st = lmx_state_of(module), .module = of, .told = told, .users = 1};
+    *r = (counted){.next = watch.roots,
+                   .st = st,
+                   .module = of,
+                   .told = told,
+                   .sampler = sampler,
+                   .left = {left[0], left[1]},
+                   .users = 1};
     watch.roots = r;
     Py_RETURN_NONE;
+}
+
+static counted **find_counted(const void *module) {
+    counted **at = &watch.roots;
+    while (*at && (*at)->module != module) at = &(*at)->next;
+    return at;
+}
+
+PyObject *lmx_end_step(PyObject *module, PyObject *args) {
+    PyObject *address;
+    int record;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "Op:end_step", &address, &record)) return NULL;
+    const void *of = PyLong_AsVoidPtr(address);
+    if (PyErr_Occurred()) return NULL;
+    const counted *r = *find_counted(of);
+    if (!r || !r->sampler) Py_RETURN_NONE;
+    return lmx_sample_end(r->sampler, record != 0);
 }
 
 PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
     (void)module;
     const void *of = PyLong_AsVoidPtr(address);
     if (PyErr_Occurred()) return NULL;
-    counted **at = &watch.roots;
-    while (*at && (*at)->module != of) at = &(*at)->next;
-    counted *r = *at;
+    counted **at = find_counted(of), *r = *at;
     if (!r) Py_RETURN_NONE;
     *at = r->next;
-    PyObject *left = Py_BuildValue("(LL)", (long long)r->left[0], (long long)r->left[1]);
+    lmx_sampler *sampler = r->sampler;
+    PyObject *numbers = sampler ? lmx_sample_numbers(sampler) : Py_BuildValue("()");
+    PyObject *left =
+        numbers ? Py_BuildValue("((LL)N)", (long long)r->left[0], (long long)r->left[1], numbers) : NULL;
     Py_CLEAR(r->told);
+    r->sampler = NULL;
     let_go(r);
+    lmx_sampler_drop(sampler);
     return left;
 }
 
@@ -658,6 +702,8 @@ PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
     (void)unused;
     return PyBool_FromLong(watch.active != NULL);
 }
+
+bool lmx_rests(void) { return watch.resting > 0; }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
     frame f = {c, 0, -1, -1, -1};

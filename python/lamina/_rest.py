@@ -62,6 +62,11 @@ class Rest:
         return wanted
 
     @classmethod
+    def told(cls) -> list[Any]:
+        """Who is told when something is compiled: while there is nobody, what rests must not be trusted."""
+        return cls._told
+
+    @classmethod
     def _is_told(cls) -> bool:
         if not hasattr(sys.modules["torch"], "compile"):
             cls._told = [None]

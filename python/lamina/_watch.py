@@ -250,7 +250,7 @@ class _Root:
             _roots[key] = self
         self.in_c = self._may_count_in_c()  # who counts
         if self.in_c:
-            _lamina.count(module, self.told)
+            self._hand_to_c(module)
         else:
             for of in self.classes:
                 _Class.add(of)
@@ -265,29 +265,57 @@ class _Root:
         """Hands the counting over, where that can be done: between two calls."""
         if self.in_c or not self.classes or not self._may_count_in_c():
             return
+        if self.capture is not None and self.watch.how_in_c() is not None:
+            return  # when it is closed
         self.in_c = True
         for of in self.classes:
             _Class.remove(of)
-        _lamina.count(self.module(), self.told)
+        self._hand_to_c(self.module())
 
-    def count_in_python(self) -> None:
-        """Takes it back."""
+    def _hand_to_c(self, module: Any) -> None:
+        """Where steps are only timed, they are seen there too."""
+        how = self.watch.how_in_c()
+        if how is None:
+            _lamina.count(module, self.told)
+            return
+        recorder, nodes = how
+        numbers, left = (self.numbers[0], self.numbers[1]), (self.left[0], self.left[1])
+        self.left = [0, 0]
+        about = (recorder, self.watch.every, self.number, self.name, nodes, Rest.told(), numbers)
+        _lamina.count(module, self.told, about, left)
+
+    def count_in_python(self, *, record: bool = True) -> None:
+        """Takes it back. A step that is being seen in C is recorded, or the next is seen in its place."""
         if not self.in_c:
             return
         self.in_c = False
-        left = _lamina.uncount(next(iter(self.keys)))
-        self.left = [mine + its for mine, its in zip(self.left, left or (0, 0), strict=True)]
+        key = next(iter(self.keys))
+        seen = _lamina.end_step(key, record)
+        left, numbers = _lamina.uncount(key) or ((0, 0), ())
+        self.left = [mine + its for mine, its in zip(self.left, left, strict=True)]
+        self.numbers = [*numbers] or self.numbers
+        if seen is not None and not record:
+            self._again(*seen)
         for of in self.classes:
             _Class.add(of)
 
-    def told(self, moment: int, training: int, left: int) -> int:
-        """A call that is counted in C begins, has ended, or has raised."""
-        if moment == 0:
+    def _again(self, number: int, training: int) -> None:
+        """A step was given up; the next is seen in its place."""
+        self.left[training], self.numbers[training] = 0, number + 1
+
+    def told(self, moment: int, training: int, left: int, error: Exception | None = None) -> int:
+        """A call that is counted in C begins, has ended, or has raised; or it could not be seen there, now or
+        from now on."""
+        if error is not None:
+            self.watch.give_up(error)
+        elif moment == 4:
+            self.count_in_python()
+        elif moment == 0:
             self.left[training] += left
             self.before(self.module(), bool(training))
             left, self.left[training] = self.left[training], 0
             return left if self.idle else -1 - left
-        if moment == 1:
+        elif moment == 1:
             self.after()
         else:
             self.finish()
@@ -329,6 +357,8 @@ class _Root:
 
     def finish(self) -> None:
         """Closes the capture of a sampled step and hands over what it saw."""
+        if self.in_c:
+            _lamina.end_step(next(iter(self.keys)), True)  # noqa: FBT003
         capture, self.capture = self.capture, None
         if capture is None:
             return
@@ -350,8 +380,7 @@ class _Root:
         self.capture, self.idle = None, self.other is None
         self.watch.open.remove(self)
         capture.close()
-        number, training = self.about[:2]
-        self.left[training], self.numbers[training] = 0, number + 1
+        self._again(*self.about[:2])
 
     def _gone(self, _: object) -> None:
         self.forget()
@@ -506,10 +535,16 @@ class Watch:
 
     def compiling(self) -> None:
         """Something is about to be compiled."""
-        for root in self._roots:
-            root.count_in_python()
+        for root in [*self._roots]:
+            root.count_in_python(record=False)
         for root in [*self.open]:
             root.compiling()
+
+    def how_in_c(self) -> tuple[_lamina.Recorder, bool] | None:
+        """Who records steps, and whether nodes are watched, where steps can be seen from C."""
+        if self._recorder is None or self._memory or self._health:
+            return None
+        return self._recorder, self._nodes
 
     def make_room(self) -> None:
         """A model that is called no more may keep a step open; it gives way to those that are."""

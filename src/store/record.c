@@ -13,20 +13,27 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10 };
+enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1 };
 
 typedef struct tree { /* a tree that was told, and of which root */
     int32_t root;
     uint64_t hash;
 } tree;
 
+typedef struct whole { /* the last model of a root that was handed over whole and was only timed */
+    int32_t root;
+    int64_t tree; /* its number among the trees */
+    lam_model *model;
+} whole;
+
 struct lam_recorder {
     lmi_ring ring;
     lmi_db db;
     lmi_rows rows;
     char *file;
-    pid_t owner;   /* a forked child has no writer and must leave the file alone */
-    lmi_vec trees; /* tree; the writer's */
+    pid_t owner;           /* a forked child has no writer and must leave the file alone */
+    lmi_vec trees, wholes; /* tree, whole; the writer's */
+    lmi_vec known;         /* int32_t: roots that will have a whole when the writer comes to it; NOBODY */
     atomic_bool stop, failed;
     _Atomic int64_t dropped;
     lam_error why; /* written before `failed` is set, read after */
@@ -53,6 +60,7 @@ static void give_up(lam_recorder *r, const lam_error *e) {
 
 static void free_handed(lmi_handed *h) {
     if (h) lam_model_free(h->model);
+    if (h) free(h->again);
     free(h);
 }
 
@@ -73,8 +81,32 @@ static lam_status put(lam_recorder *r, lmi_packet *p, int64_t number, lam_error 
     return s;
 }
 
+static whole *whole_of(lam_recorder *r, int32_t root) {
+    for (size_t i = 0; i < r->wholes.n; i++) {
+        whole *w = lmi_vec_at(&r->wholes, i);
+        if (w->root == root) return w;
+    }
+    return NULL;
+}
+
+static bool only_timed(const lam_model *m) {
+    return lam_model_timed(m) && !lam_model_memory_seen(m) && !lam_model_looked(m);
+}
+
+/* Takes the model over. */
+static lam_status keep(lam_recorder *r, lmi_handed *h, int64_t number, lam_error *e) {
+    whole *w = whole_of(r, h->info.root);
+    if (!w && (w = lmi_vec_push(&r->wholes))) *w = (whole){.root = h->info.root};
+    if (!w) return lmi_nomem(e);
+    lam_model_free(w->model);
+    w->model = h->model;
+    w->tree = number;
+    h->model = NULL;
+    return LAM_OK;
+}
+
 /* A tree is told when it is new. */
-static lam_status write_one(lam_recorder *r, const lmi_handed *h, lam_error *e) {
+static lam_status write_whole(lam_recorder *r, lmi_handed *h, lam_error *e) {
     uint64_t hash = lmi_tree_hash(h->model);
     int64_t i = known(r, h->info.root, hash);
     if (i < 0) {
@@ -84,7 +116,16 @@ static lam_status write_one(lam_recorder *r, const lmi_handed *h, lam_error *e) 
         i = (int64_t)r->trees.n - 1;
         LAM_TRY(put(r, lmi_packet_tree(h->model, &h->info), i, e));
     }
-    return put(r, lmi_packet_step(h->model, &h->info), i, e);
+    LAM_TRY(put(r, lmi_packet_step(h->model, &h->info), i, e));
+    return only_timed(h->model) ? keep(r, h, i, e) : LAM_OK;
+}
+
+static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
+    if (!h->again) return write_whole(r, h, e);
+    const whole *w = whole_of(r, h->info.root);
+    if (!w) return lmi_nomem(e); /* it could not be kept */
+    LAM_TRY(lmi_again_model(h->again, w->model, &h->model, e));
+    return put(r, lmi_packet_step(h->model, &h->info), w->tree, e);
 }
 
 /* Everything that waits, in one transaction. Steps are taken out also when nothing can be written. */
@@ -160,6 +201,8 @@ static bool start_sleep(lam_recorder *r) {
 static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
     r->owner = getpid();
     lmi_vec_init(&r->trees, sizeof(tree));
+    lmi_vec_init(&r->wholes, sizeof(whole));
+    lmi_vec_init(&r->known, sizeof(int32_t));
     size_t n = strlen(file) + 1;
     r->file = malloc(n);
     if (!r->file) return lmi_nomem(e);
@@ -172,6 +215,9 @@ static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info
 
 static void free_all(lam_recorder *r) {
     for (lmi_handed *h = lmi_ring_pop(&r->ring); h; h = lmi_ring_pop(&r->ring)) free_handed(h);
+    for (size_t i = 0; i < r->wholes.n; i++) lam_model_free(((whole *)lmi_vec_at(&r->wholes, i))->model);
+    lmi_vec_free(&r->wholes);
+    lmi_vec_free(&r->known);
     lmi_vec_free(&r->trees);
     if (r->owner == getpid()) {
         lmi_rows_close(&r->rows);
@@ -200,28 +246,56 @@ static uint64_t weight(const lam_model *m) {
            (uint64_t)m->n_events * sizeof *m->events;
 }
 
-/* Makes `*out` of the model, which is its own then. */
-static lam_status wrap(lmi_handed **out, lam_model *m, const lam_step_info *info, lam_error *e) {
+static lmi_handed *wrap(const lam_step_info *info) {
     const char *name = info->name ? info->name : "model";
     size_t n = strlen(name) + 1;
     lmi_handed *h = calloc(1, sizeof *h + n);
-    if (!h) return lmi_nomem(e);
-    h->model = m;
+    if (!h) return NULL;
     h->info = *info;
     h->info.name = memcpy(h->name, name, n);
-    h->bytes = weight(m);
-    *out = h;
-    return LAM_OK;
+    return h;
 }
 
+static lam_status failed(const lam_recorder *r, lam_error *e) {
+    if (!atomic_load(&r->failed)) return LAM_OK;
+    return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
+}
+
+/* True where it was pushed: it is the writer's then. */
+static bool push(lam_recorder *r, lmi_handed *h) {
+    bool pushed = lmi_ring_push(&r->ring, h);
+    if (!pushed) atomic_fetch_add(&r->dropped, 1);
+    return pushed;
+}
+
+static int32_t *known_root(const lam_recorder *r, int32_t root) {
+    for (size_t i = 0; i < r->known.n; i++) {
+        int32_t *at = lmi_vec_at(&r->known, i);
+        if (*at == root) return at;
+    }
+    return NULL;
+}
+
+/* What was dropped may have had another tree than what the writer keeps. */
+static void know(lam_recorder *r, int32_t root, bool has_whole) {
+    int32_t *at = known_root(r, root);
+    if (has_whole && !at) at = known_root(r, NOBODY);
+    if (has_whole && !at) at = lmi_vec_push(&r->known);
+    if (at) *at = has_whole ? root : NOBODY;
+}
+
+/* `*left` is what the caller has to free. */
 static lam_status hand_over(lam_recorder *r, lam_model *m, const lam_step_info *info, lmi_handed **left,
                             lam_error *e) {
-    if (atomic_load(&r->failed)) return lmi_fail(e, r->why.status, r->why.where, "%s", r->why.text);
-    LAM_TRY(wrap(left, m, info, e));
-    if (lmi_ring_push(&r->ring, *left))
-        *left = NULL;
-    else
-        atomic_fetch_add(&r->dropped, 1);
+    LAM_TRY(failed(r, e));
+    bool timed = only_timed(m);
+    *left = wrap(info);
+    if (!*left) return lmi_nomem(e);
+    (*left)->model = m;
+    (*left)->bytes = weight(m);
+    bool pushed = push(r, *left);
+    if (pushed) *left = NULL;
+    know(r, info->root, pushed && timed);
     return LAM_OK;
 }
 
@@ -237,6 +311,28 @@ lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info 
     if (!left) lam_model_free(m);
     free_handed(left);
     return s;
+}
+
+static lam_status hand_again(lam_recorder *r, const lam_step_info *info, lmi_again *a, lam_error *e) {
+    lmi_handed *h = a ? wrap(info) : NULL;
+    if (!h) {
+        free(a);
+        return lmi_nomem(e);
+    }
+    h->again = a;
+    h->bytes = sizeof *a + (uint64_t)a->n_calls * (sizeof *a->calls + sizeof(lam_event)) +
+               (uint64_t)(a->n_nodes > 0 ? a->n_nodes : 0) * (sizeof *a->nodes + sizeof(lam_op));
+    if (!push(r, h)) free_handed(h);
+    return LAM_OK;
+}
+
+lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const lam_call_info *calls,
+                              int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes, bool *known,
+                              lam_error *e) {
+    *known = r && info && known_root(r, info->root);
+    if (!*known || r->owner != getpid()) return LAM_OK;
+    LAM_TRY(failed(r, e));
+    return hand_again(r, info, lmi_again_new(calls, n_calls, nodes, n_nodes), e);
 }
 
 int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dropped); }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our errors.
- * sample.c: a model as the rows of one step. ring.c: the way from the thread that trains to the one that
- * writes. record.c: the recorder and that thread. read.c, rows.c: back from a file that nobody vouches for.
- * events.c: scalars for TensorBoard. absent.c is built instead of all these where SQLite is missing. */
+ * sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the way from the thread
+ * that trains to the one that writes. record.c: the recorder and that thread. read.c, rows.c: back from a file
+ * that nobody vouches for. events.c: scalars for TensorBoard. absent.c is built instead of all these where
+ * SQLite is missing. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
@@ -88,9 +89,22 @@ uint64_t lmi_tree_hash(const lam_model *m);
 
 /* -- what goes from one thread to the other (ring.c) ----------------------------------------------------- */
 
+/* Calls and nodes of a step, in one piece of memory that free() frees (again.c). */
+typedef struct lmi_again {
+    int32_t n_calls, n_nodes; /* n_nodes -1: none were watched */
+    lam_call_info *calls;
+    lam_op_info *nodes;
+} lmi_again;
+/* Copies; NULL when memory ran out. */
+lmi_again *lmi_again_new(const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
+                         int32_t n_nodes);
+/* The model of such a step, with the modules and places of another. */
+lam_status lmi_again_model(const lmi_again *a, const lam_model *like, lam_model **out, lam_error *e);
+
 /* One step as the thread that trains hands it over: the other makes rows of it. */
 typedef struct lmi_handed {
-    lam_model *model; /* its own */
+    lam_model *model; /* its own; NULL: it is to be made of */
+    lmi_again *again;
     lam_step_info info;
     uint64_t bytes;
     char name[]; /* of the root, for info */

@@ -104,6 +104,82 @@ static void a_changed_tree_is_told_again(void **state) {
     lam_recording_free(r);
 }
 
+enum { CALLS = 3, NODES = 2 };
+
+/* What step_model() has, without its tree. */
+static void step_parts(int64_t slow, lam_call_info calls[CALLS], lam_op_info nodes[NODES]) {
+    int64_t t = 1000000, first = STEP_FIRST * slow, back = t + 100000 * slow + STEP_BACK_SECOND;
+    static char name[] = "AddmmBackward0";
+    calls[0] = (lam_call_info){.parent = -1, .t0_ns = t, .t1_ns = t + STEP_ROOT_SELF + first + STEP_SECOND};
+    calls[1] = (lam_call_info){.module = 1, .t0_ns = t + 50, .t1_ns = t + 50 + first};
+    calls[2] = (lam_call_info){.module = 2, .t0_ns = t + 60 + first, .t1_ns = t + 60 + first + STEP_SECOND};
+    nodes[0] = (lam_op_info){.name = name, .call = 2, .t0_ns = back - STEP_BACK_SECOND, .t1_ns = back};
+    nodes[1] = (lam_op_info){.name = name, .call = 1, .t0_ns = back + 5, .t1_ns = back + 5 + STEP_BACK_FIRST};
+    for (int i = 0; i < CALLS; i++) calls[i].flags = LAM_CALL_TRAINING;
+    for (int i = 0; i < NODES; i++) {
+        nodes[i].parent = -1;
+        nodes[i].phase = LAM_BACKWARD;
+        nodes[i].flags = LAM_OP_NODE;
+    }
+}
+
+static bool put_again(lam_recorder *w, int32_t root, int64_t number, int64_t slow, bool back) {
+    lam_call_info calls[CALLS];
+    lam_op_info nodes[NODES];
+    lam_step_info info = {.name = "Net",
+                          .root = root,
+                          .number = number,
+                          .training = back,
+                          .unix_ns = INT64_C(1700000000000000000) + number * 5000000,
+                          .t0_ns = 1 + number * 5000000};
+    bool known = false;
+    step_parts(slow, calls, nodes);
+    assert_int_equal(lam_recorder_again(w, &info, calls, CALLS, nodes, back ? NODES : -1, &known, NULL),
+                     LAM_OK);
+    memset(calls, 0xFF, sizeof calls); /* it was copied */
+    memset(nodes, 0xFF, sizeof nodes);
+    return known;
+}
+
+static void a_step_without_its_tree(void **state) {
+    (void)state;
+    const char *file = step_file("again.lamina"), *same = step_recording("same.lamina", 0, 1, 1);
+    lam_recorder *w = step_recorder(file, 0, 1);
+    assert_false(put_again(w, 0, 0, 1, true)); /* no tree is known yet */
+    step_put(w, 0, 10, true);
+    for (int64_t i = 1; i <= 5; i++) assert_true(put_again(w, 0, 100 * i, 1, true));
+    assert_true(put_again(w, 0, 0, 1, false));
+    assert_false(put_again(w, 1, 0, 1, true)); /* another root's */
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *a = opened(file, 0, 0), *b = opened(same, 0, 0);
+    assert_int_equal(lam_recording_run(a)->n_models, 1);
+    const lam_recorded_model *m = lam_recording_model(a, 0), *other = lam_recording_model(b, 0);
+    assert_int_equal(m->n_steps, other->n_steps);
+    assert_int_equal(m->n_others, other->n_others);
+    assert_memory_equal(&m->forward_ns, &other->forward_ns, sizeof m->forward_ns);
+    assert_memory_equal(&m->backward_ns, &other->backward_ns, sizeof m->backward_ns);
+    for (int32_t i = 0; i < 3; i++) {
+        const lam_recorded_place *x = lam_recording_place(a, 0, i), *y = lam_recording_place(b, 0, i);
+        assert_string_equal(x->path, y->path);
+        assert_memory_equal(&x->self_ns, &y->self_ns, sizeof x->self_ns);
+        assert_memory_equal(&x->forward_ns, &y->forward_ns, sizeof x->forward_ns);
+        assert_memory_equal(&x->backward_ns, &y->backward_ns, sizeof x->backward_ns);
+    }
+    lam_recording_free(a);
+    lam_recording_free(b);
+}
+
+/* Where the writer falls behind, what was dropped may have had another tree. */
+static void a_dropped_tree_is_not_known(void **state) {
+    (void)state;
+    lam_recorder *w = step_recorder(step_file("behind.lamina"), 0, 1);
+    bool known = true;
+    for (int i = 0; i < 100 * LMI_RING && lam_recorder_dropped(w) == 0; i++) step_put(w, i, 1, true);
+    if (lam_recorder_dropped(w)) known = put_again(w, 0, 1, 1, true);
+    assert_int_equal(known, lam_recorder_dropped(w) == 0);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+}
+
 static void other_files_stay(void **state) {
     (void)state;
     lam_error e = {0};
@@ -319,6 +395,26 @@ static void packets_without_memory(void **state) {
     lam_model_free(m);
 }
 
+static void try_again(void *arg, bool *ok) {
+    lam_call_info calls[CALLS];
+    lam_op_info nodes[NODES];
+    lam_error e = {0};
+    lam_model *m = NULL;
+    step_parts(1, calls, nodes);
+    lmi_again *a = lmi_again_new(calls, CALLS, nodes, NODES);
+    *ok = a && lmi_again_model(a, arg, &m, &e) == LAM_OK;
+    if (a && !*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_model_free(m);
+    free(a);
+}
+
+static void a_tree_without_memory(void **state) {
+    (void)state;
+    lam_model *m = step_model(1, true);
+    oom_sweep(try_again, m);
+    lam_model_free(m);
+}
+
 static void try_open(void *arg, bool *ok) {
     lam_error e = {0};
     lam_recording *r;
@@ -339,6 +435,8 @@ int main(void) {
         cmocka_unit_test(only_the_newest),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(a_changed_tree_is_told_again),
+        cmocka_unit_test(a_step_without_its_tree),
+        cmocka_unit_test(a_dropped_tree_is_not_known),
         cmocka_unit_test(other_files_stay),
         cmocka_unit_test(a_kill_loses_a_second_at_most),
         cmocka_unit_test(a_full_disk_ends_the_recording),
@@ -346,6 +444,7 @@ int main(void) {
         cmocka_unit_test(a_full_ring_refuses),
         cmocka_unit_test(two_threads_share_a_ring),
         cmocka_unit_test(packets_without_memory),
+        cmocka_unit_test(a_tree_without_memory),
         cmocka_unit_test(reading_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

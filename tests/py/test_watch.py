@@ -147,6 +147,54 @@ def test_several_models_and_watches(tmp_path):
     assert rows(second, count) == [("Sequential", "0,3,6")]
 
 
+def test_each_step_shows_what_the_first_shows(tmp_path):
+    """Only the first is handed over with its tree."""
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=2, file=file):
+        train(model, 12)
+    seen = "calls, forward_ns > 0, forward_self_ns > 0, backward_ns >= 0, recompute_ns"
+    shown = [
+        rows(file, f"SELECT place, {seen} FROM layers WHERE step = ? ORDER BY place", step)
+        for (step,) in rows(file, "SELECT id FROM steps ORDER BY id")
+    ]
+    assert len(shown) == 6
+    assert all(step == shown[0] for step in shown)
+    assert [row[0] for row in shown[0]] == [0, 1, 2, 3]
+    assert rows(file, "SELECT count(*) FROM models") == [(1,)]
+
+
+def test_models_that_are_called_once_leave_room_for_others(tmp_path):
+    file = tmp_path / "run.lamina"
+    models = [net(i) for i in range(7)]
+    with lamina.watch(models, every=3, file=file):
+        for model in models:
+            model(torch.ones(2, 8)).sum().backward()
+        with lamina.capture(models[0]) as capture:
+            models[0](torch.ones(2, 8))
+    assert len(capture.report().rows) == 4
+    names = rows(file, "SELECT name FROM models ORDER BY root")
+    assert names == [("Sequential",), *((f"Sequential {i}",) for i in range(2, 8))]
+    assert rows(file, "SELECT number, calls FROM steps") == [(0, 1)] * 7
+
+
+def test_counting_changes_hands_between_two_steps(tmp_path):
+    """What is seen goes on where it was, whether calls are counted in C or in Python."""
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=4, file=file) as watch:
+        (root,) = watch._roots
+
+        def change(i):
+            if i in (5, 8, 13):
+                root.count_in_python()
+            if i in (6, 10):
+                root.count_in_c()
+
+        train(model, 20, each=change)
+    assert rows(file, "SELECT number, calls FROM steps") == [(n, 1) for n in (0, 4, 8, 12, 16)]
+
+
 def test_a_forward_that_raises(tmp_path):
     file = tmp_path / "run.lamina"
     model = net()

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A step of which only the calls and the nodes are handed over: its modules and places are those of a model
+ * that the writer has. So the thread that trains copies some numbers, and the writer makes the model. */
+#include "model/model.h"
+#include "store/store.h"
+
+#include <stdlib.h>
+
+static size_t name_bytes(const lam_op_info *nodes, int32_t n) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < n; i++) bytes += strlen(nodes[i].name) + 1;
+    return bytes;
+}
+
+lmi_again *lmi_again_new(const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
+                         int32_t n_nodes) {
+    size_t of_calls = (size_t)n_calls * sizeof *calls, n = n_nodes > 0 ? (size_t)n_nodes : 0;
+    lmi_again *a = malloc(sizeof *a + of_calls + n * sizeof *nodes + name_bytes(nodes, (int32_t)n));
+    if (!a) return NULL;
+    *a = (lmi_again){n_calls, n_nodes, (lam_call_info *)(a + 1), NULL};
+    a->nodes = (lam_op_info *)(a->calls + n_calls);
+    for (int32_t i = 0; i < n_calls; i++) {
+        const lam_call_info *c = &calls[i];
+        a->calls[i] = (lam_call_info){.module = c->module,
+                                      .parent = c->parent,
+                                      .flags = c->flags,
+                                      .t0_ns = c->t0_ns,
+                                      .t1_ns = c->t1_ns};
+    }
+    char *to = (char *)(a->nodes + n);
+    for (size_t i = 0; i < n; i++) {
+        size_t length = strlen(nodes[i].name) + 1;
+        a->nodes[i] = nodes[i];
+        a->nodes[i].n_in = a->nodes[i].n_out = 0;
+        a->nodes[i].in = a->nodes[i].out = NULL;
+        a->nodes[i].name = memcpy(to, nodes[i].name, length);
+        to += length;
+    }
+    return a;
+}
+
+static lam_status push_tree(lam_builder *b, const lam_model *like, lam_error *e) {
+    for (int32_t i = 0; i < lam_model_n_modules(like); i++) {
+        const lam_module *m = lam_model_module(like, i);
+        lam_module_info info = {m->type, m->type_path, m->extra, m->word, m->flags};
+        LAM_TRY(lam_build_module(b, &info, NULL, e));
+    }
+    for (int32_t i = 0; i < lam_model_n_places(like); i++) {
+        const lam_place *p = lam_model_place(like, i);
+        LAM_TRY(lam_build_place(b, p->parent, p->name, p->module, NULL, e));
+    }
+    return LAM_OK;
+}
+
+static lam_status push_all(lam_builder *b, const lmi_again *a, const lam_model *like, lam_error *e) {
+    LAM_TRY(push_tree(b, like, e));
+    LAM_TRY(lam_build_timed(b, e));
+    for (int32_t i = 0; i < a->n_calls; i++) LAM_TRY(lam_build_call(b, &a->calls[i], NULL, e));
+    if (a->n_nodes >= 0) LAM_TRY(lam_build_nodes_seen(b, e));
+    for (int32_t i = 0; i < a->n_nodes; i++) LAM_TRY(lam_build_op(b, &a->nodes[i], NULL, e));
+    return LAM_OK;
+}
+
+lam_status lmi_again_model(const lmi_again *a, const lam_model *like, lam_model **out, lam_error *e) {
+    lam_builder *b;
+    *out = NULL;
+    LAM_TRY(lam_builder_new(&b, 0, e));
+    lam_status s = push_all(b, a, like, e);
+    if (s == LAM_OK) return lam_builder_finish(b, out, e);
+    lam_builder_free(b);
+    return s;
+}
