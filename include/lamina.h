@@ -1142,8 +1142,8 @@ LAM_API lam_status lam_recorder_new(lam_recorder **out, const char *file, const 
  * model is freed, which is LAM_OK. */
 LAM_API lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info *info, lam_error *e);
 /* The same of a step that was timed and no more, of a root whose modules and places are as in the last such
- * model that was handed over of it: all is copied. `n_nodes` is -1 where none were watched. Where the recorder
- * has no such model `*known` is false and nothing is handed over. */
+ * model that was handed over of it: all is copied. `n_nodes` is -1 where none were watched. Where the
+ * recorder has no such model `*known` is false and nothing is handed over. */
 LAM_API lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const lam_call_info *calls,
                                       int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes,
                                       bool *known, lam_error *e);

@@ -301,9 +301,8 @@ PyMethodDef lmx_text_methods[] = {
          "left in eval and in train mode, and the next steps' numbers if they are seen here; None: it was "
          "not counted.")},
     {"end_step", lmx_end_step, METH_VARARGS,
-     PyDoc_STR(
-         "end_step($module, address, record, /)\n--\n\nEnds the step that is being seen of the root at "
-         "this id(), and records it if asked to: its number and mode, or None.")},
+     PyDoc_STR("end_step($module, address, record, /)\n--\n\nEnds the step that is being seen of the root at "
+               "this id(), and records it if asked to: its number and mode, or None.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
                "one call.")},

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our errors.
- * sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the way from the thread
- * that trains to the one that writes. record.c: the recorder and that thread. read.c, rows.c: back from a file
- * that nobody vouches for. events.c: scalars for TensorBoard. absent.c is built instead of all these where
- * SQLite is missing. */
+ * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our
+ * errors. sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the way from
+ * the thread that trains to the one that writes. record.c: the recorder and that thread. read.c, rows.c: back
+ * from a file that nobody vouches for. events.c: scalars for TensorBoard. absent.c is built instead of all
+ * these where SQLite is missing. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
