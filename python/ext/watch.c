@@ -11,9 +11,9 @@
  * Module.__call__ while our method is installed and keep a way to it, so it must go on working after its
  * capture closed, and must not call what calls it. Each method therefore has a slot with the original
  * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
+#include "counted.h"
 #include "here.h"
 #include "lead.h"
-#include "sample.h"
 
 #include <string.h>
 
@@ -23,28 +23,15 @@ typedef struct slot {
     PyObject *original, *method; /* strong; both stay after the capture closed */
 } slot;
 
-/* A module whose calls are counted, and who is told of some of them. */
-typedef struct counted {
-    struct counted *next;
-    lmx_state *st;
-    PyObject *module;       /* borrowed: whoever counts it stops when it goes */
-    PyObject *told;         /* strong; NULL: nobody counts it any more */
-    lmx_sampler *sampler;   /* who sees and records steps; NULL: whoever is told */
-    int64_t left[2];        /* calls in eval and in train mode before the next one that is told */
-    int users;              /* the list, and the calls that are under way */
-    bool every_one, inside; /* inside: of a call; those inside it are not counted */
-} counted;
-
 static struct {
     slot *active;       /* the one that is installed, NULL when no capture is open and none rests */
     slot *owed;         /* its original could not be put back yet, because memory ran out */
     PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
     PyObject *behind;   /* the dict that it shows, or NULL */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
-    counted *roots;
-    int resting;   /* so many ask that it stays in place between captures */
-    lmx_lead lead; /* of the function that Module.__call__ is */
-    slot led;      /* where that is led: its twin and itself, both the lead's */
+    int resting;        /* so many ask that it stays in place between captures */
+    lmx_lead lead;      /* of the function that Module.__call__ is */
+    slot led;           /* where that is led: its twin and itself, both the lead's */
     slot slots[SLOTS];
 } watch;
 
@@ -342,133 +329,20 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-/* == calls that are counted ============================================================================ */
-
-static void let_go(counted *r) {
-    if (--r->users) return;
-    Py_XDECREF(r->told);
-    PyMem_Free(r);
-}
-
-/* The answer to what is told; -1 with an exception. */
-static int64_t tell(counted *r, int moment, bool training, int64_t left) {
-    PyObject *told = r->told; /* who is told may stop counting */
-    Py_INCREF(told);
-    PyObject *answer = PyObject_CallFunction(told, "iiL", moment, (int)training, (long long)left);
-    Py_DECREF(told);
-    left = answer ? PyLong_AsLongLong(answer) : -1;
-    Py_XDECREF(answer);
-    return left;
-}
-
-static bool tell_begin(counted *r, PyObject *self, bool training) {
-    if (r->sampler) {
-        bool ok = lmx_sample_before(r->sampler, self, training, r->left);
-        r->every_one = r->sampler && lmx_sampling(r->sampler);
-        return ok;
-    }
-    int64_t left = r->left[training];
-    r->left[training] = 0;
-    left = tell(r, 0, training, left);
-    if (PyErr_Occurred()) return false;
-    r->every_one = left < 0;
-    r->left[training] = left < 0 ? -1 - left : left;
-    return true;
-}
-
-/* The exception of a call that failed is kept. */
-static PyObject *tell_end(counted *r, bool training, PyObject *result) {
-    PyObject *type = NULL, *value = NULL, *trace = NULL;
-    if (!result) PyErr_Fetch(&type, &value, &trace);
-    if (r->sampler)
-        lmx_sample_after(r->sampler, !result);
-    else
-        tell(r, result ? 1 : 2, training, 0);
-    if (type) PyErr_Restore(type, value, trace);
-    if (result && PyErr_Occurred()) Py_CLEAR(result);
-    return result;
-}
-
-static PyObject *at_root(slot *s, counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
+static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
                          PyObject *names) {
-    bool training = is_training(r->st, self), told = r->every_one || !r->left[training];
-    r->users++;
-    r->inside = true;
-    if (!told) r->left[training]--;
-    PyObject *result = !told || tell_begin(r, self, training) ? captured(s, self, args, n, names) : NULL;
-    if (told && r->told) result = tell_end(r, training, result);
-    r->inside = false;
-    let_go(r);
-    return result;
+    bool training = is_training(r->st, self), told;
+    bool ok = lmx_count_begin(r, self, training, &told);
+    return lmx_count_end(r, training, told, ok ? captured(s, self, args, n, names) : NULL);
 }
 
 static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     if (s == watch.active) {
-        for (counted *r = watch.roots; r; r = r->next)
+        for (lmx_counted *r = lmx_roots; r; r = r->next)
             if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
         if (!watch.first) return call_original(s, self, args, n, names);
     }
     return captured(s, self, args, n, names);
-}
-
-PyObject *lmx_count_calls(PyObject *module, PyObject *args) {
-    PyObject *of, *told, *how = Py_None;
-    long long left[2] = {0, 0};
-    if (!PyArg_ParseTuple(args, "OO|O(LL):count", &of, &told, &how, &left[0], &left[1])) return NULL;
-    lmx_state *st = lmx_state_of(module);
-    lmx_sampler *sampler = how == Py_None ? NULL : lmx_sampler_new(st, how, told);
-    if (!sampler && how != Py_None) return NULL;
-    counted *r = PyMem_Calloc(1, sizeof *r);
-    if (!r) {
-        lmx_sampler_drop(sampler);
-        return PyErr_NoMemory();
-    }
-    Py_INCREF(told);
-    *r = (counted){.next = watch.roots,
-                   .st = st,
-                   .module = of,
-                   .told = told,
-                   .sampler = sampler,
-                   .left = {left[0], left[1]},
-                   .users = 1};
-    watch.roots = r;
-    Py_RETURN_NONE;
-}
-
-static counted **find_counted(const void *module) {
-    counted **at = &watch.roots;
-    while (*at && (*at)->module != module) at = &(*at)->next;
-    return at;
-}
-
-PyObject *lmx_end_step(PyObject *module, PyObject *args) {
-    PyObject *address;
-    int record;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "Op:end_step", &address, &record)) return NULL;
-    const void *of = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred()) return NULL;
-    const counted *r = *find_counted(of);
-    if (!r || !r->sampler) Py_RETURN_NONE;
-    return lmx_sample_end(r->sampler, record != 0);
-}
-
-PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
-    (void)module;
-    const void *of = PyLong_AsVoidPtr(address);
-    if (PyErr_Occurred()) return NULL;
-    counted **at = find_counted(of), *r = *at;
-    if (!r) Py_RETURN_NONE;
-    *at = r->next;
-    lmx_sampler *sampler = r->sampler;
-    PyObject *numbers = sampler ? lmx_sample_numbers(sampler) : Py_BuildValue("()");
-    PyObject *left =
-        numbers ? Py_BuildValue("((LL)N)", (long long)r->left[0], (long long)r->left[1], numbers) : NULL;
-    Py_CLEAR(r->told);
-    r->sampler = NULL;
-    let_go(r);
-    lmx_sampler_drop(sampler);
-    return left;
 }
 
 /* == the method itself ================================================================================= */
