@@ -607,24 +607,30 @@ LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const ch
 typedef struct lam_cause {
     const char *text; /* "scaled_dot_product_attention in MultiheadAttention: not counted" */
     const char *note; /* what the convention's table says of it; NULL */
-    int64_t macs;     /* what it adds to the reference's; the causes of a row add up to its difference */
+    int64_t difference; /* its part of the row's */
     int32_t calls;    /* how often; 0 for the rest of them together */
 } lam_cause;
 typedef struct lam_compared {
     const char *convention;
-    lam_count macs, flops, params; /* of the forward; params as the convention's own total says */
+    lam_count macs, flops, params; /* of the phase; params as the convention's own total says */
     bool told;                     /* the difference is known */
-    int64_t difference;            /* of the MACs from those of the reference */
+    int64_t difference;            /* from the reference, in what is compared */
     int32_t n_causes;
     const lam_cause *causes; /* largest first */
-    const char *gap;         /* why its MACs are not exact; NULL when they are */
+    const char *gap;         /* why it is not exact; NULL when it is, or its convention does not tell it */
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
-/* Counts the forward of `m` under each of `conventions` (n 0: all there are) and explains what differs from
- * the reference, `exact`, which comes first. Conventions of tools that count calls count as these printed it.
- * LAM_USAGE for a name that there is not, or where operators were not watched. */
-LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const char *const *conventions,
-                                   int32_t n, lam_error *e);
+typedef struct lam_compare_options {
+    const char *const *conventions;
+    int32_t n;         /* 0: all that know that phase */
+    lam_metric metric; /* LAM_MACS, LAM_FLOPS */
+    lam_phase phase;   /* LAM_FORWARD, LAM_BACKWARD */
+} lam_compare_options;
+/* Explains what differs from the reference, `exact`, which comes first. Conventions of tools that count calls
+ * count as these printed it. LAM_USAGE for a name, metric or phase that can't be compared, or where operators
+ * were not watched. `o` NULL: the forward's MACs under all. */
+LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_compare_options *o,
+                                   lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
 LAM_API const lam_compared *lam_compare_row(const lam_comparison *c, int32_t i); /* NULL past the last one */
 /* Writes it as "text" (format NULL), "md", "json" or "csv"; `width` in columns, 0: 100; `exact`: in full. */

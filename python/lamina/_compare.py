@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 class Cause(NamedTuple):
     """One reason for a difference.
 
-    ``macs`` is what it adds to the reference's MACs, negative for what is left out; ``calls`` how often, 0
-    for the rest of the causes together; ``note`` what the convention's table says of it.
+    ``difference`` is what it adds to what the reference says, negative for what is left out; ``calls`` how
+    often, 0 for the rest of the causes together; ``note`` what the convention's table says of it.
     """
 
     text: str
     note: str | None
-    macs: int
+    difference: int
     calls: int
 
 
 class Compared(NamedTuple):
-    """What one convention says of a forward.
+    """What one convention says of a forward, or of a backward pass.
 
-    ``difference`` is that of its MACs from the reference's, None where it is not known and ``gap`` says why;
-    the MACs of ``causes`` add up to it.
+    ``difference`` is that of its MACs, or FLOPs, from the reference's, None where the convention does not
+    tell or know them, and then ``gap`` says why; those of ``causes`` add up to it.
     """
 
     convention: str
@@ -49,9 +49,17 @@ class Comparison:
     ``print(comparison)`` is a table and the reasons below it.
     """
 
-    def __init__(self, model: _lamina.Model, conventions: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: _lamina.Model,
+        conventions: Sequence[str] = (),
+        *,
+        flops: bool = False,
+        backward: bool = False,
+    ) -> None:
         self._model = model
         self._conventions = list(conventions)
+        self._what = flops, backward
         self._data: dict[str, Any] = json.loads(self.to_json())
 
     @property
@@ -67,7 +75,7 @@ class Comparison:
         raise KeyError(f"{convention!r} was not compared; there are {there}")
 
     def _write(self, kind: str, *, width: int = 0, exact: bool = False) -> str:
-        return self._model.compare(self._conventions, kind, width, exact)
+        return self._model.compare(self._conventions, kind, width, exact, *self._what)
 
     def __str__(self) -> str:
         from ._report import terminal_width
@@ -99,7 +107,7 @@ def _row(row: dict[str, Any]) -> Compared:
     macs, flops, params = (
         from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params")
     )
-    causes = tuple(Cause(c["text"], c["note"], c["macs"], c["calls"]) for c in row["causes"])
+    causes = tuple(Cause(c["text"], c["note"], c["difference"], c["calls"]) for c in row["causes"])
     return Compared(row["convention"], macs, flops, params, row["difference"], row["gap"], causes)
 
 
@@ -110,11 +118,14 @@ def compare(
     *,
     conventions: Sequence[str] = (),
     mode: str | None = None,
+    flops: bool = False,
+    backward: bool = False,
 ) -> Comparison:
     """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
 
     The forward runs with gradients, as the tools that the conventions are named after run it: layers whose
-    eval mode has a fast path without gradients take the other one. Nothing is back-propagated.
+    eval mode has a fast path without gradients take the other one. Nothing is back-propagated, unless
+    ``backward`` asks for it.
 
     Args:
         model: any ``torch.nn.Module``.
@@ -122,6 +133,9 @@ def compare(
         kwargs: the keyword arguments.
         conventions: names, as ``("torch", "fvcore")``; all there are where none is given.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
+        flops: explain FLOPs instead of MACs.
+        backward: compare the backward pass, from the sum of the floating-point outputs, instead of the
+            forward; every gradient is put back as it was.
 
     Raises:
         TypeError: the model is no module, or ``args`` no tuple.
@@ -136,7 +150,7 @@ def compare(
     for name in conventions:
         check_convention(name)
     check_mode(mode)
-    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True)
+    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward)
     if run.error is not None or run.model is None:
         run.reraise()
-    return Comparison(run.model, conventions)
+    return Comparison(run.model, conventions, flops=flops, backward=backward)

@@ -261,6 +261,8 @@ class Model:
         kind: str | None = None,
         width: int = 0,
         exact: bool = False,
+        flops: bool = False,
+        backward: bool = False,
         /,
     ) -> str: ...
     def rf(self, event: int, convention: str | None = None, /) -> tuple[float, float, float, _State]: ...

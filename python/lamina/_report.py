@@ -286,16 +286,17 @@ class Report:
         report._again = self._again
         return report
 
-    def compare(self, *conventions: str) -> Comparison:
+    def compare(self, *conventions: str, flops: bool = False, backward: bool = False) -> Comparison:
         """The same capture under several conventions side by side, with the reasons for each difference; all
-        there are where none is named. Its operators must have been watched (``ops=True``).
+        there are where none is named. Its operators must have been watched (``ops=True``). ``flops`` explains
+        FLOPs instead of MACs, ``backward`` compares the backward pass instead of the forward.
 
         Raises:
             ValueError: there is no such convention, or no operators were watched.
         """
         from ._compare import Comparison
 
-        return Comparison(self._model, conventions)
+        return Comparison(self._model, conventions, flops=flops, backward=backward)
 
     def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
         """Which input positions one element of the first output of the layer at ``path`` depends on.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One capture under several conventions, and why each differs from the reference. The model's forward is cut
- * into parts that both sides number: an operator that the program called with all that ran inside it, or,
- * where a convention counts the layer and not its operators, a whole call. Parts that differ in the same way
- * are one cause. */
+ * One capture under several conventions, and why each differs from the reference. The model's forward, or
+ * backward, is cut into parts that both sides number: an operator that the program called with all that ran
+ * inside it, or, where a convention counts the layer and not its operators, a whole call. Parts that differ
+ * in the same way are one cause. */
 #include "analyse/compare.h"
 
 #include <stdlib.h>
@@ -19,11 +19,11 @@ typedef struct cause {
     const char *what; /* the operator's name, NULL: the layer itself */
     const char *type; /* class of the layer, NULL: outside every layer */
     const char *note;
-    int64_t macs, its, ref;
+    int64_t difference, its, ref;
     int32_t calls;
 } cause;
 
-/* MACs a part. Event n_events is what ran outside every call. */
+/* Numbers of the metric a part. Event n_events is what ran outside every call. */
 typedef struct parts {
     int64_t *of_top;   /* per operator that the program called, 0 for others */
     int64_t *of_event; /* per call */
@@ -36,10 +36,12 @@ typedef struct job {
     const lam_model *m;
     lmi_arena scratch;
     int32_t *top;     /* per operator: the one that the program called */
-    int32_t *largest; /* per operator that the program called: where most of its products are; -1 none */
+    int32_t *largest; /* per operator that the program called: a counted one inside that does some work; -1 */
     parts ref;
     lmi_vec causes; /* cause */
     lmi_map by_key;
+    lam_metric metric;
+    lam_phase phase;
 } job;
 
 static int32_t event_of(const job *j, int32_t op) {
@@ -73,11 +75,11 @@ static void add_to(int64_t *sum, lam_count n) {
 static void number_ops(const job *j, parts *p) {
     for (int32_t i = 0; i < j->m->n_ops; i++) {
         lam_count n[LAM_N_METRICS];
-        if (p->costs->ops.role[i] != LMI_ROLE_COUNTED || j->m->ops[i].phase != LAM_FORWARD) continue;
+        if (p->costs->ops.role[i] != LMI_ROLE_COUNTED || j->m->ops[i].phase != (uint8_t)j->phase) continue;
         lmi_count_op(p->cv, j->m, i, n);
-        add_to(&p->of_top[j->top[i]], n[LAM_MACS]);
+        add_to(&p->of_top[j->top[i]], n[j->metric]);
         int32_t *largest = &j->largest[j->top[i]];
-        if (p == &j->ref && n[LAM_MACS].n > 0) *largest = i;
+        if (p == &j->ref && n[j->metric].n > 0) *largest = i;
     }
 }
 
@@ -85,7 +87,8 @@ static void number_events(const job *j, parts *p) {
     for (int32_t r = 0; r < p->costs->n_rows; r++) {
         const lam_cost_row *row = &p->costs->rows[r];
         if (row->event >= 0 || lmi_is_outside(row))
-            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events], row->metric[LAM_MACS]);
+            add_to(&p->of_event[row->event >= 0 ? row->event : j->m->n_events],
+                   (j->phase == LAM_FORWARD ? row->metric : row->backward)[j->metric]);
     }
 }
 
@@ -162,7 +165,7 @@ static lam_status differ(job *j, const parts *p, int32_t op, int32_t event, lam_
                   .note = note_of(j, p, op, event)},
           *c;
     LAM_TRY(cause_of(j, &like, &c, e));
-    c->macs += its - ref;
+    c->difference += its - ref;
     c->ref += ref;
     c->its += its;
     c->calls++;
@@ -190,13 +193,14 @@ static lam_status find_causes(job *j, const parts *p, lam_error *e) {
 
 static int larger(const void *a, const void *b) {
     const cause *x = a, *y = b;
-    int64_t n = x->macs < 0 ? -x->macs : x->macs, k = y->macs < 0 ? -y->macs : y->macs;
+    int64_t n = x->difference < 0 ? -x->difference : x->difference;
+    int64_t k = y->difference < 0 ? -y->difference : y->difference;
     if (n != k) return n > k ? -1 : 1;
     int by_name = strcmp(x->what ? x->what : "", y->what ? y->what : "");
     return by_name ? by_name : strcmp(x->type ? x->type : "", y->type ? y->type : "");
 }
 
-static void say_cause(const cause *c, lmi_buf *b) {
+static void say_cause(const cause *c, lam_metric metric, lmi_buf *b) {
     char its[48], ref[48];
     lam_text_count(its, sizeof its, lmi_exact(c->its), false);
     lam_text_count(ref, sizeof ref, lmi_exact(c->ref), false);
@@ -208,7 +212,8 @@ static void say_cause(const cause *c, lmi_buf *b) {
     if (c->what) lmi_put(b, c->type ? " in " : " outside every layer");
     if (c->type) lmi_put_clean(b, c->type);
     if (c->relation == MISSING) lmi_put(b, ": not counted");
-    if (c->relation == EXTRA) lmi_put(b, ": counted, without a product");
+    if (c->relation == EXTRA)
+        lmi_putf(b, ": counted, without %s", metric == LAM_MACS ? "a product" : "an operation");
     if (c->relation == OTHER) lmi_putf(b, ": %s where there are %s", its, ref);
 }
 
@@ -223,12 +228,12 @@ static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
         const cause *from = lmi_vec_at(&j->causes, i);
         lmi_buf b;
         lmi_buf_init(&b);
-        say_cause(from, &b);
+        say_cause(from, j->metric, &b);
         char *text = b.bad ? NULL : lmi_strdup(&c->arena, lmi_buf_text(&b));
         lmi_buf_free(&b);
         if (!text) return lmi_nomem(e);
-        kept[i] = (lam_cause){text, from->note, from->macs, from->calls};
-        left -= from->macs;
+        kept[i] = (lam_cause){text, from->note, from->difference, from->calls};
+        left -= from->difference;
     }
     row->n_causes = (int32_t)n;
     if (left) kept[row->n_causes++] = (lam_cause){"others", NULL, left, 0};
@@ -241,18 +246,20 @@ static bool fits(lam_count n) { return !n.over && n.state != LAM_UNKNOWN; }
 /* The costs go when the row is done, so what it keeps of them is copied. */
 static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error *e) {
     const char *gap = lam_costs_gap(p->costs, 0);
-    lam_count ref = lam_costs_total(j->ref.costs, LAM_MACS);
+    lam_count ref = lam_costs_phase_total(j->ref.costs, j->phase, j->metric);
+    lam_count its = lam_costs_phase_total(p->costs, j->phase, j->metric);
     *row = (lam_compared){.convention = p->cv->name,
-                          .macs = lam_costs_total(p->costs, LAM_MACS),
-                          .flops = lam_costs_total(p->costs, LAM_FLOPS),
+                          .macs = lam_costs_phase_total(p->costs, j->phase, LAM_MACS),
+                          .flops = lam_costs_phase_total(p->costs, j->phase, LAM_FLOPS),
                           .params = lam_costs_params(p->costs).in_rows};
-    if (row->macs.state != LAM_EXACT && gap) {
+    if (!lmi_compare_tells(p->cv, j->metric, j->phase)) return LAM_OK;
+    if (its.state != LAM_EXACT && gap) {
         row->gap = lmi_strdup(&j->c->arena, gap);
         if (!row->gap) return lmi_nomem(e);
     }
-    row->told = fits(ref) && fits(row->macs);
+    row->told = fits(ref) && fits(its);
     if (!row->told) return LAM_OK;
-    row->difference = row->macs.n - ref.n;
+    row->difference = its.n - ref.n;
     if (p != &j->ref) LAM_TRY(find_causes(j, p, e));
     return keep_causes(j, row, e);
 }
@@ -280,31 +287,55 @@ static const lmi_convention *reference(void) {
     return cv;
 }
 
-static lam_status compare_all(job *j, const char *const *names, int32_t n, lam_error *e) {
+/* A backward pass is run by torch's engine, so nobody who looks at what a program calls sees it. */
+bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase) {
+    bool there = phase == LAM_FORWARD || (cv->op_rules && cv->sees != LMI_SEES_CALLED);
+    return there && lmi_convention_tells(cv, metric);
+}
+
+static bool wanted(const job *j, const lmi_convention *cv) {
+    return lmi_compare_tells(cv, LAM_MACS, j->phase);
+}
+
+static lam_status compare_all(job *j, const lam_compare_options *o, int32_t n, lam_error *e) {
     LAM_TRY(find_tops(j, e));
     LAM_TRY(number(j, reference(), &j->ref, e));
     LAM_TRY(fill_row(j, &j->ref, &j->c->rows[j->c->n], e));
     j->c->n++;
     for (int32_t i = 0; i < (n ? n : lam_n_conventions()); i++) {
-        const lmi_convention *cv = n ? lmi_convention_named(names[i], e) : lmi_convention_at(i);
+        const lmi_convention *cv = n ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
         if (!cv) return LAM_USAGE;
-        LAM_TRY(compare_one(j, cv, e));
+        if (n || wanted(j, cv)) LAM_TRY(compare_one(j, cv, e));
     }
     return LAM_OK;
 }
 
-lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const char *const *conventions,
-                           int32_t n, lam_error *e) {
+static lam_status check(const lam_compare_options *o, lam_error *e) {
+    if (o->metric != LAM_MACS && o->metric != LAM_FLOPS)
+        return lmi_fail(e, LAM_USAGE, "metric", "MACs and FLOPs can be compared, and nothing else");
+    if (o->phase != LAM_FORWARD && o->phase != LAM_BACKWARD)
+        return lmi_fail(e, LAM_USAGE, "phase", "the forward and the backward pass can be compared");
+    return LAM_OK;
+}
+
+lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_compare_options *o,
+                           lam_error *e) {
+    static const lam_compare_options all = {.metric = LAM_MACS, .phase = LAM_FORWARD};
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_compare_new", "there is nowhere to put the result");
     *out = NULL;
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_compare_new", "there is no model to compare counts of");
+    if (!o) o = &all;
+    LAM_TRY(check(o, e));
     lam_comparison *c = calloc(1, sizeof *c);
     if (!c) return lmi_nomem(e);
-    job j = {.c = c, .m = m};
+    c->metric = o->metric;
+    c->phase = o->phase;
+    int32_t n = o->n > 0 ? o->n : 0;
+    job j = {.c = c, .m = m, .metric = o->metric, .phase = o->phase};
     lmi_arena_init(&c->arena, ARENA_LIMIT);
     lmi_arena_init(&j.scratch, ARENA_LIMIT);
-    c->rows = lmi_alloc(&c->arena, (uint64_t)(n > 0 ? n : lam_n_conventions()) + 1, sizeof *c->rows);
-    lam_status s = c->rows ? compare_all(&j, conventions, n > 0 ? n : 0, e) : lmi_nomem(e);
+    c->rows = lmi_alloc(&c->arena, (uint64_t)(n ? n : lam_n_conventions()) + 1, sizeof *c->rows);
+    lam_status s = c->rows ? compare_all(&j, o, n, e) : lmi_nomem(e);
     lam_costs_free(j.ref.costs);
     lmi_arena_free(&j.scratch);
     if (s == LAM_OK)

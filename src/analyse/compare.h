@@ -9,6 +9,11 @@ struct lam_comparison {
     lmi_arena arena;
     int32_t n;
     lam_compared *rows; /* the reference first */
+    lam_metric metric;
+    lam_phase phase;
 };
+
+/* Whether the tool of that name counts this at all. */
+bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase);
 
 #endif

@@ -37,7 +37,11 @@ static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_erro
     bool file = a->output && strcmp(a->output, "-") != 0;
     int32_t width = a->width >= 0 ? a->width : file ? 0 : c->host->width;
     lam_comparison *compared = NULL;
-    lam_status s = lam_compare_new(&compared, m, n->at, n->n, e);
+    lam_compare_options o = {.conventions = n->at,
+                             .n = n->n,
+                             .metric = a->flops ? LAM_FLOPS : LAM_MACS,
+                             .phase = a->backward ? LAM_BACKWARD : LAM_FORWARD};
+    lam_status s = lam_compare_new(&compared, m, &o, e);
     if (s == LAM_OK) s = lam_compare_write(compared, a->format, width, a->exact, c->out, e);
     lam_compare_free(compared);
     return s;

@@ -19,7 +19,7 @@ typedef struct writer {
 
 /* What the tool does not count at all is a dash, what is not known a question mark. */
 static const char *number(const writer *w, char *to, lam_count n, const char *convention, lam_metric metric) {
-    if (!lmi_convention_tells(lmi_convention_named(convention, NULL), metric))
+    if (!lmi_compare_tells(lmi_convention_named(convention, NULL), metric, w->c->phase))
         snprintf(to, NUMBER, "-");
     else
         lam_text_count(to, NUMBER, n, w->exact);
@@ -41,15 +41,28 @@ static const char *difference(const writer *w, char *to, const lam_compared *row
     else if (row->told)
         signed_number(w, to, row->difference);
     else
-        snprintf(to, NUMBER, "?");
+        number(w, to, (lam_count){.state = LAM_UNKNOWN}, row->convention, w->c->metric);
     return to;
+}
+
+static const char *metric_word(const writer *w) { return w->c->metric == LAM_MACS ? "MACs" : "FLOPs"; }
+static const char *phase_word(const writer *w) { return w->c->phase == LAM_FORWARD ? "" : "bwd "; }
+
+/* "MACs", "bwd FLOPs", and the difference by itself where it is that of the forward's MACs. */
+static void title(const writer *w, char *to, int cell) {
+    static const char *const words[] = {"MACs", "FLOPs", "params"};
+    if (cell < 2)
+        snprintf(to, NUMBER, "%s%s", phase_word(w), words[cell]);
+    else if (cell == 2)
+        snprintf(to, NUMBER, "%s", words[cell]);
+    else
+        snprintf(to, NUMBER, "%sagainst", w->c->metric == LAM_MACS ? "" : "FLOPs ");
 }
 
 typedef struct cells {
     char at[4][NUMBER];
 } cells; /* MACs, FLOPs, params, difference */
 enum { N_CELLS = 4 };
-static const char *const titles[N_CELLS] = {"MACs", "FLOPs", "params", "against"};
 
 static void fill(const writer *w, int32_t i, cells *to) {
     const lam_compared *row = &w->c->rows[i];
@@ -102,10 +115,11 @@ static void put_reasons(writer *w, const lam_compared *row) {
     lmi_buf b;
     lmi_buf_init(&b);
     lmi_putf(&w->out, "\n%s", row->convention);
-    if (row->n_causes) lmi_putf(&w->out, ": %s MACs", signed_number(w, n, row->difference));
+    if (row->n_causes)
+        lmi_putf(&w->out, ": %s %s%s", signed_number(w, n, row->difference), phase_word(w), metric_word(w));
     lmi_putc(&w->out, '\n');
     for (int32_t i = 0; i < row->n_causes; i++) {
-        signed_number(w, n, row->causes[i].macs);
+        signed_number(w, n, row->causes[i].difference);
         size_t margin = 2 + (w->exact ? 22 : 9) + 2;
         lmi_putf(&w->out, "  %*s  ", (int)margin - 4, n);
         b.n = 0;
@@ -123,15 +137,18 @@ static void put_reasons(writer *w, const lam_compared *row) {
 
 static void write_text(writer *w) {
     size_t wide[N_CELLS];
-    cells row;
-    for (int k = 0; k < N_CELLS; k++) wide[k] = strlen(titles[k]);
+    cells row, titles;
+    for (int k = 0; k < N_CELLS; k++) {
+        title(w, titles.at[k], k);
+        wide[k] = strlen(titles.at[k]);
+    }
     for (int32_t i = 0; i < w->c->n; i++) {
         fill(w, i, &row);
         for (int k = 0; k < N_CELLS; k++)
             if (strlen(row.at[k]) > wide[k]) wide[k] = strlen(row.at[k]);
     }
     lmi_putf(&w->out, "%-*s", NAME, "convention");
-    for (int k = 0; k < N_CELLS; k++) lmi_putf(&w->out, "  %*s", (int)wide[k], titles[k]);
+    for (int k = 0; k < N_CELLS; k++) lmi_putf(&w->out, "  %*s", (int)wide[k], titles.at[k]);
     lmi_putf(&w->out, " %s\n", w->c->rows[0].convention);
     for (int32_t i = 0; i < w->c->n; i++) {
         fill(w, i, &row);
@@ -149,9 +166,10 @@ static void write_text(writer *w) {
 #define MD_SPECIAL "\\|`*_<>[]&#~"
 
 static void write_md(writer *w) {
-    lmi_putf(&w->out,
-             "| convention | MACs | FLOPs | params | against %s | why |\n|:---|---:|---:|---:|---:|:---|\n",
-             w->c->rows[0].convention);
+    cells titles;
+    for (int k = 0; k < N_CELLS; k++) title(w, titles.at[k], k);
+    lmi_putf(&w->out, "| convention | %s | %s | %s | %s %s | why |\n|:---|---:|---:|---:|---:|:---|\n",
+             titles.at[0], titles.at[1], titles.at[2], titles.at[3], w->c->rows[0].convention);
     for (int32_t i = 0; i < w->c->n; i++) {
         const lam_compared *row = &w->c->rows[i];
         cells at;
@@ -163,7 +181,7 @@ static void write_md(writer *w) {
             lmi_buf b;
             lmi_buf_init(&b);
             put_cause(&row->causes[k], is_news(row, k), &b);
-            lmi_putf(&w->out, "%s%s ", k ? "<br>" : "", signed_number(w, n, row->causes[k].macs));
+            lmi_putf(&w->out, "%s%s ", k ? "<br>" : "", signed_number(w, n, row->causes[k].difference));
             lmi_put_escaped(&w->out, lmi_buf_text(&b), MD_SPECIAL, "\\");
             w->out.bad = w->out.bad || b.bad;
             lmi_buf_free(&b);
@@ -188,6 +206,8 @@ static void put_count(writer *w, const char *name, lam_count n) {
 static void write_json(writer *w) {
     lmi_put(&w->out, "{\"schema_version\": 1, \"reference\": ");
     lmi_put_json(&w->out, w->c->rows[0].convention);
+    lmi_putf(&w->out, ", \"metric\": \"%s\", \"phase\": \"%s\"", lam_metric_name(w->c->metric),
+             w->c->phase == LAM_FORWARD ? "forward" : "backward");
     lmi_put(&w->out, ", \"conventions\": [");
     for (int32_t i = 0; i < w->c->n; i++) {
         const lam_compared *row = &w->c->rows[i];
@@ -205,8 +225,8 @@ static void write_json(writer *w) {
         lmi_put(&w->out, ", \"causes\": [");
         for (int32_t k = 0; k < row->n_causes; k++) {
             const lam_cause *cause = &row->causes[k];
-            lmi_putf(&w->out, "%s{\"macs\": %lld, \"calls\": %d, \"text\": ", k ? ", " : "",
-                     (long long)cause->macs, (int)cause->calls);
+            lmi_putf(&w->out, "%s{\"difference\": %lld, \"calls\": %d, \"text\": ", k ? ", " : "",
+                     (long long)cause->difference, (int)cause->calls);
             lmi_put_json(&w->out, cause->text);
             lmi_put(&w->out, ", \"note\": ");
             lmi_put_json(&w->out, cause->note);
@@ -223,7 +243,7 @@ static void put_csv_count(writer *w, lam_count n) {
     lmi_putf(&w->out, ",%s,%s", n.state == LAM_UNKNOWN ? "" : digits, lam_state_name(n.state));
 }
 
-/* One line a convention, and one a cause, whose `macs` is its part of the difference. */
+/* One line a convention, and one a cause with its part of the difference. */
 static void write_csv(writer *w) {
     lmi_put(&w->out,
             "convention,cause,calls,macs,macs_state,flops,flops_state,params,params_state,difference\n");
@@ -239,7 +259,8 @@ static void write_csv(writer *w) {
         for (int32_t k = 0; k < row->n_causes; k++) {
             lmi_putf(&w->out, "%s,", row->convention);
             lmi_put_csv(&w->out, row->causes[k].text);
-            lmi_putf(&w->out, ",%d,,,,,,,%lld\n", (int)row->causes[k].calls, (long long)row->causes[k].macs);
+            lmi_putf(&w->out, ",%d,,,,,,,%lld\n", (int)row->causes[k].calls,
+                     (long long)row->causes[k].difference);
         }
     }
 }

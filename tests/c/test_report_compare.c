@@ -47,7 +47,8 @@ static lam_model *mixed(void) {
 static lam_comparison *compared(const lam_model *m, const char *const *names, int32_t n) {
     lam_comparison *c = NULL;
     lam_error e = {0};
-    if (lam_compare_new(&c, m, names, n, &e) != LAM_OK) fail_msg("%s", e.text);
+    lam_compare_options o = {.conventions = names, .n = n};
+    if (lam_compare_new(&c, m, names ? &o : NULL, &e) != LAM_OK) fail_msg("%s", e.text);
     return c;
 }
 
@@ -68,7 +69,7 @@ static void causes_add_up(void **state) {
     for (; lam_compare_row(c, n); n++) {
         const lam_compared *row = lam_compare_row(c, n);
         int64_t sum = 0;
-        for (int32_t k = 0; k < row->n_causes; k++) sum += row->causes[k].macs;
+        for (int32_t k = 0; k < row->n_causes; k++) sum += row->causes[k].difference;
         if (row->told) assert_int_equal(sum, row->difference);
         assert_int_equal(row->told, row->macs.state != LAM_UNKNOWN);
     }
@@ -95,13 +96,77 @@ static void reasons(void **state) {
     /* Norms count 5 an element, and the product is counted by the operator that was called. */
     assert_int_equal(fvcore->difference, -800 + 5 * 40);
     assert_string_equal(fvcore->causes[1].text, "layer_norm in Net: counted, without a product");
-    assert_int_equal(fvcore->causes[1].macs, 200);
+    assert_int_equal(fvcore->causes[1].difference, 200);
     /* 12 weights and 4 biases for each of two samples. */
     assert_int_equal(torchinfo->macs.n, 2 * 16);
     assert_string_equal(torchinfo->causes[1].text, "Linear: 32 where there are 120");
     assert_string_equal(torchinfo->causes[2].text, "mm outside every layer: not counted");
     assert_int_equal(torchinfo->difference, 32 - 926);
     lam_compare_free(c);
+    lam_model_free(m);
+}
+
+/* A linear layer's step: its bias is added up in the backward, its ReLU thresholded. */
+static lam_model *step(void) {
+    net n = net_new();
+    int32_t fc = net_linear(&n, 3, 4);
+    net_place(&n, -1, "", fc);
+    int32_t c = net_call(&n, fc, -1, SH(2, 3), 0, SH(2, 4), 0);
+    net_mm(&n, in(c, -1), 2, 3, 4); /* 24 */
+    net_relu(&n, in(c, -1), 8);
+    int32_t node = net_op(&n, "ReluBackward0", (op_at){c, -1, LAM_BACKWARD, LAM_OP_NODE});
+    net_relu(&n, (op_at){c, node, LAM_BACKWARD, 0}, 8);
+    node = net_op(&n, "MmBackward0", (op_at){c, -1, LAM_BACKWARD, LAM_OP_NODE});
+    net_mm(&n, (op_at){c, node, LAM_BACKWARD, 0}, 3, 2, 4); /* 24 */
+    net_mm(&n, (op_at){c, node, LAM_BACKWARD, 0}, 2, 4, 3); /* 24 */
+    net_mm(&n, (op_at){c, node, LAM_RECOMPUTE, 0}, 2, 3, 4);
+    return net_done(&n);
+}
+
+static void other_metrics_and_phases(void **state) {
+    (void)state;
+    static const char *const some[] = {"torch", "fvcore", "layers"};
+    static const struct {
+        lam_compare_options o;
+        int64_t macs, flops, torch;
+        const char *cause, *text;
+    } cases[] = {
+        {{NULL, 0, LAM_FLOPS, LAM_FORWARD}, 24, 56, -8, "relu in Linear: not counted", "FLOPs against exact"},
+        {{NULL, 0, LAM_MACS, LAM_BACKWARD}, 48, 104, 0, NULL, "bwd MACs  bwd FLOPs  params  against exact"},
+        {{some, 3, LAM_FLOPS, LAM_BACKWARD},
+         48,
+         104,
+         -8,
+         "relu in Linear: not counted",
+         "torch: -8 bwd FLOPs"},
+        {{some, 3, LAM_FLOPS, LAM_BACKWARD}, 48, 104, -8, "relu in Linear: not counted", "\nlayers "},
+    };
+    lam_model *m = step();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static text t;
+        lam_comparison *c = NULL;
+        lam_error e = {0};
+        assert_int_equal(lam_compare_new(&c, m, &cases[i].o, &e), LAM_OK);
+        const lam_compared *ref = lam_compare_row(c, 0), *torch = row_of(c, "torch");
+        assert_int_equal(ref->macs.n, cases[i].macs);
+        assert_int_equal(ref->flops.n, cases[i].flops);
+        assert_int_equal(torch->difference, cases[i].torch);
+        assert_int_equal(torch->n_causes, cases[i].cause != NULL);
+        if (cases[i].cause) assert_string_equal(torch->causes[0].text, cases[i].cause);
+        t.n = 0;
+        assert_int_equal(lam_compare_write(c, "text", 0, false, (lam_sink){put, &t}, &e), LAM_OK);
+        has(&t, cases[i].text);
+        bool back = cases[i].o.phase == LAM_BACKWARD;
+        for (int32_t k = 0; lam_compare_row(c, k);
+             k++) { /* who knows no backward is not asked, or has no answer */
+            const lam_compared *row = lam_compare_row(c, k);
+            bool knows = !strcmp(row->convention, "exact") || !strcmp(row->convention, "torch");
+            if (back) assert_int_equal(row->told, knows);
+            if (back && !cases[i].o.n) assert_true(knows);
+            if (!row->told && back) assert_null(row->gap);
+        }
+        lam_compare_free(c);
+    }
     lam_model_free(m);
 }
 
@@ -113,7 +178,7 @@ static void formats(void **state) {
     } cases[] = {{NULL, "torchinfo: -894 MACs\n       -800  scaled_dot_product_attention in Net"},
                  {"text", "a lower bound: Net (1 call)"},
                  {"md", "| torchinfo | 32 | - | 16 | -894 | -800 scaled\\_dot\\_product\\_attention in Net"},
-                 {"json", "\"macs\": -88, \"calls\": 1, \"text\": \"Linear: 32 where there are 120\""},
+                 {"json", "\"difference\": -88, \"calls\": 1, \"text\": \"Linear: 32 where there are 120\""},
                  {"csv", "torchinfo,mm outside every layer: not counted,1,,,,,,,-6\n"},
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
@@ -145,11 +210,18 @@ static void what_can_not_be(void **state) {
     lam_model *m = mixed();
     lam_comparison *c = NULL;
     lam_error e = {0};
-    assert_int_equal(lam_compare_new(&c, m, wrong, 2, &e), LAM_USAGE);
-    assert_non_null(strstr(e.text, "'nobody'"));
-    assert_null(c);
-    assert_int_equal(lam_compare_new(&c, NULL, NULL, 0, NULL), LAM_USAGE);
-    assert_int_equal(lam_compare_new(NULL, m, NULL, 0, NULL), LAM_USAGE);
+    const lam_compare_options o[] = {{.conventions = wrong, .n = 2},
+                                     {.metric = LAM_DMAS},
+                                     {.phase = LAM_RECOMPUTE}};
+    static const char *const why[] = {"'nobody'", "MACs and FLOPs", "the backward pass"};
+    for (int i = 0; i < 3; i++) {
+        e = (lam_error){0};
+        assert_int_equal(lam_compare_new(&c, m, &o[i], &e), LAM_USAGE);
+        assert_non_null(strstr(e.text, why[i]));
+        assert_null(c);
+    }
+    assert_int_equal(lam_compare_new(&c, NULL, NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_compare_new(NULL, m, NULL, NULL), LAM_USAGE);
     lam_compare_free(NULL);
     lam_model_free(m);
     net n = net_new();
@@ -158,7 +230,7 @@ static void what_can_not_be(void **state) {
     net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0);
     m = net_done(&n);
     e = (lam_error){0};
-    assert_int_equal(lam_compare_new(&c, m, NULL, 0, &e), LAM_USAGE);
+    assert_int_equal(lam_compare_new(&c, m, NULL, &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "ops=True"));
     lam_model_free(m);
 }
@@ -169,7 +241,8 @@ static void compare_it(void *model, bool *ok) {
     lam_comparison *c = NULL;
     lam_error e = {0};
     t.n = 0;
-    lam_status s = lam_compare_new(&c, model, names, 4, &e);
+    lam_compare_options o = {.conventions = names, .n = 4, .metric = LAM_FLOPS};
+    lam_status s = lam_compare_new(&c, model, &o, &e);
     if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, (lam_sink){put, &t}, &e);
     if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, (lam_sink){put, &t}, &e);
     *ok = s == LAM_OK;
@@ -186,8 +259,9 @@ static void memory_runs_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),         cmocka_unit_test(formats),
-        cmocka_unit_test(what_can_not_be), cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),
+        cmocka_unit_test(formats),         cmocka_unit_test(what_can_not_be),
+        cmocka_unit_test(memory_runs_out), cmocka_unit_test(other_metrics_and_phases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

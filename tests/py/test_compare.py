@@ -39,10 +39,10 @@ def test_every_convention_and_causes_that_add_up():
     exact = compared["exact"].macs
     for row in compared.rows:
         assert row.difference == row.macs - exact
-        assert sum(cause.macs for cause in row.causes) == row.difference
+        assert sum(cause.difference for cause in row.causes) == row.difference
     assert compared["deepspeed"].difference == 0
     # in_proj and out_proj by their functional calls, then the attention itself
-    torchinfo = {cause.text: cause.macs for cause in compared["torchinfo"].causes}
+    torchinfo = {cause.text: cause.difference for cause in compared["torchinfo"].causes}
     assert torchinfo["scaled_dot_product_attention in MultiheadAttention: not counted"] == -2 * 2 * 6 * 6 * 16
     assert torchinfo["linear in MultiheadAttention: not counted"] == -2 * 6 * 16 * (48 + 16)
 
@@ -56,6 +56,26 @@ def test_each_number_is_that_of_its_own_report():
     for row in compared.rows:
         report = watch.report(row.convention)
         assert (row.macs, row.macs.state, row.params) == (report.macs, report.macs.state, report.params)
+
+
+def test_flops_and_the_backward_pass_have_causes_too():
+    model = Attends().train()
+    for metric, backward in (("flops", False), ("macs", True), ("flops", True)):
+        compared = lamina.compare(model, x, flops=metric == "flops", backward=backward)
+        exact = getattr(compared["exact"], metric)
+        assert exact > 0 and (not backward or {row.convention for row in compared.rows} == {"exact", "torch"})
+        for row in compared.rows:
+            if row.difference is not None:
+                assert row.difference == getattr(row, metric) - exact
+                assert sum(cause.difference for cause in row.causes) == row.difference
+        assert compared["torch"].difference is not None
+    # Biases are added up in the backward, which FlopCounterMode does not count.
+    assert "sum in Linear: not counted" in {cause.text for cause in compared["torch"].causes}
+    assert lamina.compare(model, x, conventions=["fvcore"], flops=True)["fvcore"].difference is None
+    assert all(parameter.grad is None for parameter in model.parameters())
+    report = lamina.inspect(model, x, convention="exact", backward=True)
+    told = report.compare("torch", flops=True, backward=True)
+    assert (told["exact"].macs, told["exact"].flops) == (report.backward.macs, report.backward.flops)
 
 
 def test_it_runs_with_gradients_and_leaves_nothing():
