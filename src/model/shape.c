@@ -126,15 +126,21 @@ static int32_t bmm(const asked *a, lam_result *out) { return product(a, 0, 3, ou
 static int32_t addmm(const asked *a, lam_result *out) { return added(a, 2, out); }
 static int32_t baddbmm(const asked *a, lam_result *out) { return added(a, 3, out); }
 
-/* _grouped_mm(rows, a matrix for each group, where the groups end): rows are padded to 16 bytes, which for
- * these sizes changes nothing. */
+/* _grouped_mm(x, y, where the groups end): of two matrices the columns of one and rows of the other are dealt
+ * out, of a matrix and a batch the rows or columns of the matrix. What comes out is padded to 16 bytes, which
+ * for these sizes changes nothing. */
 static int32_t grouped_mm(const asked *a, lam_result *out) {
-    const lam_op_arg *x = tensor(a, 0), *y = tensor(a, 1);
-    if (!x || !y || x->ndim != 2 || y->ndim != 3 || x->sizes[1] != y->sizes[1]) return 0;
-    if (y->sizes[2] % 8 != 0) return 0;
-    lam_result *r = give(a, out, 2);
-    r->sizes[0] = x->sizes[0];
-    r->sizes[1] = y->sizes[2];
+    const lam_op_arg *x = tensor(a, 0), *y = tensor(a, 1), *ends = tensor(a, 2);
+    if (!x || !y || x->ndim < 2 || x->ndim > 3 || y->ndim < 2 || y->ndim > 3) return 0;
+    if (x->sizes[x->ndim - 1] != y->sizes[y->ndim - 2] || y->sizes[y->ndim - 1] % 8 != 0) return 0;
+    bool both = x->ndim == 3 && y->ndim == 3, none = x->ndim == 2 && y->ndim == 2;
+    if (both != !ends || (ends && ends->ndim != 1)) return 0;
+    int64_t groups = ends ? ends->sizes[0] : x->sizes[0];
+    if ((x->ndim == 3 && x->sizes[0] != groups) || (y->ndim == 3 && y->sizes[0] != groups)) return 0;
+    lam_result *r = give(a, out, both || none ? 3 : 2);
+    r->sizes[0] = groups;
+    r->sizes[r->ndim - 2] = x->sizes[x->ndim - 2];
+    r->sizes[r->ndim - 1] = y->sizes[y->ndim - 1];
     return 1;
 }
 

@@ -100,8 +100,14 @@ static void products(void **state) {
     GIVES(0, 5, 2, 4);
     assert_int_equal(ASK("aten::baddbmm", T(0, 1, 2, 4), T(1, 5, 2, 3), T(2, 5, 3, 4)), 1);
     GIVES(0, 5, 2, 4);
-    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 8)), 1);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 8), T(2, 3)), 1);
     GIVES(0, 6, 8);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 4, 8), T(2, 3)), 1);
+    GIVES(0, 3, 6, 8);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 3, 6, 4), T(1, 4, 8), T(2, 3)), 1);
+    GIVES(0, 6, 8);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 3, 6, 4), T(1, 3, 4, 8)), 1);
+    GIVES(0, 3, 6, 8);
     assert_int_equal(ASK("aten::_transform_bias_rescale_qkv", T(0, 2, 5, 24), T(1, 24), whole(2, 4)), 3);
     GIVES(2, 2, 4, 5, 2);
     assert_int_equal(ASK("aten::mm", T(0, 2, 3), T(1, 4, 3)), 0);
@@ -109,7 +115,12 @@ static void products(void **state) {
     assert_int_equal(ASK("aten::bmm", T(0, 5, 2, 3), T(1, 6, 3, 4)), 0);
     assert_int_equal(ASK("aten::addmm", T(0, 3), T(1, 2, 3), T(2, 3, 4)), 0);
     assert_int_equal(ASK("aten::addmm", T(0, 7, 2, 4), T(1, 2, 3), T(2, 3, 4)), 0);
-    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 7)), 0);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 7), T(2, 3)), 0);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 8)), 0); /* where do they end? */
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 4, 8), T(2, 4)), 0);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6, 4), T(1, 3, 5, 8), T(2, 3)), 0);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 3, 6, 4), T(1, 4, 4, 8)), 0);
+    assert_int_equal(ASK("aten::_grouped_mm", T(0, 6), T(1, 3, 4, 8), T(2, 3)), 0);
     assert_int_equal(ASK("aten::_transform_bias_rescale_qkv", T(0, 2, 5, 24), T(1, 24), whole(2, 5)), 0);
 }
 

@@ -134,6 +134,29 @@ def test_a_backward_by_index():
 
 
 @watched
+def test_products_of_groups_and_their_backward():
+    """As a mixture of experts multiplies: torch's own shape function takes bfloat16 only."""
+    if not hasattr(torch, "_grouped_mm"):
+        pytest.skip("this torch has no products of groups")
+
+    class Experts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.rand(3, 16, 8))
+            self.register_buffer("ends", torch.tensor([8, 16, 24], dtype=torch.int32))
+
+        def forward(self, x):
+            return torch._grouped_mm(x * 2, self.weight, offs=self.ends).relu()
+
+    x = torch.rand(24, 16, requires_grad=True)
+    try:
+        Experts()(x).sum().backward()
+    except RuntimeError as error:
+        pytest.skip(f"not on this CPU: {error}")
+    same(Experts(), x, convention="exact", backward=True)
+
+
+@watched
 def test_a_view_that_is_written_to_is_told():
     class Writes(nn.Module):
         def __init__(self):

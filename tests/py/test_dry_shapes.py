@@ -101,7 +101,16 @@ def baddbmm():
 
 
 def grouped():
-    return torch.rand(6, 8), torch.rand(2, 8, 8), torch.tensor([2, 6], dtype=torch.int32)
+    """Rows of a matrix by groups, columns, the inner axis of two, or a batch of each."""
+    ends = torch.tensor([8, 24], dtype=torch.int32)
+    return random.choice(
+        (
+            (torch.rand(24, 8), torch.rand(2, 8, 16), ends),
+            (torch.rand(2, 32, 8), torch.rand(8, 24), ends),
+            (torch.rand(8, 24), torch.rand(24, 16), ends),
+            (torch.rand(2, 8, 16), torch.rand(2, 16, 8)),
+        )
+    )
 
 
 def conv():
