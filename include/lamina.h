@@ -605,30 +605,24 @@ LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const ch
 
 /* One reason for a difference: the same operator (or type of layer) counted in the same other way. */
 typedef struct lam_cause {
-    const char *text; /* "scaled_dot_product_attention in MultiheadAttention: not counted" */
-    const char *note; /* what the convention's table says of it; NULL */
+    const char *text;   /* "scaled_dot_product_attention in MultiheadAttention: not counted" */
+    const char *note;   /* what the convention's table says of it; NULL */
     int64_t difference; /* its part of the row's */
-    int32_t calls;    /* how often; 0 for the rest of them together */
+    int32_t calls;      /* how often; 0 for the rest of them together */
 } lam_cause;
 typedef struct lam_compared {
     const char *convention;
     lam_count macs, flops, params; /* of the phase; params as the convention's own total says */
-    bool told;                     /* the difference is known */
-    int64_t difference;            /* from the reference, in what is compared */
-    int32_t n_causes;
-    const lam_cause *causes; /* largest first */
-    const char *gap;         /* why it is not exact; NULL when it is, or its convention does not tell it */
+    bool told; int64_t difference; /* from the reference, in what is compared; whether it is known */
+    int32_t n_causes; const lam_cause *causes; /* largest first */
+    const char *gap;         /* why it is not exact; NULL when it is, or it is not told at all */
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
-typedef struct lam_compare_options {
-    const char *const *conventions;
-    int32_t n;         /* 0: all that know that phase */
-    lam_metric metric; /* LAM_MACS, LAM_FLOPS */
-    lam_phase phase;   /* LAM_FORWARD, LAM_BACKWARD */
-} lam_compare_options;
-/* Explains what differs from the reference, `exact`, which comes first. Conventions of tools that count calls
- * count as these printed it. LAM_USAGE for a name, metric or phase that can't be compared, or where operators
- * were not watched. `o` NULL: the forward's MACs under all. */
+/* LAM_MACS or LAM_FLOPS of the forward or the backward; n 0: under all conventions that know that phase. */
+typedef struct lam_compare_options { const char *const *conventions; int32_t n; lam_metric metric;
+                                     lam_phase phase; } lam_compare_options;
+/* What differs from the reference (`exact`, the first row). Who counts calls counts as the tool printed it.
+ * LAM_USAGE for what can't be compared, or where no operators were watched. `o` NULL: the forward's MACs. */
 LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_compare_options *o,
                                    lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
