@@ -200,9 +200,9 @@ static void drop_records(lmx_capture *c) {
     lmx_vec_free(&c->words);
 }
 
-static PyObject *model_of(lmx_capture *c) {
+static PyObject *model_of(lmx_capture *c, PyObject *before) {
     lam_model *m = NULL;
-    if (!c->model && lmx_describe_model(c, &m)) {
+    if (!c->model && lmx_describe_model(c, before, &m)) {
         c->model = lmx_model_wrap(c->st, m);
         if (c->model) drop_records(c);
     }
@@ -210,13 +210,14 @@ static PyObject *model_of(lmx_capture *c) {
     return c->model;
 }
 
-static PyObject *capture_model(PyObject *self, PyObject *unused) {
-    (void)unused;
+static PyObject *capture_model(PyObject *self, PyObject *args) {
+    PyObject *before = Py_None;
+    if (!PyArg_ParseTuple(args, "|O:model", &before)) return NULL;
     lmx_capture *c = self_of(self);
     if (c->phase == LMX_NEW) return lmx_fail(c->st, LAM_USAGE, NULL, "the capture was never started");
     if (c->phase == LMX_OPEN)
         return lmx_fail(c->st, LAM_USAGE, NULL, "the capture is still open: stop it first");
-    return model_of(c);
+    return model_of(c, before == Py_None ? NULL : before);
 }
 
 static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
@@ -284,10 +285,11 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("watch_health($self, stats, gradients, allowed, asked, ask, /)\n--\n\nHas values looked at: "
                "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
                "result)` says [(check, text), ...] of a call of one in `asked`. Before start().")},
-    {"model", capture_model, METH_NOARGS,
-     PyDoc_STR("model($self, /)\n--\n\nWhat was seen. The modules are described when this is first called, "
-               "so that lazy "
-               "layers are concrete: call it before the model is put back as it was.")},
+    {"model", capture_model, METH_VARARGS,
+     PyDoc_STR("model($self, before=None, /)\n--\n\nWhat was seen. The modules are described when this is "
+               "first called, so that lazy layers are concrete: call it before the model is put back as it "
+               "was. That may run code of the user's, properties for one: before(), if given, is called once "
+               "before the first.")},
     {NULL, NULL, 0, NULL},
 };
 
@@ -360,7 +362,7 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args) {
     lmx_state *st = lmx_state_of(module);
     PyObject *capture = PyObject_CallFunctionObjArgs((PyObject *)st->capture_type, root, NULL);
     PyObject *model = NULL;
-    if (capture && note_one(self_of(capture), inputs, result)) model = model_of(self_of(capture));
+    if (capture && note_one(self_of(capture), inputs, result)) model = model_of(self_of(capture), NULL);
     Py_XDECREF(capture);
     return model;
 }

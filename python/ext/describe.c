@@ -28,6 +28,7 @@ typedef struct teller {
     lmx_map by_type;   /* type -> class */
     lmx_map by_tensor; /* tensor object -> tensor index */
     PyObject *held;    /* list: tensors, so that no address is used twice */
+    PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
     bool is_buffer;
 } teller;
@@ -41,6 +42,20 @@ static bool check(teller *t, lam_status status) {
 static bool nomem(void) {
     PyErr_NoMemory();
     return false;
+}
+
+/* Code of the user's may run next. */
+static bool may_run(teller *t) {
+    PyObject *before = t->before;
+    t->before = NULL;
+    PyObject *done = before ? PyObject_CallNoArgs(before) : NULL;
+    Py_XDECREF(done);
+    return !before || done;
+}
+
+/* Values of CPython's own types answer by themselves. */
+static bool may_ask(teller *t, const PyObject *value) {
+    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) || may_run(t);
 }
 
 /* == classes =========================================================================================== */
@@ -131,6 +146,7 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
     int64_t ints[MAX_INTS];
     PyObject *text = NULL;
     lam_value v;
+    if (!may_ask(t, o)) return false;
     bool told = value_of(t->st, o, ints, &text, &v);
     bool ok = !lmx_must_raise();
     if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
@@ -144,7 +160,9 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     *index = lmx_map_get(&t->by_tensor, tensor);
     if (*index >= 0) return true;
     lmx_tensor d;
-    if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
+    lmx_kind kind = lmx_kind_of(t->st, tensor);
+    if (kind != LMX_PLAIN && !may_run(t)) return false;
+    if (!lmx_describe(t->st, tensor, kind, &d)) return false;
     PyObject *grad = PyObject_GetAttr(tensor, t->st->n_requires_grad);
     if (!grad && lmx_must_raise()) return false;
     lam_tensor_info info = {.dtype = d.dtype,
@@ -177,7 +195,7 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
 static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
     t->is_buffer = is_buffer;
     PyObject *owned = lmx_registered(t->st, module, dict, kind);
-    bool ok = lmx_each(t->st, owned, push_owned, t);
+    bool ok = (!owned || may_ask(t, owned)) && lmx_each(t->st, owned, push_owned, t);
     Py_XDECREF(owned);
     return ok;
 }
@@ -222,6 +240,7 @@ static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
 /* What torch's own quantised layers keep packed for the machine. */
 static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
     if (!k->packs) return true;
+    if (!may_run(t)) return false;
     PyObject *const names[] = {t->st->n__packed_params, t->st->n__packed_weight, t->st->n_param};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool told;
@@ -294,7 +313,9 @@ static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject
     if (value) return push_attr(t, name, value);
     PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
     if (!of_class) return !lmx_must_raise();
+    bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
     Py_DECREF(of_class);
+    if (!plain && !may_run(t)) return false;
     value = PyObject_GetAttr(module, name);
     bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
     Py_XDECREF(value);
@@ -407,17 +428,13 @@ static bool push_calls(teller *t) {
     return ok;
 }
 
-/* A compiled module's inside was not seen if nothing was called in it. What compiles a module in place
- * is found in its dict; a wrapper's inner module stands for the wrapper. */
+/* A compiled module's inside was not seen if nothing was called in it. What was compiled in place is marked
+ * already; a wrapper's inner module stands for the wrapper. */
 static void mark_opaque(teller *t) {
     const lmx_call *calls = t->c->calls.data;
     lmx_tree *tree = &t->c->tree;
     for (size_t i = 0; i < tree->nodes.n; i++) {
-        lmx_node *node = lmx_node_at(tree, (int32_t)i);
-        PyObject *dict = lmx_dict_of(node->object);
-        PyObject *compiled = lmx_get(dict, t->st->n__compiled_call_impl);
-        if (compiled && compiled != Py_None) node->opaque = true;
-        Py_XDECREF(dict);
+        const lmx_node *node = lmx_node_at(tree, (int32_t)i);
         if (node->inner >= 0) lmx_node_at(tree, node->inner)->opaque = true;
     }
     for (size_t i = 0; i < tree->nodes.n; i++)
@@ -509,10 +526,10 @@ static bool tell(teller *t, lam_model **out) {
     return check(t, lam_builder_finish(t->b, out, &t->e));
 }
 
-bool lmx_describe_model(lmx_capture *c, lam_model **out) {
+bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
     if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
-    teller t = {.st = c->st, .c = c, .e = {.at = -1}};
+    teller t = {.st = c->st, .c = c, .before = before, .e = {.at = -1}};
     lmx_classes_ask(c->st->classes);
     bool ok = tell(&t, out);
     c->st->classes->asked--;

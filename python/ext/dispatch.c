@@ -113,7 +113,7 @@ static uint64_t next_sequence(const lmx_modes *m) {
 
 static thread *new_thread(lmx_capture *c, unsigned long id) {
     thread *t = calloc(1, sizeof *t);
-    lmx_lane *lane = t ? calloc(1, sizeof *lane) : NULL;
+    lmx_lane *lane = t ? lmx_lane_new() : NULL;
     if (!lane) {
         free(t);
         return NULL;

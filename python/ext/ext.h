@@ -387,8 +387,9 @@ PyObject *lmx_watch_health(PyObject *capture, PyObject *args);
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
 /* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */
 int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
-/* The model that the capture saw. False with an exception. */
-bool lmx_describe_model(lmx_capture *c, lam_model **out);
+/* The model that the capture saw. `before`, or NULL, is called once before code of the user's runs. False
+ * with an exception. */
+bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);
 
 /* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
 

@@ -13,7 +13,7 @@ enum { MAX_INTS = 32 };
 /* One that was used, empty again: captures mostly follow each other, and each would need the same memory and
  * meet the same names. */
 static _Atomic(lmx_lane *) spare;
-enum { SPARE_BYTES = 64 << 10, FRAME_BYTES = 64 };
+enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
 
 lmx_lane *lmx_lane_new(void) {
     lmx_lane *lane = atomic_exchange(&spare, NULL);

@@ -4,12 +4,28 @@
  * the parts, which are the work that is done here. */
 #include "ext.h"
 
-/* The class of such tensors; NULL where nobody has imported it. A new reference. */
+static PyObject *imported(const char *name) {
+    PyObject *text = PyUnicode_FromString(name);
+    PyObject *module = text ? PyImport_GetModule(text) : NULL;
+    Py_XDECREF(text);
+    return module;
+}
+
+/* Such tensors are spread over the processes of a group. */
+static bool has_group(void) {
+    PyObject *distributed = imported("torch.distributed");
+    PyObject *yes = distributed ? PyObject_CallMethod(distributed, "is_initialized", NULL) : NULL;
+    bool has = distributed && yes != Py_False; /* a torch that can't tell may have one */
+    Py_XDECREF(yes);
+    Py_XDECREF(distributed);
+    PyErr_Clear();
+    return has;
+}
+
+/* The class of such tensors; NULL where nobody has imported it, or there can be none. A new reference. */
 static PyObject *spread_type(void) {
-    PyObject *name = PyUnicode_FromString("torch.distributed.tensor");
-    PyObject *module = name ? PyImport_GetModule(name) : NULL;
-    PyObject *type = module ? PyObject_GetAttrString(module, "DTensor") : NULL;
-    Py_XDECREF(name);
+    PyObject *module = imported("torch.distributed.tensor");
+    PyObject *type = module && has_group() ? PyObject_GetAttrString(module, "DTensor") : NULL;
     Py_XDECREF(module);
     PyErr_Clear();
     if (type && !PyType_Check(type)) Py_CLEAR(type);

@@ -115,6 +115,8 @@ static void reverse(frame *f, size_t n) {
 static bool list_children(walker *w, PyObject *module) {
     PyObject *dict = lmx_dict_of(module);
     PyObject *children = lmx_registered(w->st, module, dict, w->st->n__modules);
+    PyObject *compiled = lmx_get(dict, w->st->n__compiled_call_impl); /* in place, by Module.compile() */
+    if (compiled && compiled != Py_None) lmx_node_at(w->tree, w->node)->opaque = true;
     size_t before = w->stack.n;
     bool ok = true;
     if (children && !(PyDict_Check(children) && PyDict_Size(children) == 0)) {

@@ -18,7 +18,7 @@ from ._report import Report
 from ._run import Run, check_module, describe_object, finish, new_watch, run_once
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -194,7 +194,7 @@ class Capture:
         self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance = Compiled(AROUND)
+        self._stance: Compiled | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
 
@@ -209,8 +209,8 @@ class Capture:
             from ._observe import need
 
             dispatch = need()
-            # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
-            self._stance = Compiled(AS_IT_IS if dispatch is None else AROUND)
+        # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
+        stance = Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
         self._watch = new_watch(
             self._root,
             self._given,
@@ -222,7 +222,8 @@ class Capture:
         )
         self._model = self.error = self._again = None
         self._watch.given(self._note_given)
-        self._stance.__enter__()
+        self._stance = stance
+        stance.__enter__()
         try:
             if self._memory:
                 from ._memory import Following
@@ -233,7 +234,7 @@ class Capture:
         except BaseException:
             if self._following is not None:
                 self._following.close()
-            self._stance.__exit__(*sys.exc_info())
+            stance.__exit__(*sys.exc_info())
             raise
         return self
 
@@ -241,6 +242,7 @@ class Capture:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._watch is not None
+        assert self._stance is not None
         watch, self._watch = self._watch, None
         following, self._following = self._following, None
         try:
@@ -250,13 +252,14 @@ class Capture:
                 following.close()
             self._stance.__exit__(kind, error, trace)
         self.error = error
-        put_back = state_of_generators()  # describing a module may run a property of the user's own
+        puts: list[Callable[[], None]] = []  # describing a module may run a property of the user's own
         try:
             if following is not None:
                 following.tell()
-            self._model = finish(watch)
+            self._model = finish(watch, lambda: puts.append(state_of_generators()))
         finally:
-            put_back()
+            for put in puts:
+                put()
         if self._health is not None:
             self._health.show_tail(self._model, error)
 

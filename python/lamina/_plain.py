@@ -19,25 +19,35 @@ ASKS = "_get_current_dispatch_mode"  # by which a kernel makes sure that no mode
 class Plain:
     """Puts the kernel that only runs the functions in the place of autograd's, and puts that back."""
 
+    _made: ClassVar[dict[Any, tuple[Any, Any]]] = {}  # by operator: what it did, and what it does meanwhile
     _were: ClassVar[list[tuple[Any, Any]]] = []  # operators, and what they did
 
     @classmethod
     def open(cls) -> None:
         torch = sys.modules["torch"]
         keys: Any = getattr(torch._C, "DispatchKey", None)
+        known: Any = getattr(torch.ops, "higher_order", None)
         for name in OPERATORS if keys is not None and not cls._were else ():
-            op = getattr(getattr(torch.ops, "higher_order", None), name, None)
-            kernels = getattr(op, "py_kernels", {})
-            graded, plain = kernels.get(keys.Autograd), kernels.get(keys.CompositeExplicitAutograd)
-            if isinstance(plain, FunctionType) and graded is not None:
-                cls._were.append((op, graded))
-                _put(op, keys.Autograd, _either(_unaware(plain), graded))
+            op = getattr(known, name, None)
+            graded = getattr(op, "py_kernels", {}).get(keys.Autograd)
+            if graded is None:
+                continue
+            made = cls._made.get(op)
+            if made is None or made[0] is not graded:
+                plain = op.py_kernels.get(keys.CompositeExplicitAutograd)
+                if not isinstance(plain, FunctionType):
+                    continue
+                made = cls._made[op] = graded, _either(_unaware(plain), graded)
+            cls._were.append((op, graded))
+            _put(op, keys.Autograd, made[1])
 
     @classmethod
     def close(cls) -> None:
+        if not cls._were:
+            return
+        key: Any = sys.modules["torch"]._C.DispatchKey.Autograd
         for op, graded in cls._were:
-            keys: Any = sys.modules["torch"]._C.DispatchKey
-            _put(op, keys.Autograd, graded)
+            _put(op, key, graded)
         cls._were = []
 
 

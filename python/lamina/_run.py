@@ -261,14 +261,17 @@ def new_watch(
     return watch
 
 
-def finish(watch: _lamina.Capture) -> _lamina.Model:
-    """The model of a capture that was stopped, with what only Python can tell of it."""
+def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> _lamina.Model:
+    """The model of a capture that was stopped, with what only Python can tell of it. ``before`` is called
+    once before code of the user's runs, which is seldom."""
     watch.memory_gradients()
-    watch.seen_through(seen_through())
+    through = seen_through()
+    if through:
+        watch.seen_through(through)
     ranks = note_of_ranks()
     if ranks is not None:
         watch.note(ranks)
-    return watch.model()
+    return watch.model(before)
 
 
 def call_root(
