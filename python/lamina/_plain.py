@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from types import FunctionType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 OPERATORS = ("cond", "while_loop", "scan", "associative_scan", "map_impl")
 ASKS = "_get_current_dispatch_mode"  # by which a kernel makes sure that no mode of torch's is open
@@ -19,41 +19,53 @@ ASKS = "_get_current_dispatch_mode"  # by which a kernel makes sure that no mode
 class Plain:
     """Puts the kernel that only runs the functions in the place of autograd's, and puts that back."""
 
-    _made: ClassVar[dict[Any, tuple[Any, Any]]] = {}  # by operator: what it did, and what it does meanwhile
-    _were: ClassVar[list[tuple[Any, Any]]] = []  # operators, and what they did
+    _made: ClassVar[list[Swap] | None] = None
+    _were: ClassVar[list[Swap]] = []  # those that are swapped
 
     @classmethod
     def open(cls) -> None:
-        torch = sys.modules["torch"]
-        keys: Any = getattr(torch._C, "DispatchKey", None)
-        known: Any = getattr(torch.ops, "higher_order", None)
-        for name in OPERATORS if keys is not None and not cls._were else ():
-            op = getattr(known, name, None)
-            graded = getattr(op, "py_kernels", {}).get(keys.Autograd)
-            if graded is None:
-                continue
-            made = cls._made.get(op)
-            if made is None or made[0] is not graded:
-                plain = op.py_kernels.get(keys.CompositeExplicitAutograd)
-                if not isinstance(plain, FunctionType):
-                    continue
-                made = cls._made[op] = graded, _either(_unaware(plain), graded)
-            cls._were.append((op, graded))
-            _put(op, keys.Autograd, made[1])
+        if cls._were:
+            return
+        if cls._made is None or not all(swap.kernels.get(swap.key) is swap.graded for swap in cls._made):
+            cls._made = _make()
+        for swap in cls._made:
+            swap.put(swap.plain)
+        cls._were = cls._made
 
     @classmethod
     def close(cls) -> None:
-        if not cls._were:
-            return
-        key: Any = sys.modules["torch"]._C.DispatchKey.Autograd
-        for op, graded in cls._were:
-            _put(op, key, graded)
+        for swap in cls._were:
+            swap.put(swap.graded)
         cls._were = []
 
 
-def _put(op: Any, key: Any, kernel: Any) -> None:
-    op.py_kernels[key] = kernel
-    op._dispatch_cache.clear()
+class Swap(NamedTuple):
+    """One operator: its kernels and what it remembers of them, and the two that are swapped."""
+
+    kernels: dict[Any, Any]
+    found: dict[Any, Any]
+    key: Any
+    graded: Any
+    plain: Any
+
+    def put(self, kernel: Any) -> None:
+        self.kernels[self.key] = kernel
+        self.found.clear()
+
+
+def _make() -> list[Swap]:
+    torch = sys.modules["torch"]
+    keys: Any = getattr(torch._C, "DispatchKey", None)
+    known: Any = getattr(torch.ops, "higher_order", None)
+    made = []
+    for op in (getattr(known, name, None) for name in OPERATORS):
+        kernels, found = getattr(op, "py_kernels", None), getattr(op, "_dispatch_cache", None)
+        if keys is None or kernels is None or found is None:
+            continue
+        graded, plain = kernels.get(keys.Autograd), kernels.get(keys.CompositeExplicitAutograd)
+        if isinstance(plain, FunctionType) and graded is not None:
+            made.append(Swap(kernels, found, keys.Autograd, graded, _either(_unaware(plain), graded)))
+    return made
 
 
 def _unaware(kernel: FunctionType) -> Any:
