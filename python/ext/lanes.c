@@ -35,6 +35,7 @@ static void release(lmx_lane *lane) {
 
 static void make_empty(lmx_lane *lane) {
     lane->next = NULL;
+    lane->thread = 0;
     lane->inside = lane->lost = lane->full = lane->told = false;
     if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
     lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
