@@ -220,7 +220,7 @@ static bool record(lmx_sampler *s, lmx_capture *c) {
     lam_recorder *r = lmx_recorder_of(s->st, s->recorder);
     if (!r) return false;
     if (!record_again(s, c, r, &e) && e.status == LAM_OK) {
-        if (!lmx_describe_model(c, &m)) return false;
+        if (!lmx_describe_model(c, NULL, &m)) return false;
         e.status = lam_recorder_step(r, m, &s->about, &e);
         if (e.status == LAM_OK) know_tree(s, &c->tree);
     }
