@@ -131,7 +131,12 @@ def _make_types() -> tuple[type, type]:
             run = running()
             if run is None or not run.knows(self):
                 return refuse(self)
-            return getattr(run.real(self), name)(*args, **kwargs)
+            run.watch.pause(True)  # noqa: FBT003 - a real run copies nothing for it
+            try:
+                values = run.real(self)
+            finally:
+                run.watch.pause(False)  # noqa: FBT003
+            return getattr(values, name)(*args, **kwargs)
 
         return read
 
@@ -235,6 +240,7 @@ class _Run:
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
+        self.watch = watch
 
     # What ends the run.
 
@@ -313,6 +319,8 @@ class _Run:
             return self._view(function, args, kwargs)
         if operator.name in AS_FIRST and not known:
             return self._by_meta(self.torch.ops.aten.empty_like.default, args[:1], {})
+        if operator.name == "aten::native_batch_norm" and not known:
+            return self._batch_norm(function, args, kwargs)
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -464,6 +472,14 @@ class _Run:
         except Exception as error:
             self.unsure(function, error)
         return self._map(out, [], back)
+
+    def _batch_norm(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """On the CPU it keeps no statistics of a batch where it uses none; torch's shape function has some."""
+        out, *kept = self._by_meta(function, args, kwargs)
+        if args[5]:
+            return (out, *kept)
+        none = [self.torch.empty((0,), dtype=each.dtype, device="meta") for each in kept]
+        return (out, *(self.core.like(each) for each in none))
 
     def _recurrent(self, function: Any, args: Any) -> Any:
         """A layer of oneDNN's LSTM. For its backward it keeps memory that only oneDNN can size."""

@@ -130,8 +130,9 @@ static int32_t baddbmm(const asked *a, lam_result *out) { return added(a, 3, out
  * out, of a matrix and a batch the rows or columns of the matrix. What comes out is padded to 16 bytes, which
  * for these sizes changes nothing. */
 static int32_t grouped_mm(const asked *a, lam_result *out) {
-    const lam_op_arg *x = tensor(a, 0), *y = tensor(a, 1), *ends = tensor(a, 2);
+    const lam_op_arg *x = tensor(a, 0), *y = tensor(a, 1), *ends = tensor(a, 2), *type = at(a, 4);
     if (!x || !y || x->ndim < 2 || x->ndim > 3 || y->ndim < 2 || y->ndim > 3) return 0;
+    if (type && (type->is_tensor || type->value.type != LAM_NONE)) return 0; /* it has another type */
     if (x->sizes[x->ndim - 1] != y->sizes[y->ndim - 2] || y->sizes[y->ndim - 1] % 8 != 0) return 0;
     bool both = x->ndim == 3 && y->ndim == 3, none = x->ndim == 2 && y->ndim == 2;
     if (both != !ends || (ends && ends->ndim != 1)) return 0;

@@ -64,12 +64,14 @@ static void through_numpy(void **state) {
     (void)state;
     static const char *const out[] = {"aten::resolve_conj", "aten::resolve_neg"}, *const in[] = {
                                                                                       "aten::lift_fresh"};
-    static const char *const made[] = {"aten::empty", "aten::to", "aten::lift_fresh"};
+    static const char *const made[] = {"aten::empty", "aten::item", "aten::to", "aten::lift_fresh"};
+    const lam_op_arg number = net_op_tensor(0, NULL, 0);
     net n = net_new();
     net_calls k = net_plain(&n);
     trip(&n, k.fc, in, 1);
     trip(&n, k.fc, out, 2);
-    trip(&n, k.fc, made, 3);
+    trip(&n, k.fc, made, 4);
+    net_op_args(&n, in[0], (op_at){k.fc, -1, LAM_FORWARD, 0}, NULL, 0, &number, 1); /* x[0] = 1 */
     net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
     trip(&n, k.mine, in, 1);
     lam_model *m = net_done(&n);

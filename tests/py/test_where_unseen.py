@@ -79,9 +79,17 @@ def test_what_is_computed_outside_torch(way):
     assert report.unruled_ops == {}
 
 
+def _written(x, number):
+    y = x * 2
+    y[:, 0] = number
+    return y
+
+
 HARMLESS = {
     "looks at numbers": lambda x: x * float(x.detach().numpy().max()),
     "brings a table": lambda x: x + torch.from_numpy(np.arange(8, dtype=np.float32)),
+    "makes a tensor of tensors": lambda x: x * torch.tensor([x.sum(), len(x.tolist())] * 4),
+    "writes a number": lambda x: _written(x, len(x.tolist())),
     "makes a tensor of numbers": lambda x: x * torch.tensor([len(x.tolist())] * 8),
 }
 
