@@ -474,7 +474,7 @@ class _Run:
         return self._map(out, [], back)
 
     def _batch_norm(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """On the CPU it keeps no statistics of a batch where it uses none; torch's shape function has some."""
+        """On the CPU it keeps no statistics where it uses none of a batch; the shape function has some."""
         out, *kept = self._by_meta(function, args, kwargs)
         if args[5]:
             return (out, *kept)

@@ -369,7 +369,9 @@ static int32_t bag_results(const asked *a, bool forward_only, lam_result *out) {
     int64_t mode = whole(a, 4, 0), last = whole(a, 7, 0), padding = whole(a, 8, -1);
     if (!table || !indices || !offsets || table->ndim != 2 || indices->ndim != 1 || offsets->ndim != 1)
         return 0;
-    if (a->n_tensors != 3 || mode < 0 || mode > 2 || a->dtype != FLOAT || offsets->sizes[0] < 1) return 0;
+    const lam_op_arg *weights = tensor(a, 6); /* those of a sum alone */
+    if (a->n_tensors != (weights ? 4 : 3) || (weights && (mode != 0 || weights->dtype != a->dtype))) return 0;
+    if (mode < 0 || mode > 2 || a->dtype != FLOAT || offsets->sizes[0] < 1) return 0;
     bool fast = mode == 0 && padding < 0;
     int64_t bags = offsets->sizes[0] - (last != 0), width = table->sizes[1];
     for (int32_t i = 0; i < 4; i++) give(a, &out[i], 1)->dtype = offsets->dtype;

@@ -175,6 +175,12 @@ static void tables(void **state) {
     GIVES(3, 2);
     assert_int_equal(ask("aten::_embedding_bag_forward_only", bags, 9), 4);
     GIVES(2, 3);
+    bags[6] = T(6, 12);
+    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 4);
+    GIVES(1, 0);
+    bags[4] = whole(4, 1);
+    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 0); /* only a sum is weighted */
+    bags[6] = nothing(6);
     bags[4] = whole(4, 2); /* the largest */
     assert_int_equal(ask("aten::_embedding_bag", bags, 9), 4);
     GIVES(1, 12);

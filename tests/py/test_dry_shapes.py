@@ -187,7 +187,8 @@ def looked_up():
 def bags():
     args = (torch.rand(10, 4), torch.randint(0, 10, (12,)), torch.tensor([0, 4, 8]), False)
     last, padding = random.random() < 0.5, random.choice((-1, 2))
-    return *args, random.randint(0, 2), False, None, last, padding
+    mode = random.randint(0, 2)
+    return *args, mode, False, torch.rand(12) if mode == 0 and random.random() < 0.5 else None, last, padding
 
 
 def over_axis():
