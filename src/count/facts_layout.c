@@ -62,7 +62,7 @@ static bool sweep_image(const lmi_slots *s, const int64_t sizes[2], lmi_swept *t
 }
 
 /* The image is unfold's input and fold's output: (N, C, H, W) or (C, H, W). */
-static void image(const lmi_slots *s, lam_shape at, lmi_facts *f) {
+void lmi_image_swept(const lmi_slots *s, lam_shape at, lmi_facts *f) {
     int64_t planes;
     lmi_swept total;
     if (at.ndim < 3 || !lmi_product(at.sizes, at.ndim - 2, &planes)) return;
@@ -81,8 +81,8 @@ void lmi_facts_layout(const lam_model *m, int32_t event, lmi_kind k, const lmi_s
     case LMI_K_pad_copy:
         if (rank >= 1 && rank <= x.ndim) lmi_fact_set(f, LMI_FACT_touched, padded(k, s, x, (int32_t)rank));
         break;
-    case LMI_K_fold: image(s, lmi_output(m, event), f); break;
-    case LMI_K_unfold: image(s, x, f); break;
+    case LMI_K_fold: lmi_image_swept(s, lmi_output(m, event), f); break;
+    case LMI_K_unfold: lmi_image_swept(s, x, f); break;
     default: break;
     }
 }

@@ -231,6 +231,7 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_max_pool] = lmi_op_window,
     [LMI_K_avg_pool] = lmi_op_window,
     [LMI_K_avg_pool_backward] = lmi_op_window,
+    [LMI_K_fold_columns] = lmi_op_window,
     [LMI_K_adaptive_avg_pool] = lmi_op_window,
     [LMI_K_adaptive_avg_pool_backward] = lmi_op_window,
     [LMI_K_adaptive_max_pool] = lmi_op_window,

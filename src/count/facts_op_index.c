@@ -134,6 +134,7 @@ void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
         lmi_op_sized(m, op, k, s, f);
         break;
     case LMI_K_grid_sample: grid(s, f); break;
+    case LMI_K_fold_columns: lmi_image_swept(s, lmi_op_out(op, -1), f); break;
     default: windows(m, op, k, s, f); break;
     }
 }

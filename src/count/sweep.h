@@ -27,4 +27,7 @@ bool lmi_swept_times(lmi_swept *total, const lmi_swept *axis);
  * be the word "same" or "valid". A stride of None is the kernel. */
 bool lmi_sweep_slots(const lmi_slots *s, int32_t axis, lmi_sweep *out);
 
+/* The facts covered and touched of an image that unfold reads or fold writes: (N, C, H, W) or (C, H, W). */
+void lmi_image_swept(const lmi_slots *s, lam_shape at, lmi_facts *f);
+
 #endif

@@ -135,6 +135,41 @@ static void adaptive_pools(void **state) {
     }
 }
 
+/* Columns are added to an image that starts at 0: the first that falls on an element costs nothing. */
+static void folds(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 10500); i++) {
+        reseed((uint64_t)i);
+        pool p;
+        do random_pool(&p, true);
+        while (p.rank != 2);
+        int64_t x[5], columns[3], adds[64] = {0}, o[2] = {0}, t[2], at[2], taps = p.k[0] * p.k[1];
+        int32_t n = pool_shape(&p, p.in, x), m = 0;
+        if (p.batched) columns[m++] = p.batch;
+        columns[m++] = p.chan * taps;
+        columns[m++] = p.out[0] * p.out[1];
+        op_new("aten::col2im");
+        in_tensor(0, m, columns);
+        in_ints(1, 2, p.in), in_ints(2, 2, p.k), in_ints(3, 2, p.dil), in_ints(4, 2, p.pad),
+            in_ints(5, 2, p.stride);
+        out_tensor(0, n, x);
+        read_whole(elements(m, columns)), wrote_whole(elements(n, x));
+        assert_true(p.in[0] * p.in[1] <= 64);
+        do {
+            t[0] = t[1] = 0;
+            do {
+                for (int d = 0; d < 2; d++) at[d] = o[d] * p.stride[d] - p.pad[d] + t[d] * p.dil[d];
+                int64_t to = offset_of(2, p.in, at);
+                if (to >= 0) adds[to]++;
+            } while (next_at(2, p.k, t));
+        } while (next_at(2, p.out, o));
+        for (int64_t k = 0; k < p.batch * p.chan; k++)
+            for (int64_t to = 0; to < p.in[0] * p.in[1]; to++)
+                for (int64_t a = 1; a < adds[to]; a++) (void)add(1, 2);
+        op_proves();
+    }
+}
+
 /* Where the window was not told, the layer that made the call says it. */
 static void window_of_the_layer(void **state) {
     (void)state;
@@ -385,15 +420,11 @@ static void results_given(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools),
-        cmocka_unit_test(adaptive_pools),
-        cmocka_unit_test(window_of_the_layer),
-        cmocka_unit_test(interpolations),
-        cmocka_unit_test(grid),
-        cmocka_unit_test(lookups),
-        cmocka_unit_test(additions),
-        cmocka_unit_test(bags),
-        cmocka_unit_test(moves),
+        cmocka_unit_test(pools),          cmocka_unit_test(adaptive_pools),
+        cmocka_unit_test(folds),          cmocka_unit_test(window_of_the_layer),
+        cmocka_unit_test(interpolations), cmocka_unit_test(grid),
+        cmocka_unit_test(lookups),        cmocka_unit_test(additions),
+        cmocka_unit_test(bags),           cmocka_unit_test(moves),
         cmocka_unit_test(results_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -359,3 +359,11 @@ def test_backwards_of_layers_on_nested_tensors(layout):
     report = exact(net, backward=True)
     assert (report.macs, report.macs.state) == (8 * 8 * 4, "exact")
     assert (report.backward.macs, report.backward.macs.state) == (8 * 8 * 4, "exact")
+
+
+def test_a_sum_of_windows_is_what_the_layer_says():
+    fold, x = nn.Fold((8, 8), 3, padding=1, stride=2), torch.rand(2, 27, 16)
+    report = exact(fold, x)
+    assert (report.flops, report.flops.state) == (lamina.inspect(fold, x).flops, "exact")
+    report = exact(Calls(lambda x: F.unfold(x, 3)), torch.rand(1, 1, 4, 4, requires_grad=True), backward=True)
+    assert (report.backward.flops, report.backward.flops.state) == (4 * 9 - 16, "exact")
