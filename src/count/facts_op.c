@@ -219,6 +219,7 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_scan] = lmi_op_axes,
     [LMI_K_vector_norm] = lmi_op_axes,
     [LMI_K_map] = lmi_op_point,
+    [LMI_K_communicate_parts] = lmi_op_point,
     [LMI_K_gelu] = lmi_op_point,
     [LMI_K_gelu_backward] = lmi_op_point,
     [LMI_K_loss] = lmi_op_point,

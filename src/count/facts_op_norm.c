@@ -119,6 +119,16 @@ static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s)
     return v && v->type == LAM_TEXT ? !strcmp(v->text, "tanh") : -1;
 }
 
+/* What two operands become takes one operation, whichever it is; a factor of the user's own is another. */
+static int64_t divides(const lmi_slots *s) {
+    static const char *const plain[] = {"sum", "product", "min", "max", "band", "bor", "bxor"};
+    const lam_value *v = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
+    if (!v || v->type != LAM_TEXT) return -1;
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (!strcmp(v->text, plain[i])) return 0;
+    return strcmp(v->text, "avg") ? -1 : 1;
+}
+
 /* Such a layer keeps its activation from the day it was made, so who wraps functions later does not see it.
  */
 static int64_t by_encoder(const lam_model *m, const lam_op *op) {
@@ -131,6 +141,7 @@ static int64_t by_encoder(const lam_model *m, const lam_op *op) {
 void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_by_encoder, by_encoder(m, op));
     switch (k) {
+    case LMI_K_communicate_parts: lmi_fact_set(f, LMI_FACT_divides, divides(s)); break;
     case LMI_K_gelu:
     case LMI_K_gelu_backward: lmi_fact_set(f, LMI_FACT_by_tanh, by_tanh(m, op, s)); break;
     case LMI_K_map: lmi_fact_set(f, LMI_FACT_extra, lmi_op_factors(s)); break;

@@ -356,23 +356,35 @@ static void packed_bags(void **state) {
 
 /* -- between processes ----------------------------------------------------------------------------------- */
 
-/* What goes out is read, what comes in is written; who adds it up is not told. */
+/* What a process takes of a sum: of each of its elements one of every process, added up. */
+static void add_part(int64_t n, int64_t processes, bool mean) {
+    for (int64_t k = 0; k < n; k++) {
+        double sum = 1;
+        for (int64_t p = 1; p < processes; p++) sum = add(sum, 1);
+        if (mean) (void)dvd(sum, (double)processes);
+    }
+}
+
+/* What goes out is read, what comes in is written; who adds it up where all take it whole is not told. */
 static void communications(void **state) {
     (void)state;
     static const char *const names[] = {"_c10d_functional::all_gather_into_tensor",
                                         "_c10d_functional::all_reduce",
                                         "_c10d_functional::reduce_scatter_tensor"};
+    static const char *const how[] = {"sum", "avg", "max", "premul_sum"};
     for (int i = 0; more(i, RUNS); i++) {
         reseed((uint64_t)i);
-        int which = (int)pick(0, 2);
+        int which = (int)pick(0, 2), by = (int)pick(0, 3);
         int64_t n = pick(0, 9), processes = pick(1, 4), few = n, many = n * processes;
         op_new(names[which]);
+        if (which) in_text(1, how[by]);
+        if (which == 2) add_part(n, processes, by == 1);
         int64_t in = which == 2 ? many : few, out = which == 0 ? many : few;
         in_tensor(0, 1, &in);
         out_tensor(0, 1, &out);
         rd_all(cells_of(in));
         wr_all(cells_of(out));
-        op_proves_but(which ? 1 << LAM_FLOPS : 0);
+        op_proves_but(which == 1 || (which == 2 && by == 3) ? 1 << LAM_FLOPS : 0);
     }
 }
 
