@@ -9,11 +9,9 @@
 #include "observe.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A call that is open, and the one inside it that was noted with it. */
 typedef struct open_span {
@@ -60,6 +58,9 @@ static memory *memory_of(lmx_listener *l) { return (memory *)l; }
 /* == torch's allocator ================================================================================= */
 
 static bool find_functions(torch_functions *f, char *why, size_t size) {
+    static torch_functions found; /* torch stays loaded */
+    *f = found;
+    if (f->alloc) return true;
     PyObject *torch = PyImport_ImportModule("torch");
     void *library = torch ? lmx_torch_library(torch) : NULL;
     Py_XDECREF(torch);
@@ -73,7 +74,10 @@ static bool find_functions(torch_functions *f, char *why, size_t size) {
     f->free = dlsym(library, "_ZN3c108free_cpuEPv");
     lmx_symbol(library, "aoti_torch_get_storage_size", &f->storage_size);
     dlclose(library); /* torch keeps it loaded */
-    if (f->alloc && f->free) return true;
+    if (f->alloc && f->free) {
+        found = *f;
+        return true;
+    }
     snprintf(why, size, "this torch does not export the functions of its allocator");
     return false;
 }
@@ -105,38 +109,50 @@ static void by_attributes(PyObject *tensor, place_of_memory *out) {
     Py_DECREF(storage);
 }
 
+enum { CPU = 0, NOWHERE = 14 };
+
+/* By the handle of a tensor (an at::Tensor); false where that does not tell. */
+static bool locate_handle(lmx_state *st, const torch_functions *f, void *handle, place_of_memory *out) {
+    const lmx_shim *s = &st->torch.shim;
+    int64_t offset = 0, bytes = 0;
+    int32_t device = -1, dtype = -1;
+    void *data = NULL;
+    if (!s->offset || !f->storage_size || s->device(handle, &device) || s->dtype(handle, &dtype))
+        return false;
+    *out = (place_of_memory){.elsewhere = device > CPU && device != NOWHERE};
+    if (device != CPU || s->data(handle, &data) || !data) return true;
+    if (s->offset(handle, &offset) || f->storage_size(handle, &bytes)) return false;
+    out->address = (uint64_t)(uintptr_t)data - (uint64_t)offset * (uint64_t)lam_dtype_bits(dtype) / 8;
+    out->bytes = bytes;
+    return true;
+}
+
 /* False only for an exception that must reach the user. */
 static bool locate(lmx_state *st, const torch_functions *f, PyObject *tensor, place_of_memory *out) {
     lmx_tensor t;
     lmx_kind kind = lmx_kind_of(st, tensor);
-    const lmx_shim *s = &st->torch.shim;
-    int64_t offset = 0, bytes = 0;
     *out = (place_of_memory){0, 0, false};
     if (kind != LMX_PLAIN) return true; /* what stands for others has no memory */
+    if (st->torch.offset >= 0 && locate_handle(st, f, (char *)tensor + st->torch.offset, out)) return true;
     if (!lmx_describe(st, tensor, kind, &t)) return false;
-    out->elsewhere = t.device > 0 && t.device != 14; /* neither the CPU's nor nowhere */
-    if (t.device != 0 || !t.storage) return true;
-    void *handle = (char *)tensor + st->torch.offset;
-    bool read = st->torch.offset >= 0 && s->offset && f->storage_size && !s->offset(handle, &offset) &&
-                !f->storage_size(handle, &bytes);
-    if (!read) {
-        by_attributes(tensor, out);
-        return true;
-    }
-    out->address = t.storage - (uint64_t)offset * (uint64_t)lam_dtype_bits(t.dtype) / 8;
-    out->bytes = bytes;
+    out->elsewhere = t.device > CPU && t.device != NOWHERE;
+    if (t.device == CPU && t.storage) by_attributes(tensor, out);
     return true;
 }
 
 /* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed
  * out before the capture it is noted now. */
+static void tell_place(memory *y, const place_of_memory *p, lam_held held, const void *of) {
+    y->other_devices = y->other_devices || p->elsewhere;
+    if (!p->address || p->bytes <= 0) return;
+    lmx_blocks_tell(y->alloc.blocks, p->address, p->bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
+}
+
 static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
     place_of_memory p;
     if (!lmx_is_tensor(y->st, tensor)) return true;
     if (!locate(y->st, &y->torch, tensor, &p)) return false;
-    y->other_devices = y->other_devices || p.elsewhere;
-    if (!p.address || p.bytes <= 0) return true;
-    lmx_blocks_tell(y->alloc.blocks, p.address, p.bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
+    tell_place(y, &p, held, of);
     return true;
 }
 
@@ -201,13 +217,70 @@ static bool tell_model(memory *y, lmx_capture *c) {
     return ok;
 }
 
+/* == gradients ========================================================================================= */
+
+/* Asking a tensor for its gradient makes a Python object of it, hundreds of them a step. torch's C++ gives
+ * the handle: used once it was seen to give what was set. */
+static struct {
+    bool tried;
+    const void *(*of)(const void *object); /* of the C++ object behind a tensor; NULL: ask Python */
+    uint64_t none;                         /* what lies behind the handle where there is no gradient */
+} gradient;
+
+static PyObject *new_tensor(PyObject *torch, long elements);
+
+static const void *object_of(const lmx_state *st, PyObject *tensor) {
+    const void *object;
+    memcpy(&object, (const char *)tensor + st->torch.offset, sizeof object);
+    return object;
+}
+
+static bool gives(const lmx_state *st, PyObject *tensor, const void *wanted) {
+    return lmx_word_at(gradient.of(object_of(st, tensor)), 0) == (uint64_t)(uintptr_t)wanted;
+}
+
+static bool follows(const lmx_state *st, PyObject *one, PyObject *grad) {
+    gradient.none = lmx_word_at(gradient.of(object_of(st, one)), 0);
+    const void *none = (const void *)(uintptr_t)gradient.none, *other = object_of(st, grad); /* NOLINT */
+    return none && none != other && PyObject_SetAttr(one, st->n_grad, grad) == 0 && gives(st, one, other) &&
+           PyObject_SetAttr(one, st->n_grad, Py_None) == 0 && gives(st, one, none) && gives(st, grad, none);
+}
+
+static void prove_gradients(lmx_state *st) {
+    if (gradient.tried || st->torch.offset < 0) return;
+    gradient.tried = true;
+    PyObject *torch = PyImport_ImportModule("torch");
+    void *library = torch ? lmx_torch_library(torch) : NULL;
+    PyObject *one = new_tensor(torch, 3), *grad = one ? new_tensor(torch, 3) : NULL;
+    bool plain = grad && Py_TYPE(one) == st->torch.tensor && Py_TYPE(grad) == st->torch.tensor;
+    if (library && plain) lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &gradient.of);
+    if (gradient.of && !follows(st, one, grad)) gradient.of = NULL;
+    PyErr_Clear();
+    if (library) dlclose(library);
+    Py_XDECREF(one);
+    Py_XDECREF(grad);
+    Py_XDECREF(torch);
+}
+
+/* False where Python has to be asked. */
+static bool tell_gradient(memory *y, PyObject *tensor) {
+    place_of_memory p;
+    if (!gradient.of || y->st->torch.offset < 0 || lmx_kind_of(y->st, tensor) != LMX_PLAIN) return false;
+    const void *object = object_of(y->st, tensor), *handle = object ? gradient.of(object) : NULL;
+    if (!handle) return false;
+    if (lmx_word_at(handle, 0) == gradient.none) return true;
+    if (!locate_handle(y->st, &y->torch, (void *)(uintptr_t)handle, &p)) return false; /* NOLINT */
+    tell_place(y, &p, LAM_HELD_GRADIENT, tensor);
+    return true;
+}
+
 /* The gradients that there are now. */
 static bool tell_gradients(memory *y) {
     bool ok = true;
     for (size_t i = 0; ok && i < y->owned.n; i++) {
         const owned *o = (const owned *)y->owned.data + i;
         fetch_ahead(y, i);
-        if (!o->has_grad) continue;
+        if (!o->has_grad || tell_gradient(y, o->tensor)) continue;
         PyObject *grad = PyObject_GetAttr(o->tensor, y->st->n_grad);
         if (!grad)
             ok = lmx_forgive();
@@ -316,28 +389,6 @@ static void node_ended(lmx_listener *l, const lmx_node_run *node) {
     if (ended.call >= 0) push_span(y, &ended, ended.call);
 }
 
-/* == the process ======================================================================================= */
-
-static int64_t kib_of(const char *text, const char *name) {
-    long long kib;
-    const char *at = strstr(text, name);
-    return at && sscanf(at + strlen(name), "%lld", &kib) == 1 ? (int64_t)kib * 1024 : -1;
-}
-
-/* Resident memory in bytes, now and the most that there ever was; -1 unknown. */
-static void resident(int64_t *now, int64_t *most) {
-    char text[4096];
-    *now = *most = -1;
-    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (n <= 0) return;
-    text[n] = '\0';
-    *now = kib_of(text, "VmRSS:");
-    *most = kib_of(text, "VmHWM:");
-}
-
 /* == opening and closing =============================================================================== */
 
 static bool opened(lmx_listener *l, lmx_capture *c) {
@@ -352,7 +403,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
         PyErr_NoMemory();
         return false;
     }
-    resident(&y->rss_open, &y->rss_most_open);
+    lmx_resident(&y->rss_open, &y->rss_most_open);
     bool found = find_functions(&y->torch, why, sizeof why);
     if (y->afterwards) return tell_model(y, c) && tell_gradients(y);
     if (found && (!tell_model(y, c) || !tell_gradients(y))) return false;
@@ -367,7 +418,7 @@ static void closed(lmx_listener *l, lmx_capture *c) {
     if (y->alloc.slot < 0 && !y->afterwards) return;
     lmx_alloc_close(&y->alloc);
     y->closed_ns = lmx_now_ns();
-    resident(&y->rss_close, &y->rss_most_close);
+    lmx_resident(&y->rss_close, &y->rss_most_close);
     while (y->open.n) left(l, c, -1, NULL); /* an exception on its way through the calls */
 }
 
@@ -466,6 +517,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
     PyObject *source;
     int afterwards = 0;
     if (!PyArg_ParseTuple(args, "U|p:measure_memory", &source, &afterwards)) return NULL;
+    prove_gradients(c->st);
     if (c->phase != LMX_NEW || find(c))
         return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
     memory *y = PyMem_Calloc(1, sizeof *y);

@@ -19,6 +19,9 @@ PyObject *lmx_memory_state(lmx_capture *c, PyObject *args);
  * can. */
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused);
 
+/* Resident memory in bytes, now and the most that there ever was; -1 unknown (resident.c). */
+void lmx_resident(int64_t *now, int64_t *most);
+
 /* -- of a Model (held.c) --------------------------------------------------------------------------------- */
 
 PyObject *lmx_memory_measured(lmx_model *self); /* a bool */

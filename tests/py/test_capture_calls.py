@@ -8,6 +8,7 @@ import gc
 import inspect
 import io
 import pickle
+import random
 import re
 import threading
 
@@ -16,6 +17,7 @@ import torch
 from ext_kit import calls, module_call, seen, watching
 from torch import nn
 
+import lamina
 from lamina import _lamina
 
 X = torch.randn(2, 3)
@@ -537,3 +539,27 @@ def test_compiled_code_is_opaque_unless_its_inside_was_seen():
     seen_calls = calls(model)
     assert seen_calls[:3] == [("", None), ("0", ""), ("0._orig_mod", "0")]
     assert [m["opaque"] for m in model.modules()][:3] == [False, False, len(seen_calls) == 3]
+
+
+class Drawn(nn.Linear):
+    """A layer that draws a number each time it is asked for one of its settings."""
+
+    @property
+    def in_features(self):
+        return 2 + int(torch.rand(1)) + int(random.random())
+
+    @in_features.setter
+    def in_features(self, value):
+        pass
+
+
+def test_describing_a_layer_draws_no_number():
+    model = nn.Sequential(Drawn(2, 3))
+    torch.manual_seed(1)
+    random.seed(1)
+    with lamina.capture(model):
+        model(torch.ones(1, 2))
+    drawn = torch.rand(1).item(), random.random()
+    torch.manual_seed(1)
+    random.seed(1)
+    assert drawn == (torch.rand(1).item(), random.random())
