@@ -1028,6 +1028,7 @@ typedef struct lam_bad {
     bool fed;      /* OP and NODE: what went in was bad */
     bool gave;     /* NODE: what `inside` gave is bad */
     int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
+    int32_t pass;  /* NODE: as lam_op_info.pass */
     const char *name; /* copied, as all texts; NULL where none is named */
     const char *inside; /* NODE that was not: the operator in it that gave it */
     const char *text;
@@ -1167,7 +1168,7 @@ typedef struct lam_recorded_model { /* a root, as its tree was */
     int32_t n_places;
     /* steps that were seen: of those in train() mode where there are any, without the first, which warms up,
      * if there are others. Else of the others. `last` is the number of the newest one. */
-    bool training;
+    bool training, warmed_up; /* the first one was left out */
     int64_t n_steps, last, n_others, failed; /* n_others: seen in the other mode; failed: that raised */
     lam_middle forward_ns, backward_ns;      /* of a step */
     lam_middle step_ns;                      /* from the start of one step to that of the next */

@@ -405,6 +405,7 @@ static void keep_node(health *h, const opened *o, const lmx_node_run *node) {
     r.bad.fed = o->fed;
     r.bad.gave = o->gave;
     r.bad.from = o->fed ? mine.before_call : -1;
+    r.bad.pass = node->pass;
     r.sequence = (int64_t)lmx_word_at(node->record, (size_t)node->layout->sequence);
     copy_name(r.name, node->name);
     copy_name(r.inside, o->fed ? mine.before : o->inside);

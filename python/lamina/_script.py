@@ -35,17 +35,33 @@ class Script:
 
     def run(self) -> int:
         """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
+        source = b""
+        if self._module is None:
+            try:
+                source = Path(self._argv[0]).read_bytes()
+            except OSError as error:
+                sys.stderr.write(f"lamina: error: {self._argv[0]}: {error.strerror}\n")
+                return 2
         after_import("torch", self._begin)
         _trim_tracebacks()
         try:
             if self._module is not None:
                 self._run_module(self._module)
             else:
-                self._run_file(self._argv[0])
+                self._run_file(self._argv[0], source)
+        except SystemExit:
+            self._tell()
+            raise
         finally:
             if self._watch is not None:
                 self._watch.close()
+        self._tell()
         return 0
+
+    def _tell(self) -> None:
+        """Says so where there is no recording, although nothing went wrong."""
+        if sys.stderr is not None and (self._watch is None or not self._watch.began):
+            sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
 
     def _begin(self) -> None:
         from ._watch import Watch
@@ -62,14 +78,9 @@ class Script:
             sys.path.insert(0, here)
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
-    def _run_file(self, path: str) -> None:
+    def _run_file(self, path: str, source: bytes) -> None:
         from types import ModuleType
 
-        try:
-            source = Path(path).read_bytes()
-        except OSError as error:
-            sys.stderr.write(f"lamina: error: {path}: {error.strerror}\n")
-            sys.exit(2)
         sys.argv[:] = self._argv
         sys.path[0] = str(Path(path).resolve().parent)
         file = str(Path(path).absolute())
@@ -92,7 +103,7 @@ def _trim_tracebacks() -> None:
         first = trace
         while first is not None and not _is_last_of_ours(first, ours):
             first = first.tb_next
-        if first is not None and first.tb_next is not None:
+        if first is not None:
             error = error.with_traceback(first.tb_next)
         before(kind, error, error.__traceback__)
 
@@ -110,12 +121,13 @@ def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
 
 
 def find_roots(watch: Watch) -> None:
-    """Watches every module with parameters that is called from outside any other, from its first call on."""
-    from ._watch import compiling_now
+    """Watches every module with parameters that is called from outside any other, from its first call on.
+    What a backward pass calls to do forward work again is inside another."""
+    from ._watch import compiling_now, going_back
 
     base = sys.modules["torch"].nn.Module
     original: Any = base.__call__
-    compiling = compiling_now()
+    compiling, again = compiling_now(), going_back()
     seen: WeakSet[Any] = WeakSet()
     inside = threading.local()
     inside.any = False
@@ -125,7 +137,7 @@ def find_roots(watch: Watch) -> None:
             return original(self, *args, **kwargs)
         inside.any = True
         try:
-            if self not in seen:
+            if self not in seen and not again():
                 seen.add(self)
                 if next(self.parameters(), None) is not None and watch.found(self):
                     return type(self).__call__(self, *args, **kwargs)

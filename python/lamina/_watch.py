@@ -95,6 +95,12 @@ def compiling_now() -> Callable[[], bool]:
     return told or (lambda: False)
 
 
+def going_back() -> Callable[[], bool]:
+    """What tells whether this thread runs a backward pass; where torch can't say, False."""
+    task: Callable[[], int] | None = getattr(sys.modules["torch"]._C, "_current_graph_task_id", None)
+    return (lambda: False) if task is None else (lambda: task() != -1)
+
+
 def _base_of(cls: Any) -> Any:
     """The one of those that a class is made of whose ``__call__`` it answers with."""
     return next(base for base in cls.__mro__[1:] if "__call__" in base.__dict__)
@@ -136,7 +142,7 @@ def _seen(root: _Root | None, own: Any, base: Any, module: Any, args: Any, kwarg
         root.before(module, bool(getattr(module, "training", False)))
         result = _seen(root.other, own, base, module, args, kwargs)
     except BaseException:
-        root.finish()
+        root.raised()
         raise
     root.after()
     root.watch.count_in_c()
@@ -214,6 +220,7 @@ class _Root:
     __slots__ = (
         "__weakref__",
         "about",
+        "again",
         "calls",
         "capture",
         "classes",
@@ -233,6 +240,7 @@ class _Root:
     def __init__(self, watch: Watch, given: Any, number: int, name: str) -> None:
         module = check_module(given)
         self.watch, self.number, self.name = watch, number, name
+        self.again = going_back()
         self.module = weakref.ref(module, self._gone)
         self.keys = {id(module), id(given)}
         self.classes = {type(module), type(given)}
@@ -318,11 +326,13 @@ class _Root:
         elif moment == 1:
             self.after()
         else:
-            self.finish()
+            self.raised()
         return 0
 
     def before(self, module: Any, training: bool) -> None:
-        """A call of the root begins, and with it a step."""
+        """A call of the root begins, and with it a step; but for one that does forward work again."""
+        if self.again():
+            return
         if self.capture is not None and not self._goes_on(training):
             self.finish()
         if self.left[training]:
@@ -336,6 +346,11 @@ class _Root:
     def after(self) -> None:
         """It has ended. Without gradients no backward will follow."""
         if self.capture is not None and not sys.modules["torch"].is_grad_enabled():
+            self.finish()
+
+    def raised(self) -> None:
+        """It has raised. Forward work that is done again ends so on purpose, once all is there."""
+        if not self.again():
             self.finish()
 
     def _goes_on(self, training: bool) -> bool:
@@ -447,11 +462,13 @@ class Watch:
     ) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every is {every!r}; it is a whole number from 1: each which step is seen")
-        self._models = list(models)
+        if not os.fspath(file):
+            raise ValueError("file is empty; name the file that is to be written")
+        self._models = list({id(model): model for model in models}.values())
         for model in self._models:
             check_module(model)
         self.every = every
-        self.file = file_of_rank(os.fspath(file))
+        self.file = file_of_rank(os.fsdecode(file))
         self.stopped: str | None = None
         self.open: list[_Root] = []  # whose step is being seen
         self._memory, self._health = memory, health
@@ -461,6 +478,11 @@ class Watch:
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._nodes = False
+
+    @property
+    def began(self) -> bool:
+        """True once it was entered."""
+        return self._process != 0
 
     def __enter__(self) -> Watch:
         if self._process:
@@ -597,7 +619,7 @@ def watch(
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: ``every`` is less than 1.
+        ValueError: ``every`` is less than 1, or ``file`` is empty.
     """
     models = model if isinstance(model, list | tuple) else [model]
     return Watch(models, every, file, memory=memory, health=health)

@@ -199,6 +199,16 @@ static void add_values(lam_gadgets *g) {
 
 /* -- all of it ------------------------------------------------------------------------------------------- */
 
+static void find_hidden(lam_gadgets *g) {
+    const lam_model *m = g->m;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const int32_t parent = m->places[i].parent;
+        if (parent < 0 || g->at[i].calls) continue;
+        g->at[i].hidden =
+            g->at[parent].hidden || (m->modules[m->places[parent].module].flags & LAM_MODULE_OPAQUE);
+    }
+}
+
 static lam_status find(lam_gadgets *g, lmi_work *w, lam_error *e) {
     const lam_model *m = g->m;
     g->at = lmi_alloc(&g->arena, (uint64_t)m->n_places, sizeof *g->at);
@@ -207,6 +217,7 @@ static lam_status find(lam_gadgets *g, lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_tree_build(w, e));
     LAM_TRY(weigh_all(g, w, e));
     LAM_TRY(choose_calls(g, &w->scratch, e));
+    find_hidden(g);
     LAM_TRY(add_times(g, e));
     LAM_TRY(add_memory(g, &w->scratch, e));
     add_values(g);

@@ -14,6 +14,7 @@ typedef struct lmi_gadget {
     int64_t forward_ns, backward_ns;     /* of all calls, with what is called inside */
     int64_t forward_bytes, backward_bytes; /* retained, likewise */
     int32_t calls; /* all of them */
+    bool hidden;   /* inside one whose inside can't be seen: what it did, and whether, is not known */
     /* The first call whose shapes are told, -1 none: those of the last run that came here; and the first of
      * those that a backward pass made again for it, to which gradients come. */
     int32_t first, first_again;

@@ -113,6 +113,15 @@ void lmi_seen_finish(lmi_seen *s) {
     if (s && s->grads.n) qsort(s->grads.data, s->grads.n, sizeof(lam_grad), by_entry);
 }
 
+void lmi_seen_leave_out(lmi_seen *s, const lmi_passes *others) {
+    size_t n = 0;
+    if (!s) return;
+    lam_bad *all = s->bad.data;
+    for (size_t i = 0; i < s->bad.n; i++)
+        if (all[i].side != LAM_BAD_NODE || !lmi_is_pass(others, all[i].pass)) all[n++] = all[i];
+    s->bad.n = n;
+}
+
 const lam_looked *lam_model_looked(const lam_model *m) { return m->seen ? &m->seen->looked : NULL; }
 
 int32_t lam_model_n_bad(const lam_model *m) { return m->seen ? (int32_t)m->seen->bad.n : 0; }

@@ -33,6 +33,13 @@ void lmi_device_free(lmi_device *d); /* NULL is allowed */
 typedef struct lmi_seen lmi_seen;
 void lmi_seen_free(lmi_seen *s); /* NULL is allowed */
 void lmi_seen_finish(lmi_seen *s);
+/* Backward passes by their numbers; those that don't fit are in no set. */
+enum { LMI_PASSES = 1 << 16 };
+typedef struct lmi_passes {
+    uint64_t has[LMI_PASSES / 64];
+} lmi_passes;
+bool lmi_is_pass(const lmi_passes *p, int32_t pass);
+void lmi_seen_leave_out(lmi_seen *s, const lmi_passes *others); /* NULL is allowed */
 
 /* One tensor among an operator's arguments and results as it was pushed: the addresses of its memory and of
  * itself, of 48 bits each. */
@@ -77,6 +84,10 @@ struct lam_model {
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };
+
+/* Takes out what backward passes showed in which no node is of this model's: another model's, which ran while
+ * a capture of this one was open. */
+void lmi_leave_out_passes(lam_model *m);
 
 /* Offers the call's tensors, the module's owned tensors and its attributes to the binder, of each kind so
  * many that no real layer has more. Never fails. */

@@ -97,7 +97,7 @@ static bool begin_list(const page *p, const char *name, bool known) {
 /* Of the inputs or outputs of the calls that are told, an entry each. */
 static void field_tensors(const page *p, const char *name, int32_t place, bool input, bool shapes) {
     bool any = false;
-    if (!begin_list(p, name, p->o->forward)) return;
+    if (!begin_list(p, name, p->o->forward && !p->g->at[place].hidden)) return;
     for (int32_t i = p->g->at[place].first; i >= 0; i = p->g->next[i]) {
         const lam_event *ev = &p->m->events[i];
         for (int32_t k = 0; k < (input ? ev->n_in : ev->n_out); k++) {
@@ -126,8 +126,8 @@ static void put_gradients(const page *p, int32_t call, bool input, bool *any) {
 
 static void field_gradients(const page *p, const char *name, int32_t place, bool input) {
     bool any = false;
-    if (!begin_list(p, name, p->o->backward && p->g->gradients)) return;
     const lmi_gadget *x = &p->g->at[place];
+    if (!begin_list(p, name, p->o->backward && p->g->gradients && !x->hidden)) return;
     for (int32_t i = x->first; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
     for (int32_t i = x->first_again; i >= 0; i = p->g->next[i]) put_gradients(p, i, input, &any);
     PUT(p->b, "]");
@@ -135,7 +135,7 @@ static void field_gradients(const page *p, const char *name, int32_t place, bool
 
 static void put_info(page *p, int32_t place) {
     const lmi_gadget *x = &p->g->at[place];
-    bool forward = p->o->forward, backward = p->o->backward;
+    bool forward = p->o->forward && !x->hidden, backward = p->o->backward && !x->hidden;
     quick_put(p->b, p->margin + 1, p->n_margin - 1); /* the first line has no comma before it */
     PUT(p->b, "\"type\": ");
     quick_text(p->b, p->m->modules[p->m->places[place].module].type);
@@ -160,7 +160,7 @@ static void put_info(page *p, int32_t place) {
     field_millionths(p, "\"forward_latency\": ", forward, x->forward_ns);
     field_millionths(p, "\"backward_latency\": ", backward, x->backward_ns);
     field(p, "\"calls\": ");
-    quick_int(p->b, x->calls);
+    put_known(p->b, x->hidden ? -1 : x->calls);
 }
 
 /* -- the tree -------------------------------------------------------------------------------------------- */

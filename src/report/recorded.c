@@ -262,6 +262,8 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     if (m->step_ns.n) {
         lmi_putc(&w->out, ' ');
         lmi_put_ns(&w->out, m->step_ns);
+    }
+    if (m->step_ns.n > 1) { /* one alone deviates from nothing */
         lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
         lmi_put_ns(&w->out, (lam_middle){m->step_ns.deviation, 0, 1});
     }
@@ -290,8 +292,24 @@ static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model 
     lmi_put(&w->out, m->nonfinite == 1 ? " step" : " steps");
     lmi_put(&w->out, ", first in step ");
     lmi_put_integer(&w->out, m->first_bad_step);
-    if (bad) lmi_putf(&w->out, ", by %s", bad->depth ? bad->path : "the model itself");
+    if (bad)
+        lmi_putf(&w->out, ", by %s", bad->depth ? bad->path : "the model itself");
+    else
+        lmi_put(&w->out, ", in no layer of it");
     lmi_putc(&w->out, '\n');
+}
+
+static void put_steps(lmi_recorded *w, const lam_recorded_model *m) {
+    lmi_put(&w->out, "; ");
+    if (m->n_steps)
+        lmi_put_integer(&w->out, m->n_steps);
+    else
+        lmi_put(&w->out, "no");
+    lmi_put(&w->out, m->n_steps > 1 ? " steps" : m->n_steps ? " step" : " whole step");
+    if (m->last < 0) return;
+    lmi_put(&w->out, " seen up to step ");
+    lmi_put_integer(&w->out, m->last);
+    if (m->warmed_up) lmi_put(&w->out, ", the first left out");
 }
 
 static lam_status put_model(lmi_recorded *w, int32_t model) {
@@ -304,13 +322,7 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
         lmi_put_integer(&w->out, m->local_params);
         lmi_put(&w->out, " of them in this process");
     }
-    lmi_put(&w->out, "; ");
-    lmi_put_integer(&w->out, m->n_steps);
-    lmi_put(&w->out, m->n_steps == 1 ? " step" : " steps");
-    if (m->last >= 0) {
-        lmi_put(&w->out, " seen up to step ");
-        lmi_put_integer(&w->out, m->last);
-    }
+    put_steps(w, m);
     if (m->n_others) {
         lmi_put(&w->out, ", and ");
         lmi_put_integer(&w->out, m->n_others);
@@ -335,7 +347,10 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_put_when(&w->out, run->started_unix_ns);
     lmi_put(&w->out, ", ");
     lmi_put_state(w, run, &w->out);
-    lmi_putf(&w->out, "; every %d steps", (int)run->every);
+    if (run->every > 1)
+        lmi_putf(&w->out, "; every %d steps", (int)run->every);
+    else
+        lmi_put(&w->out, "; every step");
     if (run->dropped) {
         lmi_put(&w->out, "; ");
         lmi_put_integer(&w->out, run->dropped);

@@ -102,6 +102,7 @@ static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
     json_number(b, "local_params", m->local_params);
     json_number(b, "param_bytes", m->param_bytes);
     json_number(b, "steps", m->n_steps);
+    lmi_putf(b, ", \"first_step_left_out\": %s", m->warmed_up ? "true" : "false");
     json_number(b, "last_step", m->last);
     json_number(b, "steps_in_other_mode", m->n_others);
     json_number(b, "failed_steps", m->failed);

@@ -16,7 +16,9 @@ lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e) {
     int code = d->db ? sqlite3_extended_errcode(d->db) : SQLITE_NOMEM;
     if ((code & 0xff) == SQLITE_NOMEM) return lmi_nomem(e);
     const char *said = d->db ? sqlite3_errmsg(d->db) : sqlite3_errstr(code);
-    return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, said);
+    const int system = d->db ? sqlite3_system_errno(d->db) : 0;
+    const bool files = (code & 0xff) == SQLITE_CANTOPEN || (code & 0xff) == SQLITE_IOERR;
+    return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, files && system ? strerror(system) : said);
 }
 
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e) {

@@ -54,7 +54,9 @@ static void choose_mode(lmi_root *root) {
         if ((s->training == 1) != m->training) continue;
         if (s->number > m->last) m->last = s->number;
         m->failed += s->failed;
+        m->warmed_up = m->warmed_up || (s->number == 0 && !s->failed);
     }
+    m->warmed_up = m->warmed_up && m->last > 0;
 }
 
 /* Nanoseconds from the start of one step to that of the next, between two steps that were seen. */

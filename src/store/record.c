@@ -81,6 +81,11 @@ static lam_status put(lam_recorder *r, lmi_packet *p, int64_t number, lam_error 
     return s;
 }
 
+static lam_status put_step(lam_recorder *r, lmi_handed *h, int64_t number, lam_error *e) {
+    lmi_leave_out_passes(h->model);
+    return put(r, lmi_packet_step(h->model, &h->info), number, e);
+}
+
 static whole *whole_of(lam_recorder *r, int32_t root) {
     for (size_t i = 0; i < r->wholes.n; i++) {
         whole *w = lmi_vec_at(&r->wholes, i);
@@ -116,7 +121,7 @@ static lam_status write_whole(lam_recorder *r, lmi_handed *h, lam_error *e) {
         i = (int64_t)r->trees.n - 1;
         LAM_TRY(put(r, lmi_packet_tree(h->model, &h->info), i, e));
     }
-    LAM_TRY(put(r, lmi_packet_step(h->model, &h->info), i, e));
+    LAM_TRY(put_step(r, h, i, e));
     return only_timed(h->model) ? keep(r, h, i, e) : LAM_OK;
 }
 
@@ -125,7 +130,7 @@ static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
     const whole *w = whole_of(r, h->info.root);
     if (!w) return lmi_nomem(e); /* it could not be kept */
     LAM_TRY(lmi_again_model(h->again, w->model, &h->model, e));
-    return put(r, lmi_packet_step(h->model, &h->info), w->tree, e);
+    return put_step(r, h, w->tree, e);
 }
 
 /* Everything that waits, in one transaction. Steps are taken out also when nothing can be written. */

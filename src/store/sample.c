@@ -175,6 +175,7 @@ static void add_bad(const lam_model *m, lmi_measure *all) {
     for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
         const lam_bad *bad = lam_model_bad(m, i);
         const lam_event *e = lam_model_event(m, bad->call);
+        if (e && bad->side == LAM_BAD_UNSEEN) all[e->place].nan = all[e->place].inf = UNKNOWN;
         if (!e || (bad->side != LAM_BAD_OUTPUT && bad->side != LAM_BAD_GRAD_OUTPUT)) continue;
         add(&all[e->place].nan, bad->found.nan);
         add(&all[e->place].inf, bad->found.inf);
@@ -185,7 +186,7 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
     lam_health *h;
     LAM_TRY(lam_health_new(&h, m, e));
     const lam_finding *first = lam_health_finding(h, 0);
-    p->looked = true;
+    p->looked = first || lam_model_looked(m)->tensors > 0;
     if (first) {
         const char *kind = first->bad >= 0 ? lam_bad_kind(lam_model_bad(m, first->bad)) : NULL;
         p->first_bad = first->place;

@@ -22,7 +22,7 @@ static void a_recording_is_shown(void **state) {
     const char *file = step_recording("run.lamina", 0, 1, 1);
     assert_int_equal(on("show %s", file), 0);
     OUT_HAS("run 1: python train.py; began 2023-11-14");
-    OUT_HAS("5 steps seen up to step 500, and 1 in eval mode");
+    OUT_HAS("5 steps seen up to step 500, the first left out, and 1 in eval mode");
     ERR_IS_EMPTY();
     assert_int_equal(fake_lives, 0);
     assert_int_equal(on("show %s -n 1", file), 0);

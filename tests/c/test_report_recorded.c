@@ -87,7 +87,7 @@ static void only_some_layers(void **state) {
     o = (lam_recording_options){.depth = 0};
     written(&r, 1, &o);
     has("(the model)");
-    assert_null(strstr(shown, "first"));
+    assert_null(strstr(shown, "\nfirst"));
     lam_recording_free(r);
 }
 
@@ -134,6 +134,26 @@ static void runs_that_have_no_end(void **state) {
     r = opened(file);
     written(&r, 1, NULL);
     has("no step was recorded yet");
+    lam_recording_free(r);
+}
+
+/* What only few steps can tell is not made up. */
+static void few_steps(void **state) {
+    (void)state;
+    lam_recording *r = recorded("two.lamina", 0, 1, 1, "DELETE FROM steps WHERE number > 200 AND training");
+    written(&r, 1, NULL);
+    has("; 2 steps seen up to step 200, the first left out, and 1 in eval mode");
+    has("\na training step 5.00 ms: forward");
+    lam_recording_free(r);
+    r = recorded("raised.lamina", 0, 1, 1, "UPDATE steps SET failed = 1; UPDATE runs SET every = 1");
+    written(&r, 1, NULL);
+    has("; every step\n");
+    has("; no whole step seen up to step 500, and 1 in eval mode; 6 raised\n");
+    lam_recording_free(r);
+    r = recorded("outside.lamina", 0, 1, 1,
+                 "UPDATE steps SET looked = 1; UPDATE steps SET bad = 'NaN' WHERE number = 300");
+    written(&r, 1, NULL);
+    has("! NaN or Inf in 1 step, first in step 300, in no layer of it\n");
     lam_recording_free(r);
 }
 
@@ -303,6 +323,7 @@ int main(void) {
         cmocka_unit_test(only_some_layers),
         cmocka_unit_test(narrow_and_plain),
         cmocka_unit_test(runs_that_have_no_end),
+        cmocka_unit_test(few_steps),
         cmocka_unit_test(as_data),
         cmocka_unit_test(formats_that_there_are_not),
         cmocka_unit_test(processes_side_by_side),

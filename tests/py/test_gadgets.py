@@ -351,6 +351,43 @@ def test_refused():
         InspectorGadgets("net")
     with pytest.raises(ValueError, match="no model"):
         InspectorGadgets([])
+    with pytest.raises(ValueError, match="watch_depth='2'"):
+        InspectorGadgets(nn.ReLU(), watch_depth="2")
+    with pytest.raises(TypeError):
+        InspectorGadgets(nn.ReLU(), save_file=3)
+
+
+def test_a_model_that_is_there_twice_is_watched_once():
+    net = nn.Linear(2, 2)
+    gadgets = watched([net, net], lambda both: step_small(both[0]))
+    assert [info_of(layers)["calls"] for layers in gadgets.layers] == [1]
+
+
+def test_the_inside_of_a_scripted_module_is_not_known():
+    scripted = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    seen = infos(watched(nn.Sequential(scripted, nn.ReLU()), step_small).layers[0])
+    assert seen["0"]["calls"] == seen["1"]["calls"] == 1
+    inside = seen["0.0"]
+    assert (inside["type"], inside["num_parameters"]) == ("Linear", 6)
+    for field in ("calls", "input_shapes", "output_shapes", "grad_in_shape", "forward_latency", "forward_nan",
+                  "effective_additional_memory_fwd", "backward_latency", "total_memory"):  # fmt: skip
+        assert inside[field] is None, field
+
+
+def test_the_blocks_own_exception_is_the_one_that_is_raised(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    net = nn.Linear(2, 2)
+    with (
+        pytest.raises(ZeroDivisionError),
+        InspectorGadgets(net, save_file=tmp_path / "file" / "a") as gadgets,
+    ):
+        step_small(net)
+        raise ZeroDivisionError
+    assert info_of(gadgets.layers[0])["calls"] == 1
+    assert capsys.readouterr().err.startswith("lamina: the file could not be written: ")
+    with pytest.raises(OSError), InspectorGadgets(net, save_file=tmp_path / "file" / "a") as gadgets:
+        step_small(net)
+    assert info_of(gadgets.layers[0])["calls"] == 1
 
 
 def test_what_raises_is_told_and_nothing_stays(tmp_path):

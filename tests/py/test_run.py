@@ -129,6 +129,7 @@ def test_signals_are_the_programs(folder, sent, code):
     process = subprocess.Popen(
         [sys.executable, "-m", "lamina", "run", "train.py"],
         env=environment(), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells ignore it
     )  # fmt: skip
     process.stdout.readline()
     assert process.stdout.readline() == "go\n"
@@ -165,8 +166,54 @@ def test_a_program_without_models_makes_no_file(folder):
         [sys.executable, "-m", "lamina", "run", "train.py"],
         env=environment(), cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    said = "lamina: nothing was recorded: this process called no model with parameters\n"
+    assert (done.returncode, done.stderr) == (0, said)
     assert not (folder / "run.lamina").exists()
+
+
+def run(folder, program, *words):
+    (folder / "train.py").write_text(textwrap.dedent(program))
+    return subprocess.run(
+        [sys.executable, "-m", "lamina", "run", *words],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_what_python_could_not_begin_is_told_as_python_tells_it(folder):
+    done = run(folder, "x = = 3\n", "train.py")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == f'  File "{folder / "train.py"}", line 1'
+    done = run(folder, "", "-m", "no_such_module_here")
+    assert (done.returncode, done.stderr) == (1, "ImportError: No module named no_such_module_here\n")
+
+
+def test_forward_work_that_is_done_again_is_no_root(folder):
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch._C, "_current_graph_task_id"):
+        pytest.skip("this torch does not tell when a backward pass runs")
+    program = """
+        import torch
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+        class Net(nn.Module):
+            def __init__(self, reentrant):
+                super().__init__()
+                self.reentrant = reentrant
+                self.first, self.inner = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+            def forward(self, x):
+                return checkpoint(self.inner, self.first(x), use_reentrant=self.reentrant)
+        a, b, whole = Net(False), Net(True), nn.Linear(4, 4)
+        for _ in range(4):
+            for net in (a, b):
+                net(torch.ones(2, 4)).sum().backward()
+            checkpoint(whole, torch.ones(2, 4), use_reentrant=False).sum().backward()
+    """
+    done = run(folder, program, "--every", "1", "train.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    sql = "SELECT m.name, count(*), sum(failed) FROM models m JOIN steps s ON s.model = m.id GROUP BY m.id"
+    assert sorted(recorded(folder, sql)) == [("Linear", 4, 0), ("Net", 4, 0), ("Net 2", 4, 0)]
+    again = "SELECT count(*) FROM timeline WHERE model = 'Linear' AND recompute_ns > 0"
+    assert recorded(folder, again) == [(4,)]
 
 
 def test_compiled_programs_stay_compiled(folder):

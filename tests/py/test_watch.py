@@ -590,6 +590,49 @@ def test_ten_thousand_steps_keep_nothing(tmp_path):
     assert sizes[-1] - sizes[turns // 2] < 256 << 10
 
 
+# -- two models, and what was not seen -----------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+@pytest.mark.parametrize("health", [False, True])
+def test_the_backward_passes_of_another_model_are_not_this_ones(tmp_path, health):
+    file = tmp_path / "run.lamina"
+    one, other = net(), net(1)
+    with lamina.watch([one, other], every=1, file=file, health=health):
+        for i in range(3):
+            one(torch.ones(2, 8)).sum().backward()
+            loss = other(torch.ones(2, 8))
+            for _ in range(100):
+                loss = loss * (float("nan") if i == 1 else 1)
+            loss.sum().backward()
+    seen = (
+        "SELECT sum(backward_ns), sum(bad IS NOT NULL), max(looked) FROM steps GROUP BY model ORDER BY model"
+    )
+    (mine, bad, looked), (its, its_bad, _) = rows(file, seen)
+    assert 0 < mine < its  # a hundred nodes of the other's loss
+    assert (bad, its_bad, looked) == (0, int(health), int(health))
+
+
+def test_what_nobody_could_look_at_is_not_known_to_be_fine(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = nn.Linear(4, 4, device="meta")
+    with lamina.watch(model, every=1, file=file, health=True):
+        for _ in range(3):
+            model(torch.ones(2, 4, device="meta"))
+    assert rows(file, "SELECT DISTINCT looked FROM steps") == [(0,)]
+    assert rows(file, "SELECT DISTINCT nan, inf FROM layers") == [(None, None)]
+    assert "NaN" not in command("show", file)[1]
+
+
+def test_nonsense_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="file is empty"):
+        lamina.watch(net(), file="")
+    model, file = net(), tmp_path / "run.lamina"
+    with lamina.watch([model, model], every=1, file=file):
+        train(model, 2)
+    assert rows(file, "SELECT name FROM models") == [("Sequential",)]
+
+
 # -- reading it back -----------------------------------------------------------------------------------------
 
 
@@ -605,7 +648,7 @@ def recording(tmp_path_factory):
 def test_show_and_live_print_tables(recording):
     code, told, errors = command("show", recording)
     assert (code, errors) == (0, "")
-    assert "Sequential: 212 params; 5 steps seen up to step 10" in told
+    assert "Sequential: 212 params; 5 steps seen up to step 10, the first left out\n" in told
     assert [line.split()[0] for line in told.splitlines()[5:]] == ["layer", "(the", "0", "1", "2"]
     code, told, errors = command("live", "--once", recording, "-n", "2")
     assert (code, errors) == (0, "")
@@ -647,6 +690,7 @@ def test_live_ends_at_an_interrupt(recording, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-m", "lamina", "live", str(copy)],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # background shells ignore it
     )  # fmt: skip
     assert process.stdout.readline().startswith("run 1")
     process.send_signal(signal.SIGINT)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import weakref
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,7 +37,7 @@ class InspectorGadgets:
     in the file, in :attr:`layers` and, in full, in :attr:`report`.
 
     Args:
-        model: any ``torch.nn.Module``, or several in a list.
+        model: any ``torch.nn.Module``, or several in a list; one that is in it twice is watched once.
         watch_forward: False leaves the fields of the forward null.
         watch_backward: False leaves those of the backward null.
         watch_depth: lists layers down to this depth, the model itself being at 0; -1: all.
@@ -44,8 +45,8 @@ class InspectorGadgets:
             of the model's class. The folder is made. A file of another model of that class gets a number.
 
     Raises:
-        TypeError: a model is no module.
-        ValueError: there is no model, or ``watch_depth`` is below -1.
+        TypeError: a model is no module, or ``save_file`` no path.
+        ValueError: there is no model, or ``watch_depth`` is no whole number from -1.
     """
 
     def __init__(
@@ -56,12 +57,15 @@ class InspectorGadgets:
         watch_depth: int = -1,
         save_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._given = list(model) if isinstance(model, (list, tuple)) else [model]
+        given = list(model) if isinstance(model, (list, tuple)) else [model]
+        self._given = list({id(one): one for one in given}.values())
         self._roots = [check_module(one) for one in self._given]
         if not self._roots:
             raise ValueError("there is no model in the list; give at least one")
-        if watch_depth < -1:
-            raise ValueError(f"watch_depth={watch_depth} is not possible; give 0 or more, or -1 for all")
+        if not isinstance(watch_depth, int) or watch_depth < -1:
+            raise ValueError(f"watch_depth={watch_depth!r} is not possible; give 0 or more, or -1 for all")
+        if save_file is not None:
+            save_file = Path(save_file)
         self.watch_forward = watch_forward
         self.watch_backward = watch_backward
         self.watch_depth = watch_depth
@@ -117,7 +121,14 @@ class InspectorGadgets:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.finish()
+        try:
+            self.finish()
+        except OSError as problem:
+            if error is None:
+                raise
+            # What the block raised must reach the user; what was measured is in `layers`.
+            if sys.stderr is not None:
+                sys.stderr.write(f"lamina: the file could not be written: {problem}\n")
 
     # -- what was measured -----------------------------------------------------------------------------------
 
