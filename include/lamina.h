@@ -814,6 +814,7 @@ typedef struct lam_host {
     lam_status (*script)(void *self, const lam_script *what, lam_error *e);
     /* Waits for so long; anything but LAM_OK when the command is to end. NULL: the command waits itself. */
     lam_status (*wait)(void *self, int32_t milliseconds);
+    lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's; NULL: not known */
 } lam_host;
 
 /* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the

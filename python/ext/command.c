@@ -184,6 +184,15 @@ static lam_status wait_for(void *self, int32_t milliseconds) {
     return LAM_FAILED;
 }
 
+static lam_status roof(void *self, lam_peak *out, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *best = PyObject_CallMethod(h->self, "roof", NULL);
+    bool ok = best && PyArg_ParseTuple(best, "dd", &out->flops, &out->bytes);
+    Py_XDECREF(best);
+    return ok ? LAM_OK : failed(h, &none, e);
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -240,6 +249,7 @@ static int run(host *h, int argc, const char **argv) {
         .doctor = doctor,
         .script = script,
         .wait = wait_for,
+        .roof = roof,
     };
     return lam_command(argc, argv, &given);
 }

@@ -81,6 +81,15 @@ class Host:
         self.out.flush()
         sleep(milliseconds / 1000)  # not a count: a clock
 
+    def roof(self) -> tuple[float, float]:
+        """What this machine reaches at best: FLOPs and bytes a second."""
+        from ._live import torch_module
+        from ._roof import roof
+
+        torch_module()
+        best = roof()
+        return best.flops, best.bytes
+
     def doctor(self) -> str:
         """What this Python and this torch let lamina do."""
         from ._doctor import describe

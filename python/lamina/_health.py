@@ -171,6 +171,12 @@ class Wanted:
         checks: Mapping[Which, Check] | None = None,
     ) -> None:
         self.allow = [health_allow] if isinstance(health_allow, (str, type)) else list(health_allow)
+        if checks is not None and not hasattr(checks, "items"):
+            raise TypeError(
+                "checks is a dict: a function (path, module, output) by pattern of a path or by type"
+            )
+        if isinstance(ring, bool) or not isinstance(ring, int) or ring < 0:
+            raise ValueError(f"ring is {ring!r}; it is how many calls to print, a whole number from 0")
         self.checks = dict(checks or {})
         self.stats = stats
         self.ring = ring
@@ -190,6 +196,9 @@ class Wanted:
             if mine:
                 asked[id(module)] = (path, mine)
         allowed = [module for path, module in named if any(_fits(w, path, module) for w in self.allow)]
+        for which in [*self.allow, *self.checks]:
+            if not any(_fits(which, path, module) for path, module in named):
+                watch.note(f"health: {_name(which)!r} names no layer")
         checked = [module for _, module in named if id(module) in asked]
 
         def ask(module: Any, output: Any) -> list[tuple[str, str]]:

@@ -123,6 +123,13 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
 
 def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
     """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it."""
+    from ._health import Look
+
+    unknown = [name for name in options if name not in Look.__annotations__]
+    if unknown:
+        raise TypeError(
+            f"there is no option {unknown[0]!r}; of health there are {', '.join(Look.__annotations__)}"
+        )
     if not health and not any(options.values()):
         return None
     if dry:

@@ -54,7 +54,7 @@ def run_target(
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
         Exception: what the forward raised, with ``lamina_model`` set to what was seen up to there.
     """
-    torch = _torch()
+    torch = torch_module()
     torch.manual_seed(SEED)
     if dtype is not None:
         dtype = real_dtype(dtype)
@@ -108,7 +108,12 @@ def _raise(run: Run) -> NoReturn:
     raise told from error
 
 
-def _torch() -> ModuleType:
+def torch_module() -> ModuleType:
+    """torch, which a live model needs.
+
+    Raises:
+        UsageError: it can't be imported.
+    """
     try:
         return import_module("torch")
     except ImportError as error:

@@ -112,11 +112,18 @@ static int32_t masked_in(const walk *w, int32_t parent, int32_t limit) {
 }
 
 /* Something was born in what call `c` does itself before `limit` calls had been entered. A result of -Inf
- * alone inside it that was held back is where it began. */
+ * alone inside it that was held back is where it began, or, where that came of an argument, what is before.
+ * Inf alone comes of an overflow and not of -Inf. */
 static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t after) {
-    for (int32_t inner; (inner = masked_in(w, c, limit)) >= 0;) {
+    const lam_nonfinite *f = &bad_at(w, bad)->found;
+    for (int32_t inner; (f->nan || is_mask(f)) && (inner = masked_in(w, c, limit)) >= 0;) {
         bad = w->masked[inner];
         w->masked[inner] = after = -1;
+        if (w->held[inner] >= 0) {
+            bad = w->held[inner];
+            limit = after = inner;
+            continue;
+        }
         limit = bad_at(w, bad)->calls;
         c = inner;
     }
@@ -166,12 +173,20 @@ static bool is_softmax(const walk *w, int32_t call) {
     return kind && (strcmp(kind, "softmax") == 0 || strcmp(kind, "log_softmax") == 0);
 }
 
+/* Results of -Inf that went into a softmax were meant for it. */
+static void were_masks(walk *w, int32_t softmax) {
+    for (int32_t inner; (inner = masked_in(w, parent_of(w, softmax), softmax)) >= 0;) w->masked[inner] = -1;
+}
+
 static lam_status on_input(walk *w, int32_t i, const lam_bad *bad) {
     int32_t k = bad->call;
     const lam_event *ev = &w->m->events[k];
     if (!is_bad(&bad->found)) {
         bool first = bad->index >= 0 && bad->index < ev->n_in && ev->in[bad->index].position == 0;
-        if (first && is_mask(&bad->found) && !is_softmax(w, k)) w->held[k] = i;
+        if (first && is_mask(&bad->found) && is_softmax(w, k))
+            were_masks(w, k);
+        else if (first && is_mask(&bad->found))
+            w->held[k] = i;
         return LAM_OK;
     }
     if (w->tainted[k]) return LAM_OK; /* another of its inputs */

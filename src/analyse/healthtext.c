@@ -27,7 +27,7 @@ static const char *kind_of(const lam_bad *bad) {
 static void put_first(lmi_buf *b, const lam_bad *bad) {
     int64_t at[LAM_MAX_AXES];
     int32_t n = lam_bad_first(bad, at);
-    if (n < 0) return;
+    if (n <= 0) return;
     lmi_put(b, ", first at [");
     for (int32_t i = 0; i < n; i++) lmi_putf(b, i ? ", %lld" : "%lld", (long long)at[i]);
     lmi_putc(b, ']');

@@ -24,7 +24,7 @@ typedef struct lmi_args {
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help;
-    bool memory, health;
+    bool memory, health, roof;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;

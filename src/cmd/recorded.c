@@ -59,8 +59,43 @@ static lam_status write_all(const recordings *r, const lam_recording_options *o,
     return lam_recording_write((const lam_recording *const *)r->at, r->n, o, to, e);
 }
 
+/* What tells how a model is to be run or counted tells nothing of a run that is over. */
+static bool for_a_model(lmi_cli *c) {
+    const lmi_args *a = &c->args;
+    const struct {
+        const char *name;
+        bool given;
+    } options[] = {{"input", a->inputs[0]},
+                   {"mode", a->mode},
+                   {"build", a->build[0]},
+                   {"convention", a->convention},
+                   {"rules", a->rules},
+                   {"strict", a->strict},
+                   {"backward", a->backward},
+                   {"time", a->time},
+                   {"repeats", a->repeats},
+                   {"roof", a->roof},
+                   {"memory", a->memory},
+                   {"health", a->health},
+                   {"dry", a->dry},
+                   {"released", a->released},
+                   {"rf", a->rf},
+                   {"bytes", a->bytes},
+                   {"layout", a->layout},
+                   {"exact", a->exact},
+                   {"expand", a->expand}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        if (!options[i].given) continue;
+        lmi_complain(c, "a recording is shown with what was measured in its run",
+                     "%s is a recording, and --%s is for models", a->operands[0], options[i].name);
+        return true;
+    }
+    return false;
+}
+
 int lmi_show_recordings(lmi_cli *c) {
     recordings r;
+    if (for_a_model(c)) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_recording_options o = options(c);
     lam_status s = open_all(c, 0, &r, &e);

@@ -3,6 +3,7 @@
  * `lamina show`: the table of a model. */
 #include "cmd/cmd.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { WIDE = 1000 };
@@ -47,6 +48,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.bytes = a->bytes;
     o.time = a->time;
     o.memory = a->memory;
+    if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */
     return o;
 }
 
@@ -140,9 +142,28 @@ static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     return s;
 }
 
-static int show(lmi_cli *c, const making *with) {
+/* Beside a roof stand FLOPs and bytes: the first convention that counts both, unless one is named. */
+static void want_roof(lmi_cli *c, layout *l) {
+    c->args.time = true;
+    for (int32_t i = 0; !l->convention && i < lam_n_conventions(); i++)
+        if (lam_convention_counts(i, LAM_FLOPS) && lam_convention_counts(i, LAM_BYTES_READ))
+            l->convention = lam_convention_name(i);
+}
+
+/* Measured before the model is there, while nothing else runs. */
+static lam_status find_roof(const lmi_cli *c, making *with, lam_error *e) {
+    if (!c->args.roof) return LAM_OK;
+    if (c->host->roof) return c->host->roof(c->host->self, &with->o.peak, e);
+    *e = (lam_error){.status = LAM_UNSUPPORTED, .at = -1};
+    snprintf(e->text, sizeof e->text,
+             "what this machine can do is not known here; use the Python package's `lamina`");
+    return e->status;
+}
+
+static int show(lmi_cli *c, making *with) {
     lam_error e = {0}, shown = {0};
     lam_status s = rehearse(c, with, &e);
+    if (s == LAM_OK) s = find_roof(c, with, &e);
     if (s != LAM_OK) return lmi_complain_of(c, &e, s);
     lam_model *m;
     lam_live what = lmi_live_request(c, with->l.convention);
@@ -158,6 +179,11 @@ static int show(lmi_cli *c, const making *with) {
 
 /* One model, or recordings of any number of processes. */
 static bool is_one_model(lmi_cli *c) {
+    const char *alone = c->args.run >= 0 ? "run" : c->args.rows >= 0 ? "rows" : NULL;
+    if (alone) {
+        lmi_complain(c, NULL, "--%s is for recordings, and %s is none", alone, c->args.operands[0]);
+        return false;
+    }
     if (c->args.n_operands == 1) return true;
     lmi_complain(c, "only recordings are shown side by side",
                  "%s: one operand too many; the usage is: lamina %s %s", c->args.operands[1], c->verb->name,
@@ -169,6 +195,7 @@ int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
     if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
+    if (c->args.roof) want_roof(c, &with.l);
     with.l.convention = lmi_convention_wanted(c, with.l.convention);
     if (!with.l.convention) return LMI_EXIT_USAGE;
     with.o = report_options(c, &with.l);

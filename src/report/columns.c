@@ -149,19 +149,23 @@ static lam_speed speed_of(const lmi_line *l) {
     return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->o->peak);
 }
 
-static void cell_own_speed(const lmi_line *l, lmi_buf *out) {
-    lam_speed s = speed_of(l);
+/* What is negative is not known; no work has no speed. */
+static void put_speed(const lmi_line *l, double speed, lmi_buf *out) {
     const char *prefix;
-    if (l->never_called || s.flops == 0) {
+    if (l->never_called || speed == 0) {
         lmi_putc(out, '-');
-    } else if (s.flops < 0) {
+    } else if (speed < 0) {
         lmi_putc(out, '?');
     } else {
-        double v = lam_unit_scale(s.flops, &prefix);
+        double v = lam_unit_scale(speed, &prefix);
         lmi_put_intensity(out, v);
         lmi_putf(out, " %s", prefix);
     }
 }
+
+static void cell_own_speed(const lmi_line *l, lmi_buf *out) { put_speed(l, speed_of(l).flops, out); }
+
+static void cell_own_moved(const lmi_line *l, lmi_buf *out) { put_speed(l, speed_of(l).bytes, out); }
 
 static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
     lam_speed s = speed_of(l);

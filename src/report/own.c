@@ -22,6 +22,8 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
     } metrics[] = {{"own_macs", LAM_MACS}, {"own_flops", LAM_FLOPS}, {"own_dmas", LAM_DMAS}};
     static const char *const times[] = {"own_time", "own_self", "own_share"};
     static const char *const bytes[] = {"own_read", "own_written", "own_intensity"};
+    static const char *const speeds[] = {"own_intensity", "own_speed", "own_moved", "own_bound"};
+    const bool fast = j->o->time && j->o->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
     lmi_columns all;
     lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
     out->n = 0;
@@ -33,8 +35,8 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
             if (strcmp(all.at[i]->id, bytes[k]) == 0) keep = j->o->bytes;
         for (size_t k = 0; k < sizeof times / sizeof *times; k++)
             if (strcmp(all.at[i]->id, times[k]) == 0) keep = j->o->time;
-        if (strcmp(all.at[i]->id, "own_speed") == 0 || strcmp(all.at[i]->id, "own_bound") == 0)
-            keep = j->o->time && j->o->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
+        for (size_t k = 0; k < sizeof speeds / sizeof *speeds; k++)
+            if (strcmp(all.at[i]->id, speeds[k]) == 0) keep = fast || (k == 0 && j->o->bytes);
         if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
         if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
         if (strncmp(all.at[i]->id, "device_", 7) == 0) keep = j->o->time && lmi_has_device_times(j->c);

@@ -8,8 +8,17 @@
 
 enum { CELLS = 8 };
 
+/* Processes may have met their models in another order. Of several of one name the first is taken. */
+static int32_t index_in(const lmi_recorded *w, int32_t i) {
+    const lam_recorded_model *m, *wanted = lam_recording_model(w->all[0], w->model);
+    if (i == 0 || !wanted) return w->model;
+    for (int32_t k = 0; (m = lam_recording_model(w->all[i], k)); k++)
+        if (strcmp(m->name, wanted->name) == 0) return k;
+    return -1;
+}
+
 static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
-    return lam_recording_model(w->all[i], 0);
+    return lam_recording_model(w->all[i], index_in(w, i));
 }
 
 /* -- each process ------------------------------------------------------------------------------ */
@@ -94,10 +103,13 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* The place of that path in another process: nearly always under the same number. */
-static const lam_recorded_place *same_place(const lam_recording *r, const lam_recorded_place *p, int32_t i) {
-    const lam_recorded_place *there = lam_recording_place(r, 0, i);
+static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t process,
+                                            const lam_recorded_place *p, int32_t i) {
+    const lam_recording *r = w->all[process];
+    const int32_t model = index_in(w, process);
+    const lam_recorded_place *there = lam_recording_place(r, model, i);
     if (there && strcmp(there->path, p->path) == 0) return there;
-    for (i = 0; (there = lam_recording_place(r, 0, i)); i++)
+    for (i = 0; (there = lam_recording_place(r, model, i)); i++)
         if (strcmp(there->path, p->path) == 0) return there;
     return NULL;
 }
@@ -108,7 +120,7 @@ static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t 
     size_t n = 0;
     *out = (lmi_straggler){.place = p, .model = model_of(w, 0)->name, .slowest = -1};
     for (int32_t r = 0; r < w->n; r++) {
-        const lam_recorded_place *there = same_place(w->all[r], p, i);
+        const lam_recorded_place *there = same_place(w, r, p, i);
         int64_t own = there ? lmi_own_ns(there) : -1;
         if (own < 0) continue;
         room[n++] = own;
@@ -129,7 +141,7 @@ lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLER
     if (!model_of(w, 0)) return LAM_OK;
     int64_t *room = calloc((size_t)w->n, sizeof *room);
     if (!room) return lmi_nomem(w->e);
-    for (int32_t i = 0; (p = lam_recording_place(w->all[0], 0, i)); i++) {
+    for (int32_t i = 0; (p = lam_recording_place(w->all[0], w->model, i)); i++) {
         lmi_straggler s;
         if (!compare(w, p, i, room, &s) || s.slowest <= s.among) continue;
         int32_t at = n < LMI_STRAGGLERS ? n++ : LMI_STRAGGLERS;
@@ -173,12 +185,19 @@ static lam_status put_stragglers(lmi_recorded *w) {
 lam_status lmi_recorded_ranks(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = model_of(w, 0);
-    lmi_putf(&w->out, "%d processes", (int)w->n);
-    if (run->world > 0) lmi_putf(&w->out, " of %d", (int)run->world);
+    if (run->world >= w->n)
+        lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
+    else
+        lmi_putf(&w->out, "%d recordings", (int)w->n);
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
     if (m) lmi_putf(&w->out, "; %s", m->name);
     lmi_put(&w->out, "\n\n");
-    LAM_TRY(put_each(w));
-    put_spread(w);
-    return put_stragglers(w);
+    do {
+        if (w->model > 0) lmi_putf(&w->out, "\n%s\n\n", model_of(w, 0)->name);
+        LAM_TRY(put_each(w));
+        put_spread(w);
+        LAM_TRY(put_stragglers(w));
+        w->model++;
+    } while (model_of(w, 0));
+    return LAM_OK;
 }

@@ -13,6 +13,7 @@ typedef struct lmi_recorded {
     size_t width;
     lmi_buf out;
     lam_error *e;
+    int32_t model; /* which of the first one's is compared with those of its name in the others */
 } lmi_recorded;
 
 /* A layer that the slowest of several processes takes longer for than they do in the middle. */
@@ -31,7 +32,7 @@ lam_status lmi_recorded_json(lmi_recorded *w);
 
 /* Time that a place spent itself, forward and backward together; -1 unknown. */
 int64_t lmi_own_ns(const lam_recorded_place *p);
-/* Those of the layers of the first model, the most time lost first. */
+/* Those of the layers of `model`, the most time lost first. */
 lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS], int32_t *found);
 /* "12.3 ms", three digits; "?" where n is 0. */
 void lmi_put_ns(lmi_buf *b, lam_middle m);

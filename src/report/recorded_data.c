@@ -149,15 +149,20 @@ static void json_run(lmi_buf *b, const lam_recording *r) {
 
 static lam_status json_stragglers(lmi_recorded *w) {
     lmi_straggler found[LMI_STRAGGLERS];
-    int32_t n = 0;
-    if (w->n > 1) LAM_TRY(lmi_stragglers(w, found, &n));
+    bool any = false;
     lmi_put(&w->out, "\"stragglers\": [");
-    for (int32_t i = 0; i < n; i++) {
-        lmi_putf(&w->out, "%s{\"rank\": %d, \"path\": ", i ? ",\n" : "\n", (int)found[i].rank);
-        lmi_put_json(&w->out, found[i].place->path);
-        json_number(&w->out, "slowest_ns", found[i].slowest);
-        json_number(&w->out, "middle_ns", found[i].among);
-        lmi_putc(&w->out, '}');
+    for (w->model = 0; w->n > 1 && lam_recording_model(w->all[0], w->model); w->model++) {
+        int32_t n;
+        LAM_TRY(lmi_stragglers(w, found, &n));
+        for (int32_t i = 0; i < n; i++, any = true) {
+            lmi_putf(&w->out, "%s{\"rank\": %d, \"model\": ", any ? ",\n" : "\n", (int)found[i].rank);
+            lmi_put_json(&w->out, found[i].model);
+            lmi_put(&w->out, ", \"path\": ");
+            lmi_put_json(&w->out, found[i].place->path);
+            json_number(&w->out, "slowest_ns", found[i].slowest);
+            json_number(&w->out, "middle_ns", found[i].among);
+            lmi_putc(&w->out, '}');
+        }
     }
     lmi_put(&w->out, "]");
     return LAM_OK;

@@ -101,7 +101,7 @@ static lam_status no_bytes(const lam_costs *c, lam_error *e) {
 }
 
 static lam_status check(const lam_costs *c, const lam_report_options *o, lam_error *e) {
-    if (o->bytes && !lmi_has_metric(c, LAM_BYTES_READ)) return no_bytes(c, e);
+    if ((o->bytes || o->peak.bytes > 0) && !lmi_has_metric(c, LAM_BYTES_READ)) return no_bytes(c, e);
     if (o->time && !lmi_has_times(c))
         return lmi_fail(e, LAM_USAGE, "time",
                         "times were not asked for; lamina.inspect(model, args, time=True) does");

@@ -142,6 +142,12 @@ OOM_UNUSED static lam_status fake_live(void *self, const lam_live *what, lam_mod
     return s;
 }
 
+static lam_status fake_roof(void *self, lam_peak *out, lam_error *e) {
+    (void)self, (void)e;
+    *out = (lam_peak){2e9, 4e9};
+    return LAM_OK;
+}
+
 OOM_UNUSED static lam_host fake_host(void) {
     memset(&fake_out, 0, sizeof fake_out);
     memset(&fake_err, 0, sizeof fake_err);
@@ -149,7 +155,8 @@ OOM_UNUSED static lam_host fake_host(void) {
     return (lam_host){.out = {fake_put, &fake_out},
                       .err = {fake_put, &fake_err},
                       .out_is_utf8 = true,
-                      .live = fake_live};
+                      .live = fake_live,
+                      .roof = fake_roof};
 }
 
 /* Runs `lamina a b c`; the words are separated by blanks. */

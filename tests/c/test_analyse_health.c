@@ -214,6 +214,31 @@ static void masks(void **state) {
     drop(&r);
 }
 
+/* -Inf is not blamed for what did not come of it, and who hands it on did not make it. */
+static void masks_of_others(void **state) {
+    (void)state;
+    const met eaten[] = {{.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .inf = 3, .negative = 3},
+                         {.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 3, .negative = 3},
+                         {.side = LAM_BAD_OUTPUT, .call = NET, .calls = 6, .nan = 2}};
+    run r = look_at(eaten, 3, true);
+    says(&r,
+         "NaN first in what the model (Net) does itself after e (Softmax), forward call 1: 2 of 6 elements, "
+         "first at [1, 1]");
+    drop(&r);
+    r = LOOK({.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .inf = 3, .negative = 3},
+             {.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 1});
+    says(&r, "Inf first in what the model (Net) does itself between b (Block) and e (Layer), forward call 1: "
+             "1 of 6 elements, first at [1, 1]");
+    drop(&r);
+    r = LOOK({.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 3, .negative = 3},
+             {.side = LAM_BAD_OUTPUT, .call = E, .calls = 6, .inf = 3, .negative = 3},
+             {.side = LAM_BAD_OUTPUT, .call = NET, .calls = 6, .inf = 3, .negative = 3});
+    says(&r,
+         "-Inf first in what the model (Net) does itself between b (Block) and e (Layer), forward call 1: "
+         "3 of 6 elements, first at [1, 1]");
+    drop(&r);
+}
+
 static void operators(void **state) {
     (void)state;
     run r = LOOK({.side = LAM_BAD_OP, .call = B, .calls = 4, .inf = 1, .name = "aten::exp"},
@@ -359,10 +384,11 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing),      cmocka_unit_test(in_a_leaf),     cmocka_unit_test(between),
-        cmocka_unit_test(from_outside), cmocka_unit_test(owned),         cmocka_unit_test(masks),
-        cmocka_unit_test(operators),    cmocka_unit_test(backward),      cmocka_unit_test(checks),
-        cmocka_unit_test(tail),         cmocka_unit_test(nobody_looked), cmocka_unit_test(no_memory),
+        cmocka_unit_test(nothing),         cmocka_unit_test(in_a_leaf), cmocka_unit_test(between),
+        cmocka_unit_test(from_outside),    cmocka_unit_test(owned),     cmocka_unit_test(masks),
+        cmocka_unit_test(masks_of_others), cmocka_unit_test(operators), cmocka_unit_test(backward),
+        cmocka_unit_test(checks),          cmocka_unit_test(tail),      cmocka_unit_test(nobody_looked),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -246,6 +246,23 @@ static void show_color(void **state) {
     for (int i = 0; i < 4; i++) unsetenv(variables[i]);
 }
 
+/* A roof asks for times, and for a convention that counts what stands beside it. */
+static void show_roof(void **state) {
+    (void)state;
+    assert_int_equal(lamina("m:step --roof --wide"), 3); /* the host's model has no times */
+    assert_true(fake_asked.time && fake_asked.ops);
+    ERR_HAS("times were not asked for");
+    fake_lives = 0;
+    assert_int_equal(lamina("m:two --roof -c torchscan"), 2);
+    ERR_HAS("does not count bytes");
+    assert_int_equal(fake_lives, 0);
+    lam_host h = fake_host();
+    h.roof = NULL;
+    assert_int_equal(fake_run(&h, "m:two --roof"), 3);
+    ERR_HAS("what this machine can do is not known here");
+    assert_int_equal(fake_lives, 0);
+}
+
 /* -- what goes wrong --------------------------------------------------------------------------- */
 
 static void partial_model(void **state) {
@@ -492,6 +509,7 @@ int main(void) {
         cmocka_unit_test(show_depth),
         cmocka_unit_test(show_width),
         cmocka_unit_test(show_color),
+        cmocka_unit_test(show_roof),
         cmocka_unit_test(partial_model),
         cmocka_unit_test(no_model),
         cmocka_unit_test(streams_that_refuse),

@@ -65,6 +65,22 @@ static lam_status fake_wait(void *self, int32_t ms) {
     return LAM_OK;
 }
 
+static void options_of_models(void **state) {
+    (void)state;
+    const char *file = step_recording("options.lamina", 0, 1, 1);
+    static const char *const options[] = {"-i 1x3",   "--mode eval", "-k a=1",   "-c exact", "--rules x",
+                                          "--strict", "--time",      "--memory", "--roof",   "--dry",
+                                          "--bytes",  "--rf",        "--exact",  "--health", "--expand"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        snprintf(line, sizeof line, "show %s %s", file, options[i]);
+        assert_int_equal(lamina(line), 2);
+        ERR_HAS(" is a recording, and --");
+    }
+    assert_int_equal(lamina("show m:two --rows 3"), 2);
+    ERR_HAS("--rows is for recordings, and m:two is none");
+    assert_int_equal(lamina("show m:two --run 1"), 2);
+}
+
 static lam_host live_host(bool terminal, int most) {
     lam_host h = fake_host();
     h.wait = fake_wait;
@@ -234,15 +250,11 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_is_shown),
-        cmocka_unit_test(several_are_shown_together),
-        cmocka_unit_test(a_run_is_followed_to_its_end),
-        cmocka_unit_test(a_terminal_is_written_over),
-        cmocka_unit_test(following_ends_at_an_interrupt),
-        cmocka_unit_test(scalars_are_exported),
-        cmocka_unit_test(programs_are_run),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(a_recording_is_shown),       cmocka_unit_test(several_are_shown_together),
+        cmocka_unit_test(options_of_models),          cmocka_unit_test(a_run_is_followed_to_its_end),
+        cmocka_unit_test(a_terminal_is_written_over), cmocka_unit_test(following_ends_at_an_interrupt),
+        cmocka_unit_test(scalars_are_exported),       cmocka_unit_test(programs_are_run),
+        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -213,11 +213,36 @@ static void processes_side_by_side(void **state) {
     show_golden("recorded-ranks", true);
     lam_recording_options o = {.format = "json", .depth = -1};
     written(all, RANKS, &o);
-    has("\"stragglers\": [\n{\"rank\": 2, \"path\": \"first\"");
+    has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
     o.format = "csv";
     written(all, RANKS, &o);
     has("\n2,Net,first,Linear");
     free_ranks(all);
+}
+
+#define OTHER_MODEL                                                                                          \
+    "INSERT INTO models SELECT 11, run, 1, 'Other', 77, 77, 8 FROM models;"                                  \
+    "INSERT INTO places SELECT 11, place, parent, depth, path, type, params, local_params FROM places;"
+
+/* Each model is compared with its like, in whatever order the processes met them. */
+static void several_models(void **state) {
+    (void)state;
+    lam_recording *all[] = {
+        recorded("g.0.lamina", 0, 2, 1, OTHER_MODEL),
+        recorded("g.1.lamina", 1, 2, 1,
+                 OTHER_MODEL "UPDATE models SET name = CASE id WHEN 1 THEN 'Other' ELSE 'Net' END"),
+    };
+    written(all, 2, NULL);
+    has("2 processes of 2: python train.py; Net\n\nrank  last step ");
+    const char *other = strstr(shown, "\nOther\n\nrank  last step ");
+    assert_non_null(other);
+    assert_true(strstr(shown, "\n0           500 ") < other && strstr(shown, "\n1             ? ") < other);
+    assert_true(strstr(other, "\n0             ? ") && strstr(other, "\n1           500 "));
+    for (int32_t i = 0; i < 2; i++) lam_recording_free(all[i]);
+    lam_recording *alone[] = {recorded("one.lamina", 0, 1, 1, NULL), recorded("two.lamina", 0, 1, 1, NULL)};
+    written(alone, 2, NULL);
+    has("2 recordings: python train.py; Net\n");
+    for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
 
 /* One that died before its first step, one whose tree is another, one that measured nothing. */
@@ -328,6 +353,7 @@ int main(void) {
         cmocka_unit_test(formats_that_there_are_not),
         cmocka_unit_test(processes_side_by_side),
         cmocka_unit_test(processes_that_differ),
+        cmocka_unit_test(several_models),
         cmocka_unit_test(events_of_every_step),
         cmocka_unit_test(writing_without_memory),
         cmocka_unit_test(events_without_memory),

@@ -57,6 +57,8 @@ def test_python(page: Path, tmp_path: Path) -> None:
     command = [sys.executable, "example.py"]
     env = transcripts.screen()
     done = subprocess.run(command, cwd=tmp_path, env=env, text=True, capture_output=True, check=False)
+    if "built without SQLite" in done.stderr:
+        pytest.skip("this lamina knows no recordings: it was built without SQLite")
     assert done.returncode == 0, done.stderr
     printed = [line.strip() for line in done.stdout.splitlines()]
     for promised in re.findall(r"# prints: (.*)$", program, re.M):

@@ -29,6 +29,21 @@ from torch import nn  # noqa: E402
 torch.set_num_threads(2)
 
 
+def needs_recordings() -> None:
+    """Leaves the calling module out where lamina was built without SQLite."""
+    import tempfile
+
+    from lamina import _lamina
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _lamina.Recorder(f"{folder}/run.lamina", None, None, None, 0, 1, 1, 1).close()
+        except Exception as error:
+            if "without SQLite" in str(error):
+                pytest.skip(str(error), allow_module_level=True)
+            raise
+
+
 def reference(name: str) -> dict:
     return json.loads((DATA / f"{name}.json").read_text())
 

@@ -12,7 +12,9 @@ import time
 from contextlib import closing
 
 import pytest
-from conftest import environment
+from conftest import environment, needs_recordings
+
+needs_recordings()
 
 PROGRAM = """
     import sys

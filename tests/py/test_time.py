@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import time
 from collections import Counter
 
@@ -16,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls
 
 import lamina
-from lamina import _observe, _roof
+from lamina import _cli, _observe, _roof
 
 observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
 
@@ -446,6 +447,26 @@ def test_a_peak_that_can_not_be_kept_is_no_error(quick_peak, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(quick_peak / "file"))
     (quick_peak / "file").write_text("")
     assert lamina.roof().flops > 1e8
+
+
+@observed
+def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
+    (quick_peak / "mine.py").write_text(
+        "from torch import nn\nnet = nn.Sequential(nn.Linear(512, 512), nn.Tanh(), nn.Flatten())\n"
+    )
+    monkeypatch.chdir(quick_peak)
+    assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "--repeats", "2", "--wide"]) == 0
+    head, rows = capsys.readouterr().out.split("\n\n")[:2]
+    assert head.endswith("convention exact")
+    title, whole, linear, _, view = rows.splitlines()
+    for column in ("time", "FLOPs/byte", "FLOP/s", "bytes/s", "bound by"):
+        assert column in title
+    assert re.search(r"\d [MGT] +\d[\d.]* [kMGT] +(compute|memory|overhead) \d+ %", linear)
+    assert re.search(r" - +- +-$", view)  # what does nothing has no speed
+    assert whole.split()[0] == "Sequential"
+    assert list(quick_peak.rglob("roof-*.json"))
+    assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "-c", "layers"]) == 2
+    assert "layers does not count bytes; ask for exact" in capsys.readouterr().err
 
 
 @observed

@@ -16,13 +16,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import environment
+from conftest import environment, needs_recordings
 from ext_kit import module_call
 from torch import nn
 from where_kit import not_observed
 
 import lamina
 from lamina import _cli, _lamina, _rest, _watch
+
+needs_recordings()
 
 
 def net(seed=0):

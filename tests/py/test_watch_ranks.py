@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 import torch.distributed
-from conftest import environment
+from conftest import environment, needs_recordings
+
+needs_recordings()
 
 if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
     pytest.skip("this torch has no gloo", allow_module_level=True)
