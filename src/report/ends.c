@@ -250,6 +250,19 @@ static void tell_time_parts(speaker *s, const lam_times *t, const char *forward,
             tell_time_part(s, t, parts[i].part, parts[i].title, false);
 }
 
+/* What rows stand beside. */
+static void tell_roof(speaker *s) {
+    const lam_peak *peak = &s->j->o->peak;
+    const char *prefix;
+    if (peak->flops <= 0 || peak->bytes <= 0) return;
+    lmi_put(&s->text, "roof: ");
+    lmi_put_intensity(&s->text, lam_unit_scale(peak->flops, &prefix));
+    lmi_putf(&s->text, " %sFLOP/s and ", prefix);
+    lmi_put_intensity(&s->text, lam_unit_scale(peak->bytes, &prefix));
+    lmi_putf(&s->text, " %sB/s of memory", prefix);
+    tell(s, LMI_DIM, true);
+}
+
 static void tell_times(speaker *s) {
     const lam_costs *c = s->j->c;
     if (!s->j->o->time) return;
@@ -262,6 +275,7 @@ static void tell_times(speaker *s) {
     if (lmi_has_device_times(c))
         tell_time_parts(s, lam_costs_device_times(c), "device: forward ", "between nodes ");
     tell_outliers(s);
+    tell_roof(s);
 }
 
 static void tell_known_ops(speaker *s) {

@@ -249,7 +249,7 @@ static void show_color(void **state) {
 /* A roof asks for times, and for a convention that counts what stands beside it. */
 static void show_roof(void **state) {
     (void)state;
-    assert_int_equal(lamina("m:step --roof --wide"), 3); /* the host's model has no times */
+    assert_int_equal(lamina("m:step --roof --wide"), 2); /* the host's model has no times */
     assert_true(fake_asked.time && fake_asked.ops);
     ERR_HAS("times were not asked for");
     fake_lives = 0;

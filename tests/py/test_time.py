@@ -456,7 +456,8 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
     )
     monkeypatch.chdir(quick_peak)
     assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "--repeats", "2", "--wide"]) == 0
-    head, rows = capsys.readouterr().out.split("\n\n")[:2]
+    head, rows, ends = capsys.readouterr().out.split("\n\n")
+    assert re.search(r"^roof: \d[\d.]* [kMGT]FLOP/s and \d[\d.]* [kMGT]B/s of memory$", ends, re.M)
     assert head.endswith("convention exact")
     title, whole, linear, _, view = rows.splitlines()
     for column in ("time", "FLOPs/byte", "FLOP/s", "bytes/s", "bound by"):
