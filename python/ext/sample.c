@@ -293,7 +293,15 @@ static bool goes_on(const lmx_sampler *s, bool training) {
     return !went_back && training && s->about.training && s->calls < CALLS;
 }
 
+/* What is called in a backward pass does forward work again, which begins no step. It may raise on purpose to
+ * end early. */
+static bool goes_back(const lmx_sampler *s) {
+    const lmx_record_api *api = lmx_record_api_of(s->st);
+    return api && api->task && api->task() >= 0;
+}
+
 static bool before(lmx_sampler *s, PyObject *module, bool training, int64_t left[2]) {
+    if (goes_back(s)) return true;
     if (s->capture && !goes_on(s, training) && !finish(s)) return false;
     if (left[training]) {
         left[training]--;
@@ -327,7 +335,7 @@ static bool no_gradients(lmx_sampler *s) {
 }
 
 bool lmx_sample_after(lmx_sampler *s, bool raised) {
-    if (!s->capture || (!raised && !no_gradients(s))) return true;
+    if (!s->capture || (raised ? goes_back(s) : !no_gradients(s))) return true;
     if (PyErr_Occurred()) return false;
     s->users++;
     bool ok = finish(s);
