@@ -1024,10 +1024,8 @@ typedef struct lam_bad {
     lam_bad_side side;
     lam_phase phase;
     int32_t call;  /* the innermost open one; of a node the one whose forward made it; -1: outside of all */
-    int32_t calls; /* how many had been entered by then */
-    int32_t index; /* -1 none */
-    bool fed;      /* OP and NODE: what went in was bad */
-    bool gave;     /* NODE: what `inside` gave is bad */
+    int32_t calls, index; /* calls: how many had been entered by then; index: -1 none */
+    bool fed, gave; /* fed: of OP and NODE, what went in was bad; gave: of NODE, what `inside` gave */
     int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
     int32_t pass;  /* NODE: as lam_op_info.pass */
     const char *name; /* copied, as all texts; NULL where none is named */
