@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._count import Count
-from ._run import check_module, run_once
+from ._run import check_module, describe_object, run_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +135,8 @@ def fit(
             ``torch.bfloat16``.
 
     Raises:
-        TypeError: the model is no module, or ``args`` no tuple.
+        TypeError: the model is no module, ``args`` no tuple, ``batch`` no whole number, or ``optimizer`` no
+            name.
         ValueError: there is no such optimizer or type, or nothing has a batch axis.
         NeedsValuesError: the model looks at values, which nobody computed. Where it does so in train mode
             alone, :attr:`Fit.no_step` says it.
@@ -166,6 +167,8 @@ def _optimizer(name: str | None) -> str:
     known = _lamina.optimizers()
     if name is None:
         return next(iter(known))
+    if not isinstance(name, str):
+        raise TypeError(f"an optimizer is named, as 'sgd', and this is {describe_object(name)}")
     if name not in known:
         raise ValueError(f"there is no optimizer {name!r}; there are {', '.join(known)}")
     return name
@@ -186,6 +189,8 @@ def of_batch(
         ValueError: no tensor among them has an axis, or ``batch`` is not positive.
     """
     torch = sys.modules["torch"]
+    if isinstance(batch, bool) or not isinstance(batch, int):
+        raise TypeError(f"batch is {batch!r}; it is a whole number from 1")
     sizes = [tensor.shape[0] for tensor in _tensors([*args, *kwargs.values()], torch) if tensor.dim() > 0]
     if batch < 1 or not sizes:
         raise ValueError(
@@ -274,10 +279,13 @@ class Again:
 
     def beside(self, fit: Fit, memory: Memory) -> Fit:
         """With the peak that the run had: a step's where the user's own code went backward; what lamina
-        itself back-propagates is no step of an optimizer."""
+        itself back-propagates is no step of an optimizer. An optimizer that keeps nothing is none that does."""
         if not any(row.backward.allocated for row in memory.rows):
             return fit.beside(forward=memory.peak)
-        return fit.beside(step=memory.peak) if self._own and fit.step is not None else fit
+        if not self._own or fit.step is None:
+            return fit
+        keeps = bool(fit.step.parts["optimizer"]) == bool(memory.held["optimizer"])
+        return fit.beside(step=memory.peak) if keeps else fit
 
     def fit(self, **options: Any) -> Fit:
         """As :func:`fit`.

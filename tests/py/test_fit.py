@@ -333,7 +333,18 @@ def test_beside_what_was_measured():
     assert fit.step.measured == report.memory.peak
     assert abs(fit.step.off) < 2
     assert report.fit(optimizer="adam", batch=16).step.measured is None
+    assert report.fit(optimizer="sgd").step.measured is None  # another step than the one that was measured
     assert lamina.inspect(model, x, memory=True, backward=True).fit().step.measured is None
+
+
+def test_what_is_asked_for_must_be_possible():
+    model, x = nn.Linear(4, 2), torch.rand(3, 4)
+    with pytest.raises(TypeError, match="named, as 'sgd', and this is a SGD"):
+        lamina.fit(model, x, optimizer=torch.optim.SGD(model.parameters(), 0.1))
+    with pytest.raises(TypeError, match="and this is the class Adam"):
+        lamina.fit(model, x, optimizer=torch.optim.Adam)
+    with pytest.raises(TypeError, match=r"batch is 2\.5"):
+        lamina.fit(model, x, batch=2.5)
 
 
 def test_a_model_that_has_no_step():
