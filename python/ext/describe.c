@@ -473,6 +473,11 @@ static bool push_notes(teller *t) {
     }
     for (size_t i = 0; i < t->c->tree.twins.n; i++)
         if (!push_twin(t, (lmx_twin *)t->c->tree.twins.data + i)) return false;
+    if (t->c->strangers &&
+        !push_note(t,
+                   PyUnicode_FromString("another thread called layers of this model too: a capture sees the "
+                                        "calls of the thread that opened it")))
+        return false;
     if (t->c->replaced &&
         !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by somebody else "
                                            "during the capture; theirs was left in place")))

@@ -350,6 +350,7 @@ typedef struct lmx_capture {
     uint64_t most, most_ops; /* bytes of calls, and of operators a thread */
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
+    bool strangers; /* another thread called modules of it while none was called here */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
     bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
     bool timed;             /* times were asked for */

@@ -247,6 +247,7 @@ static int find_captures(PyObject *self, frame *frames) {
         if (module < 0) continue;
         if (c->owner != thread) {
             if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
+            c->strangers = c->strangers || c->open_call < 0;
             continue;
         }
         Py_INCREF(c);

@@ -279,7 +279,7 @@ class Again:
 
     def beside(self, fit: Fit, memory: Memory) -> Fit:
         """With the peak that the run had: a step's where the user's own code went backward; what lamina
-        itself back-propagates is no step of an optimizer. An optimizer that keeps nothing is none that does."""
+        itself back-propagates is no step of an optimizer. One that keeps nothing is none that does."""
         if not any(row.backward.allocated for row in memory.rows):
             return fit.beside(forward=memory.peak)
         if not self._own or fit.step is None:

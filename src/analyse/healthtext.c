@@ -135,7 +135,10 @@ static lam_status keep(lam_health *h, lmi_buf *b, const char **to, lam_error *e)
 }
 
 static void put_none(lmi_buf *b, const lam_looked *l) {
-    lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
+    if (l->tensors)
+        lmi_putf(b, "no NaN or Inf in %lld tensor%s", (long long)l->tensors, l->tensors == 1 ? "" : "s");
+    else
+        lmi_put(b, "nothing was there to be looked at");
     if (l->unseen) lmi_putf(b, "; %lld could not be looked at", (long long)l->unseen);
     if (!l->gradients) lmi_put(b, "; no gradient was looked at");
 }

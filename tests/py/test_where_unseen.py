@@ -98,3 +98,17 @@ HARMLESS = {
 def test_numbers_that_go_one_way_hide_nothing(way):
     report = exact(Calls(lambda self, x: self.fc(HARMLESS[way](x)), fc=nn.Linear(8, 3)), x())
     assert (report.macs, report.macs.state, report.gaps) == (96, "exact", [])
+
+
+def test_calls_of_another_thread_alone_are_told_of():
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    with lamina.capture(net, health=True) as cap:
+        thread = threading.Thread(target=net, args=(torch.rand(1, 2),))
+        thread.start()
+        thread.join()
+    report = cap.report()
+    assert [note for note in report.notes if "another thread called layers of this model" in note]
+    assert report.health.sentence.startswith("nothing was there to be looked at")
+    with lamina.capture(net) as cap:
+        net(torch.rand(1, 2))
+    assert not cap.report().notes
