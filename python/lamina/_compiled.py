@@ -60,7 +60,7 @@ class Compiled:
                 cls._turn()
 
     def __del__(self) -> None:
-        if self._inside:
+        if self._inside and not sys.is_finalizing():  # nothing is left to be put back then
             self.__exit__()
 
     @classmethod
