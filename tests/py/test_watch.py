@@ -547,6 +547,24 @@ def test_workers_that_load_data_write_nothing(tmp_path):
     assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
 
 
+@pytest.mark.parametrize("more", ["", ", memory=True, health=True"])
+def test_a_fork_in_a_recorded_step_ends_silently(tmp_path, more):
+    path = program(tmp_path, f"""
+        with lamina.watch(model, every=1, file="run.lamina"{more}) as watch:
+            step()
+            child = os.fork()
+            if child == 0:
+                step()
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            step()
+        assert watch.stopped is None
+    """)  # fmt: skip
+    done = run(path, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rows(tmp_path / "run.lamina", "SELECT count(*) FROM steps") == [(2,)]
+
+
 @pytest.mark.parametrize(
     ("how", "code"), [("sys.exit(3)", 3), ("raise SystemExit('bye')", 1), ("watch.__exit__ = 1", 0)]
 )
