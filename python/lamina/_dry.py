@@ -49,6 +49,11 @@ READS = {
 AS_FIRST = ("aten::_masked_softmax",)
 # Of these torch tells a shape by the values of whole numbers beside the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
+# What the CPU leaves empty where a flag is off, and torch's shape functions do not: the flag, those results.
+EMPTY = {
+    "aten::native_batch_norm": (5, "training", (1, 2)),
+    "aten::_native_batch_norm_legit": (5, "training", (1, 2)),
+}
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
 
@@ -319,8 +324,8 @@ class _Run:
             return self._view(function, args, kwargs)
         if operator.name in AS_FIRST and not known:
             return self._by_meta(self.torch.ops.aten.empty_like.default, args[:1], {})
-        if operator.name == "aten::native_batch_norm" and not known:
-            return self._batch_norm(function, args, kwargs)
+        if operator.name in EMPTY and not known:
+            return self._with_empty(function, args, kwargs)
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
 
     def _opened(self, function: Any, schema: Any) -> Any:
@@ -473,13 +478,15 @@ class _Run:
             self.unsure(function, error)
         return self._map(out, [], back)
 
-    def _batch_norm(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """On the CPU it keeps no statistics where it uses none of a batch; the shape function has some."""
-        out, *kept = self._by_meta(function, args, kwargs)
-        if args[5]:
-            return (out, *kept)
-        none = [self.torch.empty((0,), dtype=each.dtype, device="meta") for each in kept]
-        return (out, *(self.core.like(each) for each in none))
+    def _with_empty(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Where a flag says that some results are not wanted."""
+        at, name, unwanted = EMPTY[function._schema.name]
+        wanted = args[at] if at < len(args) else kwargs.get(name, True)
+        out = self._by_meta(function, args, kwargs)
+        if wanted:
+            return out
+        none = {at: self.torch.empty((0,), dtype=out[at].dtype, device="meta") for at in unwanted}
+        return tuple(self.core.like(none[at]) if at in none else each for at, each in enumerate(out))
 
     def _recurrent(self, function: Any, args: Any) -> Any:
         """A layer of oneDNN's LSTM. For its backward it keeps memory that only oneDNN can size."""

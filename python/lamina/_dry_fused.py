@@ -118,7 +118,17 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     return aten.index_put_(aten.clone(x), indices, values, accumulate)
 
 
+def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+    """aten::soft_margin_loss, which on the CPU writes over one tensor."""
+    aten = _aten()
+    each = aten.neg(x).mul_(target).exp_().log1p_()
+    if reduction == 0:
+        return each
+    return aten.empty((), dtype=x.dtype).copy_(each.mean() if reduction == 1 else each.sum())
+
+
 FUSED = {
+    "aten::soft_margin_loss": soft_margin_loss,
     "aten::index_put": index_put,
     "aten::_native_multi_head_attention": attention,
     "aten::_transformer_encoder_layer_fwd": encoder_layer,

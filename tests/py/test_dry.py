@@ -264,6 +264,25 @@ def test_an_attention_with_a_mask_and_no_gradients():
     same(net, (torch.rand(2, 5, 16),), {"mask": mask, "is_causal": True}, convention="exact")
 
 
+FUNCTIONS = {
+    "distance": lambda x: nn.functional.pairwise_distance(x, x + 1),
+    "distance 1": lambda x: torch.dist(x, x + 1, p=1),
+    "margin": lambda x: nn.functional.soft_margin_loss(x, x),
+    "margins": lambda x: nn.functional.soft_margin_loss(x, x, reduction="none"),
+    "normalised": lambda x: torch.native_batch_norm(x, None, None, x[0], x[1], False, 0.1, 1e-5)[0],
+}
+
+
+@watched
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    class Runs(nn.Module):
+        def forward(self, x):
+            return FUNCTIONS[name](x)
+
+    same(Runs(), torch.rand(4, 4), convention="exact")
+
+
 @watched
 def test_batch_normalisation_of_an_image_that_does_not_lie_in_order():
     same(nn.BatchNorm2d(16).eval(), torch.rand(1, 1, 64, 16).transpose(1, 3), convention="exact")
