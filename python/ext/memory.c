@@ -300,13 +300,18 @@ static lmx_whose whose(void *self) {
     return (lmx_whose){at.call, at.phase, elsewhere};
 }
 
-static void push_span(memory *y, const open_span *o, int32_t call) {
-    pthread_mutex_lock(&y->lock);
+/* Under the lock. */
+static void put_span(memory *y, const open_span *o, int32_t call) {
     lam_span *at = lmx_vec_push(&y->spans, sizeof *at, 1);
     if (at)
         *at = (lam_span){o->first, lmx_blocks_now(y->alloc.blocks), call, o->phase};
     else
         y->lost = true;
+}
+
+static void push_span(memory *y, const open_span *o, int32_t call) {
+    pthread_mutex_lock(&y->lock);
+    put_span(y, o, call);
     pthread_mutex_unlock(&y->lock);
 }
 
@@ -385,8 +390,8 @@ static void node_ended(lmx_listener *l, const lmx_node_run *node) {
         ended = all[i];
         all[i] = all[--y->nodes.n];
     }
+    if (ended.call >= 0) put_span(y, &ended, ended.call);
     pthread_mutex_unlock(&y->lock);
-    if (ended.call >= 0) push_span(y, &ended, ended.call);
 }
 
 /* == opening and closing =============================================================================== */

@@ -5,7 +5,8 @@ A root's calls are counted in C, by the entry that captures have in ``torch.nn.M
 between them (:mod:`lamina._rest`). Where torch's compiler may be used, they are counted by a ``__call__`` in
 the root's own class: a Python function, because the compiler can look through one. A sampled step is an
 ordinary capture, open from one call of the root to the next; what it saw goes to the recorder, whose thread
-writes it.
+writes it. Where steps are only timed and calls are counted in C, all of that is done there
+(python/ext/sample.c).
 """
 
 from __future__ import annotations
@@ -605,7 +606,7 @@ def watch(
     may be a list of models, whose steps are counted apart, as are those in train and in eval mode. The first
     step of each is seen, then each ``every``-th: how long each layer takes; with ``memory`` what it
     allocates and retains; with ``health`` whether there is a NaN or Inf, and which layer made the first one.
-    In between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.2 ms and a
+    In between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.15 ms and a
     few microseconds a layer.
 
     ``file`` is an SQLite database (docs/recording.md). It is written by a thread of its own within half a
