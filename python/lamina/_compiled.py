@@ -39,6 +39,7 @@ class Compiled:
     _open: ClassVar[list[str]] = []
     _stance: Any = None
     _now: str | None = None
+    _inside = False  # also of one that torch's compiler made on its own
 
     def __init__(self, stance: str = AROUND) -> None:
         self._mine = stance
@@ -49,7 +50,12 @@ class Compiled:
         with cls._lock:
             cls._open.append(self._mine)
             self._inside = True
-            cls._turn()
+            try:
+                cls._turn()
+            except BaseException:  # torch refuses inside compiled code
+                self._inside = False
+                cls._open.remove(self._mine)
+                raise
 
     def __exit__(self, *_: object) -> None:
         cls = Compiled
@@ -71,14 +77,14 @@ class Compiled:
         if wanted == cls._now:
             return
         if cls._stance is not None:
-            stance, cls._stance = cls._stance, None
-            stance.__exit__(None, None, None)
+            cls._stance.__exit__(None, None, None)  # where torch refuses, the next to turn tries again
+            cls._stance = cls._now = None
             Plain.close()
-        cls._now = wanted
         set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
         if wanted is not None and set_stance is not None:
             cls._stance = set_stance(wanted)
             Plain.open()
+        cls._now = wanted
 
     @classmethod
     def imported(cls) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import warnings
 
@@ -304,6 +305,40 @@ def test_a_capture_that_is_dropped_leaves_the_compiler_on(dynamo):
 
     torch.compile(nn.Sequential(nn.Tanh()), backend=backend)(given)
     assert len(compiled) == 1
+
+
+class Looks(nn.Module):
+    """Opens a capture in its forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        with lamina.capture(self.fc):
+            return self.fc(x)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_capture_that_compiled_code_refuses_leaves_later_ones_whole(dynamo):
+    compiles = []
+
+    def backend(graph, inputs):
+        compiles.append(graph)
+        return graph.forward
+
+    looks = torch.compile(Looks(), backend="eager")
+    with contextlib.suppress(RuntimeError):  # torch turns nothing off inside compiled code
+        looks(x())
+    gc.collect()
+    net = torch.compile(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), backend=backend)
+    for _ in range(2):
+        with lamina.capture(net) as cap:
+            net(x())
+        assert cap.report().macs == 16
+        assert compiles == []
+    net(x())
+    assert len(compiles) == 1
 
 
 def test_overlapping_captures_leave_the_compiler_on(dynamo):
