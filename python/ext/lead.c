@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * CPython calls a function through a pointer that the object holds. From 3.12 on there is a function to set
- * it; before, the place is where two functions hold the address of _PyFunction_Vectorcall, and written to.
+ * it, which shows where it is, too; before, the place is where the address of _PyFunction_Vectorcall is.
  * CPython 3.11 runs a function that bytecode calls by its own name without looking there, so the code is
  * swapped too where that is seen to be so. Nothing is taken for granted: a class of our own is called in
  * every way first, before, meanwhile and after. */
@@ -62,11 +62,12 @@ static void clear(lmx_lead *lead) {
     Py_CLEAR(lead->ahead);
 }
 
+/* One that can't be asked, because memory ran out, is taken for what it was. */
 static bool has_code(PyObject *function, PyObject *wanted) {
     PyObject *code = PyObject_GetAttr(function, lead_way.n_code);
     Py_XDECREF(code);
     if (!code) PyErr_Clear();
-    return code == wanted;
+    return !code || code == wanted;
 }
 
 static bool make(lmx_lead *lead, PyObject *function) {
@@ -94,10 +95,10 @@ bool lmx_lead_begin(lmx_lead *lead) {
     return true;
 }
 
-bool lmx_lead_end(lmx_lead *lead) {
+bool lmx_lead_end(lmx_lead *lead, bool *ended) {
     bool own = has_code(lead->function, lead->ahead ? lead->ahead : lead->code);
-    if (own && lead->ahead && PyObject_SetAttr(lead->function, lead_way.n_code, lead->code) < 0)
-        PyErr_Clear();
+    *ended = !own || !lead->ahead || PyObject_SetAttr(lead->function, lead_way.n_code, lead->code) == 0;
+    if (!*ended) PyErr_Clear();
     if (pointer_of(lead->function) == by_pointer) point(lead->function, lead_way.plain);
     return own;
 }
@@ -124,22 +125,35 @@ static bool leads_all(PyObject *kit, PyObject *function) {
     lead_way.led = answer;
     bool ok = all_give(kit, Py_None) && make(&lead, function) && lmx_lead_begin(&lead);
     ok = ok && all_give(kit, Py_True);
-    if (lead.function) ok = lmx_lead_end(&lead) && ok;
+    bool ended = true;
+    if (lead.function) ok = lmx_lead_end(&lead, &ended) && ended && ok;
     clear(&lead);
     return all_give(kit, Py_None) && ok;
 }
 
 /* The one place in the function that holds the pointer; false where there is none, or two. */
-static bool find_place(PyObject *function) {
+static bool find_place(PyObject *function, vectorcall call) {
     size_t found = 0;
     for (size_t at = 0; at + sizeof(vectorcall) <= lead_way.size; at += sizeof(void *)) {
         vectorcall held;
         memcpy(&held, (char *)function + at, sizeof held);
-        if (held != lead_way.plain) continue;
+        if (held != call) continue;
         lead_way.at = at;
         found++;
     }
     return found == 1;
+}
+
+/* What stood there before it was set is what a function has that is not led. */
+static bool find_by_setting(PyObject *function) {
+    char before[256];
+    if (!lead_way.set || lead_way.size > sizeof before) return false;
+    memcpy(before, function, lead_way.size);
+    lead_way.set(function, by_pointer);
+    bool found = find_place(function, by_pointer);
+    memcpy(&lead_way.plain, before + (found ? lead_way.at : 0), sizeof lead_way.plain);
+    if (found) lead_way.set(function, lead_way.plain);
+    return found;
 }
 
 static bool size_of_functions(PyObject *function) {
@@ -157,9 +171,10 @@ static void look(void) {
     *(void **)&lead_way.plain = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
     *(void **)&lead_way.set = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
     lead_way.n_code = PyUnicode_InternFromString("__code__");
-    PyObject *kit = lead_way.plain && lead_way.n_code ? PyImport_ImportModule("lamina._lead") : NULL;
+    PyObject *kit = lead_way.n_code ? PyImport_ImportModule("lamina._lead") : NULL;
     PyObject *function = kit ? PyObject_GetAttrString(kit, "FUNCTION") : NULL;
-    if (function && size_of_functions(function) && find_place(function)) {
+    if (function && size_of_functions(function) &&
+        (lead_way.set ? find_by_setting(function) : lead_way.plain && find_place(function, lead_way.plain))) {
         lead_way.usable = leads_all(kit, function);
         lead_way.code = !lead_way.usable;
         lead_way.usable = lead_way.usable || leads_all(kit, function);

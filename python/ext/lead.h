@@ -20,8 +20,9 @@ typedef struct lmx_lead {
 bool lmx_lead_ready(lmx_lead *lead, PyObject *function, lmx_led led);
 /* True when it was begun. One lead at a time may be on. */
 bool lmx_lead_begin(lmx_lead *lead);
-/* False when the code that the function has is somebody's: it stays. */
-bool lmx_lead_end(lmx_lead *lead);
+/* False when the code that the function has is somebody's: it stays. `*ended` is false when memory ran out
+ * before all was put back; then it is to be called again. */
+bool lmx_lead_end(lmx_lead *lead, bool *ended);
 /* Whether a function that is led has other code meanwhile, which torch's compiled code asks about. */
 bool lmx_lead_swaps_code(void);
 

@@ -468,12 +468,19 @@ static bool put_method(lmx_state *st, PyObject *current) {
     return ok;
 }
 
+static bool end_lead(void) {
+    bool ended, ours = lmx_lead_end(&watch.lead, &ended);
+    watch.owed = ended ? NULL : &watch.led;
+    return ours;
+}
+
 static bool install(lmx_state *st) {
     PyObject *current = current_call(st);
-    if (watch.active == &watch.led) lmx_lead_end(&watch.lead); /* somebody put another one there */
+    if (watch.active == &watch.led || watch.owed == &watch.led) end_lead(); /* another one may be there */
     watch.active = NULL;
-    bool ok = current && (lead(current) || put_method(st, current));
-    if (ok) watch.owed = NULL;
+    bool led = current && watch.owed != &watch.led && lead(current);
+    bool ok = current && (led || put_method(st, current));
+    if (ok && watch.owed != &watch.led) watch.owed = NULL;
     Py_XDECREF(current);
     return ok;
 }
@@ -483,7 +490,7 @@ static bool uninstall(lmx_state *st, slot *s) {
     PyObject *current = current_call(st);
     bool ours = !current || current == s->method;
     if (s == &watch.led)
-        ours = lmx_lead_end(&watch.lead) && ours;
+        ours = end_lead() && ours;
     else
         watch.owed = ours && !set_call(st, current, s->original) ? s : NULL;
     Py_XDECREF(current);

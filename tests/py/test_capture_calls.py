@@ -317,6 +317,12 @@ def test_a_wrapper_around_ours_never_loops(restored_call):
     assert module_call()[0] is kept[-1]
 
 
+def leads():
+    before = module_call()[0]
+    with watching(nn.Tanh()):
+        return module_call()[0] is before
+
+
 class Bound:
     """What others may put in the place of a function: it can't be led, so a method takes its place."""
 
@@ -331,6 +337,8 @@ class Bound:
 
 
 def test_replacements_by_functions_have_no_end(restored_call):
+    if not leads():
+        pytest.skip("this interpreter's functions can't be led")
     for _ in range(20):
         capture = _lamina.Capture(nn.Tanh())
         capture.start()
@@ -379,6 +387,8 @@ def test_every_way_to_call_is_seen():
 
     net, plain = nn.Sequential(nn.Linear(3, 3), Above(3, 3)), nn.Module.__call__
     bound = net[0].__call__
+    if not leads():
+        pytest.skip("this interpreter's functions can't be led")
 
     def many(m):
         for _ in range(100):
@@ -413,6 +423,8 @@ def test_the_call_looks_as_before():
     before = inspect.signature(nn.Module.__call__), nn.Module.__call__.__name__
     with pytest.raises(AttributeError) as plain:
         nn.Module.__call__(3, X)
+    if not leads():
+        pytest.skip("this interpreter's functions can't be led")
     with watching(nn.Tanh()):
         assert (inspect.signature(nn.Module.__call__), nn.Module.__call__.__name__) == before
         with pytest.raises(AttributeError, match=re.escape(str(plain.value))):
