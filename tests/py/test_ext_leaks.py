@@ -116,7 +116,7 @@ def test_nothing_piles_up(work, times):
     # A few references move with the interpreter's caches; a leak would be one for each time, or more.
     for thing, before in zip(objects, counts, strict=True):
         assert abs(sys.getrefcount(thing) - before) < times // 4, thing
-    assert abs(len(gc.get_objects()) - alive) < 50
+    assert len(gc.get_objects()) - alive < 50  # fewer: what tests before this one left, and was due to go
     # The allocator takes memory in steps, now and then; a leak would grow in every window.
     assert min(grown) / (times // WINDOWS) < 100, f"bytes grown in each window: {grown}"
 
