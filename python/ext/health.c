@@ -482,6 +482,12 @@ static bool only_copies(const char *name) {
     return false;
 }
 
+/* A view shows what was there before: whoever wrote that has been looked at, or nobody has written yet. */
+static bool moves_nothing(const char *name) {
+    int32_t word = lam_word_op(name);
+    return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;
+}
+
 static bool look_at_given(health *h, void *self, const char *value, int32_t index) {
     results *r = self;
     lmx_look look;
@@ -498,7 +504,7 @@ static bool look_at_given(health *h, void *self, const char *value, int32_t inde
     }
     if (bad && look.ndim == 0 && r->o->number && only_copies(r->op->name)) return false;
     if (bad && look.ndim == 0) mine.numbers[mine.next_number++ % UNWRITTEN] = look.data;
-    if (!bad || r->o->gave) return false;
+    if (!bad || r->o->gave || moves_nothing(r->op->name)) return false;
     r->o->gave = true;
     r->o->index = index;
     r->o->look = look;

@@ -70,12 +70,25 @@ static bool has_code(PyObject *function, PyObject *wanted) {
     return !code || code == wanted;
 }
 
+/* Code that leads to C already: somebody copied it from a function that was led. */
+static bool is_ours(PyObject *code) {
+    PyObject *consts = code ? PyObject_GetAttrString(code, "co_consts") : NULL;
+    bool ours = false;
+    for (Py_ssize_t i = 0; consts && PyTuple_Check(consts) && i < PyTuple_Size(consts); i++) {
+        PyObject *one = PyTuple_GetItem(consts, i);
+        ours = ours || (PyCFunction_Check(one) && PyCFunction_GetFunction(one) == method.ml_meth);
+    }
+    Py_XDECREF(consts);
+    return ours;
+}
+
 static bool make(lmx_lead *lead, PyObject *function) {
     PyObject *kit = PyImport_ImportModule("lamina._lead"), *c = PyCFunction_New(&method, NULL);
     Py_INCREF(function);
     lead->function = function;
     lead->code = PyObject_GetAttr(function, lead_way.n_code);
-    lead->twin = kit && lead->code ? PyObject_CallMethod(kit, "twin_of", "O", function) : NULL;
+    bool fits = kit && lead->code && !is_ours(lead->code);
+    lead->twin = fits ? PyObject_CallMethod(kit, "twin_of", "O", function) : NULL;
     if (lead->twin && c && lead_way.code)
         lead->ahead = PyObject_CallMethod(kit, "leading_to", "OO", c, function);
     bool ok = lead->twin && c && (!lead_way.code || lead->ahead);
@@ -195,6 +208,9 @@ bool lmx_lead_ready(lmx_lead *lead, PyObject *function, lmx_led led) {
     lead_way.led = led;
     if (pointer_of(function) != lead_way.plain) return false;
     if (lead->function == function && has_code(function, lead->code)) return true;
+    lmx_lead made = {0};
+    if (!make(&made, function)) return false; /* the one before may be of use yet: code can be copied */
     clear(lead);
-    return make(lead, function);
+    *lead = made;
+    return true;
 }

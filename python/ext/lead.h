@@ -16,7 +16,7 @@ typedef struct lmx_lead {
 } lmx_lead;
 
 /* Gets a lead ready for the function; a lead that is for it already stays as it is. False, without an
- * exception, where this can't be done with it, or in this interpreter. */
+ * exception, where this can't be done with it, or in this interpreter; then the lead is what it was. */
 bool lmx_lead_ready(lmx_lead *lead, PyObject *function, lmx_led led);
 /* True when it was begun. One lead at a time may be on. */
 bool lmx_lead_begin(lmx_lead *lead);

@@ -7,6 +7,7 @@ there: an interpreter may run a function that is called by its own name, as ``m.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -39,7 +40,11 @@ def leading_to(target: Callable[..., Any], function: FunctionType) -> CodeType:
 
     code, consts = led.__code__, [target if const == "target" else const for const in led.__code__.co_consts]
     # A function takes only code with as many variables of outer functions as its own has.
-    return code.replace(co_consts=tuple(consts), co_freevars=function.__code__.co_freevars)
+    code = code.replace(co_consts=tuple(consts), co_freevars=function.__code__.co_freevars)
+    own, both = function.__code__, inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    if own.co_argcount != 1 or own.co_kwonlyargcount or own.co_flags & both != both:
+        return code
+    return code.replace(co_varnames=(*own.co_varnames[:3], "leads_to"))  # it looks as it did
 
 
 class Called:

@@ -362,9 +362,26 @@ def test_replacements_without_end_are_refused_with_a_sentence(restored_call):
             nn.Module.__call__ = Bound(ours)
             capture.stop()
     kept.clear()
+    del ours, capture
     nn.Module.__call__ = restored_call
     gc.collect()
     assert len(seen(nn.Tanh(), X).events()) == 1
+
+
+def test_code_that_was_copied_while_it_was_led_does_no_harm(restored_call):
+    if not leads():
+        pytest.skip("this interpreter's functions can't be led")
+    net = nn.Tanh()
+    with watching(net):
+        code = nn.Module.__call__.__code__
+    copied = type(restored_call)(code, restored_call.__globals__)
+    assert torch.equal(copied(net, X), torch.tanh(X))
+    nn.Module.__call__ = copied
+    for _ in range(2):
+        assert len(seen(net, X).events()) == 1
+        assert torch.equal(net(X), torch.tanh(X))
+    nn.Module.__call__ = restored_call
+    assert len(seen(net, X).events()) == 1
 
 
 def test_a_method_takes_the_place_of_what_is_no_function(restored_call):
