@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 OFTEN = 64  # calls after which every interpreter has specialized its instructions
 
 
-def twin_of(function: FunctionType) -> FunctionType:
-    """Another function that does the same."""
+def twin_of(function: FunctionType, names: dict[str, Any] | None = None) -> FunctionType:
+    """Another function that does the same; with ``names``, these are its global names."""
     twin = type(function)(
         function.__code__,
-        function.__globals__,
+        function.__globals__ if names is None else names,
         function.__name__,
         function.__defaults__,
         function.__closure__,

@@ -70,10 +70,9 @@ def _make() -> list[Swap]:
 
 def _unaware(kernel: FunctionType) -> Any:
     """The kernel, which is told that no mode is open: ours may be."""
-    told = {**kernel.__globals__, ASKS: lambda: None}
-    copy = FunctionType(kernel.__code__, told, kernel.__name__, kernel.__defaults__, kernel.__closure__)
-    copy.__kwdefaults__ = kernel.__kwdefaults__
-    return copy
+    from ._lead import twin_of
+
+    return twin_of(kernel, {**kernel.__globals__, ASKS: lambda: None})
 
 
 def _either(plain: Any, graded: Any) -> Any:
