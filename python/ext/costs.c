@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Costs: a model counted under one convention, its rows as dicts and its tables as text. */
+ * The type Costs: a model counted under one convention, its totals and its tables as text. */
 #include "ext.h"
 
 #include <stddef.h>
@@ -138,139 +138,9 @@ static void costs_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* == rows ============================================================================================== */
-
-static const struct field {
-    const char *name;
-    size_t at;
-    enum { COUNT, FLAG, INDEX, REAL, TEXT } type;
-} row_fields[] = {
-#define FIELD(member, type)                                                                                  \
-    { #member, offsetof(lam_cost_row, member), type }
-    FIELD(event, INDEX),         FIELD(place, INDEX),        FIELD(module, INDEX),
-    FIELD(depth, INDEX),         FIELD(params, COUNT),       FIELD(grad_params, COUNT),
-    FIELD(nograd_params, COUNT), FIELD(param_bytes, COUNT),  FIELD(local_params, COUNT),
-    FIELD(local_bytes, COUNT),   FIELD(buffers, COUNT),      FIELD(buffer_bytes, COUNT),
-    FIELD(packed, COUNT),        FIELD(packed_bytes, COUNT), FIELD(total_params, COUNT),
-    FIELD(running_stats, COUNT), FIELD(shared, FLAG),        FIELD(leaf, FLAG),
-    FIELD(never_called, FLAG),   FIELD(counted, FLAG),       FIELD(rf, REAL),
-    FIELD(rf_stride, REAL),      FIELD(rf_padding, REAL),    FIELD(rf_at_most, FLAG),
-    FIELD(rf_whole, FLAG),       FIELD(rule_kind, TEXT),     FIELD(reason, TEXT),
-#undef FIELD
-};
-
-static PyObject *field_value(const lam_cost_row *row, const struct field *f) {
-    const void *at = (const char *)row + f->at;
-    switch (f->type) {
-    case COUNT: return lmx_count(*(const lam_count *)at);
-    case FLAG: return PyBool_FromLong(*(const bool *)at);
-    case INDEX: return PyLong_FromLong(*(const int32_t *)at);
-    case REAL: return PyFloat_FromDouble(*(const double *)at);
-    default: return lmx_str(*(const char *const *)at);
-    }
-}
-
-static PyObject *intensity_of(const lam_count metric[LAM_N_METRICS]) {
-    double v = lam_metric_intensity(metric);
-    if (v >= 0) return PyFloat_FromDouble(v);
-    Py_RETURN_NONE;
-}
-
-static bool put_prefixed(PyObject *d, const char *prefix, const char *metric, PyObject *value) {
-    char name[64];
-    snprintf(name, sizeof name, "%s%s", prefix, metric);
-    return lmx_put(d, name, value);
-}
-
-/* "macs", "bytes", "intensity" and so on, or "total_backward_macs" after a prefix. */
-static bool put_metrics(PyObject *d, const char *prefix, const lam_count metric[LAM_N_METRICS]) {
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        if (!put_prefixed(d, prefix, lam_metric_name((lam_metric)i), lmx_count(metric[i]))) return false;
-    return put_prefixed(d, prefix, "bytes", lmx_count(lam_metric_bytes(metric))) &&
-           put_prefixed(d, prefix, "intensity", intensity_of(metric));
-}
-
-static PyObject *fraction(const int64_t f[2]) {
-    return Py_BuildValue("(LL)", (long long)f[0], (long long)f[1]);
-}
-
-static PyObject *axis_as_dict(const lam_rf_axis *x) {
-    static const char *const reaches[] = {"nothing", "window", "whole", "part", "unknown"};
-    PyObject *d = PyDict_New();
-    bool ok =
-        d && lmx_put(d, "input", PyLong_FromLong(x->input)) && lmx_put(d, "axis", PyLong_FromLong(x->axis)) &&
-        lmx_put(d, "out_axis", PyLong_FromLong(x->out_axis)) &&
-        lmx_put(d, "positions", PyLong_FromLongLong(x->positions)) &&
-        lmx_put(d, "reach", lmx_str(reaches[x->reach])) && lmx_put(d, "size", PyLong_FromLongLong(x->size)) &&
-        lmx_put(d, "narrow", PyLong_FromLongLong(x->narrow)) && lmx_put(d, "jump", fraction(x->jump)) &&
-        lmx_put(d, "start", fraction(x->start)) && lmx_put(d, "end", fraction(x->end)) &&
-        lmx_put(d, "paths", PyBool_FromLong(x->paths)) &&
-        lmx_put(d, "at_most", PyBool_FromLong(x->at_most)) &&
-        lmx_put(d, "state", lmx_str(lam_state_name(x->state))) && lmx_put(d, "why", lmx_str(x->why));
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-/* The axes that the row's columns go by; None where no graph tells of the row. */
-static PyObject *axes_of(const lam_costs *c, int32_t row) {
-    lam_rf_axis x;
-    if (lam_costs_rf_axis(c, row, 0, &x, NULL) != LAM_OK) return lmx_str(NULL);
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++) {
-        PyObject *item = x.shown ? axis_as_dict(&x) : NULL;
-        if (x.shown && (!item || PyList_Append(list, item) < 0)) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static bool put_fields(PyObject *d, const lam_cost_row *row) {
-    for (size_t i = 0; i < sizeof row_fields / sizeof *row_fields; i++)
-        if (!lmx_put(d, row_fields[i].name, field_value(row, &row_fields[i]))) return false;
-    return put_metrics(d, "", row->metric) && put_metrics(d, "total_", row->total) &&
-           put_metrics(d, "backward_", row->backward) &&
-           put_metrics(d, "total_backward_", row->total_backward) &&
-           put_metrics(d, "recompute_", row->recompute) &&
-           put_metrics(d, "total_recompute_", row->total_recompute) &&
-           lmx_put(d, "rf_state", lmx_str(lam_state_name(row->rf_state)));
-}
-
-static bool put_place(PyObject *d, const lam_model *m, const lam_cost_row *row) {
-    const lam_place *p = lam_model_place(m, row->place);
-    const lam_module *mod = lam_model_module(m, row->module);
-    return p && mod && lmx_put(d, "path", lmx_str(p->path)) && lmx_put(d, "name", lmx_str(p->name)) &&
-           lmx_put(d, "type", lmx_str(mod->type)) && lmx_put(d, "type_path", lmx_str(mod->type_path));
-}
-
-static bool put_call(PyObject *d, const lam_model *m, const lam_cost_row *row) {
-    static const lam_event never = {.parent = -1, .ordinal = -1};
-    const lam_event *ev = row->event >= 0 ? lam_model_event(m, row->event) : NULL;
-    if (!ev) ev = &never;
-    return lmx_put(d, "ordinal", PyLong_FromLong(ev->ordinal)) &&
-           lmx_put(d, "in_shapes", lmx_arg_shapes(ev->in, ev->n_in)) &&
-           lmx_put(d, "out_shapes", lmx_arg_shapes(ev->out, ev->n_out)) &&
-           lmx_put(d, "in_dtypes", lmx_arg_dtypes(ev->in, ev->n_in)) &&
-           lmx_put(d, "out_dtypes", lmx_arg_dtypes(ev->out, ev->n_out)) &&
-           lmx_put(d, "failed", PyBool_FromLong(ev->flags & LAM_CALL_FAILED)) &&
-           lmx_put(d, "t0_ns", PyLong_FromLongLong(ev->t0_ns)) &&
-           lmx_put(d, "t1_ns", PyLong_FromLongLong(ev->t1_ns));
-}
-
 static PyObject *costs_rows(PyObject *self, PyObject *unused) {
     (void)unused;
-    const lam_costs *c = self_of(self)->costs;
-    const lam_model *m = lam_costs_model(c);
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && i < lam_costs_n_rows(c); i++) {
-        const lam_cost_row *row = lam_costs_row(c, i);
-        PyObject *d = PyDict_New();
-        bool ok = d && put_place(d, m, row) && put_fields(d, row) && put_call(d, m, row) &&
-                  lmx_put(d, "rf_axes", axes_of(c, i)) && lmx_put(d, "time", lmx_row_time(c, i)) &&
-                  PyList_Append(list, d) == 0;
-        Py_XDECREF(d);
-        if (!ok) Py_CLEAR(list);
-    }
-    return list;
+    return lmx_rows(self_of(self)->costs);
 }
 
 /* == totals ============================================================================================ */
@@ -288,7 +158,7 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
     lam_count n[LAM_N_METRICS];
     for (int i = 0; i < LAM_N_METRICS; i++)
         n[i] = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
-    if (d && !put_metrics(d, "", n)) Py_CLEAR(d);
+    if (d && !lmx_put_metrics(d, n)) Py_CLEAR(d);
     return d;
 }
 
@@ -325,7 +195,7 @@ static PyObject *costs_operator(PyObject *self, PyObject *args) {
     if (lam_costs_op(self_of(self)->costs, op, n, &counted, &e) != LAM_OK)
         return lmx_raise(self_of(self)->st, &e);
     PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted)) && put_metrics(d, "", n);
+    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted)) && lmx_put_metrics(d, n);
     if (!ok) Py_CLEAR(d);
     return d;
 }

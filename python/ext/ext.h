@@ -450,6 +450,9 @@ lam_model *lmx_model_get(lmx_state *st, PyObject *o);
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
+PyObject *lmx_rows(const lam_costs *c); /* rows.c: a list of dicts */
+/* Every metric under its name, and "bytes" and "intensity". False with an exception. */
+bool lmx_put_metrics(PyObject *dict, const lam_count metric[LAM_N_METRICS]);
 PyObject *lmx_row_time(const lam_costs *c, int32_t row); /* times.c: None without */
 PyObject *lmx_times(const lam_costs *c);
 PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak);

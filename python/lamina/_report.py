@@ -64,16 +64,16 @@ class Row(Mapping[str, Any]):
     __slots__ = ("_fields",)
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        object.__setattr__(self, "_fields", {k: _value(v) for k, v in fields.items()})
+        object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, key: str) -> Any:
-        return self._fields[key]
+        return _value(self._fields[key])  # when it is asked for: a row has a hundred, and few are
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return self._fields[name]
+            return self[name]
         except KeyError:
             raise AttributeError(f"a row has no {name!r}; it has {', '.join(self._fields)}") from None
 
@@ -87,10 +87,10 @@ class Row(Mapping[str, Any]):
         return len(self._fields)
 
     def __repr__(self) -> str:
-        return f"Row({self._fields!r})"
+        return f"Row({dict(self)!r})"
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
-        return Row, (self._fields,)
+        return Row, (dict(self),)
 
 
 def _value(value: Any) -> Any:
@@ -253,7 +253,10 @@ class Report:
     def rows(self) -> list[Row]:
         """Every row as data, in the convention's order."""
         if self._rows is None:
-            self._rows = [Row({**fields, "time": row_time(fields["time"])}) for fields in self._costs.rows()]
+            told = self._costs.rows()
+            for fields in told:
+                fields["time"] = row_time(fields["time"])
+            self._rows = [Row(fields) for fields in told]
         return list(self._rows)
 
     @property

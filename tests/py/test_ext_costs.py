@@ -33,6 +33,25 @@ def test_rows_carry_counts_shapes_and_names(model):
     assert costs.params()["params"] == (41, "exact")
 
 
+def test_every_row_has_the_same_entries_with_its_own_values():
+    class Odd(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(3, 4), nn.Linear(4, 5, bias=False), nn.Linear(7, 7))
+
+        def forward(self, x):
+            return self[1](self[0](x)) + 1
+
+    rows = seen(Odd(), X).costs().rows()
+    assert [row["path"] for row in rows] == ["", "0", "1", "2"]
+    assert all(list(row) == list(rows[0]) and len(row) > 90 for row in rows)
+    assert [row["params"][0] for row in rows[1:]] == [16, 20, 56]
+    total = [(64, "at least"), (24, "exact"), (40, "exact"), (0, "exact")]
+    assert [row["total_macs"] for row in rows] == total
+    assert [row["never_called"] for row in rows] == [False, False, False, True]
+    assert [row["in_shapes"] for row in rows] == [((2, 3),), ((2, 3),), ((2, 4),), ()]
+    assert [row["ordinal"] for row in rows] == [0, 0, 0, -1]
+
+
 def test_reasons_and_gaps():
     class Own(nn.Module):
         def forward(self, x):
