@@ -195,6 +195,8 @@ void lmx_torch_clear(lmx_torch *t);
 int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg);
 PyObject *lmx_describe_status(PyObject *module, PyObject *unused);
 
+enum { LMX_CPU = 0, LMX_META = 14 }; /* c10::DeviceType, of which no header in C tells */
+
 typedef struct lmx_tensor {
     int32_t dtype, device, ndim; /* -1: unknown */
     uint64_t storage;        /* the address of its data; 0 unknown */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { CPU = 0, STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
+enum { STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
 static const uint64_t REGION = (uint64_t)1 << 44; /* bytes of addresses; not of memory */
 
 static PyObject *nomem(void) { return PyErr_NoMemory(); }
@@ -73,13 +73,13 @@ static PyObject *as_subclass(lmx_dry *d, PyTypeObject *type, PyObject *tensor, b
 static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **handle) {
     int64_t bytes = (int64_t)span(p);
     lmx_ledger *ledger = d->given ? NULL : lmx_ledger_of(d);
-    if (!ledger) return d->api.make(at, p->ndim, p->sizes, p->strides, 0, p->dtype, CPU, 0, handle) == 0;
+    if (!ledger) return d->api.make(at, p->ndim, p->sizes, p->strides, 0, p->dtype, LMX_CPU, 0, handle) == 0;
     void *ticket = lmx_ledger_take(ledger, bytes, own);
     if (!ticket) {
         free(own);
         return false;
     }
-    if (d->api.owned(at, p->ndim, p->sizes, p->strides, 0, p->dtype, CPU, -1, handle, STRIDED, NULL, 0,
+    if (d->api.owned(at, p->ndim, p->sizes, p->strides, 0, p->dtype, LMX_CPU, -1, handle, STRIDED, NULL, 0,
                      lmx_ledger_drop, ticket) == 0)
         return true;
     lmx_ledger_drop(at, ticket);
@@ -152,7 +152,7 @@ static bool keeps_values(const lmx_plain *p, int32_t device, bool is_parameter) 
     for (int32_t i = 0; i < p->ndim && n <= KNOWN_VALUES; i++)
         n *= p->sizes[i] > KNOWN_VALUES ? KNOWN_VALUES + 1 : p->sizes[i];
     bool whole = strncmp(name, "int", 3) == 0 || strncmp(name, "uint", 4) == 0 || strcmp(name, "bool") == 0;
-    return device == CPU && !is_parameter && whole && n <= KNOWN_VALUES;
+    return device == LMX_CPU && !is_parameter && whole && n <= KNOWN_VALUES;
 }
 
 static bool is_real_number(int32_t dtype) {

@@ -36,8 +36,6 @@ static PyObject *clone_of(lmx_state *st, PyObject *tensor) {
     return clone;
 }
 
-enum { CPU = 0, META = 14 }; /* c10::DeviceType */
-
 static bool is_dense(lmx_state *st, PyObject *tensor) {
     const lmx_torch *t = &st->torch;
     bool yes = false;
@@ -52,7 +50,7 @@ static bool is_dense(lmx_state *st, PyObject *tensor) {
 /* How many bytes at d->storage are the tensor's values, one after another; 0 where they are elsewhere. */
 static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
     int64_t bits = lam_dtype_bits(d->dtype), n = 1;
-    if (d->device != CPU || !d->storage || bits <= 0 || bits % 8 != 0) return 0;
+    if (d->device != LMX_CPU || !d->storage || bits <= 0 || bits % 8 != 0) return 0;
     for (int32_t i = 0; i < d->ndim; i++)
         if (__builtin_mul_overflow(n, d->sizes[i], &n)) return 0;
     if (__builtin_mul_overflow(n, bits / 8, &n)) return 0;
@@ -79,7 +77,7 @@ static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
 }
 
 static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
-    if (d->device == META) return true;
+    if (d->device == LMX_META) return true;
     if (!keep_bytes(s, k, d)) return false;
     if (k->n_bytes) return true;
     if (d->storage) hold_on(s, k, d);
@@ -208,7 +206,7 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
     if (k->clone) return put_clone(s, k, moved) || lmx_problem(s, k->node, k->name, written);
     if (!version_of(s->st, k->tensor, &version)) return false;
     if (!moved && (version == k->version || version < 0)) return true;
-    return d.device == META || lmx_problem(s, k->node, k->name, written);
+    return d.device == LMX_META || lmx_problem(s, k->node, k->name, written);
 }
 
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {

@@ -66,7 +66,6 @@ static void clear(lmx_look *out) {
 }
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
-    enum { CPU = 0 };
     const lmx_shim *s = k->shim;
     void *h = (void *)(uintptr_t)handle, *data = NULL;
     int32_t dtype, device;
@@ -74,7 +73,7 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     clear(out);
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
-    if (s->device(h, &device) || device != CPU) return LMX_NOT_TO_READ;
+    if (s->device(h, &device) || device != LMX_CPU) return LMX_NOT_TO_READ;
     if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return LMX_NOT_TO_READ;
     keep_shape(out, dtype, ndim, sizes);
     if (k->strides(h, &strides) || s->data(h, &data) || s->offset(h, &offset) || k->storage(h, &storage))

@@ -6,9 +6,8 @@
 #include "alloc.h"
 #include "device.h"
 #include "here.h"
-#include "observe.h"
+#include "located.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +27,11 @@ typedef struct owned {
     bool has_grad;
 } owned;
 
-/* What torch exports. */
-typedef struct torch_functions {
-    void *alloc, *free;
-    int32_t (*storage_size)(void *tensor, int64_t *out); /* NULL: not exported */
-} torch_functions;
-
 typedef struct memory {
     lmx_listener listener; /* first: a listener is cast to this */
     lmx_state *st;
     lmx_capture *capture;
-    torch_functions torch;
+    lmx_allocator torch;
     lmx_alloc alloc;
     PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are, */
     lmx_vec owned;        /* owned: the same */
@@ -55,103 +48,21 @@ typedef struct memory {
 
 static memory *memory_of(lmx_listener *l) { return (memory *)l; }
 
-/* == torch's allocator ================================================================================= */
-
-static bool find_functions(torch_functions *f, char *why, size_t size) {
-    static torch_functions found; /* torch stays loaded */
-    *f = found;
-    if (f->alloc) return true;
-    PyObject *torch = PyImport_ImportModule("torch");
-    void *library = torch ? lmx_torch_library(torch) : NULL;
-    Py_XDECREF(torch);
-    *f = (torch_functions){NULL, NULL, NULL};
-    if (!library) {
-        PyErr_Clear();
-        snprintf(why, size, "libtorch_cpu was not found among the loaded libraries");
-        return false;
-    }
-    f->alloc = dlsym(library, "_ZN3c109alloc_cpuEm");
-    f->free = dlsym(library, "_ZN3c108free_cpuEPv");
-    lmx_symbol(library, "aoti_torch_get_storage_size", &f->storage_size);
-    dlclose(library); /* torch keeps it loaded */
-    if (f->alloc && f->free) {
-        found = *f;
-        return true;
-    }
-    snprintf(why, size, "this torch does not export the functions of its allocator");
-    return false;
-}
-
-/* == where a tensor's memory is ======================================================================== */
-
-typedef struct place_of_memory {
-    uint64_t address; /* 0: none, or not known */
-    int64_t bytes;
-    bool elsewhere; /* on another device */
-} place_of_memory;
-
-static int64_t ask(PyObject *o, const char *method) {
-    PyObject *value = PyObject_CallMethod(o, method, NULL);
-    int64_t n = value && PyLong_Check(value) ? (int64_t)PyLong_AsUnsignedLongLongMask(value) : 0;
-    Py_XDECREF(value);
-    PyErr_Clear();
-    return n;
-}
-
-static void by_attributes(PyObject *tensor, place_of_memory *out) {
-    PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
-    PyErr_Clear();
-    if (!storage) storage = PyObject_CallMethod(tensor, "storage", NULL); /* before 2.0 */
-    PyErr_Clear();
-    if (!storage) return;
-    out->address = (uint64_t)ask(storage, "data_ptr");
-    out->bytes = ask(storage, "nbytes");
-    Py_DECREF(storage);
-}
-
-enum { CPU = 0, NOWHERE = 14 };
-
-/* By the handle of a tensor (an at::Tensor); false where that does not tell. */
-static bool locate_handle(lmx_state *st, const torch_functions *f, void *handle, place_of_memory *out) {
-    const lmx_shim *s = &st->torch.shim;
-    int64_t offset = 0, bytes = 0;
-    int32_t device = -1, dtype = -1;
-    void *data = NULL;
-    if (!s->offset || !f->storage_size || s->device(handle, &device) || s->dtype(handle, &dtype))
-        return false;
-    *out = (place_of_memory){.elsewhere = device > CPU && device != NOWHERE};
-    if (device != CPU || s->data(handle, &data) || !data) return true;
-    if (s->offset(handle, &offset) || f->storage_size(handle, &bytes)) return false;
-    out->address = (uint64_t)(uintptr_t)data - (uint64_t)offset * (uint64_t)lam_dtype_bits(dtype) / 8;
-    out->bytes = bytes;
-    return true;
-}
-
-/* False only for an exception that must reach the user. */
-static bool locate(lmx_state *st, const torch_functions *f, PyObject *tensor, place_of_memory *out) {
-    lmx_tensor t;
-    lmx_kind kind = lmx_kind_of(st, tensor);
-    *out = (place_of_memory){0, 0, false};
-    if (kind != LMX_PLAIN) return true; /* what stands for others has no memory */
-    if (st->torch.offset >= 0 && locate_handle(st, f, (char *)tensor + st->torch.offset, out)) return true;
-    if (!lmx_describe(st, tensor, kind, &t)) return false;
-    out->elsewhere = t.device > CPU && t.device != NOWHERE;
-    if (t.device == CPU && t.storage) by_attributes(tensor, out);
-    return true;
-}
+/* == what memory is held for ===========================================================================
+ */
 
 /* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed
  * out before the capture it is noted now. */
-static void tell_place(memory *y, const place_of_memory *p, lam_held held, const void *of) {
+static void tell_place(memory *y, const lmx_located *p, lam_held held, const void *of) {
     y->other_devices = y->other_devices || p->elsewhere;
     if (!p->address || p->bytes <= 0) return;
     lmx_blocks_tell(y->alloc.blocks, p->address, p->bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
 }
 
 static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
-    place_of_memory p;
+    lmx_located p;
     if (!lmx_is_tensor(y->st, tensor)) return true;
-    if (!locate(y->st, &y->torch, tensor, &p)) return false;
+    if (!lmx_locate(y->st, &y->torch, tensor, &p)) return false;
     tell_place(y, &p, held, of);
     return true;
 }
@@ -219,57 +130,10 @@ static bool tell_model(memory *y, lmx_capture *c) {
 
 /* == gradients ========================================================================================= */
 
-/* Asking a tensor for its gradient makes a Python object of it, hundreds of them a step. torch's C++ gives
- * the handle: used once it was seen to give what was set. */
-static struct {
-    bool tried;
-    const void *(*of)(const void *object); /* of the C++ object behind a tensor; NULL: ask Python */
-    uint64_t none;                         /* what lies behind the handle where there is no gradient */
-} gradient;
-
-static PyObject *new_tensor(PyObject *torch, long elements);
-
-static const void *object_of(const lmx_state *st, PyObject *tensor) {
-    const void *object;
-    memcpy(&object, (const char *)tensor + st->torch.offset, sizeof object);
-    return object;
-}
-
-static bool gives(const lmx_state *st, PyObject *tensor, const void *wanted) {
-    return lmx_word_at(gradient.of(object_of(st, tensor)), 0) == (uint64_t)(uintptr_t)wanted;
-}
-
-static bool follows(const lmx_state *st, PyObject *one, PyObject *grad) {
-    gradient.none = lmx_word_at(gradient.of(object_of(st, one)), 0);
-    const void *none = (const void *)(uintptr_t)gradient.none, *other = object_of(st, grad); /* NOLINT */
-    return none && none != other && PyObject_SetAttr(one, st->n_grad, grad) == 0 && gives(st, one, other) &&
-           PyObject_SetAttr(one, st->n_grad, Py_None) == 0 && gives(st, one, none) && gives(st, grad, none);
-}
-
-static void prove_gradients(lmx_state *st) {
-    if (gradient.tried || st->torch.offset < 0) return;
-    gradient.tried = true;
-    PyObject *torch = PyImport_ImportModule("torch");
-    void *library = torch ? lmx_torch_library(torch) : NULL;
-    PyObject *one = new_tensor(torch, 3), *grad = one ? new_tensor(torch, 3) : NULL;
-    bool plain = grad && Py_TYPE(one) == st->torch.tensor && Py_TYPE(grad) == st->torch.tensor;
-    if (library && plain) lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &gradient.of);
-    if (gradient.of && !follows(st, one, grad)) gradient.of = NULL;
-    PyErr_Clear();
-    if (library) dlclose(library);
-    Py_XDECREF(one);
-    Py_XDECREF(grad);
-    Py_XDECREF(torch);
-}
-
 /* False where Python has to be asked. */
 static bool tell_gradient(memory *y, PyObject *tensor) {
-    place_of_memory p;
-    if (!gradient.of || y->st->torch.offset < 0 || lmx_kind_of(y->st, tensor) != LMX_PLAIN) return false;
-    const void *object = object_of(y->st, tensor), *handle = object ? gradient.of(object) : NULL;
-    if (!handle) return false;
-    if (lmx_word_at(handle, 0) == gradient.none) return true;
-    if (!locate_handle(y->st, &y->torch, (void *)(uintptr_t)handle, &p)) return false; /* NOLINT */
+    lmx_located p;
+    if (!lmx_gradient_locate(y->st, &y->torch, tensor, &p)) return false;
     tell_place(y, &p, LAM_HELD_GRADIENT, tensor);
     return true;
 }
@@ -409,7 +273,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
         return false;
     }
     lmx_resident(&y->rss_open, &y->rss_most_open);
-    bool found = find_functions(&y->torch, why, sizeof why);
+    bool found = lmx_allocator_find(&y->torch, why, sizeof why);
     if (y->afterwards) return tell_model(y, c) && tell_gradients(y);
     if (found && (!tell_model(y, c) || !tell_gradients(y))) return false;
     if (found && lmx_alloc_open(&y->alloc, y->torch.alloc, y->torch.free, why, sizeof why)) return true;
@@ -522,7 +386,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
     PyObject *source;
     int afterwards = 0;
     if (!PyArg_ParseTuple(args, "U|p:measure_memory", &source, &afterwards)) return NULL;
-    prove_gradients(c->st);
+    lmx_gradient_prove(c->st);
     if (c->phase != LMX_NEW || find(c))
         return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
     memory *y = PyMem_Calloc(1, sizeof *y);
@@ -636,17 +500,6 @@ static lmx_whose by_thread(void *self) {
     return (lmx_whose){-1, LAM_FORWARD, pthread_self() != *(const pthread_t *)self};
 }
 
-/* A new tensor on the CPU, whatever the default is. */
-static PyObject *new_tensor(PyObject *torch, long elements) {
-    PyObject *empty = torch ? PyObject_GetAttrString(torch, "empty") : NULL;
-    PyObject *args = Py_BuildValue("(l)", elements), *kwargs = Py_BuildValue("{s:s}", "device", "cpu");
-    PyObject *tensor = empty && args && kwargs ? PyObject_Call(empty, args, kwargs) : NULL;
-    Py_XDECREF(empty);
-    Py_XDECREF(args);
-    Py_XDECREF(kwargs);
-    return tensor;
-}
-
 /* The only block of this thread, if there is one alone. */
 static bool only_one(const lmx_blocks *b, lmx_block *out) {
     lmx_reading r;
@@ -665,10 +518,10 @@ static bool only_one(const lmx_blocks *b, lmx_block *out) {
 static bool prove(lmx_alloc *a, PyObject *torch) {
     enum { ELEMENTS = 12345 };
     lmx_block k;
-    PyObject *tensor = new_tensor(torch, ELEMENTS);
+    PyObject *tensor = lmx_new_tensor(torch, ELEMENTS);
     if (!tensor) return false;
-    uint64_t address = (uint64_t)ask(tensor, "data_ptr");
-    int64_t bytes = ELEMENTS * ask(tensor, "element_size");
+    uint64_t address = (uint64_t)lmx_ask(tensor, "data_ptr");
+    int64_t bytes = ELEMENTS * lmx_ask(tensor, "element_size");
     bool ok = only_one(a->blocks, &k) && k.address == address && k.bytes == bytes && !k.freed_order;
     Py_DECREF(tensor);
     return ok && only_one(a->blocks, &k) && k.freed_order;
@@ -677,14 +530,14 @@ static bool prove(lmx_alloc *a, PyObject *torch) {
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {
     char why[240] = "";
     pthread_t self = pthread_self();
-    torch_functions f;
+    lmx_allocator f;
     (void)module;
     (void)unused;
     lmx_alloc a = {.blocks = lmx_blocks_new(), .whose = by_thread, .self = &self, .slot = -1};
     if (!a.blocks) return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
-    bool ok =
-        torch && find_functions(&f, why, sizeof why) && lmx_alloc_open(&a, f.alloc, f.free, why, sizeof why);
+    bool ok = torch && lmx_allocator_find(&f, why, sizeof why) &&
+              lmx_alloc_open(&a, f.alloc, f.free, why, sizeof why);
     if (ok && !prove(&a, torch)) {
         snprintf(why, sizeof why, "a tensor of known size was not seen to come and go");
         ok = false;

@@ -243,8 +243,8 @@ static bool pack(packer *p, PyObject *value) {
 
 /* torch makes a tensor without dimensions of a number, and hands out the number again. */
 static bool pack_operand(packer *p, PyObject *value) {
-    enum { INT64 = 4, FLOAT64 = 7, COMPLEX128 = 10, BOOL = 11, CPU = 0 };
-    lmx_tensor t = {.device = CPU};
+    enum { INT64 = 4, FLOAT64 = 7, COMPLEX128 = 10, BOOL = 11 };
+    lmx_tensor t = {.device = LMX_CPU};
     if (PyBool_Check(value))
         t.dtype = BOOL;
     else if (PyLong_CheckExact(value))
