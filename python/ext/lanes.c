@@ -3,8 +3,8 @@
  * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
 #include "observe.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { MAX_INTS = 32 };
 
@@ -410,7 +410,21 @@ typedef struct origin {
     int32_t call;
 } origin;
 
-int32_t lmx_lane_origin(const lmx_lane *lane, int64_t sequence) {
+/* Who reads another thread's waits for its writer and the writer for them. Both are rare and short: a writer
+ * changes something where a call begins to make nodes, and a reader is a backward on another thread. */
+static void hold_origins(lmx_lane *lane) {
+    while (atomic_exchange_explicit(&lane->origins_held, true, memory_order_acquire)) {
+        const struct timespec moment = {0, 1000};
+        nanosleep(&moment, NULL);
+    }
+}
+
+static void let_origins_go(lmx_lane *lane) {
+    atomic_store_explicit(&lane->origins_held, false, memory_order_release);
+}
+
+int32_t lmx_lane_origin(lmx_lane *lane, int64_t sequence) {
+    hold_origins(lane);
     const origin *all = lane->origins.data;
     size_t from = 0, to = lane->origins.n;
     while (from < to) {
@@ -420,18 +434,23 @@ int32_t lmx_lane_origin(const lmx_lane *lane, int64_t sequence) {
         else
             to = mid;
     }
-    return from ? all[from - 1].call : -1;
+    int32_t call = from ? all[from - 1].call : -1;
+    let_origins_go(lane);
+    return call;
 }
 
+/* The thread itself is the only one that changes them, so it may look without holding them. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
-    origin *all = lane->origins.data;
-    size_t n = lane->origins.n;
+    const origin *all = lane->origins.data;
+    const size_t had = lane->origins.n;
+    size_t n = had;
     while (n && all[n - 1].sequence >= sequence) n--;
+    const bool known = n && all[n - 1].call == call;
+    if (known && n == had) return;
+    hold_origins(lane);
     lane->origins.n = n;
-    if (n && all[n - 1].call == call) return;
-    origin *at = lmx_vec_push(&lane->origins, sizeof *at, 1);
-    if (at)
-        *at = (origin){sequence, call};
-    else
-        lane->lost = true;
+    origin *at = known ? NULL : lmx_vec_push(&lane->origins, sizeof *at, 1);
+    if (at) *at = (origin){sequence, call};
+    let_origins_go(lane);
+    if (!at && !known) lane->lost = true;
 }

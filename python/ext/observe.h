@@ -7,6 +7,7 @@
 
 #include "ext.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
@@ -145,7 +146,8 @@ typedef struct lmx_id {
     uint32_t low[2], high;
 } lmx_id;
 
-/* What one thread did for a capture. Nobody else writes to it, and it is read once the thread is done. */
+/* What one thread did for a capture. Nobody else writes to it, and all but the origins is read once the thread
+ * is done. */
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
@@ -166,7 +168,8 @@ typedef struct lmx_lane {
     size_t part_mask;
     lmx_vec names;     /* char: texts with their ends */
     lmx_vec frames;    /* of observe.c: what is open */
-    lmx_vec origins;   /* of observe.c: from sequence numbers to calls */
+    lmx_vec origins;   /* from sequence numbers to calls: what other threads read, where */
+    atomic_bool origins_held; /* nobody changes them, and nobody reads them but their thread */
     int32_t last_call; /* of the last node with a number, -1 */
     int32_t *by_text;  /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
@@ -202,9 +205,10 @@ int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, c
 /* Long texts are left out. */
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n);
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);
-/* From this sequence number on, autograd's nodes were made by `call`; and whose one was, -1: nobody's. */
+/* From this sequence number on, autograd's nodes were made by `call`; and whose one was, -1: nobody's. The
+ * second may be asked by any thread. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call);
-int32_t lmx_lane_origin(const lmx_lane *lane, int64_t sequence);
+int32_t lmx_lane_origin(lmx_lane *lane, int64_t sequence);
 
 struct lmx_observer {
     lmx_capture *capture; /* not owned: it owns this */

@@ -173,6 +173,31 @@ static void test_toggling(lmx_state *st) {
     expect(n <= (size_t)THREADS * ROUNDS * (1 + INSIDE), "no operator is noted twice", (long long)n, 0);
 }
 
+/* A backward may run on one thread while the thread whose nodes it goes through makes more of them: where
+ * checkpoints do their forwards again on several devices, or somebody's own threads share a graph. */
+static void *ask_origins(void *lane) {
+    for (int i = 0; i < ROUNDS; i++) {
+        int32_t call = lmx_lane_origin(lane, i);
+        expect(call >= -1 && call <= i / INSIDE, "whose a node is", i, call);
+    }
+    return NULL;
+}
+
+static void test_origins(void) {
+    pthread_t all[THREADS];
+    lmx_lane *lane = lmx_lane_new();
+    if (!lane) abort();
+    for (int i = 0; i < THREADS; i++) pthread_create(&all[i], NULL, ask_origins, lane);
+    for (int i = 0; i < ROUNDS; i++) lmx_lane_note_origin(lane, i, i / INSIDE);
+    join(all);
+    for (int i = 0; i < ROUNDS; i++)
+        expect(lmx_lane_origin(lane, i) == i / INSIDE, "whose a node was", i, lmx_lane_origin(lane, i));
+    lmx_lane_note_origin(lane, INSIDE, 7); /* numbers begin anew: what came after that one is gone */
+    expect(lmx_lane_origin(lane, ROUNDS) == 7, "whose a later node is", 7, lmx_lane_origin(lane, ROUNDS));
+    expect(lmx_lane_origin(lane, INSIDE - 1) == 0, "whose an earlier one", 0, lmx_lane_origin(lane, 0));
+    lmx_lane_free(lane);
+}
+
 int main(void) {
     lmx_state *st = calloc(1, sizeof *st);
     if (!st) return 1;
@@ -180,6 +205,7 @@ int main(void) {
     st->layout = &layout;
     test_one_capture(st);
     test_toggling(st);
+    test_origins();
     free(st);
     return failures != 0;
 }
