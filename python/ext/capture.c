@@ -282,9 +282,14 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
                "in other compiled code something runs unseen.")},
     {"watch_health", lmx_watch_health, METH_VARARGS,
-     PyDoc_STR("watch_health($self, stats, gradients, allowed, asked, ask, /)\n--\n\nHas values looked at: "
-               "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
-               "result)` says [(check, text), ...] of a call of one in `asked`. Before start().")},
+     PyDoc_STR(
+         "watch_health($self, stats, gradients, allowed, asked, ask, broke=None, /)\n--\n\nHas values looked "
+         "at: "
+         "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
+         "result)` says [(check, text), ...] of a call of one in `asked`. broke(model, error) is called "
+         "while "
+         "the capture is open, with what there is so far, when something may be a finding or (`error`) the "
+         "root's call raised, until it returns True. Before start().")},
     {"model", capture_model, METH_VARARGS,
      PyDoc_STR("model($self, before=None, /)\n--\n\nWhat was seen. The modules are described when this is "
                "first called, so that lazy layers are concrete: call it before the model is put back as it "

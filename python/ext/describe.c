@@ -31,6 +31,7 @@ typedef struct teller {
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
     bool is_buffer;
+    bool names_only; /* of modules, while the capture is open */
 } teller;
 
 static bool check(teller *t, lam_status status) {
@@ -366,9 +367,11 @@ static bool push_module(teller *t, const lmx_node *node) {
     };
     bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
     t->module = index;
+    if (t->names_only) goto done;
     ok = ok && push_tensors(t, node->object, dict, t->st->n__parameters, false) &&
          (t->c->brief || (push_tensors(t, node->object, dict, t->st->n__buffers, true) &&
                           push_packed(t, dict, k) && push_attrs(t, node->object, dict, k, node)));
+done:
     Py_XDECREF(scripted);
     Py_XDECREF(dict);
     return ok;
@@ -415,7 +418,7 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
     lam_call_info info = {call->module, call->parent, call->flags, call->t0_ns, call->t1_ns,
                           call->n_in,   call->n_out,  all,         out};
-    if (t->c->dry) info.t0_ns = info.t1_ns = 0;
+    if (t->c->dry || !call->t1_ns) info.t0_ns = info.t1_ns = 0; /* the latter: it is not over */
     return check(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
@@ -531,17 +534,35 @@ static bool tell(teller *t, lam_model **out) {
     return check(t, lam_builder_finish(t->b, out, &t->e));
 }
 
+static void free_teller(teller *t) {
+    t->st->classes->asked--;
+    free_classes(t);
+    lmx_map_free(&t->by_type);
+    lmx_map_free(&t->by_tensor);
+    Py_XDECREF(t->held);
+}
+
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
     if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
     teller t = {.st = c->st, .c = c, .before = before, .e = {.at = -1}};
     lmx_classes_ask(c->st->classes);
     bool ok = tell(&t, out);
-    c->st->classes->asked--;
-    free_classes(&t);
-    lmx_map_free(&t.by_type);
-    lmx_map_free(&t.by_tensor);
-    Py_XDECREF(t.held);
+    free_teller(&t);
     lmx_torch_forget_types(&c->st->torch);
+    return ok;
+}
+
+bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
+                         void *self, lam_model **out) {
+    teller t = {.st = c->st, .c = c, .e = {.at = -1}, .names_only = true};
+    if (!check(&t, lam_builder_new(&t.b, MEMORY, &t.e))) return false;
+    lmx_classes_ask(c->st->classes);
+    bool ok = push_modules(&t) && push_places(&t) && push_calls(&t) && check(&t, push(self, t.b, &t.e));
+    if (ok)
+        ok = check(&t, lam_builder_finish(t.b, out, &t.e));
+    else
+        lam_builder_free(t.b);
+    free_teller(&t);
     return ok;
 }

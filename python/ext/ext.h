@@ -364,6 +364,7 @@ typedef struct lmx_capture {
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
     PyObject *why; /* str: why they are, for a note; NULL: no note */
+    PyObject *raised; /* while a call is left that raised: what; not owned */
     PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
 } lmx_capture;
 
@@ -393,6 +394,10 @@ int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
 /* The model that the capture saw. `before`, or NULL, is called once before code of the user's runs. False
  * with an exception. */
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);
+/* What an open capture saw so far, names and calls alone, and what `push` adds to that. False with an
+ * exception. */
+bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
+                         void *self, lam_model **out);
 
 /* == operators (observe.c, operators.c, probe.c; see observe.h) ======================================== */
 

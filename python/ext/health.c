@@ -4,6 +4,7 @@
  * which it is met, and nothing else: what that means is lam_health_new's to say.
  *
  * Calls are told under the GIL; nodes and operators on any thread, where nothing of Python is touched. */
+#include "broke.h"
 #include "came.h"
 #include "here.h"
 
@@ -38,6 +39,7 @@ typedef struct health {
     bool cut, lost;
     lmx_vec stats; /* statistics */
     lmx_came came;
+    lmx_broke broke;
     lmx_vec fed;                     /* uint8_t per call: something bad went in */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
     PyObject *allowed, *asked, *ask; /* lists of modules; what to call for each of `asked`; or NULL */
@@ -193,6 +195,12 @@ static void note_stats(visit *v, const lmx_look *look) {
     if (to) *to = (statistics){v->call, v->index, look->stats};
 }
 
+/* Not what merely passes through. */
+static bool may_be_new(const visit *v, bool fed) {
+    const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
+    return v->side == LAM_BAD_INPUT ? call->parent < 0 : !fed;
+}
+
 static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (v->marks & ALLOWED) {
         if (v->side == LAM_BAD_OUTPUT) lmx_look_allow(&v->h->looker, tensor, look);
@@ -205,6 +213,7 @@ static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     v->bad = v->bad || worse;
     record r = new_record(v->side, v->phase, v->call, v->index);
     keep(v->h, &r, look, NULL);
+    if (worse && may_be_new(v, fed && *fed)) v->h->broke.seen = true;
     return true;
 }
 
@@ -250,6 +259,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *con
     n += names ? PyTuple_Size(names) : 0;
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(&f, args[i], 0);
+    if (ok) lmx_broke_tell(&h->broke, NULL);
     return ok;
 }
 
@@ -264,6 +274,7 @@ static void keep_check(health *h, const visit *v, PyObject *said) {
     record r = new_record(LAM_BAD_CHECK, v->phase, v->call, 0);
     copy_name(r.name, lmx_utf8(name));
     keep(h, &r, NULL, lmx_utf8(text));
+    h->broke.seen = true;
 }
 
 static bool ask_user(health *h, const visit *v, PyObject *result) {
@@ -275,9 +286,19 @@ static bool ask_user(health *h, const visit *v, PyObject *result) {
     return true;
 }
 
+/* A layer around it may know what to do about it; where there is none, the forward broke. One that is done
+ * again by a checkpoint is ended this way once it has made what was wanted of it. */
+static void left_by_raising(health *h, const lmx_capture *c, int32_t call) {
+    const lmx_call *at = (const lmx_call *)c->calls.data + call;
+    if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised) lmx_broke_tell(&h->broke, c->raised);
+}
+
 static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
     health *h = of(l);
-    if (!result) return true;
+    if (!result) {
+        left_by_raising(h, c, call);
+        return true;
+    }
     visit v = visit_of(h, c, call, LAM_BAD_OUTPUT);
     lmx_finder f = finder_of(c, &v);
     if (!lmx_find(&f, result, 0)) return false;
@@ -285,7 +306,9 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result
         record r = new_record(LAM_BAD_UNSEEN, v.phase, call, -1);
         keep(h, &r, NULL, NULL);
     }
-    return !(v.marks & ASKED) || ask_user(h, &v, result);
+    bool ok = !(v.marks & ASKED) || ask_user(h, &v, result);
+    if (ok) lmx_broke_tell(&h->broke, NULL);
+    return ok;
 }
 
 /* == operators and nodes ===================================================================================
@@ -300,15 +323,6 @@ static bool is_unwritten(uint64_t data) {
 static void written(uint64_t data) {
     for (int i = 0; i < UNWRITTEN; i++)
         if (mine.unwritten[i] == data) mine.unwritten[i] = 0;
-}
-
-/* Memory as it was found: whatever lies in it means nothing. */
-static bool gives_unwritten(const char *name) {
-    static const char *const all[] = {"aten::empty", "aten::new_empty", "aten::_empty", "aten::resize_",
-                                      "aten::set_"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strncmp(name, all[i], strlen(all[i])) == 0) return true;
-    return false;
 }
 
 typedef bool each_tensor(health *h, void *self, const char *value, int32_t index);
@@ -410,6 +424,7 @@ static void keep_node(health *h, const opened *o, const lmx_node_run *node) {
     copy_name(r.name, node->name);
     copy_name(r.inside, o->fed ? mine.before : o->inside);
     keep(h, &r, &o->look, NULL);
+    lmx_broke_call(&h->broke);
 }
 
 static void node_began(lmx_listener *l, const lmx_node_run *node) {
@@ -473,21 +488,6 @@ typedef struct results {
     bool unwritten;
 } results;
 
-/* A number of another type is the same number. */
-static bool only_copies(const char *name) {
-    static const char *const all[] = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::lift_fresh",
-                                      "aten::clone"};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (strcmp(name, all[i]) == 0) return true;
-    return false;
-}
-
-/* A view shows what was there before: whoever wrote that has been looked at, or nobody has written yet. */
-static bool moves_nothing(const char *name) {
-    int32_t word = lam_word_op(name);
-    return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;
-}
-
 static bool look_at_given(health *h, void *self, const char *value, int32_t index) {
     results *r = self;
     lmx_look look;
@@ -502,9 +502,9 @@ static bool look_at_given(health *h, void *self, const char *value, int32_t inde
         if (!in_place && look.data == r->o->first) return false;
         written(look.data);
     }
-    if (bad && look.ndim == 0 && r->o->number && only_copies(r->op->name)) return false;
+    if (bad && look.ndim == 0 && r->o->number && lmx_only_copies(r->op->name)) return false;
     if (bad && look.ndim == 0) mine.numbers[mine.next_number++ % UNWRITTEN] = look.data;
-    if (!bad || r->o->gave || moves_nothing(r->op->name)) return false;
+    if (!bad || r->o->gave || lmx_moves_nothing(r->op->name)) return false;
     r->o->gave = true;
     r->o->index = index;
     r->o->look = look;
@@ -515,7 +515,7 @@ static void op_ended(lmx_listener *l, const lmx_op_run *op) {
     health *h = of(l);
     opened o;
     if (!pop_open(h, op->record, &o) || op->failed) return;
-    results r = {op, &o, gives_unwritten(op->name)};
+    results r = {op, &o, lmx_gives_unwritten(op->name)};
     const lmx_values out = {op->values, op->n_values};
     each_value(h, op->layout, out, look_at_given, &r, 0, true);
     if (!o.gave) return;
@@ -533,6 +533,7 @@ static void op_ended(lmx_listener *l, const lmx_op_run *op) {
     bad.bad.fed = o.fed;
     copy_name(bad.name, op->name);
     keep(h, &bad, &o.look, NULL);
+    if (!o.fed) h->broke.seen = true; /* told when the layer's call ends */
 }
 
 /* == opening, closing, telling =============================================================================
@@ -558,17 +559,21 @@ static bool open_health(lmx_listener *l, lmx_capture *c) {
     if (!lmx_looker_open(&h->looker, c->st)) return false;
     if (!h->looker.by_shim) h->base.wants_values = h->base.wants_operators = false;
     if (!h->looker.by_shim) h->base.node_began = h->base.node_ended = NULL;
+    lmx_broke_open(&h->broke, c);
     return true;
 }
 
 static void close_health(lmx_listener *l, lmx_capture *c) {
     (void)c;
+    lmx_broke_close(&of(l)->broke);
     if (of(l)->looker.n_version) lmx_came_close(&of(l)->came);
     lmx_looker_close(&of(l)->looker);
 }
 
 static void free_health(lmx_listener *l) {
     health *h = of(l);
+    lmx_broke_close(&h->broke);
+    Py_XDECREF(h->broke.tell);
     for (size_t i = 0; i < h->records.n; i++) free(((record *)h->records.data)[i].text);
     lmx_looker_close(&h->looker);
     lmx_vec_free(&h->records);
@@ -613,30 +618,47 @@ static lam_status push_record(const health *h, const record *r, lam_builder *b, 
     return s == LAM_OK ? push_gradients(h, r, &bad, b, e) : s;
 }
 
-static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {
-    health *h = of(l);
+static lam_looked looked_of(const health *h, const lmx_capture *c) {
+    return (lam_looked){.tensors = h->tensors,
+                        .bytes = h->bytes,
+                        .unseen = h->unseen,
+                        .gradients = h->gradients,
+                        .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
+                        .cut = h->cut || h->lost || h->came.lost};
+}
+
+static lam_status push_found(health *h, const lmx_capture *c, lam_builder *b, lam_error *e) {
     const record *all = h->records.data;
     const statistics *stats = h->stats.data;
-    const lam_looked looked = {.tensors = h->tensors,
-                               .bytes = h->bytes,
-                               .unseen = h->unseen,
-                               .gradients = h->gradients,
-                               .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
-                               .cut = h->cut || h->lost || h->came.lost};
+    const lam_looked looked = looked_of(h, c);
     lmx_came_sort(&h->came);
     lam_status s = lam_build_looked(b, &looked, e);
     for (size_t i = 0; s == LAM_OK && i < h->records.n; i++) s = push_record(h, &all[i], b, e);
     for (size_t i = 0; s == LAM_OK && i < h->stats.n; i++)
         s = lam_build_stats(b, stats[i].call, stats[i].out, &stats[i].s, e);
-    return s == LAM_OK ? lmx_came_push(&h->came, b, e) : s;
+    return s;
+}
+
+static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = push_found(of(l), c, b, e);
+    return s == LAM_OK ? lmx_came_push(&of(l)->came, b, e) : s;
+}
+
+/* While the capture is open: other threads may be at their nodes. */
+static lam_status push_so_far(void *self, lam_builder *b, lam_error *e) {
+    health *h = self;
+    pthread_mutex_lock(&h->lock);
+    lam_status s = push_found(h, h->capture, b, e);
+    pthread_mutex_unlock(&h->lock);
+    return s;
 }
 
 PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
     lmx_capture *c = (lmx_capture *)self;
-    PyObject *allowed, *asked, *ask;
+    PyObject *allowed, *asked, *ask, *broke = Py_None;
     int stats, gradients;
-    if (!PyArg_ParseTuple(args, "ppO!O!O:watch_health", &stats, &gradients, &PyList_Type, &allowed,
-                          &PyList_Type, &asked, &ask))
+    if (!PyArg_ParseTuple(args, "ppO!O!O|O:watch_health", &stats, &gradients, &PyList_Type, &allowed,
+                          &PyList_Type, &asked, &ask, &broke))
         return NULL;
     if (c->phase != LMX_NEW) return lmx_fail(c->st, LAM_USAGE, NULL, "values are looked at from the start");
     health *h = calloc(1, sizeof *h);
@@ -662,6 +684,8 @@ PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
     h->allowed = allowed;
     h->asked = asked;
     h->ask = ask;
+    h->broke = (lmx_broke){.push = push_so_far, .self = h, .tell = broke == Py_None ? NULL : broke};
+    Py_XINCREF(h->broke.tell);
     if (gradients) c->wants_nodes = true;
     lmx_listen(c, &h->base);
     Py_RETURN_NONE;

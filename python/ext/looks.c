@@ -252,3 +252,29 @@ void lmx_looker_close(lmx_looker *k) {
     Py_CLEAR(k->n_offset);
     Py_CLEAR(k->n_storage);
 }
+
+/* == what an operator's name tells ====================================================================== */
+
+/* Memory as it was found: whatever lies in it means nothing. */
+bool lmx_gives_unwritten(const char *name) {
+    static const char *const all[] = {"aten::empty", "aten::new_empty", "aten::_empty", "aten::resize_",
+                                      "aten::set_"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strncmp(name, all[i], strlen(all[i])) == 0) return true;
+    return false;
+}
+
+/* A number of another type is the same number. */
+bool lmx_only_copies(const char *name) {
+    static const char *const all[] = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::lift_fresh",
+                                      "aten::clone"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i]) == 0) return true;
+    return false;
+}
+
+/* A view shows what was there before: whoever wrote that has been looked at, or nobody has written yet. */
+bool lmx_moves_nothing(const char *name) {
+    int32_t word = lam_word_op(name);
+    return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;
+}

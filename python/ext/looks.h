@@ -55,6 +55,11 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
 /* Of a Python tensor. What was known of it is taken again. Never fails: what it will not tell is not to be
  * read. False only for an exception that must reach the user. */
 bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen);
+/* Told by an operator's name: it gives memory that was not written; numbers that were there before, in
+ * another place or type; or a view of memory. */
+bool lmx_gives_unwritten(const char *name);
+bool lmx_only_copies(const char *name);
+bool lmx_moves_nothing(const char *name);
 /* From now on nothing in this tensor is a finding, as long as it lives unchanged. */
 void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look);
 

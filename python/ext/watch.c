@@ -309,7 +309,9 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     bool failed = !result;
     if (failed) PyErr_Fetch(&type, &value, &trace);
     while (n-- > 0) {
+        frames[n].capture->raised = failed ? value ? value : type : NULL;
         if (!leave(&frames[n], result)) Py_CLEAR(result);
+        frames[n].capture->raised = NULL;
         Py_DECREF(frames[n].capture);
     }
     if (failed) PyErr_Restore(type, value, trace);

@@ -180,6 +180,7 @@ class Wanted:
         self.checks = dict(checks or {})
         self.stats = stats
         self.ring = ring
+        self._told = False
         for which in [*self.allow, *self.checks]:
             if not isinstance(which, (str, type)):
                 raise TypeError(f"{which!r} names no layers; give a pattern such as 'layer*.bn*', or a type")
@@ -205,17 +206,24 @@ class Wanted:
             path, checks = asked[id(module)]
             return [(name, said) for name, check in checks if (said := _said(check, path, module, output))]
 
-        watch.watch_health(self.stats, gradients, allowed, checked, ask)
+        self._told = False
+        broke = self.show_tail if self.ring else None
+        watch.watch_health(self.stats, gradients, allowed, checked, ask, broke)
 
-    def show_tail(self, model: _lamina.Model, error: BaseException | None) -> None:
-        """Prints the last calls where something broke and they were asked for."""
-        if not self.ring:
-            return
+    def show_tail(self, model: _lamina.Model, error: object) -> bool:
+        """Prints the last calls, once, where something broke and they were asked for; whether it has.
+        ``error``: what was raised, or None."""
+        if not self.ring or self._told:
+            return self._told
         health = health_of(model)
         if error is None and health.ok:
-            return
+            return False
+        self._told = True
         why = health.sentence if not health.ok else f"{type(error).__name__}: {error}"
-        sys.stderr.write(f"lamina: {why}\nlamina: the last calls:\n{health.tail(self.ring)}")
+        if sys.stderr is not None:
+            sys.stderr.write(f"lamina: {why}\nlamina: the last calls:\n{health.tail(self.ring)}")
+            sys.stderr.flush()
+        return True
 
 
 def _name(which: Which) -> str:

@@ -165,6 +165,7 @@ class Capture:
         allowed: list[Any],
         asked: list[Any],
         ask: Callable[[Any, Any], list[tuple[str, str]]],
+        broke: Callable[[Model, object], bool] | None = None,
         /,
     ) -> None: ...
     def note(self, text: str, /) -> None: ...

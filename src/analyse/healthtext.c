@@ -184,8 +184,14 @@ static void put_stats(lmi_buf *b, const lam_stats *s) {
     lmi_putf(b, "  %.4g to %.4g, mean %.4g", s->least, s->greatest, s->mean);
 }
 
-static void put_line(lmi_buf *b, const lam_health *h, int32_t call) {
+static const char *what_became(const lam_health *h, int32_t call) {
     static const char *const words[] = {"not looked at", "fine", "passed on", "born here"};
+    const lam_event *ev = &h->m->events[call];
+    if (ev->flags & LAM_CALL_FAILED) return "raised";
+    return ev->flags & LAM_CALL_UNSEEN && !ev->t1_ns ? "not over" : words[h->forward[call]];
+}
+
+static void put_line(lmi_buf *b, const lam_health *h, int32_t call) {
     const lam_event *ev = &h->m->events[call];
     put_call(b, h->m, call);
     lmi_putf(b, " call %d: ", (int)ev->ordinal + 1);
@@ -193,7 +199,7 @@ static void put_line(lmi_buf *b, const lam_health *h, int32_t call) {
     lmi_put(b, " -> ");
     put_shapes(b, ev->out, ev->n_out);
     put_stats(b, lam_model_stats(h->m, call, 0));
-    lmi_putf(b, "  %s\n", ev->flags & LAM_CALL_FAILED ? "raised" : words[h->forward[call]]);
+    lmi_putf(b, "  %s\n", what_became(h, call));
 }
 
 lam_status lam_health_tail(const lam_health *h, int32_t n, lam_sink to, lam_error *e) {

@@ -34,8 +34,13 @@ static lam_status build_tree(lam_builder *b, bool softmax, lam_error *e) {
     for (int32_t i = 0; i < N_CALLS; i++) {
         const lam_arg in[] = {{.position = 0, .dtype = 6, .ndim = 2, .sizes = sizes},
                               {.position = 1, .dtype = 6, .ndim = 2, .sizes = sizes}};
-        const lam_call_info call = {
-            .module = i, .parent = parents[i], .n_in = 2, .n_out = 1, .in = in, .out = in};
+        const lam_call_info call = {.module = i,
+                                    .parent = parents[i],
+                                    .flags = i == NET ? LAM_CALL_UNSEEN : 0, /* it is not over */
+                                    .n_in = 2,
+                                    .n_out = 1,
+                                    .in = in,
+                                    .out = in};
         LAM_TRY(lam_build_call(b, &call, &at, e));
     }
     return LAM_OK;
@@ -348,6 +353,9 @@ static void tail(void **state) {
     assert_int_equal(lam_health_tail(r.h, 2, (lam_sink){put, text}, NULL), LAM_OK);
     assert_string_equal(text, "b (Block) call 1: 2x3, 2x3 -> 2x3  fine\n"
                               "b.c (Layer) call 1: 2x3, 2x3 -> 2x3  born here\n");
+    *text = '\0';
+    assert_int_equal(lam_health_tail(r.h, 4, (lam_sink){put, text}, NULL), LAM_OK);
+    assert_memory_equal(text, "the model (Net) call 1: 2x3, 2x3 -> 2x3  not over\n", 50);
     drop(&r);
 }
 

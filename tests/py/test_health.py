@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
+import sys
+import threading
 import weakref
 
 import pytest
@@ -314,6 +317,93 @@ def test_the_last_calls_are_printed_when_the_block_raises(capsys):
     assert told[0].startswith("lamina: AttributeError: ")
     assert told[-1].endswith("raised")
     assert " to " in told[-2]
+
+
+def test_they_are_printed_when_it_breaks_and_once(capsys):
+    model, x = chain(lambda x: torch.log(x - 2))()
+    with lamina.capture(model, health=True, ring=9) as cap:
+        model(x)
+        told = capsys.readouterr().err.splitlines()
+        model(x)
+    assert not capsys.readouterr().err
+    assert told[0].startswith("lamina: NaN first in 2 (Do)")
+    assert told[2].startswith("the model (")
+    assert told[2].endswith("-> ?  not over")
+    assert told[-1].endswith("born here")
+    assert cap.report().health.tail(1).endswith("born here\n")
+    assert cap.report().health.first.times == 2
+
+
+@observed
+def test_they_are_printed_once_a_backward_has_ended(capsys):
+    model = nn.Sequential(
+        nn.Linear(6, 6), Do(lambda x: x + (x * 0).pow(2).sum(1, keepdim=True).sqrt()), nn.Linear(6, 2)
+    )
+    with lamina.capture(model, health=True, ring=2):
+        model(torch.rand(3, 6)).sum().backward()
+        told = capsys.readouterr().err.splitlines()
+        model(torch.rand(3, 6))
+    assert not capsys.readouterr().err
+    assert "in the backward of 1 (Do)" in told[0]
+    assert len(told) == 4
+
+
+def test_another_threads_are_printed_at_its_next_call(capsys):
+    model = nn.Sequential(nn.Linear(6, 6), Do(lambda x: x / 0), nn.Linear(6, 2))
+
+    def run() -> None:
+        with lamina.capture(model, health=True, ring=2):
+            model(torch.rand(3, 6))
+            assert "1 (Do)" in capsys.readouterr().err
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not capsys.readouterr().err
+
+
+def test_what_a_layer_around_it_caught_did_not_break(capsys):
+    model = line(Do(lambda x: x.nothing))
+
+    class Around(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            with contextlib.suppress(AttributeError):
+                self.inner(x)
+            return x
+
+    around = Around()
+    with lamina.capture(around, health=True, ring=3):
+        around(torch.rand(3, 6))
+    assert not capsys.readouterr().err
+    with lamina.capture(model, health=True, ring=3):
+        with contextlib.suppress(AttributeError):
+            model(torch.rand(3, 6))
+        told = capsys.readouterr().err.splitlines()
+        with contextlib.suppress(AttributeError):
+            model(torch.rand(3, 6))
+    assert told[0].startswith("lamina: AttributeError: ")
+    assert told[-1].endswith("raised")
+    assert not capsys.readouterr().err
+
+
+def test_a_mask_that_turns_out_to_be_none_is_told_when_that_is_known(capsys):
+    mask = Do(lambda x: x.masked_fill(x > -9, float("-inf")))
+    model = nn.Sequential(mask, Do(lambda x: x * 0))
+    with lamina.capture(model, health=True, ring=3):
+        mask(torch.rand(3, 6))
+        assert not capsys.readouterr().err
+        model(torch.rand(3, 6))
+        assert capsys.readouterr().err.startswith("lamina: ")
+
+
+def test_standard_error_may_be_missing(monkeypatch):
+    model, x = chain(lambda x: torch.log(x - 2))()
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not lamina.inspect(model, x, health=True, ring=2).health.ok
 
 
 def test_nothing_is_printed_when_all_is_well(capsys):
