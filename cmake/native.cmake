@@ -1,5 +1,5 @@
-# What `cmake --install` puts in place: liblamina (shared and static), lamina.h, lamina.pc, the CMake package
-# lamina::lamina and the command `lamina`. The Python build does not come here.
+# What `cmake --install` puts in place: liblamina (shared and static), lamina.h and what it includes,
+# lamina.pc, the CMake package and the command `lamina`. The Python build does not come here.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -7,8 +7,9 @@ add_library(lamina SHARED ${LAMINA_OBJECTS})
 target_include_directories(lamina PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(lamina PRIVATE $<BUILD_INTERFACE:lamina_flags> ${LAMINA_LIBRARIES})
+file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/include/lamina*.h)
 set_target_properties(lamina PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-  PUBLIC_HEADER ${CMAKE_CURRENT_SOURCE_DIR}/include/lamina.h)
+  PUBLIC_HEADER "${headers}")
 if(NOT LAMINA_SANITIZE AND NOT APPLE)
   target_link_options(lamina PRIVATE -Wl,--no-undefined)
 endif()

@@ -14,7 +14,7 @@
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
  * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph ·
- * 13 memory · 14 values and health · 15 will it fit · 16 recordings
+ * 12 memory · 13 values and health · 14 time · 15 will it fit · recordings: lamina_recording.h, included here
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -169,8 +169,7 @@ LAM_API lam_status lam_build_attr(lam_builder *b, int32_t module, const char *na
  * places. The root is pushed first with parent -1 (its name may be ""); parents before children, in
  * registration order. */
 LAM_API lam_status lam_build_place(lam_builder *b, int32_t parent, const char *name, int32_t module,
-                                   int32_t *index,
-                                   lam_error *e);
+                                   int32_t *index, lam_error *e);
 
 /* One distinct parameter or buffer object (tied weights are one tensor). */
 typedef struct lam_tensor_info {
@@ -190,8 +189,7 @@ LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t e
 LAM_API lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e);
 /* `module` owns tensor `tensor` under `name` ("weight"). */
 LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
-                                  bool is_buffer,
-                                  lam_error *e);
+                                  bool is_buffer, lam_error *e);
 
 /* One tensor that went into or came out of a call. */
 typedef struct lam_arg {
@@ -471,8 +469,7 @@ LAM_API const char *lam_fact_meaning(int32_t i);
  * LAM_SYNTAX with the offset; an overflow of 64 bits, a division by 0 or an unknown name used gives state
  * UNKNOWN. */
 LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values,
-                                    int32_t n,
-                                    lam_count *out, lam_error *e);
+                                    int32_t n, lam_count *out, lam_error *e);
 
 /* Rules of the caller's own, for operators ("mylib::op") and classes of layers ("MyLayer"); they win over the
  * convention's. A text has one rule a line, `mylib::op  macs = out*x_last  flops = 2*macs`; all of it is in
@@ -860,7 +857,7 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
  * forward only. */
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
-/* == 13. Memory =============================================================================================
+/* == 12. Memory =============================================================================================
  * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as
  * they were asked for. */
 
@@ -975,7 +972,7 @@ LAM_API bool lam_model_device_memory_seen(const lam_model *m);
  * by how much more there was at the end. What it is held as is not known: lam_memory_held is NULL. */
 LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
 
-/* == 14. Values and health ==================================================================================
+/* == 13. Values and health ==================================================================================
  * What lies in a tensor's memory. */
 
 /* True for types that have NaN or Inf: floating-point and complex ones. */
@@ -1111,114 +1108,7 @@ LAM_API const char *lam_health_sentence(const lam_health *h);
 /* The last `n` calls that were left before the first finding, or before the capture closed, as text. */
 LAM_API lam_status lam_health_tail(const lam_health *h, int32_t n, lam_sink to, lam_error *e);
 
-/* == 16. Recordings =========================================================================================
- * What steps of a training run showed, in a file: an SQLite database, which any client of SQLite reads
- * (docs/recording.md has its tables). A step is one outermost call of a root and what followed until the
- * next, the backward pass with it. */
-
-typedef struct lam_run_info {
-    const char *command, *host, *torch; /* NULL: not told; copied */
-    int32_t rank, world;                /* 0 of 1 where one process runs alone */
-    int32_t every;                      /* each which step is seen */
-    int64_t unix_ns;                    /* when it began */
-} lam_run_info;
-typedef struct lam_step_info {
-    int32_t root;     /* which root of the run, from 0 */
-    const char *name; /* what to call it; copied */
-    int64_t number;   /* of the step among those of the root in this mode, from 0 */
-    bool training;    /* that mode */
-    int64_t unix_ns, t0_ns; /* when it began: of the calendar, and monotonic */
-} lam_step_info;
-
-typedef struct lam_recorder lam_recorder;
-/* Begins a run in `file`, which is made where it is missing; where it has runs already, this is one more.
- * LAM_IO where it can't be written or is something else, LAM_UNSUPPORTED in a library without SQLite. */
-LAM_API lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_info *info,
-                                    lam_error *e);
-/* Hands over what one step showed: the model is the recorder's from now on, also where this fails. Never
- * waits: a thread of the recorder's own makes rows of it and writes them, within half a second, and where
- * that thread is behind by very much the step is dropped and counted. The first failure to write (a full
- * disk) ends the recording: it is returned from then on, and nothing more is written. In a forked child the
- * model is freed, which is LAM_OK. */
-LAM_API lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info *info, lam_error *e);
-/* The same of a step that was timed and no more, of a root whose modules and places are as in the last such
- * model that was handed over of it: all is copied. `n_nodes` is -1 where none were watched. Where the
- * recorder has no such model `*known` is false and nothing is handed over. */
-LAM_API lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const lam_call_info *calls,
-                                      int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes,
-                                      bool *known, lam_error *e);
-LAM_API int64_t lam_recorder_dropped(const lam_recorder *r); /* steps */
-/* Writes what is left, ends the run and frees the recorder, also where it fails. NULL is allowed. */
-LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);
-
-/* Median over steps and median absolute deviation from it; n 0: not measured. */
-typedef struct lam_middle { int64_t median, deviation, n; } lam_middle;
-typedef struct lam_recorded_run {
-    int64_t run; /* its number in the file, from 1 */
-    const char *command, *host, *torch, *lamina; /* NULL: not told */
-    int32_t rank, world, every, n_models;
-    int64_t started_unix_ns, seen_unix_ns; /* seen: when the file was last written to */
-    int64_t ended_unix_ns;                 /* 0: it runs still, or its process died */
-    int64_t dropped;
-} lam_recorded_run;
-typedef struct lam_recorded_model { /* a root, as its tree was */
-    const char *name;
-    int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
-    int32_t n_places;
-    /* steps that were seen: of those in train() mode where there are any, without the first, which warms up,
-     * if there are others. Else of the others. `last` is the number of the newest one. */
-    bool training, warmed_up; /* the first one was left out */
-    int64_t n_steps, last, n_others, failed; /* n_others: seen in the other mode; failed: that raised */
-    lam_middle forward_ns, backward_ns;      /* of a step */
-    lam_middle step_ns;                      /* from the start of one step to that of the next */
-    lam_middle peak_bytes;
-    int64_t nonfinite;     /* steps in which a NaN or Inf was found; -1: nobody looked */
-    int32_t first_bad;     /* place that made the first one, -1 none */
-    int64_t first_bad_step;
-} lam_recorded_model;
-typedef struct lam_recorded_place {
-    const char *path, *type;
-    int32_t parent, depth; /* of the root: -1, 0 */
-    int64_t params, local_params; /* of its own, tied ones at their first owner; -1 unknown */
-    int64_t n_steps;     /* in which it was called */
-    lam_middle calls;    /* a step */
-    lam_middle forward_ns, self_ns; /* self: without what was called in it */
-    lam_middle backward_ns;         /* of its own nodes */
-    lam_middle recompute_ns;        /* forward work that was done again in the backward */
-    lam_middle allocated_bytes, retained_bytes, peak_bytes;
-    int64_t nonfinite;   /* steps in which its results or gradients had a NaN or Inf; -1: nobody looked */
-} lam_recorded_place;
-
-typedef struct lam_recording lam_recording;
-/* Reads run `run` of `file` (0: the newest), of its `last` newest steps only (0: as many as fit in memory).
- * The file is not trusted. LAM_IO where it is no recording or is damaged. */
-LAM_API lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
-                                      lam_error *e);
-LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */
-LAM_API const lam_recorded_run *lam_recording_run(const lam_recording *r);
-LAM_API const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i); /* NULL: no such */
-LAM_API const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place);
-/* True when the file begins as an SQLite database does, or is to be one by its name (*.lamina). */
-LAM_API bool lam_recording_is(const char *file);
-
-typedef struct lam_recording_options {
-    const char *format; /* "text" (default), "csv" or "json" */
-    int32_t width;      /* 0: 100 */
-    int32_t rows;       /* 0: every layer, in the tree's order; else so many, slowest first */
-    int32_t depth;      /* -1: no limit */
-    bool ascii;
-    int64_t now_unix_ns; /* 0: how long ago a run was seen is not told */
-} lam_recording_options;
-/* Writes one recording, or those of several processes side by side: each, how far they lie apart, which
- * layers are slow in one of them. LAM_USAGE for a format that there is not. */
-LAM_API lam_status lam_recording_write(const lam_recording *const *all, int32_t n,
-                                       const lam_recording_options *o, lam_sink to, lam_error *e);
-/* Writes the scalars of every step of run `run` of `file` into a new file of events for TensorBoard in
- * `folder`, which is made where it is missing. `path`, of `size` bytes, takes the new file's name. */
-LAM_API lam_status lam_recording_tensorboard(const char *file, int64_t run, const char *folder, char *path,
-                                             size_t size, lam_error *e);
-
-/* == 12. Time ===============================================================================================
+/* == 14. Time ===============================================================================================
  * How long what was watched took, in nanoseconds of a clock that never goes back; -1: not known. Of each
  * thread every moment belongs to one thing: the innermost call that was open or, in a backward pass, the call
  * whose forward made the node that ran. So the parts of a run add up to it. */
@@ -1332,6 +1222,7 @@ LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, c
                              lam_speed *out);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
+
 /* == 15. Will it fit ===================================================================================== */
 
 /* Memory that a dry run would have taken, and how long. */
@@ -1396,4 +1287,7 @@ LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, co
 #ifdef __cplusplus
 }
 #endif
+
+#include "lamina_recording.h"
+
 #endif

@@ -84,6 +84,7 @@ SEEDED = [
         "Python.h and libc only",
     ),
     ("include, public header", "include/lamina.h", SPDX + '#include "base/base.h"\n', 2, "public header"),
+    ("include, Python in public", "include/lamina_x.h", SPDX + "#include <Python.h>\n", 2, "public header"),
     ("function, C", "src/base/x.c", LONG_C, 2, "f() takes 94 lines"),
     ("function, Python", "tests/x.py", LONG_PY, 2, "f() takes 92 lines"),
     ("file", "src/base/x.c", SPDX + "int a;\n" * 700, 701, "has 701 lines, more than 700"),
