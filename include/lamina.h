@@ -97,7 +97,8 @@ LAM_API bool lam_word_op_wraps(int32_t word);
  * the overload's arguments as they come; -1 where there is none. */
 LAM_API int32_t lam_shape_rule(const char *name);
 typedef enum lam_order {
-    LAM_ORDER_LIKE, /* after the operands: as theirs where they agree */
+    LAM_ORDER_LIKE, /* as torch's TensorIterator lays it out, after the operands that are tensors */
+    LAM_ORDER_BOTH, /* the same, a number being an operand without axes */
     LAM_ORDER_ROWS,  /* last axis first, if the operands are in that order; else unknown */
     LAM_ORDER_IMAGE, /* the same, or with channels last, if an operand of 4 axes is */
     LAM_ORDER_CONV,  /* as IMAGE, but for numbers of 64 bits, which are in rows always */

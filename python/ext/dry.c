@@ -155,123 +155,6 @@ static bool read_positional(reading *r, lmx_dry *d, PyObject *args) {
     return r->n_fake > 0;
 }
 
-/* == memory layout ===================================================================================== */
-
-static void in_rows(const int64_t *sizes, int32_t n, int64_t *strides) {
-    int64_t step = 1;
-    for (int32_t i = n - 1; i >= 0; i--) {
-        strides[i] = step;
-        if (sizes[i] > 1 && __builtin_mul_overflow(step, sizes[i], &step)) step = INT64_MAX;
-    }
-}
-
-static bool is_in_rows(const lam_op_arg *a, const int64_t *strides) {
-    int64_t want[LMX_DIMS];
-    in_rows(a->sizes, a->ndim, want);
-    return memcmp(want, strides, sizeof *want * (size_t)a->ndim) == 0;
-}
-
-/* As torch tells it: the strides of axes of one element don't matter, nor any where there is no element. */
-static bool is_contiguous(const lam_op_arg *a, const int64_t *strides) {
-    int64_t want[LMX_DIMS];
-    bool same = true;
-    in_rows(a->sizes, a->ndim, want);
-    for (int32_t i = 0; i < a->ndim; i++) {
-        if (a->sizes[i] == 0) return true;
-        same = same && (a->sizes[i] == 1 || strides[i] == want[i]);
-    }
-    return same;
-}
-
-static bool all_in_rows(const reading *r) {
-    for (int32_t i = 0; i < r->n; i++)
-        if (r->in[i].is_tensor && !is_in_rows(&r->in[i], r->strides[i])) return false;
-    return true;
-}
-
-/* True where the elements fill their memory without gaps, in whatever order of axes longer than 1. */
-bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides) {
-    int64_t step = 1;
-    uint64_t seen = 0;
-    for (int32_t done = 0; done < a->ndim; done++) {
-        int32_t i = 0;
-        while (i < a->ndim && (seen >> i & 1 || strides[i] != step || a->sizes[i] < 2)) i++;
-        if (i == a->ndim) return false;
-        seen |= (uint64_t)1 << i;
-        step *= a->sizes[i];
-    }
-    return true;
-}
-
-/* The strides of a result that follows its operands, where they all have its sizes and one layout. */
-static bool as_operands(const reading *r, const lam_result *out, int64_t *strides) {
-    const int64_t *found = NULL;
-    size_t bytes = sizeof *strides * (size_t)out->ndim;
-    for (int32_t i = 0; i < r->n; i++) {
-        const lam_op_arg *a = &r->in[i];
-        if (!a->is_tensor) continue;
-        if (a->ndim != out->ndim || memcmp(a->sizes, out->sizes, bytes) != 0) return false;
-        if (found ? memcmp(found, r->strides[i], bytes) != 0 : !lmx_is_dense(a, r->strides[i])) return false;
-        found = r->strides[i];
-    }
-    if (found) memcpy(strides, found, bytes);
-    return found != NULL;
-}
-
-static void channels_last(const int64_t *sizes, int64_t *strides) {
-    int64_t step = 1;
-    static const int8_t order[] = {1, 3, 2, 0};
-    for (int i = 0; i < 4; i++) {
-        strides[order[i]] = step;
-        if (sizes[order[i]] > 1 && __builtin_mul_overflow(step, sizes[order[i]], &step)) step = INT64_MAX;
-    }
-}
-
-/* As torch tells it, which takes the strides of axes of one element at their word; NCHW where both would do.
- */
-static bool has_channels_last(const lam_op_arg *a, const int64_t *strides) {
-    static const int8_t order[] = {1, 3, 2, 0};
-    int64_t least = 0;
-    if (!a->is_tensor || a->ndim != 4 || strides[1] == 0) return false;
-    for (int i = 0; i < 4; i++) {
-        int64_t size = a->sizes[order[i]], stride = strides[order[i]];
-        if (size == 0 || stride < least || (order[i] == 0 && least == strides[1])) return false;
-        least = stride;
-        if (size > 1 && __builtin_mul_overflow(least, size, &least)) return false;
-    }
-    int64_t want[4];
-    channels_last(a->sizes, want);
-    for (int i = 0; i < 4; i++)
-        if (a->sizes[i] > 1 && strides[i] != want[i]) return false;
-    return true;
-}
-
-/* Every operand is in rows or has its channels last; then so has the result. */
-static bool as_images(const reading *r, lam_order order, const lam_result *out, int64_t *strides) {
-    bool any = false;
-    for (int32_t i = 0; i < r->n; i++) {
-        if (!r->in[i].is_tensor) continue;
-        bool last = has_channels_last(&r->in[i], r->strides[i]);
-        if (!last && !is_in_rows(&r->in[i], r->strides[i])) return false;
-        any = any || last;
-    }
-    if (any && out->ndim == 4 && !(order == LAM_ORDER_CONV && lam_dtype_bits(out->dtype) == 64))
-        channels_last(out->sizes, strides);
-    return true;
-}
-
-static bool lay_out(const reading *r, lam_order order, const lam_result *out, int64_t *strides) {
-    in_rows(out->sizes, out->ndim, strides);
-    if (order == LAM_ORDER_FRESH) return true;
-    if (order == LAM_ORDER_NORM) {
-        if (r->in[0].is_tensor && is_contiguous(&r->in[0], r->strides[0])) return true;
-        order = LAM_ORDER_IMAGE;
-    }
-    if (order == LAM_ORDER_IMAGE || order == LAM_ORDER_CONV) return as_images(r, order, out, strides);
-    if (all_in_rows(r)) return true;
-    return order == LAM_ORDER_LIKE && as_operands(r, out, strides);
-}
-
 /* == answers =========================================================================================== */
 
 static PyObject *one_result(const reading *r, lam_order order, const lam_result *out) {
@@ -281,7 +164,8 @@ static PyObject *one_result(const reading *r, lam_order order, const lam_result 
         return same;
     }
     int64_t strides[LAM_MAX_AXES];
-    if (!lay_out(r, order, out, strides)) return NULL;
+    const lmx_operands operands = {r->n, r->in, r->strides};
+    if (!lmx_lay_out(&operands, order, out, strides)) return NULL;
     const lmx_plain p = {out->dtype, out->ndim, out->sizes, strides};
     return lmx_fake(r->d, r->d->fake, &p, false);
 }

@@ -61,6 +61,15 @@ PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *shape, bool 
 PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
 /* The fake one of a real tensor, made once; NULL with an exception. */
 PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor);
+/* The arguments of an operator, and the strides of those that are tensors. */
+typedef struct lmx_operands {
+    int32_t n;
+    const lam_op_arg *in;
+    const int64_t *const *strides;
+} lmx_operands;
+
+/* The strides of a result; false where they can't be told. */
+bool lmx_lay_out(const lmx_operands *r, lam_order order, const lam_result *out, int64_t *strides);
 /* True where the elements fill their memory without gaps, in whatever order of axes longer than 1. */
 bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides);
 /* The result of aten::add where torch would have written it to the first operand; NULL with an exception, or

@@ -99,6 +99,9 @@ static int32_t pair(const asked *a, lam_result *out) {
     return !y || widen(out, y) ? 1 : 0;
 }
 
+/* The operand that comes second is the first to torch, which matters where their layouts differ. */
+static int32_t number_first(const asked *a, lam_result *out) { return tensor(a, 1) ? 0 : pair(a, out); }
+
 /* -- products ---------------------------------------------------------------------------------------- */
 
 static int32_t product(const asked *a, int32_t first, int32_t ndim, lam_result *out) {
@@ -393,6 +396,7 @@ static int32_t bags_only(const asked *a, lam_result *out) { return bag_results(a
 /* -- the table ----------------------------------------------------------------------------------------- */
 
 #define like    LAM_ORDER_LIKE
+#define both    LAM_ORDER_BOTH
 #define rows    LAM_ORDER_ROWS
 #define image   LAM_ORDER_IMAGE
 #define windows LAM_ORDER_CONV
@@ -409,6 +413,7 @@ static const struct shape {
 #undef SHAPE
 };
 #undef like
+#undef both
 #undef rows
 #undef image
 #undef windows

@@ -62,7 +62,7 @@ static void elements(void **state) {
     assert_int_equal(ASK("aten::mul", T(0, 3), real(1, 0.5)), 1);
     assert_int_equal(ASK("aten::eq", of_type(T(0, 3), INT64), whole(1, 2)), 1);
     assert_int_equal(got->dtype, BOOLEAN);
-    assert_int_equal(lam_shape_order(lam_shape_rule("aten::add")), LAM_ORDER_LIKE);
+    assert_int_equal(lam_shape_order(lam_shape_rule("aten::add")), LAM_ORDER_BOTH);
     assert_int_equal(lam_shape_order(lam_shape_rule("aten::mm")), LAM_ORDER_FRESH);
 }
 
