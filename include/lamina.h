@@ -259,7 +259,8 @@ typedef enum lam_op_flags {
      * tensors, which runs others on the real ones: it counts nothing itself */
     LAM_OP_NODE = 2,
     LAM_OP_HIDES = 4, /* compiled code: what a compiler fused ran in it without being seen */
-    LAM_OP_GRAD = 8 /* gradients were wanted of what it does; not told of operators inside one that says so */
+    LAM_OP_GRAD = 8, /* gradients were wanted of what it does; operators inside one that says so don't tell */
+    LAM_OP_WHOLE = 16 /* its rule counts it, although it commonly stands for what it calls */
 } lam_op_flags;
 
 typedef struct lam_op_info {

@@ -17,6 +17,7 @@ typedef struct entry {
     int32_t rule, workspace;
     way way;
     bool adds;
+    const char *elsewhere; /* callers in which a real run goes another way, each between spaces; NULL: none */
 } entry;
 
 enum { MAX_ARGS = 64, MAX_INTS = 64 };
@@ -35,12 +36,16 @@ typedef struct reading {
 
 static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
+    PyObject *callers;
     const char *name;
     int way;
-    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "si", &name, &way);
+    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &way, &callers);
     if (ok)
         *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, lam_workspace_rule(name), (enum way)way,
-                       strcmp(name, "aten::add") == 0};
+                       strcmp(name, "aten::add") == 0, NULL};
+    /* The text is kept as long as what is known of the operator. */
+    if (ok && callers != Py_None)
+        ok = PyList_Append(d->held, callers) == 0 && (out->elsewhere = lmx_utf8(callers)) != NULL;
     Py_XDECREF(told);
     return ok;
 }
@@ -270,6 +275,7 @@ static void note_workspace(lmx_dry *d, int32_t rule, PyObject *args) {
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     entry e;
     if (!entry_of(d, function, &e)) return NULL;
+    if (lmx_dry_elsewhere(d, e.elsewhere)) return by_others(d, function, args, kwargs);
     PyObject *out = e.adds && lmx_ledger_of(d) ? lmx_added_in_place(d, args) : NULL;
     if (!out && PyErr_Occurred()) return NULL;
     if (!out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
@@ -520,6 +526,15 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls it; what it runs is the model's.")},
     {"wraps", dry_wraps, METH_O,
      PyDoc_STR("wraps($self, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
+    {"caller", lmx_dry_caller, METH_O,
+     PyDoc_STR("caller($self, level, /)\n--\n\nThe name of the operator so many levels above the one that is "
+               "answered; None where it is not known.")},
+    {"aside", lmx_dry_aside, METH_NOARGS,
+     PyDoc_STR("aside($self, /)\n--\n\nThe operator that is answered counts nothing itself: a real run does "
+               "not have it.")},
+    {"whole", lmx_dry_whole, METH_O,
+     PyDoc_STR("whole($self, level, /)\n--\n\nThe operator so many levels above does in a real run what "
+               "others do here.")},
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
     {"follow", dry_follow, METH_VARARGS,

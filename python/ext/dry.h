@@ -53,6 +53,12 @@ static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
     return d->capture ? ((lmx_capture *)d->capture)->ledger : NULL;
 }
 
+/* True where one of `callers`, each between spaces, called the operator that is answered; NULL: none is asked
+ * for. Then the methods of the type that tell of callers and say what counts (ways.c). */
+bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers);
+PyObject *lmx_dry_caller(PyObject *self, PyObject *level);
+PyObject *lmx_dry_aside(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
 /* Reads a tensor's; false without an exception where it has no plain layout. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A fake tensor at an address of its own; NULL with an exception. */

@@ -421,6 +421,10 @@ size_t lmx_observer_own(const lmx_observer *o);
 /* Of the operator that its own thread runs now: the name of the one that called it, "" where the engine of
  * autograd adds gradients up, NULL for another or none. */
 const char *lmx_observer_caller(const lmx_observer *o);
+/* The same of whoever is so many levels above it; it is at level 0 itself. */
+const char *lmx_observer_above(const lmx_observer *o, size_t level);
+/* Gives one of lam_op_flags to whoever is so many levels above it. */
+void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag);
 void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed; see ledger.h */
 /* Pushes every operator. False with an error. */
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e);

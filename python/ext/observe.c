@@ -620,12 +620,23 @@ size_t lmx_observer_own(const lmx_observer *o) {
     return own ? own->ops.n : 0;
 }
 
-const char *lmx_observer_caller(const lmx_observer *o) {
+const char *lmx_observer_above(const lmx_observer *o, size_t level) {
     const lmx_lane *own = own_lane(o);
-    if (!own || own->frames.n < 2) return NULL;
-    const frame *f = (frame *)own->frames.data + own->frames.n - 2;
+    if (!own || own->frames.n <= level) return NULL;
+    const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
     if (f->is_node) return f->real ? NULL : "";
     return f->noted ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
+}
+
+const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_above(o, 1); }
+
+void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
+    const lmx_lane *own = own_lane(o);
+    if (!own || own->frames.n <= level) return;
+    const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
+    if (!f->noted || f->is_node) return;
+    ((lmx_op *)own->ops.data + f->op)->flags |= flag;
+    if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* what it runs counts in its place */
 }
 
 size_t lmx_observer_n(const lmx_observer *o) {

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from . import _lamina
 from ._dry_fused import FUSED
+from ._dry_ways import ELSEWHERE, INSTEAD, OTHER_GRADIENTS, OTHERWISE
 from ._errors import NeedsValuesError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ BY_VALUES = ("aten::_pack_padded_sequence",)
 EMPTY = {
     "aten::native_batch_norm": (5, "training", (1, 2)),
     "aten::_native_batch_norm_legit": (5, "training", (1, 2)),
+    "aten::_linalg_svd": (2, "compute_uv", (0, 2)),
+    "aten::_linalg_eigh": (2, "compute_v", (1,)),
 }
 RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
@@ -243,6 +246,9 @@ class _Run:
         # address, and not so that their memory stays.
         self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
+        self.running_node = getattr(self.torch._C, "_current_autograd_node", lambda: None)
+        self.reads_aside = 0  # numbers that are read next and that a real run does not read
+        self.told: set[str] = set()  # nodes of which a note says that they go another way
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
         self.watch = watch
@@ -277,12 +283,13 @@ class _Run:
 
     # Operators.
 
-    def about(self, function: Any) -> tuple[str, int]:
-        """An operator's name and how C answers it."""
+    def about(self, function: Any) -> tuple[str, int, str | None]:
+        """An operator's name, how C answers it, and callers in which it is answered here (``_dry_ways``)."""
         if getattr(function, "_schema", None) is None:
-            return str(function), BY_OTHERS
+            return str(function), BY_OTHERS, None
         learned = self._learn(function)
-        return learned.name, BY_OTHERS if learned.opened else BY_VIEW if learned.is_view else BY_RULE
+        way = BY_OTHERS if learned.opened else BY_VIEW if learned.is_view else BY_RULE
+        return learned.name, way, ELSEWHERE.get(learned.name)
 
     def _learn(self, function: Any) -> _Operator:
         """What does not change from run to run, asked of torch once."""
@@ -308,6 +315,12 @@ class _Run:
         seen: list[Any] = []
         args = self._map(args, seen, self._as_fake)
         kwargs = self._map(kwargs or {}, seen, self._as_fake)
+        if operator.name in ELSEWHERE:
+            instead = INSTEAD.get((self.core.caller(1) or "", operator.name))
+            out = instead(self, function, args, kwargs) if instead else None
+            if out is not None:
+                return out
+        self._tell_of_node()
         if operator.opened is not None:
             with self.core:
                 return self.core.opened(operator.opened, args, kwargs)
@@ -328,14 +341,23 @@ class _Run:
             return self._with_empty(function, args, kwargs)
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
 
+    def _tell_of_node(self) -> None:
+        """Some gradients are computed in another way where tensors have a class of their own."""
+        node = self.running_node()
+        name = node.name().rstrip("0123456789") if node is not None else None
+        if name in OTHER_GRADIENTS and name not in self.told:
+            self.told.add(name)
+            self.watch.note(name + OTHERWISE)
+
     def _opened(self, function: Any, schema: Any) -> Any:
         """What runs the operators that this one runs on the CPU, where its work is theirs."""
         if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
             return self._inside(function)
         if not self.core.wraps(schema.name):
             return None
-        if schema.name in FUSED and schema.overload_name == "":
-            return FUSED[schema.name]
+        spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        if spelled in FUSED:
+            return FUSED[spelled]
         explicit = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
         if self._has(function, "CPU") or not any(self._has(function, key) for key in explicit):
             return None

@@ -5,7 +5,10 @@ a real run does: torch's two fused attention kernels, and writing by index."""
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def _aten() -> Any:
@@ -127,7 +130,113 @@ def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
     return aten.empty((), dtype=x.dtype).copy_(each.mean() if reduction == 1 else each.sum())
 
 
+def _exchanges(pivots: Any) -> Any:
+    """The sign of the rows' exchanges."""
+    torch, aten = sys.modules["torch"], _aten()
+    there = aten.arange.start(1, pivots.shape[-1] + 1, dtype=torch.int32)  # not a count: rows
+    moved = aten.sum.dim_IntList(aten.ne.Tensor(there, pivots), [-1], dtype=torch.int64)
+    return aten.add_.Scalar(aten.mul_.Scalar(aten.fmod_.Scalar(moved, 2), -2), 1)
+
+
+def _lu(a: Any) -> tuple[Any, Any]:
+    in_order = a.mH if a.is_contiguous() and not a.is_complex() else a
+    lu, pivots, _ = _aten().linalg_lu_factor_ex(in_order)
+    return lu, pivots
+
+
+def determinant(a: Any) -> tuple[Any, Any, Any]:
+    """aten::_linalg_det."""
+    aten = _aten()
+    lu, pivots = _lu(a)
+    product = aten.prod.dim_int(aten.diagonal(lu, 0, -2, -1), -1)
+    return aten.mul(product, _exchanges(pivots)), lu, pivots
+
+
+def sign_and_log(a: Any) -> tuple[Any, Any, Any, Any]:
+    """aten::_linalg_slogdet."""
+    aten = _aten()
+    lu, pivots = _lu(a)
+    diagonal = aten.diagonal(lu, 0, -2, -1)
+    exchanged = _exchanges(pivots)
+    sign = aten.mul(aten.prod.dim_int(aten.sgn(diagonal), -1), exchanged)
+    return sign, aten.sum.dim_IntList(aten.log_(aten.abs(diagonal)), [-1]), lu, pivots
+
+
+def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> tuple[Any, Any, Any, Any]:
+    """aten::_linalg_solve_ex."""
+    aten = _aten()
+    vector = b.dim() == 1 or (b.dim() + 1 == a.dim() and b.shape == a.shape[:-1])  # not a count: axes
+    columns = aten.unsqueeze(b, -1) if vector else b
+    lu, pivots, info = aten.linalg_lu_factor_ex(a, check_errors=check_errors)
+    out = aten.linalg_lu_solve(lu, pivots, columns, left=left)
+    return (aten.squeeze(out, -1) if vector else out), lu, pivots, info
+
+
+def inverse(a: Any, *, check_errors: bool = False) -> Any:
+    """aten::linalg_inv_ex."""
+    aten = _aten()
+    one = aten.zero_(aten.empty_like(a))
+    aten.fill_.Scalar(aten.diagonal(one, 0, -2, -1), 1)
+    return tuple(aten.linalg_solve_ex(a, one, check_errors=check_errors))
+
+
+def triangles(a: Any, *, pivot: bool = True) -> Any:
+    """aten::linalg_lu."""
+    aten = _aten()
+    lu, pivots, _ = aten.linalg_lu_factor_ex(a, pivot=pivot)
+    return aten.lu_unpack(lu, pivots, True, pivot)  # noqa: FBT003
+
+
+def check_errors(info: Any, *_: Any, **__: Any) -> None:
+    """aten::_linalg_check_errors, which finds none."""
+    _aten().any(info)
+    looks_at_one(sys.modules["torch"].bool)
+
+
+def repeats(times: Any, *, output_size: int | None = None) -> Any:
+    """aten::repeat_interleave.Tensor."""
+    torch, aten, run = sys.modules["torch"], _aten(), sys.modules["lamina._dry"].running()
+    if times.shape[0] == 0:
+        return aten.empty_like(times)
+    ends = aten.cumsum(times, 0)
+    total = output_size
+    if total is None:
+        total = int(aten.select(ends, 0, -1))
+        aten.all(aten.ge.Scalar(times, 0))
+        looks_at_one(torch.bool)
+    if not run.knows(times):
+        return aten.empty([total], dtype=times.dtype)
+    return _known(lambda: aten.repeat_interleave.Tensor(run.real(times), output_size=output_size))
+
+
+def looks_at_one(dtype: Any) -> None:
+    """One number is handed to a kernel that only checks it."""
+    a_known_number(dtype).item()
+
+
+def a_known_number(dtype: Any) -> Any:
+    return _known(lambda: sys.modules["torch"].ones((), dtype=dtype))
+
+
+def _known(values: Callable[[], Any]) -> Any:
+    """Values that no operator of a real run makes, known to the dry run."""
+    torch, run = sys.modules["torch"], sys.modules["lamina._dry"].running()
+    run.watch.pause(True)  # noqa: FBT003
+    try:
+        with torch._C._DisableTorchDispatch():
+            return run.core.known(values())
+    finally:
+        run.watch.pause(False)  # noqa: FBT003
+
+
 FUSED = {
+    "aten::_linalg_check_errors": check_errors,
+    "aten::repeat_interleave.Tensor": repeats,
+    "aten::_linalg_det": determinant,
+    "aten::_linalg_slogdet": sign_and_log,
+    "aten::_linalg_solve_ex": solve,
+    "aten::linalg_inv_ex": inverse,
+    "aten::linalg_lu": triangles,
     "aten::soft_margin_loss": soft_margin_loss,
     "aten::index_put": index_put,
     "aten::_native_multi_head_attention": attention,

@@ -49,6 +49,7 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     kept->ruled = true;
     *rule = kept->rule;
     if (*rule && (*rule)->name) return LMI_ROLE_COUNTED;
+    if (*rule && o->flags & LAM_OP_WHOLE) return LMI_ROLE_COUNTED;
     if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
     return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
 }

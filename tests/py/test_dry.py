@@ -273,14 +273,73 @@ FUNCTIONS = {
 }
 
 
+WHOLE = torch.tensor([[2, 0], [1, 3]])
+
+# What torch runs in another way where tensors have a class of their own, and what its kernels call.
+WAYS = {
+    "one hot": lambda _: nn.functional.one_hot(WHOLE),
+    "one hot of 7": lambda _: nn.functional.one_hot(WHOLE, 7),
+    "one hot of computed": lambda x: nn.functional.one_hot(x.argmax(1), 4),
+    "one hot of none": lambda _: nn.functional.one_hot(WHOLE[:0], 7),
+    "pool": lambda x: nn.functional.max_pool1d(x, 2),
+    "pool with indices": lambda x: nn.functional.max_pool1d(x, 2, return_indices=True)[0],
+    "repeated": lambda x: x.repeat_interleave(WHOLE.view(-1), 0),
+    "repeated, of a size": lambda x: x.repeat_interleave(WHOLE.view(-1), 0, output_size=6),
+    "singular values": torch.linalg.svdvals,
+    "singular vectors": lambda x: torch.linalg.svd(x)[0],
+    "eigenvalues": torch.linalg.eigvals,
+    "symmetric eigenvalues": torch.linalg.eigvalsh,
+    "condition": torch.linalg.cond,
+    "rank": torch.linalg.matrix_rank,
+    "determinant": torch.linalg.det,
+    "determinant in columns": lambda x: torch.linalg.det(x.mT),
+    "sign": lambda x: torch.linalg.slogdet(x)[0],
+    "log": torch.logdet,
+    "factors": lambda x: torch.linalg.lu(x)[1],
+    "packed factors": lambda x: torch.linalg.lu_factor(x)[0],
+    "wide factors": lambda x: torch.linalg.lu(x[:2])[2],
+    "solved": lambda x: torch.linalg.solve(x, x),
+    "solved from the right": lambda x: torch.linalg.solve(x, x[:2], left=False),
+    "solved for a vector": lambda x: torch.linalg.solve(x, x[0]),
+    "inverse": torch.linalg.inv,
+    "cholesky": lambda x: torch.linalg.cholesky(x @ x.T + torch.eye(4)),
+    "quantile": lambda x: x.quantile(0.3, 1),
+    "quantiles": lambda x: x.nanquantile(x[0, :2]),
+    "summed to its own size": lambda x: x.sum_to_size(4, 4) + 1,
+}
+
+
 @watched
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *WAYS])
 def test_functions(name):
     class Runs(nn.Module):
         def forward(self, x):
-            return FUNCTIONS[name](x)
+            return {**FUNCTIONS, **WAYS}[name](x)
 
+    torch.manual_seed(0)
     same(Runs(), torch.rand(4, 4), convention="exact")
+
+
+@watched
+def test_a_pool_without_gradients_has_the_field_of_a_real_one():
+    net = nn.Sequential(nn.Conv1d(2, 3, 3), nn.MaxPool1d(2), nn.Conv1d(3, 2, 3))
+    for gradients in (False, True):
+        with torch.set_grad_enabled(gradients):
+            real = lamina.inspect(net, torch.rand(1, 2, 20), ops=True)
+            dry = lamina.inspect(net, torch.rand(1, 2, 20), ops=True, dry=True)
+        assert [row.rf_axes for row in dry.rows] == [row.rf_axes for row in real.rows]
+        assert [row.dmas for row in dry.rows] == [row.dmas for row in real.rows]
+
+
+@watched
+@pytest.mark.parametrize("wants", ["prod", "max"])
+def test_gradients_that_torch_computes_in_another_way_are_told(wants):
+    class Runs(nn.Module):
+        def forward(self, x):
+            return getattr(x, wants)()
+
+    report = lamina.inspect(Runs(), torch.rand(4, requires_grad=True), dry=True, backward=True)
+    assert any(f"{wants.title()}Backward takes another way in a dry run" in note for note in report.notes)
 
 
 @watched
