@@ -40,7 +40,7 @@ static void put_amount(lmi_buf *b, const lam_bad *bad, const char *of) {
     if (f->nan && f->inf)
         lmi_putf(b, "%lld NaN and %lld Inf", (long long)f->nan, (long long)f->inf);
     else
-        lmi_putf(b, "%lld", (long long)(f->nan + f->inf));
+        lmi_putf(b, "%lld", (long long)f->nan + (long long)f->inf);
     if (bad->ndim >= 0 && lmi_product(bad->sizes, bad->ndim, &n))
         lmi_putf(b, " of %lld elements%s", (long long)n, of);
     put_first(b, bad);

@@ -74,22 +74,13 @@ static lam_rf rf_adaptive_torchscan(const lam_event *ev) {
     return rf(k, k, ((double)in - k * k) / 2);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 /* Window i of an adaptive pool runs from floor(i*in/out) to ceil((i+1)*in/out). With r = in mod out in
  * lowest terms, the largest is in/out where that is whole, one more where r/out is 1/n, else two more. */
 static lam_rf rf_adaptive(const lam_event *ev, int32_t rank) {
     int64_t in = lmi_axis(shape_of(ev->in, ev->n_in), -rank),
             out = lmi_axis(shape_of(ev->out, ev->n_out), -rank);
     if (in <= 0 || out <= 0) return rf_unknown();
-    int64_t r = (in % out) / common_divisor(in, out);
+    int64_t r = (in % out) / lmi_gcd(in, out);
     return rf((double)(in / out + (r > 2 ? 2 : r)), (double)in / (double)out, 0);
 }
 

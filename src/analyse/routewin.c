@@ -79,20 +79,11 @@ bool lmi_way_avg_pool(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *
     return pool(a, s, in, false, r);
 }
 
-static int64_t divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Along an axis that is resized, element o reads lo(o) .. hi(o), as `at` tells it for in/out = p/q. */
 typedef void (*resized)(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *hi);
 
 static bool tap_resized(lmi_arena *a, lmi_route *r, int32_t axis, int64_t p, int64_t q, resized at) {
-    int64_t d = divisor(p, q), *lo, *hi;
+    int64_t d = lmi_gcd(p, q), *lo, *hi;
     if (p <= 0 || q <= 0 || q / d > LMI_PERIOD_MAX) {
         r->to[axis] = LMI_TO_ALL;
         r->loose = true;

@@ -12,16 +12,6 @@ enum {
 
 static bool nothing(const lmi_reach *r) { return r->hi < r->lo; }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    if (a < 0) a = -a;
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 static void give_up(lmi_span *s, const char *why) {
     *s = (lmi_span){.kind = LMI_SPAN_UNKNOWN, .why = why, .least = s->least};
 }
@@ -135,7 +125,7 @@ static void bound(lmi_span *s, int64_t n) {
 
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n) {
     (void)n;
-    int64_t again = s->period / gcd(t->shift, s->period), period = (int64_t)t->period * again, work = 0;
+    int64_t again = s->period / lmi_gcd(t->shift, s->period), period = (int64_t)t->period * again, work = 0;
     if (period > LMI_PERIOD_MAX) return lmi_span_all(a, s, n) && (s->loose = true);
     lmi_reach *at = lmi_alloc(a, (uint64_t)period, sizeof *at);
     if (!at) return false;
@@ -210,14 +200,13 @@ static void absorb(lmi_span *s, lmi_reach *at, const lmi_span *other, int64_t n)
 }
 
 static bool join_tracks(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n) {
-    int64_t period = (int64_t)s->period / gcd(s->period, other->period) * other->period;
     bool same = s->shift * other->period == other->shift * s->period;
-    if (!same) period = s->period;
+    int64_t again = same ? other->period / lmi_gcd(s->period, other->period) : 1, period = s->period * again;
     if (period > LMI_PERIOD_MAX || (!same && n > WORK_MAX)) return join_fixed(a, s, *other, n, n);
     lmi_reach *at = lmi_alloc(a, (uint64_t)period, sizeof *at);
     if (!at) return false;
     for (int64_t o = 0; o < period; o++) at[o] = lmi_span_at(s, o);
-    s->shift = period / s->period * s->shift;
+    s->shift *= again;
     s->period = (int32_t)period;
     s->at = at;
     s->paths = s->paths || other->paths;

@@ -120,6 +120,8 @@ lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e
 #define lmi_mul_over(a, b, r) __builtin_mul_overflow((a), (b), (r))
 /* Product of `n` sizes; false when one is negative or the product does not fit. An empty product is 1. */
 bool lmi_product(const int64_t *v, int32_t n, int64_t *out);
+/* The greatest common divisor, above 0 also of two zeros: it is there to be divided by. */
+int64_t lmi_gcd(int64_t a, int64_t b);
 
 /* -- counts (lam_count, see lamina.h section 5) ---------------------------------------------------------- */
 

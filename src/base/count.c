@@ -69,3 +69,14 @@ bool lmi_product(const int64_t *v, int32_t n, int64_t *out) {
     if (zero || fits) *out = product;
     return zero || fits;
 }
+
+int64_t lmi_gcd(int64_t a, int64_t b) {
+    if (a < 0) a = -a;
+    if (b < 0) b = -b;
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a ? a : 1;
+}

@@ -22,10 +22,22 @@ typedef struct option {
 static const option options[] = {
 #define OPTION(name, letter, type, field, value, help)                                                       \
     {name, letter, type, offsetof(lmi_args, field), value, help},
+#define HELP(verb, option, help)
 #include "cmd/options.def"
+#undef HELP
 #undef OPTION
 };
-enum { N_OPTIONS = sizeof options / sizeof *options, COLUMN = 24 };
+static const struct special {
+    const char *verb, *option, *help;
+} specials[] = {
+#define OPTION(name, letter, type, field, value, help)
+#define HELP(verb, option, help) {verb, option, help},
+#include "cmd/options.def"
+#undef HELP
+#undef OPTION
+};
+enum { N_OPTIONS = sizeof options / sizeof *options, N_SPECIALS = sizeof specials / sizeof *specials };
+enum { COLUMN = 24 };
 
 /* -- which options a verb takes ---------------------------------------------------------------- */
 
@@ -233,13 +245,20 @@ bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from) {
 
 /* -- help -------------------------------------------------------------------------------------- */
 
-static void help_option(lmi_cli *c, const option *o) {
+static const char *help_of(const lmi_verb *v, const option *o) {
+    for (int i = 0; i < N_SPECIALS; i++)
+        if (strcmp(specials[i].verb, v->name) == 0 && strcmp(specials[i].option, o->name) == 0)
+            return specials[i].help;
+    return o->help;
+}
+
+static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
     char left[64], letter[8] = "    ";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
     bool fits = strlen(left) < COLUMN + 4;
-    lmi_say(c, "%-*s%s%s\n", COLUMN + 4, left, fits ? "" : " ", o->help);
+    lmi_say(c, "%-*s%s%s\n", COLUMN + 4, left, fits ? "" : " ", help_of(v, o));
 }
 
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
@@ -248,5 +267,5 @@ void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
             any ? " [options]" : "", v->summary);
     if (v->more) lmi_say(c, "%s\n", v->more);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (options[i].help && takes(v, &options[i])) help_option(c, &options[i]);
+        if (options[i].help && takes(v, &options[i])) help_option(c, v, &options[i]);
 }

@@ -18,10 +18,10 @@ static void general_help(lmi_cli *c) {
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_say(c, "  %-12s %s\n", v->name, v->summary);
-    lmi_say(c,
-            "\nTARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.\n"
-            "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n"
-            "exit codes: 0 fine, 1 a finding, 2 usage, 3 the model or a file failed, 4 an internal error\n");
+    lmi_say(c, "\nTARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.\n"
+               "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n"
+               "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
+               "interrupted\n");
 }
 
 static int no_such_verb(lmi_cli *c, const char *word) {

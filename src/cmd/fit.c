@@ -63,7 +63,8 @@ int lmi_run_fit(lmi_cli *c) {
         lam_status put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
                                        c->out, &written);
         if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
-        if (trained == LAM_OK && !step && !c->args.format)
+        bool text = !c->args.format || strcmp(c->args.format, "text") == 0;
+        if (trained == LAM_OK && !step && text)
             lmi_say(c, "\nno training step: no parameter gets a gradient from what comes out\n");
     }
     for (int i = 0; i < 2; i++) {

@@ -102,15 +102,15 @@ void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out);
 typedef struct lmi_rule {
     lmi_kind kind;
     bool given; /* the table has a line for this kind */
+    /* of an operator: what it calls is counted with it, or not at all; or only what it calls is */
+    bool whole, open;
+    bool asks; /* what its formulas do not give is asked of the caller's function */
     const char *formula[LAM_N_METRICS];
     const char *released[LAM_N_METRICS]; /* NULL: the same as formula */
     const char *note;
     /* the spellings of the kind that the tool knows ("ZeroPad2d"), separated by spaces; NULL: all */
     const char *only;
-    /* of an operator: what it calls is counted with it, or not at all; or only what it calls is */
-    bool whole, open;
     const char *name; /* of the operator or layer that a rule of the caller's own serves; NULL in a table */
-    bool asks;        /* what its formulas do not give is asked of the caller's function */
 } lmi_rule;
 
 /* Rules of the caller's own (own.c). They win over the convention's. */
@@ -131,9 +131,9 @@ typedef struct lmi_convention {
     enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
     enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN, LMI_RF_GRAPH } rf;
     enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;
+    int32_t n_rules;
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
-    int32_t n_rules;
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 

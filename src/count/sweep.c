@@ -12,15 +12,6 @@ static int64_t up(int64_t a, int64_t b) { return -down(-a, b); }
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    while (b) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
-}
-
 static bool within(int64_t v, int64_t low) { return v >= low && v <= INT32_MAX; }
 
 static bool in_reach(const lmi_sweep *a) {
@@ -33,7 +24,7 @@ bool lmi_sweep_axis(const lmi_sweep *a, lmi_swept *to) {
     if (!in_reach(a)) return false;
     /* Tap t sees in window o what tap t - period saw in window o + shift: only its last `shift` windows bring
      * elements that no earlier tap has read. */
-    int64_t common = gcd(a->dil, a->stride), period = a->stride / common, shift = a->dil / common;
+    int64_t common = lmi_gcd(a->dil, a->stride), period = a->stride / common, shift = a->dil / common;
     int64_t lowest = a->out; /* windows from here up are counted, or read nothing */
     for (int64_t t = 0; t < a->kernel; t++) {
         int64_t first = t * a->dil - a->pad; /* where this tap looks in window 0 */
@@ -55,7 +46,7 @@ bool lmi_sweep_adaptive(int64_t in, int64_t out, lmi_swept *to) {
     if (in == 0 || out == 0) return true;
     /* The starts floor(o*in/out) sum to ((in-1)(out-1) + g - 1) / 2 with g = gcd(in, out), and the ends are
      * the starts mirrored, in - start: out * in - 2 * starts is in + out - g. */
-    to->covered = in + out - gcd(in, out);
+    to->covered = in + out - lmi_gcd(in, out);
     to->windows = out;
     to->touched = in;
     return true;

@@ -18,7 +18,10 @@ void lmi_device_free(lmi_device *d) {
 
 static lam_status device_of(lam_builder *b, lmi_device **out, lam_error *e) {
     *out = NULL;
-    if (!b) return lmi_fail(e, LAM_USAGE, "a device", "there is no builder; make one first");
+    if (!b) {
+        lmi_fail(e, LAM_USAGE, "a device", "there is no builder; make one first");
+        return LAM_USAGE;
+    }
     if (!b->device) {
         b->device = calloc(1, sizeof *b->device);
         if (!b->device) return lmi_nomem(e);

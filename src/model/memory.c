@@ -16,7 +16,10 @@ void lmi_memory_free(lmi_memory *y) {
 }
 
 static lam_status memory_of(lam_builder *b, lmi_memory **out, lam_error *e) {
-    if (!b) return lmi_fail(e, LAM_USAGE, "memory", "there is no builder; make one first");
+    if (!b) {
+        lmi_fail(e, LAM_USAGE, "memory", "there is no builder; make one first");
+        return LAM_USAGE;
+    }
     if (!b->memory) {
         b->memory = calloc(1, sizeof *b->memory);
         if (!b->memory) return lmi_nomem(e);

@@ -114,13 +114,19 @@ static uint64_t mix(uint64_t h, uint64_t word) {
     return h ^ h >> 29;
 }
 
+static uint64_t bits_of(double f) {
+    uint64_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
 static uint64_t hash_value(uint64_t h, const lam_value *v) {
     uint64_t bits = 0;
     switch (v->type) {
     case LAM_NONE: break;
     case LAM_BOOL: bits = v->i != 0; break;
     case LAM_INT: bits = (uint64_t)v->i; break;
-    case LAM_FLOAT: memcpy(&bits, &v->f, sizeof bits); break;
+    case LAM_FLOAT: bits = bits_of(v->f); break;
     case LAM_TEXT: bits = lmi_hash(v->text, strlen(v->text)); break;
     case LAM_INTS: bits = v->n ? lmi_hash(v->ints, (size_t)v->n * sizeof *v->ints) : 0; break;
     }
@@ -142,7 +148,7 @@ static bool same_value(const lam_value *a, const lam_value *b) {
     case LAM_NONE: return true;
     case LAM_BOOL: return (a->i != 0) == (b->i != 0);
     case LAM_INT: return a->i == b->i;
-    case LAM_FLOAT: return memcmp(&a->f, &b->f, sizeof a->f) == 0; /* NaN too */
+    case LAM_FLOAT: return bits_of(a->f) == bits_of(b->f); /* NaN too */
     case LAM_TEXT: return strcmp(a->text, b->text) == 0;
     case LAM_INTS:
         return a->n == b->n && (a->n == 0 || memcmp(a->ints, b->ints, (size_t)a->n * sizeof *a->ints) == 0);

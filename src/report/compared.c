@@ -137,7 +137,7 @@ static void put_reasons(writer *w, const lam_compared *row) {
 
 static void write_text(writer *w) {
     size_t wide[N_CELLS];
-    cells row, titles;
+    cells row, titles = {0};
     for (int k = 0; k < N_CELLS; k++) {
         title(w, titles.at[k], k);
         wide[k] = strlen(titles.at[k]);
@@ -166,13 +166,13 @@ static void write_text(writer *w) {
 #define MD_SPECIAL "\\|`*_<>[]&#~"
 
 static void write_md(writer *w) {
-    cells titles;
+    cells titles = {0};
     for (int k = 0; k < N_CELLS; k++) title(w, titles.at[k], k);
     lmi_putf(&w->out, "| convention | %s | %s | %s | %s %s | why |\n|:---|---:|---:|---:|---:|:---|\n",
              titles.at[0], titles.at[1], titles.at[2], titles.at[3], w->c->rows[0].convention);
     for (int32_t i = 0; i < w->c->n; i++) {
         const lam_compared *row = &w->c->rows[i];
-        cells at;
+        cells at = {0};
         fill(w, i, &at);
         lmi_putf(&w->out, "| %s | %s | %s | %s | %s | ", row->convention, at.at[0], at.at[1], at.at[2],
                  at.at[3]);

@@ -59,6 +59,6 @@ void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
 void lmi_integer_cell(lmi_sheet *t, int64_t n);
 void lmi_ns_cell(lmi_sheet *t, lam_middle m);
-void lmi_size_cell(lmi_sheet *t, lam_middle bytes);
+void lmi_size_cell(lmi_sheet *t, lam_middle m); /* of bytes */
 
 #endif

@@ -236,6 +236,16 @@ static void products_are_checked(void **state) {
     assert_false(lmi_product((int64_t[]){0, -1}, 2, &out));
 }
 
+static void what_divides_is_never_0(void **state) {
+    (void)state;
+    assert_int_equal(lmi_gcd(12, 18), 6);
+    assert_int_equal(lmi_gcd(-12, 18), 6);
+    assert_int_equal(lmi_gcd(12, -18), 6);
+    assert_int_equal(lmi_gcd(7, 0), 7);
+    assert_int_equal(lmi_gcd(0, 7), 7);
+    assert_int_equal(lmi_gcd(0, 0), 1);
+}
+
 static void states_and_metrics_have_names(void **state) {
     (void)state;
     assert_string_equal(lam_state_name(LAM_EXACT), "exact");
@@ -382,6 +392,7 @@ int main(void) {
         cmocka_unit_test(counts_add_up),
         cmocka_unit_test(counts_saturate),
         cmocka_unit_test(products_are_checked),
+        cmocka_unit_test(what_divides_is_never_0),
         cmocka_unit_test(states_and_metrics_have_names),
         cmocka_unit_test(counts_read_well),
         cmocka_unit_test(bytes_read_well),

@@ -50,9 +50,10 @@ static void no_words(void **state) {
 
 static void help_fits_a_screen(void **state) {
     (void)state;
-    static const char *const verbs[] = {"show",  "why",    "rules",   "conventions",
+    static const char *const verbs[] = {"show",  "why",    "compare", "graph", "fit",
+                                        "run",   "live",   "export",  "rules", "conventions",
                                         "table", "doctor", "version", "help"};
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         char line[64];
         snprintf(line, sizeof line, "help %s", verbs[i]);
         assert_int_equal(lamina(line), 0);
@@ -67,6 +68,18 @@ static void help_fits_a_screen(void **state) {
     }
     assert_int_equal(lamina("help sow"), 2);
     ERR_HAS("did you mean show?");
+}
+
+/* An option's sentence is what it does in that subcommand. */
+static void help_names_the_formats_that_there_are(void **state) {
+    (void)state;
+    assert_int_equal(lamina("help show"), 0);
+    OUT_HAS("--format NAME         text, csv, md, json, html; trace (Perfetto) or speedscope");
+    assert_int_equal(lamina("help fit"), 0);
+    OUT_HAS("--format NAME         text or json\n");
+    assert_int_equal(lamina("help compare"), 0);
+    OUT_HAS("--format NAME         text, md, json or csv\n");
+    OUT_HAS("-c, --convention NAME     the others, as torch,fvcore");
 }
 
 static void wrong_words(void **state) {
@@ -502,6 +515,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_words),
         cmocka_unit_test(help_fits_a_screen),
+        cmocka_unit_test(help_names_the_formats_that_there_are),
         cmocka_unit_test(wrong_words),
         cmocka_unit_test(too_many_inputs),
         cmocka_unit_test(show_a_model),
