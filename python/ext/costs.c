@@ -162,6 +162,20 @@ static PyObject *costs_totals(PyObject *self, PyObject *args) {
     return d;
 }
 
+/* One number of what `totals` gives: who asks for one need not wait for all. */
+static PyObject *costs_total(PyObject *self, PyObject *name) {
+    lam_count n[LAM_N_METRICS];
+    if (!PyUnicode_Check(name))
+        return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "a metric's name is a str, such as 'macs'");
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        n[i] = lam_costs_total(self_of(self)->costs, (lam_metric)i);
+        if (PyUnicode_CompareWithASCIIString(name, lam_metric_name((lam_metric)i)) == 0)
+            return lmx_count(n[i]);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "bytes") == 0) return lmx_count(lam_metric_bytes(n));
+    return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "there is no metric of that name");
+}
+
 static PyObject *costs_times(PyObject *self, PyObject *unused) {
     (void)unused;
     return lmx_times(self_of(self)->costs);
@@ -504,6 +518,8 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
     {"totals", costs_totals, METH_VARARGS,
      PyDoc_STR("totals($self, phase='forward', /)\n--\n\nEvery metric of everything that ran, by name.")},
+    {"total", costs_total, METH_O,
+     PyDoc_STR("total($self, metric, /)\n--\n\nOne metric of everything that ran: value and state.")},
     {"operator", costs_operator, METH_VARARGS,
      PyDoc_STR("operator($self, op, /)\n--\n\nEvery metric of one operator alone, and whether it is counted "
                "itself.")},

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import sys
 import threading
+from functools import cache
 from typing import Any, ClassVar, cast
 
 from ._plain import Plain
 
 COMPILER = "torch._dynamo"
+SWITCH = "torch._dynamo.eval_frame"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 
 # What torch.compile hands every operator to as it is. Others may make kernels of their own, which run unseen.
@@ -80,17 +82,69 @@ class Compiled:
             cls._stance.__exit__(None, None, None)  # where torch refuses, the next to turn tries again
             cls._stance = cls._now = None
             Plain.close()
-        set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
-        if wanted is not None and set_stance is not None:
-            cls._stance = set_stance(wanted)
-            Plain.open()
+        if wanted is not None:
+            cls._stance = _turned(wanted)
         cls._now = wanted
+
+    @classmethod
+    def asked(cls) -> None:
+        """torch asks how it stands with the switch, so something that would be compiled is about to run."""
+        if not Plain.is_open:
+            with cls._lock:
+                if cls._now is not None:
+                    Plain.open()
 
     @classmethod
     def imported(cls) -> None:
         """torch's compiler came while something was open."""
         with cls._lock:
             cls._turn()
+
+
+def _turned(wanted: str) -> Any:
+    """torch's switch, turned; what turns it back when its ``__exit__`` is called. None where there is none."""
+    turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
+    if turn is not None:
+        return Turned(turn, stance)
+    set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
+    if set_stance is None:
+        return None
+    public = set_stance(wanted)
+    Plain.open()
+    return public
+
+
+class Turned:
+    """What ``torch.compiler.set_stance`` does, with a stance that is made once."""
+
+    def __init__(self, turn: Any, stance: Any) -> None:
+        self._turn = turn
+        self._before = turn(stance)
+
+    def __exit__(self, *_: object) -> None:
+        self._turn(self._before)
+
+
+@cache
+def _known_to(switch: Any, name: str) -> tuple[Any, Any]:
+    """What turns torch's switch, and a stance of torch's own class that knows when torch asks for it: whoever
+    calls a function that is to be compiled does, and so do the operators that compile themselves, before they
+    run. They alone need :class:`Plain`, which takes longer than all else here. None where torch has other
+    means."""
+    turn, plain = getattr(switch, "_set_stance", None), getattr(switch, "DynamoStance", None)
+    if turn is None or plain is None:
+        return None, None
+
+    class Stance(plain):  # type: ignore[misc]
+        skip_guard_eval_unsafe = False
+        backend = None
+
+        @property
+        def stance(self) -> str:
+            Compiled.asked()
+            return name
+
+    return turn, object.__new__(Stance)
 
 
 class Imported:

@@ -123,6 +123,8 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
 
 def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
     """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it."""
+    if not options and not health:
+        return None
     from ._health import Look
 
     unknown = [name for name in options if name not in Look.__annotations__]

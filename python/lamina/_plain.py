@@ -21,22 +21,23 @@ class Plain:
 
     _made: ClassVar[list[Swap] | None] = None
     _were: ClassVar[list[Swap]] = []  # those that are swapped
+    is_open = False
 
     @classmethod
     def open(cls) -> None:
-        if cls._were:
+        if cls.is_open:
             return
         if cls._made is None or not all(swap.kernels.get(swap.key) is swap.graded for swap in cls._made):
             cls._made = _make()
         for swap in cls._made:
             swap.put(swap.plain)
-        cls._were = cls._made
+        cls._were, cls.is_open = cls._made, True
 
     @classmethod
     def close(cls) -> None:
         for swap in cls._were:
             swap.put(swap.graded)
-        cls._were = []
+        cls._were, cls.is_open = [], False
 
 
 class Swap(NamedTuple):

@@ -162,32 +162,32 @@ class Report:
     @property
     def macs(self) -> Count:
         """Multiply-accumulates of everything that ran."""
-        return from_core(self._costs.totals()["macs"])
+        return from_core(self._costs.total("macs"))
 
     @property
     def flops(self) -> Count:
         """Floating point operations of everything that ran; the convention says how they relate to MACs."""
-        return from_core(self._costs.totals()["flops"])
+        return from_core(self._costs.total("flops"))
 
     @property
     def dmas(self) -> Count:
         """Elements, not bytes, read and written."""
-        return from_core(self._costs.totals()["dmas"])
+        return from_core(self._costs.total("dmas"))
 
     @property
     def bytes_read(self) -> Count:
         """Bytes read, by each tensor's own type; unknown under a convention that does not count them."""
-        return from_core(self._costs.totals()["bytes_read"])
+        return from_core(self._costs.total("bytes_read"))
 
     @property
     def bytes_written(self) -> Count:
         """Bytes written; see :attr:`bytes_read`."""
-        return from_core(self._costs.totals()["bytes_written"])
+        return from_core(self._costs.total("bytes_written"))
 
     @property
     def bytes(self) -> Count:
         """Bytes read and written together."""
-        return from_core(self._costs.totals()["bytes"])
+        return from_core(self._costs.total("bytes"))
 
     @property
     def intensity(self) -> float | None:
@@ -198,12 +198,12 @@ class Report:
     def effective_macs(self) -> Count:
         """``macs`` without what causal attention masks. A mask that is given as a tensor does not tell what
         it leaves out: the count is then a lower bound."""
-        return from_core(self._costs.totals()["effective_macs"])
+        return from_core(self._costs.total("effective_macs"))
 
     @property
     def effective_flops(self) -> Count:
         """``flops`` without what causal attention masks; see :attr:`effective_macs`."""
-        return from_core(self._costs.totals()["effective_flops"])
+        return from_core(self._costs.total("effective_flops"))
 
     @property
     def backward(self) -> Work:

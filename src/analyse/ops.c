@@ -84,11 +84,12 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRI
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (!lmi_is_effective(i) || !t->told[op])
-            sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
+            sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
         t->costs[op] = t->costs[op] || costs_some(w->c, i, n[i]);
     }
     t->computes[op] = costs_some(w->c, LAM_MACS, n[LAM_MACS]) || costs_some(w->c, LAM_FLOPS, n[LAM_FLOPS]);
     sum->any = true;
+    w->back = w->back || o->phase != LAM_FORWARD;
     w->c->ops.ran[o->phase]++;
     w->c->ops.known += known;
 }
@@ -213,8 +214,9 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     const lam_count least = {.state = LAM_AT_LEAST};
-    for (int i = 0; i < LAM_N_METRICS; i++) sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], least);
+    for (int i = 0; i < LAM_N_METRICS; i++) sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
     sum->any = true;
+    w->back = w->back || o->phase != LAM_FORWARD;
     w->c->ops.ran[o->phase]++;
     return unsure(w, op, NULL, NULL, NULL, unseen, e);
 }
@@ -236,7 +238,8 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     if (n[LAM_EFFECTIVE_MACS].state != LAM_EXACT || n[LAM_EFFECTIVE_MACS].n >= n[LAM_MACS].n) return LAM_OK;
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
-        sum->n[o->phase][i] = lam_count_add(sum->n[o->phase][i], n[i]);
+        sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
+    w->back = w->back || o->phase != LAM_FORWARD;
     t->told[op] = true;
     return LAM_OK;
 }
@@ -323,13 +326,14 @@ static lam_status count_cut(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     int32_t group;
     if (!m->cut) return LAM_OK;
+    w->back = true;
     LAM_TRY(lmi_cut_short(w, &group, e));
     for (int32_t i = 0; i <= m->n_events; i++) {
         lmi_op_sum *sum = &w->by_call[i];
         int64_t end = i < m->n_events && !m->calls_cut ? m->events[i].t1_ns : 0;
         bool whole = end > 0 && end <= m->cut_ns;
         for (int p = whole ? LAM_BACKWARD : LAM_FORWARD; p < LAM_N_PHASES; p++)
-            for (int k = 0; k < LAM_N_METRICS; k++) sum->n[p][k] = lam_count_add(sum->n[p][k], least);
+            for (int k = 0; k < LAM_N_METRICS; k++) sum->n[p][k] = lmi_count_add(sum->n[p][k], least);
         if (!whole && !sum->unsure) sum->unsure = group + 1;
     }
     return LAM_OK;
@@ -390,9 +394,10 @@ void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
 
 /* -- the other phases of the rows ---------------------------------------------------------------- */
 
+/* The row's numbers are 0 as they come; `own` NULL: they stay. */
 static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
                         const lmi_op_sum *whole) {
-    for (int i = 0; i < LAM_N_METRICS; i++) {
+    for (int i = 0; own && i < LAM_N_METRICS; i++) {
         row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
         row->recompute[i] = lmi_settled(own->n[LAM_RECOMPUTE][i]);
         row->total_backward[i] = lmi_settled(whole->n[LAM_BACKWARD][i]);
@@ -405,27 +410,39 @@ static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum 
 }
 
 static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
-    for (int p = 0; p < LAM_N_PHASES; p++)
-        for (int i = 0; i < LAM_N_METRICS; i++) to->n[p][i] = lam_count_add(to->n[p][i], from->n[p][i]);
+    for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) to->n[p][i] = lmi_count_add(to->n[p][i], from->n[p][i]);
+}
+
+static void sum_phase(lmi_work *w, lam_phase p) {
+    lam_count *total = w->c->ops.total[p];
+    for (int32_t k = 0; k <= w->m->n_events; k++)
+        for (int i = 0; i < LAM_N_METRICS; i++) total[i] = lmi_count_add(total[i], w->by_call[k].n[p][i]);
+    for (int i = 0; i < LAM_N_METRICS; i++) total[i] = lmi_settled(total[i]);
+    lmi_no_opinion(w->c, total);
 }
 
 /* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
- * parent. */
+ * parent. Where only a forward ran, the other phases are 0 and no sums of them are made. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
-    lmi_op_sum *whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole),
-               all = {0};
-    if (!whole) return lmi_nomem(e);
-    for (int32_t i = m->n_events - 1; i >= 0; i--)
+    lmi_op_sum *whole = NULL;
+    if (w->back) {
+        whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole);
+        if (!whole) return lmi_nomem(e);
+    }
+    for (int32_t i = m->n_events - 1; whole && i >= 0; i--)
         if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
-    for (int32_t i = 0; i <= m->n_events; i++) add_sum(&all, &w->by_call[i]);
     for (int p = 0; p < LAM_N_PHASES; p++)
-        for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = lmi_settled(all.n[p][i]);
-    for (int p = 0; p < LAM_N_PHASES; p++) lmi_no_opinion(w->c, w->c->ops.total[p]);
+        if (p == LAM_FORWARD || whole)
+            sum_phase(w, (lam_phase)p);
+        else
+            lmi_no_opinion(w->c, w->c->ops.total[p]);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         lam_cost_row *row = &w->c->rows[r];
         int32_t at = row->event >= 0 ? row->event : m->n_events;
-        if (row->event >= 0 || lmi_is_outside(row)) fill_phases(w->c, row, &w->by_call[at], &whole[at]);
+        if (row->event >= 0 || lmi_is_outside(row))
+            fill_phases(w->c, row, whole ? &w->by_call[at] : NULL, whole ? &whole[at] : NULL);
     }
     /* Without any place there is no row to show them in. */
     if (m->n_places == 0) memcpy(w->c->total, w->c->ops.total[LAM_FORWARD], sizeof w->c->total);

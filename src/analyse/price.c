@@ -104,7 +104,7 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_er
     LAM_TRY(parse_rule(w, own.rule, e));
     price_by_rule(w, event, &own);
     for (int i = 0; i < LAM_N_METRICS; i++)
-        p->metric[i] = lmi_settled(lam_count_add(p->metric[i], own.metric[i]));
+        p->metric[i] = lmi_settled(lmi_count_add(p->metric[i], own.metric[i]));
     p->rule = own.rule;
     p->counted = true;
     if (!p->cause) p->cause = own.cause;

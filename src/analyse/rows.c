@@ -125,13 +125,13 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     for (int32_t i = w->m->n_events - 1; i >= 0; i--) {
         int32_t parent = w->m->events[i].parent;
         for (int k = 0; parent >= 0 && k < LAM_N_METRICS; k++)
-            sum[parent][k] = lam_count_add(sum[parent][k], sum[i][k]);
+            sum[parent][k] = lmi_count_add(sum[parent][k], sum[i][k]);
     }
     for (int32_t r = 0; r < c->n_rows; r++) {
         lam_cost_row *row = &c->rows[r];
         for (int k = 0; k < LAM_N_METRICS; k++) {
             if (row->event >= 0) row->total[k] = lmi_settled(sum[row->event][k]);
-            c->total[k] = lam_count_add(c->total[k], row->metric[k]);
+            c->total[k] = lmi_count_add(c->total[k], row->metric[k]);
         }
     }
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);

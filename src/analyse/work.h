@@ -76,6 +76,7 @@ typedef struct lmi_work {
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
     lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
+    bool back;           /* it holds something of another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
     lmi_vec op_code;   /* lmi_op_code */
     lmi_formula formula; /* the one that is being read */

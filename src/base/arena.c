@@ -27,15 +27,17 @@ void lmi_arena_free(lmi_arena *a) {
 
 /* Chunks double up to a megabyte, so small models stay small and large ones cost few calls. What is left
  * in the old chunk is given up, unless the new one is for a single large piece: then the old one stays in
- * front. */
-static char *from_new_chunk(lmi_arena *a, uint64_t bytes) {
+ * front. A large piece comes zeroed, which costs nothing where the system hands out fresh pages; of the other
+ * chunks only what is handed out is zeroed, since the rest would be touched in vain. */
+static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
     uint64_t size = a->head ? a->head->size * 2 : FIRST_CHUNK;
     if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
     bool large = bytes > size / 2;
     if (large) size = bytes;
     if (size > SIZE_MAX - sizeof(chunk)) return NULL;
-    chunk *c = calloc(1, (size_t)size + sizeof *c);
+    chunk *c = large ? calloc(1, (size_t)size + sizeof *c) : malloc((size_t)size + sizeof *c);
     if (!c) return NULL;
+    *zeroed = large;
     c->size = size;
     c->used = bytes;
     if (large && a->head) {
@@ -48,36 +50,50 @@ static char *from_new_chunk(lmi_arena *a, uint64_t bytes) {
     return (char *)(c + 1);
 }
 
-void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
+/* `n` * `size` bytes; *zeroed tells whether they are all 0. */
+static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
     static const _Alignas(ALIGN) char nothing[ALIGN];
     uint64_t bytes, used;
+    *zeroed = true;
     if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
     if (bytes == 0)
-        return (void *)(uintptr_t)nothing; /* a valid address of no bytes: nobody can write there */
+        return (char *)(uintptr_t)nothing; /* a valid address of no bytes: nobody can write there */
     bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     if (lmi_add_over(a->used, bytes, &used) || used > a->limit) return NULL;
     char *p;
     if (a->head && a->head->size - a->head->used >= bytes) {
         p = (char *)(a->head + 1) + a->head->used;
         a->head->used += bytes;
+        *zeroed = false;
     } else {
-        p = from_new_chunk(a, bytes);
+        p = from_new_chunk(a, bytes, zeroed);
         if (!p) return NULL;
     }
     a->used = used;
     return p;
 }
 
+void *lmi_alloc(lmi_arena *a, uint64_t n, uint64_t size) {
+    bool zeroed;
+    char *p = take(a, n, size, &zeroed);
+    if (p && !zeroed) memset(p, 0, (size_t)(n * size));
+    return p;
+}
+
 void *lmi_copy(lmi_arena *a, const void *from, uint64_t n, uint64_t size) {
-    void *p = lmi_alloc(a, n, size);
+    bool zeroed;
+    char *p = take(a, n, size, &zeroed);
     if (p && n * size > 0) memcpy(p, from, (size_t)(n * size));
     return p;
 }
 
 char *lmi_strndup(lmi_arena *a, const char *s, size_t n) {
+    bool zeroed;
     if (!s || n == SIZE_MAX) return NULL;
-    char *p = lmi_alloc(a, (uint64_t)n + 1, 1);
-    if (p && n) memcpy(p, s, n);
+    char *p = take(a, (uint64_t)n + 1, 1, &zeroed);
+    if (!p) return NULL;
+    if (n) memcpy(p, s, n);
+    p[n] = '\0';
     return p;
 }
 

@@ -129,6 +129,12 @@ lam_count lmi_exact(int64_t n);
 lam_count lmi_unknown(void);
 lam_count lmi_at_least(int64_t n);
 double lmi_count_double(lam_count c);
+/* lam_count_add where sums are many: what is exact, not below 0 and fits is added here. */
+static inline lam_count lmi_count_add(lam_count a, lam_count b) {
+    lam_count sum = {.n = (int64_t)((uint64_t)a.n + (uint64_t)b.n)};
+    bool simple = !(a.over | b.over | (uint32_t)a.state | (uint32_t)b.state) && (a.n | b.n | sum.n) >= 0;
+    return simple ? sum : lam_count_add(a, b);
+}
 /* The value, over * 2^63 + n; always fits. */
 __extension__ typedef __int128 lmi_wide;
 lmi_wide lmi_count_wide(lam_count c);

@@ -127,6 +127,13 @@ static const struct {
 #undef FACT
 };
 
+/* The first letters apart: most of a search is over names that begin otherwise. */
+static const char first_letters[LMI_N_FACTS + 1] = {
+#define FACT(id, doc) #id[0],
+#include "count/facts.def"
+#undef FACT
+};
+
 const lmi_convention *lmi_convention_at(int32_t i) {
     return i >= 0 && i < N_CONVENTIONS ? &conventions[i] : NULL;
 }
@@ -213,4 +220,14 @@ lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam
 }
 
 const char *lam_fact_name(int32_t i) { return i >= 0 && i < LMI_N_FACTS ? facts[i].name : NULL; }
+
+int32_t lmi_fact_find(const char *name, size_t n) {
+    const char *at = first_letters, *end = first_letters + LMI_N_FACTS;
+    for (; n > 0 && (at = memchr(at, *name, (size_t)(end - at))) != NULL; at++) {
+        const char *fact = facts[at - first_letters].name;
+        if (strncmp(fact, name, n) == 0 && !fact[n]) return (int32_t)(at - first_letters);
+    }
+    return -1;
+}
+
 const char *lam_fact_meaning(int32_t i) { return i >= 0 && i < LMI_N_FACTS ? facts[i].meaning : NULL; }

@@ -26,6 +26,8 @@ int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id);
 void lmi_facts_axes(lam_shape x, lam_shape z, lam_shape y, lmi_facts *f);
 /* Every fact of one event that can be had. Never fails: what can't be had stays unknown. */
 void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out);
+/* The fact whose name is these `n` bytes; -1 where there is none. */
+int32_t lmi_fact_find(const char *name, size_t n);
 /* The same of one operator. */
 void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out);
 /* Those that the layer around it has no part in: the same for all operators of a signature. */

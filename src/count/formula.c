@@ -98,14 +98,8 @@ static bool same(const char *name, const char *start, size_t n) {
     return *name == *start && !strncmp(name, start, n) && !name[n];
 }
 
-static int32_t find_fact(const char *start, size_t n) {
-    for (int32_t i = 0; i < LMI_N_FACTS; i++)
-        if (same(lam_fact_name(i), start, n)) return i;
-    return -1;
-}
-
 static int32_t find_name(const parser *ps, const char *start, size_t n) {
-    if (!ps->names) return find_fact(start, n);
+    if (!ps->names) return lmi_fact_find(start, n);
     for (int32_t i = 0; i < ps->n_names; i++)
         if (ps->names[i] && same(ps->names[i], start, n)) return i;
     return -1;
@@ -315,7 +309,7 @@ void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out) {
         size_t n = 1;
         if (is_letter(*p) || is_digit(*p))
             while (is_letter(p[n]) || is_digit(p[n])) n++;
-        int32_t i = is_letter(*p) ? find_fact(p, n) : -1;
+        int32_t i = is_letter(*p) ? lmi_fact_find(p, n) : -1;
         if (i < 0)
             lmi_putn(out, p, n);
         else if (!facts->known[i])

@@ -39,6 +39,12 @@ static const struct {
 #undef DTYPE
 };
 
+const lmi_slots lmi_no_slots = {.at = {
+#define SLOT(name, doc) {.shape = {.ndim = -1}},
+#include "vocab/slots.def"
+#undef SLOT
+                                }};
+
 #define COUNT(array) ((int32_t)(sizeof(array) / sizeof *(array)))
 
 static bool is_kind(lmi_kind k) { return (uint32_t)k < LMI_N_KINDS; }

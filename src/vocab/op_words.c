@@ -111,8 +111,7 @@ static void fill(lmi_slot *slot, const lam_op_arg *a) {
 }
 
 void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out) {
-    *out = (lmi_slots){0};
-    for (int32_t i = 0; i < LMI_N_SLOTS; i++) out->at[i].shape.ndim = -1;
+    *out = lmi_no_slots;
     if (!at(sig->word)) return;
     int32_t n_roles = 0;
     const role *roles = words[sig->word].roles;

@@ -40,6 +40,7 @@ typedef struct lmi_slot {
 } lmi_slot;
 
 typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;
+extern const lmi_slots lmi_no_slots; /* nothing fills any of them */
 
 /* Where an offer comes from; a call's argument never fills an attribute's role, nor the other way round. */
 typedef enum lmi_origin { LMI_FROM_ANY, LMI_FROM_CALL, LMI_FROM_OWNED, LMI_FROM_ATTR } lmi_origin;

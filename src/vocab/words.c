@@ -127,8 +127,7 @@ static void bind_attribute(const char *name, const lmi_offer *offers, int32_t n,
 }
 
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out) {
-    *out = (lmi_slots){0};
-    for (int32_t i = 0; i < LMI_N_SLOTS; i++) out->at[i].shape.ndim = -1;
+    *out = lmi_no_slots;
     if (!at(word)) return;
     int32_t position = 0;
     for (const role *r = words[word].roles; r->type != END; r++) {
