@@ -92,6 +92,13 @@ static PyObject *why_refused(PyObject *module, PyObject *unused) {
     return lmx_torch_ready(st) ? lmx_str(refused(st)) : NULL;
 }
 
+static PyObject *way_asked(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    const char *text = getenv("LAMINA_CAPTURE"); /* os.environ sets it too, and is slow to ask */
+    return PyUnicode_DecodeFSDefault(text ? text : "");
+}
+
 /* == looking =========================================================================================== */
 
 /* Bytes of a record that are looked through; arguments; places. */
@@ -358,6 +365,8 @@ PyMethodDef lmx_probe_methods[] = {
      PyDoc_STR(
          "identity($module, tensor, /)\n--\n\nWhat identifies a tensor's memory, which its views share, and "
          "the tensor itself; 0: not known.")},
+    {"way_asked", way_asked, METH_NOARGS,
+     PyDoc_STR("way_asked($module, /)\n--\n\nWhat LAMINA_CAPTURE says; empty where it is not set.")},
     {"why_refused", why_refused, METH_NOARGS,
      PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
     {"use_layout", use_layout, METH_O,

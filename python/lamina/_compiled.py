@@ -102,7 +102,7 @@ class Compiled:
 
 
 def _turned(wanted: str) -> Any:
-    """torch's switch, turned; what turns it back when its ``__exit__`` is called. None where there is none."""
+    """torch's switch, turned: its ``__exit__`` turns it back. None where there is none."""
     turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
     if turn is not None:
         return Turned(turn, stance)
@@ -131,7 +131,8 @@ def _known_to(switch: Any, name: str) -> tuple[Any, Any]:
     calls a function that is to be compiled does, and so do the operators that compile themselves, before they
     run. They alone need :class:`Plain`, which takes longer than all else here. None where torch has other
     means."""
-    turn, plain = getattr(switch, "_set_stance", None), getattr(switch, "DynamoStance", None)
+    turn: Any = getattr(switch, "_set_stance", None)
+    plain: Any = getattr(switch, "DynamoStance", None)
     if turn is None or plain is None:
         return None, None
 

@@ -295,7 +295,7 @@ def _of_torch() -> dict[str, OwnRule]:
     global _seen_of_torch
     counter = sys.modules.get("torch.utils.flop_counter")
     registry = getattr(counter, "flop_registry", None)
-    if not isinstance(registry, Mapping):
+    if not isinstance(registry, dict):
         return {}
     if _seen_of_torch[0] == len(registry):  # it only grows
         return _seen_of_torch[1]

@@ -12,9 +12,11 @@ void lmi_vec_free(lmi_vec *v) {
     lmi_vec_init(v, v->size);
 }
 
+/* Small arrays grow faster: moving them costs more than what they leave unused. */
 static bool grow(lmi_vec *v) {
-    size_t cap = v->cap ? v->cap : 8, bytes;
-    if (v->cap && lmi_mul_over(cap, (size_t)2, &cap)) return false;
+    enum { SMALL = 16 << 10 };
+    size_t cap = v->cap ? v->cap : 8, bytes, times = v->cap < SMALL / (v->size | 1) ? 4 : 2;
+    if (v->cap && lmi_mul_over(cap, times, &cap)) return false;
     if (lmi_mul_over(cap, v->size, &bytes)) return false;
     void *data = realloc(v->data, bytes);
     if (!data) return false;

@@ -423,6 +423,10 @@ static void names_of_facts(void **state) {
         for (int32_t k = 0; k < i; k++) assert_string_not_equal(lam_fact_name(i), lam_fact_name(k));
     }
     assert_string_equal(lam_fact_name(LMI_FACT_in), "in");
+    for (int32_t i = 0; i < LMI_N_FACTS; i++)
+        assert_int_equal(lmi_fact_find(lam_fact_name(i), strlen(lam_fact_name(i))), i);
+    assert_int_equal(lmi_fact_find("insi", 4), -1);
+    assert_int_equal(lmi_fact_find("", 0), -1);
     assert_null(lam_fact_name(LMI_N_FACTS));
     assert_null(lam_fact_name(-1));
     assert_null(lam_fact_meaning(LMI_N_FACTS));

@@ -52,6 +52,17 @@ def test_every_row_has_the_same_entries_with_its_own_values():
     assert [row["ordinal"] for row in rows] == [0, 0, 0, -1]
 
 
+def test_one_total_is_as_in_all_of_them(model):
+    costs = model.costs()
+    for name, value in costs.totals().items():
+        if name != "intensity":
+            assert costs.total(name) == value
+    with pytest.raises(ValueError, match="no metric"):
+        costs.total("speed")
+    with pytest.raises(ValueError, match="str"):
+        costs.total(3)
+
+
 def test_reasons_and_gaps():
     class Own(nn.Module):
         def forward(self, x):

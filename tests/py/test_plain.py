@@ -108,6 +108,31 @@ def kernels():
     }
 
 
+def test_they_are_as_torch_has_them_until_torch_asks_whether_to_compile():
+    net, x = make(branches)
+    before = kernels()
+    with lamina.capture(net, ops=True):
+        net.a(x)
+        assert kernels() == before
+        net(x)
+        assert kernels() != before
+    assert kernels() == before
+
+
+def test_the_public_switch_serves_where_torch_has_no_other(monkeypatch):
+    from lamina import _compiled
+
+    monkeypatch.setattr(_compiled, "_known_to", lambda switch, name: (None, None))
+    net, x = make(branches)
+    before, compiled = kernels(), torch.compile(net.a, backend="eager")
+    with lamina.capture(net, ops=True) as watch:
+        ours = trained(Calls.__call__, net, x)
+        compiled(x)
+    assert (watch.report("exact").macs, watch.report("exact").backward.macs) == (96, 48)
+    assert close(ours, trained(by_hand, net, x))
+    assert kernels() == before and torch._dynamo.eval_frame._stance.stance == "default"
+
+
 @pytest.mark.parametrize("runs", [branches, gathers])
 def test_afterwards_torch_runs_them_its_way(runs):
     net, x = make(runs)
