@@ -213,4 +213,19 @@ OOM_UNUSED static inline lam_costs *net_costs(const lam_model *m, const char *co
     return c;
 }
 
+/* The count is exactly this one. */
+OOM_UNUSED static inline void net_expect(lam_count got, int64_t n, lam_state state) {
+    if (got.n != n || got.over || got.state != state)
+        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
+                 lam_state_name(state));
+}
+
+/* The row of a call. */
+OOM_UNUSED static inline const lam_cost_row *net_row_of(const lam_costs *c, int32_t event) {
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
+    fail_msg("there is no row of event %d", (int)event);
+    return NULL;
+}
+
 #endif

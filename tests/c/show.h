@@ -1,34 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports as text, and transcripts to hold them against. LAMINA_GOLDEN=write in the environment rewrites
- * those of our own table; git shows what changed. Include it after oom.h and net.h. */
+ * Reports as text (shown.h), and transcripts to hold them against. LAMINA_GOLDEN=write in the environment
+ * rewrites those of our own table; git shows what changed. Include it after oom.h and net.h. */
 #ifndef LAMINA_TEST_SHOW_H
 #define LAMINA_TEST_SHOW_H
 
-#include "lamina.h"
+#include "shown.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What a report wrote. The storage is static, so that showing allocates nothing by itself. */
-static char shown[8 << 20];
-static size_t shown_n;
-
-OOM_UNUSED static lam_status show_put(void *to, const char *bytes, size_t n) {
-    (void)to;
-    if (shown_n + n >= sizeof shown) return LAM_IO;
-    memcpy(shown + shown_n, bytes, n);
-    shown_n += n;
-    shown[shown_n] = '\0';
-    return LAM_OK;
-}
-
-OOM_UNUSED static lam_sink show_sink(void) {
-    shown_n = 0;
-    shown[0] = '\0';
-    return (lam_sink){show_put, NULL};
-}
 
 OOM_UNUSED static lam_report_options show_options(const char *layout, const char *format) {
     lam_report_options o;

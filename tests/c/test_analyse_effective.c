@@ -7,19 +7,6 @@
 
 enum { ROOT, FC, ACT, MINE }; /* the calls of net_plain */
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
-static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
-    fail_msg("there is no row of event %d", (int)event);
-    return NULL;
-}
-
 /* One head of 3 queries and 4 keys, 2 wide: 48 MACs, of which a causal flag leaves 6 of 12 pairs. */
 static int32_t attention(net *n, const char *name, op_at at, bool causal, bool mask) {
     const lam_op_arg in[] = {
@@ -54,17 +41,17 @@ static void effective(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     lam_why w;
-    int32_t fc = (int32_t)(row_of(c, FC) - lam_costs_row(c, 0));
-    expect(row_of(c, FC)->metric[LAM_MACS], 48 + 24, LAM_EXACT);
-    expect(row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 24 + 24, LAM_EXACT);
+    int32_t fc = (int32_t)(net_row_of(c, FC) - lam_costs_row(c, 0));
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 48 + 24, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 24 + 24, LAM_EXACT);
     /* of 6 pairs 2 + 2 MACs, and 4 operations less one a row */
-    expect(row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 24 + 6 * 4 - 3 + 48, LAM_EXACT);
-    expect(row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
-    expect(row_of(c, ACT)->metric[LAM_EFFECTIVE_FLOPS], 96, LAM_EXACT);
-    expect(row_of(c, MINE)->recompute[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
-    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 48, LAM_EXACT);
-    expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 48 + 48, LAM_EXACT);
-    expect(lam_costs_row(c, 0)->total[LAM_EFFECTIVE_MACS], 48 + 48, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 24 + 6 * 4 - 3 + 48, LAM_EXACT);
+    net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
+    net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_FLOPS], 96, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->recompute[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 48, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 48 + 48, LAM_EXACT);
+    net_expect(lam_costs_row(c, 0)->total[LAM_EFFECTIVE_MACS], 48 + 48, LAM_EXACT);
     assert_int_equal(lam_costs_why(c, fc, LAM_EFFECTIVE_MACS, &w, NULL), LAM_OK);
     assert_non_null(strstr(w.formula, "less what the causal flag"));
     assert_int_equal(lam_costs_why(c, fc, LAM_MACS, &w, NULL), LAM_OK);
@@ -83,17 +70,17 @@ static void effective_unknown(void **state) {
     net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_MACS), 48 + 24, LAM_EXACT);
-    expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 24, LAM_AT_LEAST);
-    assert_null(row_of(c, FC)->reason);
+    net_expect(lam_costs_total(c, LAM_MACS), 48 + 24, LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 24, LAM_AT_LEAST);
+    assert_null(net_row_of(c, FC)->reason);
     assert_null(lam_costs_gap(c, 0));
     lam_costs_free(c);
     c = net_costs(m, "layers", false); /* it has no opinion, and says so where nothing ran as well */
     for (int i = LAM_BYTES_READ; i < LAM_N_METRICS; i++) {
-        expect(lam_costs_total(c, (lam_metric)i), 0, LAM_UNKNOWN);
-        expect(row_of(c, FC)->metric[i], 0, LAM_UNKNOWN);
-        expect(lam_costs_row(c, 0)->metric[i], 0, LAM_UNKNOWN);
-        expect(lam_costs_phase_total(c, LAM_BACKWARD, (lam_metric)i), 0, LAM_UNKNOWN);
+        net_expect(lam_costs_total(c, (lam_metric)i), 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, FC)->metric[i], 0, LAM_UNKNOWN);
+        net_expect(lam_costs_row(c, 0)->metric[i], 0, LAM_UNKNOWN);
+        net_expect(lam_costs_phase_total(c, LAM_BACKWARD, (lam_metric)i), 0, LAM_UNKNOWN);
     }
     lam_costs_free(c);
     lam_model_free(m);
@@ -104,14 +91,14 @@ static void bytes_of_rows(void **state) {
     (void)state;
     lam_model *m = net_step();
     lam_costs *c = net_costs(m, "exact", false);
-    const lam_cost_row *fc = row_of(c, FC);
-    expect(fc->metric[LAM_BYTES_READ], 4 * (6 + 12), LAM_EXACT);
-    expect(fc->metric[LAM_BYTES_WRITTEN], 4 * 8, LAM_EXACT);
-    expect(lam_metric_bytes(fc->metric), 4 * 26, LAM_EXACT);
+    const lam_cost_row *fc = net_row_of(c, FC);
+    net_expect(fc->metric[LAM_BYTES_READ], 4 * (6 + 12), LAM_EXACT);
+    net_expect(fc->metric[LAM_BYTES_WRITTEN], 4 * 8, LAM_EXACT);
+    net_expect(lam_metric_bytes(fc->metric), 4 * 26, LAM_EXACT);
     assert_true(lam_metric_intensity(fc->metric) == 48.0 / 104);
-    expect(fc->backward[LAM_BYTES_READ], 4 * (6 + 8 + 8 + 12), LAM_EXACT);
-    expect(lam_costs_total(c, LAM_BYTES_READ), 4 * (18 + 8 + 28 + 8), LAM_AT_LEAST);
-    assert_true(lam_metric_intensity(row_of(c, MINE)->metric) < 0);     /* a part is not known */
+    net_expect(fc->backward[LAM_BYTES_READ], 4 * (6 + 8 + 8 + 12), LAM_EXACT);
+    net_expect(lam_costs_total(c, LAM_BYTES_READ), 4 * (18 + 8 + 28 + 8), LAM_AT_LEAST);
+    assert_true(lam_metric_intensity(net_row_of(c, MINE)->metric) < 0); /* a part is not known */
     assert_true(lam_metric_intensity(lam_costs_row(c, 0)->metric) < 0); /* no byte moves */
     lam_costs_free(c);
     lam_model_free(m);

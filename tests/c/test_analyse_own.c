@@ -5,19 +5,6 @@
 
 #include "ops_net.h"
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
-static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
-    fail_msg("there is no row of event %d", (int)event);
-    return NULL;
-}
-
 static lam_rules *rules(const char *text) {
     lam_rules *r;
     assert_int_equal(lam_rules_new(&r, NULL), LAM_OK);
@@ -43,14 +30,14 @@ static void for_operators(void **state) {
     lam_rules *r = rules(text);
     lam_costs *c = count(m, (lam_cost_options){.convention = "exact", .own = r});
     lam_rules_free(r); /* was copied */
-    const lam_cost_row *mine = row_of(c, MINE), *fc = row_of(c, FC);
-    expect(mine->metric[LAM_MACS], 40 + 200, LAM_EXACT);
-    expect(mine->metric[LAM_FLOPS], 80 + 402, LAM_EXACT);
+    const lam_cost_row *mine = net_row_of(c, MINE), *fc = net_row_of(c, FC);
+    net_expect(mine->metric[LAM_MACS], 40 + 200, LAM_EXACT);
+    net_expect(mine->metric[LAM_FLOPS], 80 + 402, LAM_EXACT);
     assert_null(mine->reason);
     assert_null(lam_costs_unruled_op(c, 0, NULL));
     /* A rule of one's own counts everything inside, also of what only calls others. */
-    expect(fc->metric[LAM_MACS], 7, LAM_EXACT);
-    expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
+    net_expect(fc->metric[LAM_MACS], 7, LAM_EXACT);
+    net_expect(fc->backward[LAM_MACS], 48, LAM_EXACT);
     assert_string_equal(lam_convention_name(lam_costs_convention(c)), "exact");
     lam_costs_free(c);
     lam_model_free(m);
@@ -83,7 +70,7 @@ static void facts_of_any_operator(void **state) {
         assert_int_equal(lam_rules_new(&r, NULL), LAM_OK);
         assert_int_equal(lam_rules_add(r, "my::op", formula, false, NULL), LAM_OK);
         lam_costs *c = count(m, (lam_cost_options){.convention = "exact", .own = r});
-        expect(row_of(c, MINE)->metric[LAM_MACS], cases[i].value, LAM_EXACT);
+        net_expect(net_row_of(c, MINE)->metric[LAM_MACS], cases[i].value, LAM_EXACT);
         lam_costs_free(c);
         lam_rules_free(r);
     }
@@ -96,17 +83,17 @@ static void what_is_missing(void **state) {
     lam_model *m = shaped();
     lam_rules *r = rules("my::op macs = y3 flops = 7 dmas = 8");
     lam_costs *c = count(m, (lam_cost_options){.convention = "exact", .own = r});
-    assert_int_equal(row_of(c, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
-    expect(row_of(c, MINE)->metric[LAM_FLOPS], 7, LAM_EXACT);
-    assert_string_equal(row_of(c, MINE)->reason,
+    assert_int_equal(net_row_of(c, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
+    net_expect(net_row_of(c, MINE)->metric[LAM_FLOPS], 7, LAM_EXACT);
+    assert_string_equal(net_row_of(c, MINE)->reason,
                         "the operator my::op: the formula of my::op needs `y3`, which "
                         "its arguments do not tell");
     lam_costs_free(c);
     lam_rules_free(r);
     r = rules("my::op macs = 7 dmas = 8");
     c = count(m, (lam_cost_options){.convention = "exact", .own = r});
-    expect(row_of(c, MINE)->metric[LAM_MACS], 7, LAM_EXACT);
-    assert_string_equal(row_of(c, MINE)->reason,
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 7, LAM_EXACT);
+    assert_string_equal(net_row_of(c, MINE)->reason,
                         "the operator my::op: your rule for my::op gives no flops here");
     assert_null(lam_costs_unruled_op(c, 0, NULL)); /* it has a rule */
     lam_costs_free(c);
@@ -121,11 +108,11 @@ static void for_layers(void **state) {
     lam_model *m = net_step();
     lam_rules *r = rules("Mine macs = out*x_last flops = 2*macs dmas = ins+outs\nexact::op macs = 1");
     lam_costs *plain = net_costs(m, "layers", false);
-    assert_int_equal(row_of(plain, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
+    assert_int_equal(net_row_of(plain, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
     lam_costs *c = count(m, (lam_cost_options){.convention = "layers", .own = r});
-    const lam_cost_row *mine = row_of(c, MINE);
-    expect(mine->metric[LAM_MACS], 10 * 4, LAM_EXACT);
-    expect(mine->metric[LAM_DMAS], 8 + 10, LAM_EXACT);
+    const lam_cost_row *mine = net_row_of(c, MINE);
+    net_expect(mine->metric[LAM_MACS], 10 * 4, LAM_EXACT);
+    net_expect(mine->metric[LAM_DMAS], 8 + 10, LAM_EXACT);
     assert_string_equal(mine->rule_kind, "Mine");
     assert_true(mine->counted);
     lam_why w;
@@ -147,7 +134,7 @@ static void for_layers(void **state) {
     lam_costs_free(old);
     lam_costs_free(c);
     c = count(m, (lam_cost_options){.convention = "exact", .own = r});
-    expect(row_of(c, MINE)->metric[LAM_MACS], 40, LAM_AT_LEAST);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 40, LAM_AT_LEAST);
     lam_costs_free(c);
     lam_costs_free(plain);
     lam_rules_free(r);
@@ -180,9 +167,9 @@ static void by_asking(void **state) {
     lam_costs *c =
         count(m, (lam_cost_options){.convention = "exact", .own = r, .ask = answer, .ask_self = &asked});
     assert_int_equal(asked, 2); /* once for each of the two */
-    expect(row_of(c, MINE)->metric[LAM_MACS], 40 + 1000, LAM_AT_LEAST);
-    lam_count flops = row_of(c, MINE)->metric[LAM_FLOPS];
-    expect(flops, 80 + 5 + 5, LAM_EXACT); /* what a formula gives is not asked */
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 40 + 1000, LAM_AT_LEAST);
+    lam_count flops = net_row_of(c, MINE)->metric[LAM_FLOPS];
+    net_expect(flops, 80 + 5 + 5, LAM_EXACT); /* what a formula gives is not asked */
     lam_count n[LAM_N_METRICS];
     for (int32_t i = 0, seen = 0; i < lam_model_n_ops(m); i++) {
         assert_int_equal(lam_costs_op(c, i, n, NULL, NULL), LAM_OK);
@@ -193,11 +180,11 @@ static void by_asking(void **state) {
     lam_costs_free(c);
     asked = 0;
     c = count(m, (lam_cost_options){.convention = "layers", .own = r, .ask = answer, .ask_self = &asked});
-    expect(row_of(c, MINE)->metric[LAM_MACS], 1000, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 1000, LAM_EXACT);
     assert_int_equal(asked, 1);
     lam_costs_free(c);
     c = count(m, (lam_cost_options){.convention = "layers", .own = r}); /* nobody to ask */
-    assert_int_equal(row_of(c, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
+    assert_int_equal(net_row_of(c, MINE)->metric[LAM_MACS].state, LAM_UNKNOWN);
     lam_costs_free(c);
     lam_rules_free(r);
     lam_model_free(m);

@@ -4,25 +4,9 @@
 #include "oom.h"
 
 #include "ops_net.h"
+#include "timed_net.h"
 
 #include <stdlib.h>
-
-/* Net(a: Linear, b: Linear): modules 0, 1, 2, places 0, 1, 2. */
-static net two_layers(void) {
-    net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 3, 4), b = net_linear(&n, 4, 5);
-    int32_t p = net_place(&n, -1, "", root);
-    net_place(&n, p, "a", a);
-    net_place(&n, p, "b", b);
-    return n;
-}
-
-static int32_t call(net *n, int32_t module, int32_t parent, int64_t t0, int64_t t1, uint32_t flags) {
-    int32_t index = -1;
-    lam_call_info c = {.module = module, .parent = parent, .flags = flags, .t0_ns = t0, .t1_ns = t1};
-    NET_OK(n, lam_build_call(n->b, &c, &index, &n->e));
-    return index;
-}
 
 typedef struct ran {
     int64_t t0, t1;
@@ -71,9 +55,9 @@ static int64_t total_of(const lam_times *t, int32_t event, lam_phase p) {
 
 /* A step from `at` on: root 100 long, a 30, b 40; back: the loss 5, b 50, a 20 and 10, gaps 2 + 3 + 4. */
 static void step(net *n, int64_t at, int64_t late, int32_t calls[3]) {
-    calls[0] = call(n, 0, -1, at, at + 100 + late, 0);
-    calls[1] = call(n, 1, calls[0], at + 10, at + 40, 0);
-    calls[2] = call(n, 2, calls[0], at + 50, at + 90 + late, 0);
+    calls[0] = timed_call(n, 0, -1, at, at + 100 + late, 0);
+    calls[1] = timed_call(n, 1, calls[0], at + 10, at + 40, 0);
+    calls[2] = timed_call(n, 2, calls[0], at + 50, at + 90 + late, 0);
 }
 
 static void step_back(net *n, int64_t at, int32_t pass, const int32_t calls[3]) {
@@ -85,7 +69,7 @@ static void step_back(net *n, int64_t at, int32_t pass, const int32_t calls[3]) 
 
 static void every_moment_is_somebodys(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     step(&n, 1000, 0, c);
     step_back(&n, 2000, 1, c);
@@ -112,7 +96,7 @@ static void every_moment_is_somebodys(void **state) {
 /* What lies between two passes is nobody's: neither the engine's nor a layer's. */
 static void passes_end(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     step(&n, 1000, 0, c);
     node(&n, c[2], (ran){2000, 2010, 0, 1, 0});
@@ -132,9 +116,9 @@ static void passes_end(void **state) {
 /* A backward inside a forward takes time from it; a forward that is done again takes time from the node. */
 static void passes_and_calls_nest(void **state) {
     (void)state;
-    net n = two_layers();
-    int32_t root = call(&n, 0, -1, 1000, 1100, 0), a = call(&n, 1, root, 1010, 1020, 0);
-    int32_t again = call(&n, 1, -1, 2010, 2040, LAM_CALL_AGAIN);
+    net n = timed_layers();
+    int32_t root = timed_call(&n, 0, -1, 1000, 1100, 0), a = timed_call(&n, 1, root, 1010, 1020, 0);
+    int32_t again = timed_call(&n, 1, -1, 2010, 2040, LAM_CALL_AGAIN);
     node(&n, a, (ran){1030, 1040, 0, 1, 0});
     node(&n, a, (ran){1045, 1050, 0, 1, 0});
     node(&n, a, (ran){2000, 2050, 0, 2, 0});
@@ -154,11 +138,11 @@ static void passes_and_calls_nest(void **state) {
 
 static void unknown_is_not_zero(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     lam_spread s;
     step(&n, 1000, 0, c);
-    int32_t open = call(&n, 1, c[0], 1095, 0, 0); /* it never ended */
+    int32_t open = timed_call(&n, 1, c[0], 1095, 0, 0); /* it never ended */
     lam_model *m = timed(&n, false);
     lam_times *t = times_of(m);
     assert_int_equal(self_of(t, c[1], LAM_FORWARD), 30);
@@ -173,7 +157,7 @@ static void unknown_is_not_zero(void **state) {
     lam_times_free(t);
     lam_model_free(m);
     lam_error e = {0};
-    n = two_layers();
+    n = timed_layers();
     m = net_done(&n);
     assert_int_equal(lam_times_new(&t, m, &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "time=True"));
@@ -183,7 +167,7 @@ static void unknown_is_not_zero(void **state) {
 
 /* Ten runs, of which the seventh has b late by 500. */
 static lam_model *ten_runs(void) {
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[10][3];
     for (int r = 0; r < 10; r++) step(&n, 10000 * (r + 1), r == 7 ? 500 : r % 3, c[r]);
     for (int r = 0; r < 10; r++) step_back(&n, 10000 * (r + 1) + 2000, r + 1, c[r]);
@@ -223,7 +207,7 @@ static void medians_of_runs(void **state) {
 /* A model of one run is timed by the ten runs of another. */
 static void one_run_is_timed_by_others(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     step(&n, 1000, 7777, c);
     lam_model *m = net_done(&n);
@@ -254,7 +238,7 @@ static void one_run_is_timed_by_others(void **state) {
 
 static void operators_by_name(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3], outer;
     step(&n, 1000, 0, c);
     lam_op_info o = {.name = "aten::linear", .call = c[1], .parent = -1, .t0_ns = 1012, .t1_ns = 1032};
@@ -284,7 +268,7 @@ static void speeds_beside_a_peak(void **state) {
     net n = net_new();
     int32_t root = net_module(&n, "Net", 0), fc = net_linear(&n, 10, 20), p = net_place(&n, -1, "", root);
     net_place(&n, p, "fc", fc);
-    int32_t r = call(&n, root, -1, 1000, 2000, 0), f = call(&n, fc, r, 1100, 1500, 0);
+    int32_t r = timed_call(&n, root, -1, 1000, 2000, 0), f = timed_call(&n, fc, r, 1100, 1500, 0);
     const lam_op_arg in[] = {T(0, 5, 10), T(1, 10, 20)}, out[] = {T(0, 5, 20)};
     lam_op_info o = {
         .name = "aten::mm", .call = f, .parent = -1, .n_in = 2, .n_out = 1, .in = in, .out = out};

@@ -8,19 +8,6 @@
 
 enum { FC = 1, MINE = 3 }; /* calls of net_plain */
 
-static void expect(lam_count got, int64_t n, lam_state state) {
-    if (got.n != n || got.over || got.state != state)
-        fail_msg("%lld %s, expected %lld %s", (long long)got.n, lam_state_name(got.state), (long long)n,
-                 lam_state_name(state));
-}
-
-static const lam_cost_row *row_of(const lam_costs *c, int32_t event) {
-    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
-        if (lam_costs_row(c, i)->event == event) return lam_costs_row(c, i);
-    fail_msg("there is no row of event %d", (int)event);
-    return NULL;
-}
-
 /* Code that a compiler made: what is seen inside it counts, and it says by name that there may be more. */
 static void compiled_code(void **state) {
     (void)state;
@@ -33,19 +20,19 @@ static void compiled_code(void **state) {
     net_op(&n, "NodeBackward", (op_at){-1, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_HIDES});
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(lam_costs_total(c, LAM_MACS), 24 + 40, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
-    expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 0, LAM_EXACT);
-    expect(row_of(c, FC)->metric[LAM_MACS], 24, LAM_AT_LEAST);
-    expect(row_of(c, MINE)->metric[LAM_MACS], 40, LAM_EXACT);
-    assert_non_null(strstr(row_of(c, FC)->reason, "compiled code (Region: 0/0)"));
+    net_expect(lam_costs_total(c, LAM_MACS), 24 + 40, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_RECOMPUTE, LAM_MACS), 0, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_AT_LEAST);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 40, LAM_EXACT);
+    assert_non_null(strstr(net_row_of(c, FC)->reason, "compiled code (Region: 0/0)"));
     assert_non_null(strstr(lam_costs_gap(c, 1), "(NodeBackward)"));
     assert_null(lam_costs_gap(c, 2));
     assert_null(lam_costs_unruled_op(c, 0, NULL)); /* no rule is missing */
     lam_count own[LAM_N_METRICS];
     bool counted = true;
     assert_int_equal(lam_costs_op(c, region, own, &counted, NULL), LAM_OK);
-    expect(own[LAM_FLOPS], 0, LAM_AT_LEAST);
+    net_expect(own[LAM_FLOPS], 0, LAM_AT_LEAST);
     assert_false(counted);
     lam_costs_free(c);
     lam_model_free(m);
@@ -76,9 +63,9 @@ static void through_numpy(void **state) {
     trip(&n, k.mine, in, 1);
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
-    expect(row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
-    assert_non_null(strstr(row_of(c, MINE)->reason, "numpy"));
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
+    assert_non_null(strstr(net_row_of(c, MINE)->reason, "numpy"));
     assert_non_null(strstr(lam_costs_gap(c, 0), "numpy"));
     assert_null(lam_costs_gap(c, 1));
     assert_null(lam_costs_unruled_op(c, 0, NULL));
@@ -98,7 +85,7 @@ static void in_another_thread(void **state) {
         net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
         lam_model *m = net_done(&n);
         lam_costs *c = net_costs(m, conventions[i], false);
-        expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+        net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
         assert_non_null(strstr(lam_costs_row(c, 0)->reason, "another thread"));
         assert_non_null(strstr(lam_costs_gap(c, 0), "another thread"));
         lam_costs_free(c);
@@ -140,17 +127,17 @@ static void cut_short(void **state) {
         lam_model *m = net_done(&n);
         assert_string_equal(lam_model_cut(m), "it was full");
         lam_costs *c = net_costs(m, "exact", false);
-        expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
-        expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
-        expect(row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
-        assert_string_equal(row_of(c, MINE)->reason, "it was full");
+        net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+        net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
+        net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 0, LAM_AT_LEAST);
+        assert_string_equal(net_row_of(c, MINE)->reason, "it was full");
         assert_string_equal(lam_costs_gap(c, 0), "it was full");
         assert_null(lam_costs_gap(c, 1));
         assert_null(lam_costs_unruled_op(c, 0, NULL));
         lam_costs_free(c);
         c = net_costs(m, "layers", false);
-        expect(row_of(c, FC)->metric[LAM_MACS], 24, calls ? LAM_AT_LEAST : LAM_EXACT);
-        assert_true(!calls || strcmp(row_of(c, FC)->reason, "it was full") == 0);
+        net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, calls ? LAM_AT_LEAST : LAM_EXACT);
+        assert_true(!calls || strcmp(net_row_of(c, FC)->reason, "it was full") == 0);
         lam_costs_free(c);
         lam_model_free(m);
     }
@@ -172,8 +159,8 @@ static void cut_after_a_call(void **state) {
     NET_OK(&n, lam_build_cut(n.b, "it was full", false, 500, &n.e));
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
-    expect(row_of(c, calls[1])->metric[LAM_MACS], 24, LAM_EXACT);
-    expect(row_of(c, calls[0])->metric[LAM_MACS], 0, LAM_AT_LEAST);
+    net_expect(net_row_of(c, calls[1])->metric[LAM_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, calls[0])->metric[LAM_MACS], 0, LAM_AT_LEAST);
     lam_costs_free(c);
     lam_model_free(m);
 }

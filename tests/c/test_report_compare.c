@@ -5,23 +5,7 @@
 #include "oom.h"
 
 #include "ops_net.h"
-
-typedef struct text {
-    char s[1 << 15];
-    size_t n;
-} text;
-
-static lam_status put(void *to, const char *bytes, size_t n) {
-    text *t = to;
-    if (t->n + n >= sizeof t->s) return LAM_IO;
-    memcpy(t->s + t->n, bytes, n);
-    t->s[t->n += n] = '\0';
-    return LAM_OK;
-}
-
-static void has(const text *t, const char *part) {
-    if (!strstr(t->s, part)) fail_msg("no '%s' in\n%s", part, t->s);
-}
+#include "shown.h"
 
 static op_at in(int32_t call, int32_t parent) { return (op_at){call, parent, LAM_FORWARD, 0}; }
 
@@ -143,7 +127,6 @@ static void other_metrics_and_phases(void **state) {
     };
     lam_model *m = step();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        static text t;
         lam_comparison *c = NULL;
         lam_error e = {0};
         assert_int_equal(lam_compare_new(&c, m, &cases[i].o, &e), LAM_OK);
@@ -153,9 +136,8 @@ static void other_metrics_and_phases(void **state) {
         assert_int_equal(torch->difference, cases[i].torch);
         assert_int_equal(torch->n_causes, cases[i].cause != NULL);
         if (cases[i].cause) assert_string_equal(torch->causes[0].text, cases[i].cause);
-        t.n = 0;
-        assert_int_equal(lam_compare_write(c, "text", 0, false, (lam_sink){put, &t}, &e), LAM_OK);
-        has(&t, cases[i].text);
+        assert_int_equal(lam_compare_write(c, "text", 0, false, show_sink(), &e), LAM_OK);
+        show_has(cases[i].text);
         bool back = cases[i].o.phase == LAM_BACKWARD;
         for (int32_t k = 0; lam_compare_row(c, k);
              k++) { /* who knows no backward is not asked, or has no answer */
@@ -183,22 +165,19 @@ static void formats(void **state) {
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
     lam_comparison *c = compared(m, names, 2);
-    static text t;
     lam_error e = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        t.n = 0;
-        assert_int_equal(lam_compare_write(c, cases[i].format, 0, false, (lam_sink){put, &t}, &e), LAM_OK);
-        has(&t, cases[i].part);
+        assert_int_equal(lam_compare_write(c, cases[i].format, 0, false, show_sink(), &e), LAM_OK);
+        show_has(cases[i].part);
     }
     for (int32_t width = 60; width <= 100; width += 20) {
-        t.n = 0;
-        assert_int_equal(lam_compare_write(c, "text", width, true, (lam_sink){put, &t}, &e), LAM_OK);
-        const char *reasons_start = strstr(t.s, "\n\n");
+        assert_int_equal(lam_compare_write(c, "text", width, true, show_sink(), &e), LAM_OK);
+        const char *reasons_start = strstr(shown, "\n\n");
         assert_non_null(reasons_start);
         for (const char *s = reasons_start; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
             assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
     }
-    assert_int_equal(lam_compare_write(c, "html", 0, false, (lam_sink){put, &t}, &e), LAM_USAGE);
+    assert_int_equal(lam_compare_write(c, "html", 0, false, show_sink(), &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "there are: text, md, json, csv"));
     lam_compare_free(c);
     lam_model_free(m);
@@ -237,14 +216,12 @@ static void what_can_not_be(void **state) {
 
 static void compare_it(void *model, bool *ok) {
     static const char *const names[] = {"torch", "ptflops", "torchinfo", "layers"};
-    static text t;
     lam_comparison *c = NULL;
     lam_error e = {0};
-    t.n = 0;
     lam_compare_options o = {.conventions = names, .n = 4, .metric = LAM_FLOPS};
     lam_status s = lam_compare_new(&c, model, &o, &e);
-    if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, (lam_sink){put, &t}, &e);
-    if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, (lam_sink){put, &t}, &e);
+    if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, show_sink(), &e);
+    if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, show_sink(), &e);
     *ok = s == LAM_OK;
     if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
     lam_compare_free(c);

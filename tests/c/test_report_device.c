@@ -3,25 +3,8 @@
  * Times by a device's clock: one walk a stream, what other streams make unknown, and how reports show it. */
 #include "oom.h"
 
-#include "net.h"
 #include "show.h"
-
-/* Net(a: Linear, b: Linear): modules 0, 1, 2, places 0, 1, 2. */
-static net two_layers(void) {
-    net n = net_new();
-    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 3, 4), b = net_linear(&n, 4, 5);
-    int32_t p = net_place(&n, -1, "", root);
-    net_place(&n, p, "a", a);
-    net_place(&n, p, "b", b);
-    return n;
-}
-
-static int32_t call(net *n, int32_t module, int32_t parent, int64_t t0, int64_t t1, uint32_t flags) {
-    int32_t index = -1;
-    lam_call_info c = {.module = module, .parent = parent, .flags = flags, .t0_ns = t0, .t1_ns = t1};
-    NET_OK(n, lam_build_call(n->b, &c, &index, &n->e));
-    return index;
-}
+#include "timed_net.h"
 
 static void span(net *n, int32_t of, int32_t stream, int64_t t0, int64_t t1) {
     lam_device_span s = {.call = of, .stream = stream, .t0_ns = t0, .t1_ns = t1};
@@ -42,9 +25,9 @@ static lam_model *done(net *n) {
 
 /* The host took 10 for each layer; the device ran them later, and for longer. */
 static void calls_of(net *n, int32_t c[3]) {
-    c[0] = call(n, 0, -1, 1000, 1040, 0);
-    c[1] = call(n, 1, c[0], 1005, 1015, 0);
-    c[2] = call(n, 2, c[0], 1020, 1030, 0);
+    c[0] = timed_call(n, 0, -1, 1000, 1040, 0);
+    c[1] = timed_call(n, 1, c[0], 1005, 1015, 0);
+    c[2] = timed_call(n, 2, c[0], 1020, 1030, 0);
 }
 
 static lam_times *device_times(const lam_model *m) {
@@ -74,7 +57,7 @@ static void host_node(net *n, int32_t of, int64_t t0, int64_t t1) {
 }
 
 static lam_model *one_stream(void) {
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
     span(&n, c[0], 0, 100, 1100);
@@ -114,7 +97,7 @@ static void a_stream_is_walked_as_a_thread_is(void **state) {
 /* Spans without length lie anywhere among those that begin with them. */
 static void nothing_to_do_takes_nothing(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
     span(&n, c[0], 0, 100, 200);
@@ -133,7 +116,7 @@ static void nothing_to_do_takes_nothing(void **state) {
 /* a ran on another stream, beside b: what the root did itself is no difference. */
 static void streams_beside_each_other(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
     span(&n, c[0], 0, 100, 1100);
@@ -152,7 +135,7 @@ static void streams_beside_each_other(void **state) {
 
 static void unknown_is_not_zero(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     lam_spread s;
     calls_of(&n, c);
@@ -175,7 +158,7 @@ static void unknown_is_not_zero(void **state) {
     lam_times_free(t);
     lam_model_free(m);
     lam_error e = {0};
-    n = two_layers();
+    n = timed_layers();
     calls_of(&n, c);
     m = done(&n);
     assert_false(lam_model_device_timed(m));
@@ -186,10 +169,10 @@ static void unknown_is_not_zero(void **state) {
 
 static void again_in_a_backward(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
-    int32_t again = call(&n, 1, -1, 1500, 1510, LAM_CALL_AGAIN);
+    int32_t again = timed_call(&n, 1, -1, 1500, 1510, LAM_CALL_AGAIN);
     span(&n, c[0], 0, 100, 1100);
     span(&n, c[1], 0, 150, 450);
     span(&n, c[2], 0, 450, 1050);
@@ -209,10 +192,10 @@ static void again_in_a_backward(void **state) {
 /* A forward that is done again, and nothing else, in a node: it is inside because it began later. */
 static void what_began_later_is_inside(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
-    int32_t again = call(&n, 1, -1, 1500, 1510, LAM_CALL_AGAIN);
+    int32_t again = timed_call(&n, 1, -1, 1500, 1510, LAM_CALL_AGAIN);
     span(&n, c[0], 0, 100, 1100);
     span(&n, c[1], 0, 100, 1100);
     span(&n, c[2], 0, 1100, 1100);
@@ -236,7 +219,7 @@ static void what_cannot_be_is_refused(void **state) {
                                             {.call = 0, .stream = 0, .t0_ns = 3, .t1_ns = 2},
                                             {.call = 0, .stream = -2, .t0_ns = 1, .t1_ns = 2},
                                             {.call = 0, .stream = 1 << 20, .t0_ns = 1, .t1_ns = 2}};
-    net n = two_layers();
+    net n = timed_layers();
     int32_t c[3];
     calls_of(&n, c);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -250,24 +233,10 @@ static void what_cannot_be_is_refused(void **state) {
 
 /* -- reports --------------------------------------------------------------------------------------------- */
 
-static lam_costs *costs_of(const lam_model *m) {
-    lam_costs *c = NULL;
-    assert_int_equal(lam_costs_new(&c, m, NULL, NULL), LAM_OK);
-    return c;
-}
-
-static void has(const char *text, const char *part) {
-    if (!strstr(text, part)) fail_msg("'%s' is not in\n%s", part, text);
-}
-
-static void hasnt(const char *text, const char *part) {
-    if (strstr(text, part)) fail_msg("'%s' is in\n%s", part, text);
-}
-
 static void reports_show_it_apart(void **state) {
     (void)state;
     lam_model *m = one_stream();
-    lam_costs *c = costs_of(m);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = show_options(NULL, NULL);
     lam_time x;
     assert_true(lam_costs_device_time(c, 0, &x));
@@ -275,29 +244,29 @@ static void reports_show_it_apart(void **state) {
     assert_false(lam_costs_device_time(c, 99, &x));
     o.time = true;
     o.width = 200;
-    const char *text = show(c, &o);
-    has(text, "bwd device  device self");
-    has(text, "device: forward 1.00 us   backward 700 ns   between nodes 5 ns");
-    has(text, "time: forward 40 ns");
+    show(c, &o);
+    show_has("bwd device  device self");
+    show_has("device: forward 1.00 us   backward 700 ns   between nodes 5 ns");
+    show_has("time: forward 40 ns");
     o.format = "csv";
-    text = show(c, &o);
-    has(text, "device_ns,device_self_ns,backward_device_ns");
-    has(text, ",1000,100,700,0,0,0\n");
+    show(c, &o);
+    show_has("device_ns,device_self_ns,backward_device_ns");
+    show_has(",1000,100,700,0,0,0\n");
     o.format = "json";
-    text = show(c, &o);
-    has(text, "\"device\": {\"forward\": {\"total\": 1000, \"self\": 100}, \"backward\": {\"total\": 700");
-    has(text, "\"device\": {\"forward\": {\"n\": 1, \"median\": 1000");
+    show(c, &o);
+    show_has("\"device\": {\"forward\": {\"total\": 1000, \"self\": 100}, \"backward\": {\"total\": 700");
+    show_has("\"device\": {\"forward\": {\"n\": 1, \"median\": 1000");
     lam_costs_free(c);
     lam_model_free(m);
 }
 
 static void without_a_device_nothing_changes(void **state) {
     (void)state;
-    net n = two_layers();
+    net n = timed_layers();
     int32_t k[3];
     calls_of(&n, k);
     lam_model *m = done(&n);
-    lam_costs *c = costs_of(m);
+    lam_costs *c = net_costs(m, NULL, false);
     lam_report_options o = show_options(NULL, NULL);
     static const char *const formats[] = {"text", "csv", "json"};
     o.time = true;
@@ -305,7 +274,8 @@ static void without_a_device_nothing_changes(void **state) {
     assert_null(lam_costs_device_times(c));
     for (size_t i = 0; i < 3; i++) {
         o.format = formats[i];
-        hasnt(show(c, &o), "device");
+        show(c, &o);
+        show_lacks("device");
     }
     lam_costs_free(c);
     lam_model_free(m);

@@ -4,25 +4,7 @@
 #include "oom.h"
 
 #include "net.h"
-
-typedef struct page {
-    char text[1 << 16];
-    size_t n;
-} page;
-
-static lam_status put(void *to, const char *bytes, size_t n) {
-    page *p = to;
-    if (p->n + n >= sizeof p->text) return LAM_IO;
-    memcpy(p->text + p->n, bytes, n);
-    p->n += n;
-    p->text[p->n] = '\0';
-    return LAM_OK;
-}
-
-static lam_status refuse(void *to, const char *bytes, size_t n) {
-    (void)to, (void)bytes, (void)n;
-    return LAM_IO;
-}
+#include "shown.h"
 
 static const int64_t sizes[] = {2, 3}, wide[] = {2, 4};
 static const lam_arg in = {.dtype = 15, .ndim = 2, .sizes = sizes}; /* bfloat16 */
@@ -94,81 +76,73 @@ static lam_model *two_runs(bool looked) {
     return net_done(&n);
 }
 
-static void write_page(const lam_model *m, const lam_gadget_options *o, page *p) {
+static void write_page(const lam_model *m, const lam_gadget_options *o) {
     lam_gadgets *g;
     lam_error e = {0};
-    p->n = 0;
     if (lam_gadgets_new(&g, m, &e) != LAM_OK) fail_msg("%s", e.text);
-    assert_int_equal(lam_gadgets_write(g, o, (lam_sink){put, p}, &e), LAM_OK);
+    assert_int_equal(lam_gadgets_write(g, o, show_sink(), &e), LAM_OK);
     lam_gadgets_free(g);
-}
-
-static void has(const page *p, const char *part) {
-    if (!strstr(p->text, part)) fail_msg("no %s in %s", part, p->text);
 }
 
 static void every_field(void **state) {
     (void)state;
-    static page p;
     lam_model *m = two_runs(true);
-    write_page(m, NULL, &p);
-    has(&p, "{\n    \"Net\": {\n        \"info\": {\n            \"type\": \"Net\",\n"
-            "            \"input_shapes\": [[2, 3]],\n");
-    has(&p, "            \"f\\\"c\": {\n"
-            "                \"info\": {\n"
-            "                    \"type\": \"Linear\",\n"
-            "                    \"input_shapes\": [[2, 3], [2, 3]],\n"
-            "                    \"output_shapes\": [[2, 4], [2, 4]],\n"
-            "                    \"grad_in_shape\": [[2, 3]],\n"
-            "                    \"grad_out_shape\": [[2, 4]],\n"
-            "                    \"num_parameters\": 16,\n"
-            "                    \"num_learnable_parameters\": 16,\n"
-            "                    \"param_memory_usage\": 0.000064,\n"
-            "                    \"gradient_memory_usage\": 0.000064,\n"
-            "                    \"input_memory_usage\": [0.000012, 0.000012],\n"
-            "                    \"output_memory_usage\": [0.000032, 0.000032],\n"
-            "                    \"effective_additional_memory_fwd\": null,\n"
-            "                    \"effective_additional_memory_bwd\": null,\n"
-            "                    \"forward_nan\": true,\n"
-            "                    \"grad_in_nan\": true,\n"
-            "                    \"grad_out_nan\": null,\n"
-            "                    \"total_memory\": 0.000152,\n"
-            "                    \"forward_latency\": 2.000002,\n"
-            "                    \"backward_latency\": 0.003002,\n"
-            "                    \"calls\": 4\n"
-            "                },\n"
-            "                \"children\": {}\n"
-            "            },\n");
-    has(&p, "\"num_parameters\": 32,\n            \"num_learnable_parameters\": 16,\n"); /* the root's */
-    has(&p, "\"forward_latency\": 5.0,\n");
-    has(&p, "\"type\": \"Odd\",\n                    \"input_shapes\": [],\n");
-    has(&p, "\"calls\": 0\n");
-    has(&p, "            }\n        }\n    }\n}\n");
+    write_page(m, NULL);
+    show_has("{\n    \"Net\": {\n        \"info\": {\n            \"type\": \"Net\",\n"
+             "            \"input_shapes\": [[2, 3]],\n");
+    show_has("            \"f\\\"c\": {\n"
+             "                \"info\": {\n"
+             "                    \"type\": \"Linear\",\n"
+             "                    \"input_shapes\": [[2, 3], [2, 3]],\n"
+             "                    \"output_shapes\": [[2, 4], [2, 4]],\n"
+             "                    \"grad_in_shape\": [[2, 3]],\n"
+             "                    \"grad_out_shape\": [[2, 4]],\n"
+             "                    \"num_parameters\": 16,\n"
+             "                    \"num_learnable_parameters\": 16,\n"
+             "                    \"param_memory_usage\": 0.000064,\n"
+             "                    \"gradient_memory_usage\": 0.000064,\n"
+             "                    \"input_memory_usage\": [0.000012, 0.000012],\n"
+             "                    \"output_memory_usage\": [0.000032, 0.000032],\n"
+             "                    \"effective_additional_memory_fwd\": null,\n"
+             "                    \"effective_additional_memory_bwd\": null,\n"
+             "                    \"forward_nan\": true,\n"
+             "                    \"grad_in_nan\": true,\n"
+             "                    \"grad_out_nan\": null,\n"
+             "                    \"total_memory\": 0.000152,\n"
+             "                    \"forward_latency\": 2.000002,\n"
+             "                    \"backward_latency\": 0.003002,\n"
+             "                    \"calls\": 4\n"
+             "                },\n"
+             "                \"children\": {}\n"
+             "            },\n");
+    show_has("\"num_parameters\": 32,\n            \"num_learnable_parameters\": 16,\n"); /* the root's */
+    show_has("\"forward_latency\": 5.0,\n");
+    show_has("\"type\": \"Odd\",\n                    \"input_shapes\": [],\n");
+    show_has("\"calls\": 0\n");
+    show_has("            }\n        }\n    }\n}\n");
     lam_model_free(m);
 }
 
 static void not_asked_or_not_known(void **state) {
     (void)state;
-    static page p;
     lam_model *m = two_runs(true);
-    write_page(m, &(lam_gadget_options){.max_depth = 0}, &p);
-    has(&p, "\"input_shapes\": null,");
-    has(&p, "\"grad_in_shape\": null,");
-    has(&p, "\"forward_latency\": null,");
-    has(&p, "\"children\": {}\n    }\n}\n");
-    assert_null(strstr(p.text, "Linear"));
+    write_page(m, &(lam_gadget_options){.max_depth = 0});
+    show_has("\"input_shapes\": null,");
+    show_has("\"grad_in_shape\": null,");
+    show_has("\"forward_latency\": null,");
+    show_has("\"children\": {}\n    }\n}\n");
+    assert_null(strstr(shown, "Linear"));
     lam_model_free(m);
     m = two_runs(false);
-    write_page(m, NULL, &p);
-    has(&p, "\"grad_in_shape\": null,");
-    has(&p, "\"forward_nan\": null,");
-    assert_null(strstr(p.text, "false"));
+    write_page(m, NULL);
+    show_has("\"grad_in_shape\": null,");
+    show_has("\"forward_nan\": null,");
+    assert_null(strstr(shown, "false"));
     lam_model_free(m);
 }
 
 static void unknown_sizes(void **state) {
     (void)state;
-    static page p;
     net n = net_new();
     int32_t lazy = net_module(&n, "LazyLinear", 0), index;
     const lam_tensor_info w = {.dtype = NET_FLOAT32, .ndim = -1, .bytes = -1, .requires_grad = true};
@@ -178,11 +152,11 @@ static void unknown_sizes(void **state) {
     const lam_call_info c = {.module = lazy, .parent = -1, .n_in = 1, .n_out = 1, .in = &odd, .out = &odd};
     NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
     lam_model *m = net_done(&n);
-    write_page(m, NULL, &p);
-    has(&p, "\"input_shapes\": [null],");
-    has(&p, "\"num_parameters\": null,");
-    has(&p, "\"input_memory_usage\": [null],");
-    has(&p, "\"total_memory\": null,");
+    write_page(m, NULL);
+    show_has("\"input_shapes\": [null],");
+    show_has("\"num_parameters\": null,");
+    show_has("\"input_memory_usage\": [null],");
+    show_has("\"total_memory\": null,");
     lam_model_free(m);
 }
 
@@ -205,18 +179,16 @@ static void deep(void **state) {
     assert_int_equal(lam_gadgets_new(&g, m, NULL), LAM_OK);
     assert_int_equal(lam_gadgets_write(g, NULL, (lam_sink){count, &written}, NULL), LAM_OK);
     assert_true(written > LEVELS * LINES * 200 && written < LEVELS * LINES * 320);
-    assert_int_equal(lam_gadgets_write(g, NULL, (lam_sink){refuse, NULL}, NULL), LAM_IO);
+    assert_int_equal(lam_gadgets_write(g, NULL, show_refusing(), NULL), LAM_IO);
     lam_gadgets_free(g);
     lam_model_free(m);
 }
 
 static void draw(void *arg, bool *ok) {
-    static page p;
     lam_gadgets *g = NULL;
     lam_error e = {0};
-    p.n = 0;
     lam_status s = lam_gadgets_new(&g, arg, &e);
-    if (s == LAM_OK) s = lam_gadgets_write(g, NULL, (lam_sink){put, &p}, &e);
+    if (s == LAM_OK) s = lam_gadgets_write(g, NULL, show_sink(), &e);
     lam_gadgets_free(g);
     *ok = s == LAM_OK;
     if (!*ok) assert_int_equal(e.status, LAM_NOMEM);

@@ -4,20 +4,7 @@
 #include "oom.h"
 
 #include "ops_net.h"
-
-typedef struct page {
-    char text[1 << 14];
-    size_t n;
-} page;
-
-static lam_status put(void *to, const char *bytes, size_t n) {
-    page *p = to;
-    if (p->n + n >= sizeof p->text) return LAM_IO;
-    memcpy(p->text + p->n, bytes, n);
-    p->n += n;
-    p->text[p->n] = '\0';
-    return LAM_OK;
-}
+#include "shown.h"
 
 /* The root around a layer with a quote in its name; a node inside the backward, and one on another thread. */
 static lam_model *net_timed(void) {
@@ -57,58 +44,48 @@ static lam_status write_to(const lam_model *m, const char *format, lam_sink to, 
     return s;
 }
 
-static void has(const page *p, const char *part) {
-    if (!strstr(p->text, part)) fail_msg("no %s in %s", part, p->text);
-}
-
 static void trace_events(void **state) {
     (void)state;
-    static page p;
     lam_model *m = net_timed();
-    p.n = 0;
-    assert_int_equal(write_to(m, "trace", (lam_sink){put, &p}, NULL), LAM_OK);
-    has(&p, "\"ph\": \"X\", \"pid\": 1, \"tid\": 0, \"ts\": 0.000, \"dur\": 0.900, ");
-    has(&p, "{\"name\": \"f\\\"c\", \"cat\": \"layer,forward\"");
-    has(&p, "\"ts\": 0.100, \"dur\": 0.800, ");
-    has(&p, "\"ts\": 2.000, \"dur\": 1.001, \"args\": {\"layer\": \"f\\\"c\"}}");
-    has(&p, "\"tid\": 1, \"args\": {\"name\": \"thread 1\"}");
-    has(&p, "\n]}\n");
+    assert_int_equal(write_to(m, "trace", show_sink(), NULL), LAM_OK);
+    show_has("\"ph\": \"X\", \"pid\": 1, \"tid\": 0, \"ts\": 0.000, \"dur\": 0.900, ");
+    show_has("{\"name\": \"f\\\"c\", \"cat\": \"layer,forward\"");
+    show_has("\"ts\": 0.100, \"dur\": 0.800, ");
+    show_has("\"ts\": 2.000, \"dur\": 1.001, \"args\": {\"layer\": \"f\\\"c\"}}");
+    show_has("\"tid\": 1, \"args\": {\"name\": \"thread 1\"}");
+    show_has("\n]}\n");
     lam_model_free(m);
 }
 
 static void speedscope(void **state) {
     (void)state;
-    static page p;
     lam_model *m = net_timed();
-    p.n = 0;
-    assert_int_equal(write_to(m, "speedscope", (lam_sink){put, &p}, NULL), LAM_OK);
-    has(&p, "\"frames\": [\n{\"name\": \"Net\"},\n{\"name\": \"f\\\"c\"},\n{\"name\": \"AddmmBackward0\"}]}");
-    has(&p, "\"events\": [\n{\"type\": \"O\", \"frame\": 0, \"at\": 0},\n"
-            "{\"type\": \"O\", \"frame\": 1, \"at\": 100},\n{\"type\": \"C\", \"frame\": 1, \"at\": 900},\n"
-            "{\"type\": \"C\", \"frame\": 0, \"at\": 900},\n{\"type\": \"O\", \"frame\": 2, \"at\": 2000},\n"
-            "{\"type\": \"C\", \"frame\": 2, \"at\": 3001}]}");
-    has(&p, "\"name\": \"thread 1\", \"unit\": \"nanoseconds\", \"startValue\": 0, \"endValue\": 3001");
+    assert_int_equal(write_to(m, "speedscope", show_sink(), NULL), LAM_OK);
+    show_has(
+        "\"frames\": [\n{\"name\": \"Net\"},\n{\"name\": \"f\\\"c\"},\n{\"name\": \"AddmmBackward0\"}]}");
+    show_has("\"events\": [\n{\"type\": \"O\", \"frame\": 0, \"at\": 0},\n"
+             "{\"type\": \"O\", \"frame\": 1, \"at\": 100},\n{\"type\": \"C\", \"frame\": 1, \"at\": 900},\n"
+             "{\"type\": \"C\", \"frame\": 0, \"at\": 900},\n{\"type\": \"O\", \"frame\": 2, \"at\": 2000},\n"
+             "{\"type\": \"C\", \"frame\": 2, \"at\": 3001}]}");
+    show_has("\"name\": \"thread 1\", \"unit\": \"nanoseconds\", \"startValue\": 0, \"endValue\": 3001");
     lam_model_free(m);
 }
 
 static void without_times_there_is_no_timeline(void **state) {
     (void)state;
-    static page p;
     lam_error e = {0};
     net n = net_new();
     net_plain(&n);
     lam_model *m = net_done(&n);
-    assert_int_equal(write_to(m, "trace", (lam_sink){put, &p}, &e), LAM_USAGE);
-    assert_int_equal(write_to(m, "speedscope", (lam_sink){put, &p}, NULL), LAM_USAGE);
+    assert_int_equal(write_to(m, "trace", show_sink(), &e), LAM_USAGE);
+    assert_int_equal(write_to(m, "speedscope", show_sink(), NULL), LAM_USAGE);
     lam_model_free(m);
 }
 
 static void draw(void *arg, bool *ok) {
-    static page p;
     lam_error e = {0};
-    p.n = 0;
-    lam_status s = write_to(arg, "trace", (lam_sink){put, &p}, &e);
-    if (s == LAM_OK) s = write_to(arg, "speedscope", (lam_sink){put, &p}, &e);
+    lam_status s = write_to(arg, "trace", show_sink(), &e);
+    if (s == LAM_OK) s = write_to(arg, "speedscope", show_sink(), &e);
     *ok = s == LAM_OK;
     if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
 }
