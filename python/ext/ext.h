@@ -119,6 +119,7 @@ typedef struct lmx_shim {
         void *(*parts[LMX_PARTS])(void *out, const void *tensor);
     } forms[LMX_FORMS];
     void *(*room)(size_t bytes); /* for a handle that `release` takes; NULL: what is stored can't be told */
+    int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
 } lmx_shim;
 
 /* How a Python value is looked through for tensors. */
@@ -147,6 +148,7 @@ typedef struct lmx_torch {
     lmx_shim shim;
     int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
     char why[240];  /* which way is used and why */
+    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 nobody has asked (looks.c) */
 } lmx_torch;
 
 /* == module state (module.c) =========================================================================== */

@@ -3,8 +3,6 @@
  * or, where those are missing, through its attributes. */
 #include "looks.h"
 
-#include <dlfcn.h>
-
 enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
 
 /* == reading ==============================================================================================
@@ -76,7 +74,7 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (s->device(h, &device) || device != LMX_CPU) return LMX_NOT_TO_READ;
     if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return LMX_NOT_TO_READ;
     keep_shape(out, dtype, ndim, sizes);
-    if (k->strides(h, &strides) || s->data(h, &data) || s->offset(h, &offset) || k->storage(h, &storage))
+    if (s->strides(h, &strides) || s->data(h, &data) || s->offset(h, &offset) || s->storage(h, &storage))
         return LMX_NOT_TO_READ;
     const lam_values v = {data, dtype, (int32_t)ndim, sizes, strides};
     return read_checked(k, &v, offset, storage, gil, out);
@@ -216,12 +214,23 @@ static bool tells_truth(lmx_looker *k, PyObject *torch) {
               ask_strides(probe, k->n_stride, 2, strides) && ask(probe, k->n_offset, &offset) &&
               ask_storage(k, probe, &storage);
     void *handle = ok ? (char *)probe + k->st->torch.offset : NULL;
-    ok = ok && !k->strides(handle, &told) && !k->storage(handle, &bytes) && told[0] == strides[0] &&
+    ok = ok && !k->shim->strides(handle, &told) && !k->shim->storage(handle, &bytes) && told[0] == strides[0] &&
          told[1] == strides[1] && bytes == storage;
     Py_XDECREF(probe);
     Py_XDECREF(whole);
     PyErr_Clear();
     return ok;
+}
+
+/* Once in a process. False with an exception. */
+static bool try_shim(lmx_looker *k) {
+    const lmx_shim *s = k->shim;
+    PyObject *torch = PyImport_ImportModule("torch");
+    if (!torch) return false;
+    bool found = k->st->torch.offset >= 0 && s->offset && s->strides && s->storage;
+    k->st->torch.reads = found && tells_truth(k, torch) ? 1 : -1;
+    Py_DECREF(torch);
+    return true;
 }
 
 bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
@@ -231,17 +240,9 @@ bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
     k->n_stride = PyUnicode_InternFromString("stride");
     k->n_offset = PyUnicode_InternFromString("storage_offset");
     k->n_storage = PyUnicode_InternFromString("untyped_storage");
-    PyObject *torch = PyImport_ImportModule("torch");
-    if (!torch || !k->n_version || !k->n_stride || !k->n_offset || !k->n_storage) {
-        Py_XDECREF(torch);
-        return false;
-    }
-    void *library = st->torch.offset >= 0 && k->shim->offset ? lmx_torch_library(torch) : NULL;
-    bool found = library && lmx_symbol(library, "aoti_torch_get_strides", &k->strides) &&
-                 lmx_symbol(library, "aoti_torch_get_storage_size", &k->storage);
-    if (library) dlclose(library); /* torch keeps it loaded */
-    k->by_shim = found && tells_truth(k, torch);
-    Py_DECREF(torch);
+    if (!k->n_version || !k->n_stride || !k->n_offset || !k->n_storage) return false;
+    if (!st->torch.reads && !try_shim(k)) return false;
+    k->by_shim = st->torch.reads > 0;
     return true;
 }
 

@@ -30,8 +30,6 @@ static inline bool lmx_look_masks(const lmx_look *l) {
 typedef struct lmx_looker {
     lmx_state *st;
     const lmx_shim *shim;
-    int32_t (*strides)(void *tensor, int64_t **out);
-    int32_t (*storage)(void *tensor, int64_t *out); /* bytes */
     bool by_shim; /* the functions were found and told the truth of a tensor that was tried */
     bool wants_stats;
     PyObject *n_version, *n_stride, *n_offset, *n_storage; /* interned names */

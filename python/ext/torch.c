@@ -81,6 +81,7 @@ static bool load_shim(lmx_torch *t, PyObject *torch) {
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
     lmx_symbol(library, "aoti_torch_is_contiguous", &s->dense);
     lmx_symbol(library, "aoti_torch_get_strides", &s->strides);
+    lmx_symbol(library, "aoti_torch_get_storage_size", &s->storage);
     lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
     lmx_sparse_load(s, library);
     if (!all)

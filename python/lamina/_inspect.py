@@ -186,6 +186,8 @@ class Capture:
         error: the exception that ended the block, or None. It has gone on to the caller.
     """
 
+    _runs_again = True  # the report can be asked what another batch would need
+
     def __init__(
         self,
         model: Any,
@@ -230,7 +232,8 @@ class Capture:
             health=self._health,
         )
         self._model = self.error = self._again = None
-        self._watch.given(self._note_given)
+        if self._runs_again:
+            self._watch.given(self._note_given)
         self._stance = stance
         stance.__enter__()
         try:

@@ -189,6 +189,8 @@ class _Step:
 class _Looking(Capture):
     """The same where more than times is asked for."""
 
+    _runs_again = False
+
     def __init__(self, module: Any, stance: Compiled | None, *, memory: bool, health: bool) -> None:
         wanted = None
         if health:

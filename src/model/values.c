@@ -105,10 +105,18 @@ static search *search_for(int32_t bytes) {
 
 /* -- how many ---------------------------------------------------------------------------------------- */
 
+/* Each size is written out: a copy of so many bytes that the compiler knows is one instruction, and a model that
+ * has gone all NaN is looked at number by number. */
 static uint64_t bits_at(const char *p, int32_t bytes) {
-    uint64_t v = 0; /* little-endian, as every machine that torch runs on */
-    memcpy(&v, p, (size_t)bytes);
-    return v;
+    uint16_t two;
+    uint32_t four;
+    uint64_t eight;
+    switch (bytes) {
+    case 1: return (uint8_t)*p;
+    case 2: memcpy(&two, p, sizeof two); return two;
+    case 4: memcpy(&four, p, sizeof four); return four;
+    default: memcpy(&eight, p, sizeof eight); return eight;
+    }
 }
 
 /* True if it is not finite. */
