@@ -68,6 +68,8 @@ typedef struct lam_recorded_model { /* a root, as its tree was */
     lam_middle forward_ns, backward_ns;      /* of a step */
     lam_middle step_ns;                      /* from the start of one step to that of the next */
     lam_middle peak_bytes;
+    lam_middle device_forward_ns, device_backward_ns; /* by a GPU's clock, */
+    lam_middle device_peak_bytes;                     /* and of its memory, where there is one */
     int64_t nonfinite;     /* steps in which a NaN or Inf was found; -1: nobody looked */
     int32_t first_bad;     /* place that made the first one, -1 none */
     int64_t first_bad_step;
@@ -82,6 +84,9 @@ typedef struct lam_recorded_place {
     lam_middle backward_ns;         /* of its own nodes */
     lam_middle recompute_ns;        /* forward work that was done again in the backward */
     lam_middle allocated_bytes, retained_bytes, peak_bytes;
+    lam_middle device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns;
+    lam_middle device_retained_bytes, device_peak_bytes;
+    int64_t own_ns;      /* self and backward together, by a GPU's clock where one was read; -1 unknown */
     int64_t nonfinite;   /* steps in which its results or gradients had a NaN or Inf; -1: nobody looked */
 } lam_recorded_place;
 

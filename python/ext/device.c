@@ -394,14 +394,13 @@ bool lmx_device_sized(const lmx_capture *c) {
 
 /* == asked for by Python ================================================================================= */
 
-PyObject *lmx_measure_device(lmx_capture *c, PyObject *args) {
-    int timed, sized;
-    if (!PyArg_ParseTuple(args, "pp:measure_device", &timed, &sized)) return NULL;
-    if (c->phase != LMX_NEW)
-        return lmx_fail(c->st, LAM_USAGE, "device", "ask for it before the capture is started");
-    if (!lmx_device_used()) Py_RETURN_NONE;
+bool lmx_device_listen(lmx_capture *c, bool timed, bool sized) {
+    if (!lmx_device_used()) return true;
     device *d = PyMem_Calloc(1, sizeof *d);
-    if (!d) return PyErr_NoMemory();
+    if (!d) {
+        PyErr_NoMemory();
+        return false;
+    }
     d->listener = (lmx_listener){.entered = entered,
                                  .left = left,
                                  .node_began = node_began,
@@ -415,6 +414,15 @@ PyObject *lmx_measure_device(lmx_capture *c, PyObject *args) {
     d->sized = sized;
     pthread_mutex_init(&d->lock, NULL);
     lmx_listen(c, &d->listener);
+    return true;
+}
+
+PyObject *lmx_measure_device(lmx_capture *c, PyObject *args) {
+    int timed, sized;
+    if (!PyArg_ParseTuple(args, "pp:measure_device", &timed, &sized)) return NULL;
+    if (c->phase != LMX_NEW)
+        return lmx_fail(c->st, LAM_USAGE, "device", "ask for it before the capture is started");
+    if (!lmx_device_listen(c, timed, sized)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -29,6 +29,8 @@ void lmx_device_pretend(bool pretend);
 /* measure_device(time, memory): before the start; nothing where no GPU is in use. None, or NULL with an
  * exception. */
 PyObject *lmx_measure_device(lmx_capture *c, PyObject *args);
+/* The same from C; where no GPU is in use nothing. False with an exception. */
+bool lmx_device_listen(lmx_capture *c, bool timed, bool sized);
 /* True once it is told what the GPU's memory was used for. */
 bool lmx_device_sized(const lmx_capture *c);
 /* fake_device(what, value=0): see lmx_fake_device, and "pretend" for lmx_device_pretend. */

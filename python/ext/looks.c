@@ -214,8 +214,8 @@ static bool tells_truth(lmx_looker *k, PyObject *torch) {
               ask_strides(probe, k->n_stride, 2, strides) && ask(probe, k->n_offset, &offset) &&
               ask_storage(k, probe, &storage);
     void *handle = ok ? (char *)probe + k->st->torch.offset : NULL;
-    ok = ok && !k->shim->strides(handle, &told) && !k->shim->storage(handle, &bytes) && told[0] == strides[0] &&
-         told[1] == strides[1] && bytes == storage;
+    ok = ok && !k->shim->strides(handle, &told) && !k->shim->storage(handle, &bytes) &&
+         told[0] == strides[0] && told[1] == strides[1] && bytes == storage;
     Py_XDECREF(probe);
     Py_XDECREF(whole);
     PyErr_Clear();

@@ -3,6 +3,7 @@
  * a hundred others, so little is done and in one place: the tree is told to the recorder once, and from then
  * on only calls and nodes are. */
 #include "sample.h"
+#include "device.h"
 #include "observe.h"
 
 #include <stdlib.h>
@@ -202,10 +203,12 @@ static bool tell_nodes(lmx_sampler *s, const lmx_observer *o) {
     return ok;
 }
 
-/* Its calls and nodes alone. False where that will not do; `*e` says what failed. */
+/* Its calls and nodes alone. False where that will not do, as where a GPU's clock was read too; `*e` says
+ * what failed. */
 static bool record_again(lmx_sampler *s, const lmx_capture *c, lam_recorder *r, lam_error *e) {
     int64_t since;
-    bool known = is_known(s, &c->tree) && !c->lost && !lmx_observer_lost(c->observer, &since);
+    bool known =
+        !c->listeners && is_known(s, &c->tree) && !c->lost && !lmx_observer_lost(c->observer, &since);
     if (!known || !tell_calls(s, c) || !tell_nodes(s, c->observer)) return false;
     int32_t n_nodes = c->observer ? (int32_t)s->node_infos.n : -1;
     e->status = lam_recorder_again(r, &s->about, s->call_infos.data, (int32_t)s->call_infos.n,
@@ -279,7 +282,7 @@ static bool begin(lmx_sampler *s, PyObject *module, bool training) {
                                .number = s->numbers[training],
                                .unix_ns = unix_now(),
                                .t0_ns = lmx_now_ns()};
-    bool ok = lmx_capture_open(c);
+    bool ok = lmx_device_listen(c, true, false) && lmx_capture_open(c);
     if (ok)
         put(s, c);
     else

@@ -157,6 +157,7 @@ class _Step:
 
     def __init__(self, module: Any, root: Any, stance: Compiled | None, *, nodes: bool) -> None:
         self._watch = _lamina.Capture(root, False, module, None, nodes, True, True)  # noqa: FBT003
+        self._watch.measure_device(True, False)  # noqa: FBT003
         self._goes_back = not nodes  # for all that can be seen
         self.stance = stance
 

@@ -105,8 +105,8 @@ static search *search_for(int32_t bytes) {
 
 /* -- how many ---------------------------------------------------------------------------------------- */
 
-/* Each size is written out: a copy of so many bytes that the compiler knows is one instruction, and a model that
- * has gone all NaN is looked at number by number. */
+/* Each size is written out: a copy of so many bytes that the compiler knows is one instruction, and a model
+ * that has gone all NaN is looked at number by number. */
 static uint64_t bits_at(const char *p, int32_t bytes) {
     uint16_t two;
     uint32_t four;

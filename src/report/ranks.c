@@ -121,7 +121,7 @@ static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t 
     *out = (lmi_straggler){.place = p, .model = model_of(w, 0)->name, .slowest = -1};
     for (int32_t r = 0; r < w->n; r++) {
         const lam_recorded_place *there = same_place(w, r, p, i);
-        int64_t own = there ? lmi_own_ns(there) : -1;
+        int64_t own = there ? there->own_ns : -1;
         if (own < 0) continue;
         room[n++] = own;
         if (own <= out->slowest) continue;

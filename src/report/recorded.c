@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_WIDTH = 100, CELL = 48, MOST_COLUMNS = 12 };
+enum { DEFAULT_WIDTH = 100, CELL = 48, MOST_COLUMNS = 16 };
 
 /* -- pieces ------------------------------------------------------------------------------------ */
 
@@ -65,14 +65,6 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     }
     lmi_put(b, "never ended: last written ");
     lmi_put_when(b, run->seen_unix_ns);
-}
-
-int64_t lmi_own_ns(const lam_recorded_place *p) {
-    int64_t sum;
-    if (!p->self_ns.n && !p->backward_ns.n) return -1;
-    int64_t forward = p->self_ns.n ? p->self_ns.median : 0,
-            back = p->backward_ns.n ? p->backward_ns.median : 0;
-    return lmi_add_over(forward, back, &sum) ? -1 : sum;
 }
 
 /* Columns that give way where the table is wider than it may be, before the name gets shorter than this. */
@@ -161,18 +153,21 @@ typedef struct table {
     const lam_recorded_model *m;
     int64_t total;                                     /* own time of all layers */
     bool backward, recompute, memory, health, forward; /* measured for some layer */
+    bool device, device_memory;
     lmi_sheet sheet;
 } table;
 
 static void look(const lmi_recorded *w, int32_t model, table *t) {
     for (int32_t i = 0; i < t->m->n_places; i++) {
         const lam_recorded_place *p = lam_recording_place(w->all[0], model, i);
-        int64_t own = lmi_own_ns(p);
+        int64_t own = p->own_ns;
         if (own > 0 && lmi_add_over(t->total, own, &t->total)) t->total = INT64_MAX;
         t->forward = t->forward || p->forward_ns.n;
         t->backward = t->backward || p->backward_ns.n;
         t->recompute = t->recompute || (p->recompute_ns.n && p->recompute_ns.median > 0);
         t->memory = t->memory || p->retained_bytes.n || p->peak_bytes.n;
+        t->device = t->device || p->device_forward_ns.n || p->device_backward_ns.n;
+        t->device_memory = t->device_memory || p->device_retained_bytes.n || p->device_peak_bytes.n;
         t->health = t->health || p->nonfinite >= 0;
     }
 }
@@ -185,14 +180,18 @@ static void head(table *t) {
     lmi_text_cell(&t->sheet, "self");
     if (t->backward) lmi_text_cell(&t->sheet, "backward");
     if (t->recompute) lmi_text_cell(&t->sheet, "again");
+    if (t->device) lmi_text_cell(&t->sheet, "device");
+    if (t->device) lmi_text_cell(&t->sheet, "bwd device");
     lmi_text_cell(&t->sheet, "share");
     if (t->memory) lmi_text_cell(&t->sheet, "retained");
     if (t->memory) lmi_text_cell(&t->sheet, "peak");
+    if (t->device_memory) lmi_text_cell(&t->sheet, "dev retained");
+    if (t->device_memory) lmi_text_cell(&t->sheet, "dev peak");
     if (t->health) lmi_text_cell(&t->sheet, "bad steps");
 }
 
 static void line(table *t, const lam_recorded_place *p) {
-    int64_t own = lmi_own_ns(p);
+    int64_t own = p->own_ns;
     lmi_text_cell(&t->sheet, p->depth ? p->path : "(the model)");
     lmi_text_cell(&t->sheet, p->type);
     if (p->calls.n) lmi_put_integer(&t->sheet.cell, p->calls.median);
@@ -201,6 +200,8 @@ static void line(table *t, const lam_recorded_place *p) {
     lmi_ns_cell(&t->sheet, p->self_ns);
     if (t->backward) lmi_ns_cell(&t->sheet, p->backward_ns);
     if (t->recompute) lmi_ns_cell(&t->sheet, p->recompute_ns);
+    if (t->device) lmi_ns_cell(&t->sheet, p->device_forward_ns);
+    if (t->device) lmi_ns_cell(&t->sheet, p->device_backward_ns);
     if (own >= 0 && t->total > 0)
         lmi_putf(&t->sheet.cell, "%.1f%%", 100.0 * (double)own / (double)t->total);
     else
@@ -208,13 +209,15 @@ static void line(table *t, const lam_recorded_place *p) {
     lmi_end_cell(&t->sheet);
     if (t->memory) lmi_size_cell(&t->sheet, p->retained_bytes);
     if (t->memory) lmi_size_cell(&t->sheet, p->peak_bytes);
+    if (t->device_memory) lmi_size_cell(&t->sheet, p->device_retained_bytes);
+    if (t->device_memory) lmi_size_cell(&t->sheet, p->device_peak_bytes);
     if (t->health) lmi_put_integer(&t->sheet.cell, p->nonfinite);
     if (t->health) lmi_end_cell(&t->sheet);
 }
 
 static int by_own_time(const void *a, const void *b) {
     const lam_recorded_place *const *x = a, *const *y = b;
-    int64_t m = lmi_own_ns(*x), n = lmi_own_ns(*y);
+    int64_t m = (*x)->own_ns, n = (*y)->own_ns;
     return m != n ? (m < n) - (m > n) : (*x > *y) - (*x < *y);
 }
 
@@ -239,16 +242,18 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
     const lam_recorded_place **places = calloc((size_t)t.m->n_places + 1, sizeof *places);
     if (!places) return lmi_nomem(w->e);
     look(w, model, &t);
-    int32_t columns = 6 + t.backward + t.recompute + 2 * t.memory + t.health;
+    int32_t columns =
+        6 + t.backward + t.recompute + 2 * t.device + 2 * t.memory + 2 * t.device_memory + t.health;
     lmi_sheet_start(&t.sheet, columns, w->e);
     head(&t);
     n = choose(w, model, places, &left);
     for (int32_t i = 0; i < n; i++) line(&t, places[i]);
     lmi_putc(&w->out, '\n');
-    const int again = 'f' + t.backward, retained = again + t.recompute + 1;
-    char spare[8] = "cbe"; /* calls, type, self; then what only some recordings have */
+    const int again = 'f' + t.backward, retained = again + t.recompute + 2 * t.device + 1;
+    char spare[MOST_COLUMNS] = "cbe"; /* calls, type, self; then what only some recordings have */
     if (t.recompute) spare[strlen(spare)] = (char)again;
-    for (int i = 0; i < 2 && t.memory; i++) spare[strlen(spare)] = (char)(retained + i);
+    for (int i = 0; i < 2 * t.memory + 2 * t.device_memory; i++) spare[strlen(spare)] = (char)(retained + i);
+    if (t.device) strcat(spare, t.backward ? "df" : "d"); /* the host's times */
     lam_status s = lmi_sheet_end(&t.sheet, w, 2, spare);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
     free((void *)places);
@@ -256,6 +261,23 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
 }
 
 /* -- a model ----------------------------------------------------------------------------------- */
+
+static void put_device(lmi_recorded *w, const lam_recorded_model *m) {
+    if (!m->device_forward_ns.n && !m->device_peak_bytes.n) return;
+    lmi_put(&w->out, "; on the device");
+    if (m->device_forward_ns.n) {
+        lmi_put(&w->out, " forward ");
+        lmi_put_ns(&w->out, m->device_forward_ns);
+    }
+    if (m->device_backward_ns.n) {
+        lmi_put(&w->out, ", backward ");
+        lmi_put_ns(&w->out, m->device_backward_ns);
+    }
+    if (m->device_peak_bytes.n) {
+        lmi_put(&w->out, m->device_forward_ns.n ? ", peak " : " peak ");
+        lmi_put_size(&w->out, m->device_peak_bytes);
+    }
+}
 
 static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
     lmi_put(&w->out, m->training ? "a training step" : "a step in eval mode");
@@ -277,6 +299,7 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
         lmi_put(&w->out, ", peak ");
         lmi_put_size(&w->out, m->peak_bytes);
     }
+    put_device(w, m);
     lmi_putc(&w->out, '\n');
 }
 

@@ -30,8 +30,6 @@ lam_status lmi_recorded_ranks(lmi_recorded *w);
 lam_status lmi_recorded_csv(lmi_recorded *w);
 lam_status lmi_recorded_json(lmi_recorded *w);
 
-/* Time that a place spent itself, forward and backward together; -1 unknown. */
-int64_t lmi_own_ns(const lam_recorded_place *p);
 /* Those of the layers of `model`, the most time lost first. */
 lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS], int32_t *found);
 /* "12.3 ms", three digits; "?" where n is 0. */

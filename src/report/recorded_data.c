@@ -15,7 +15,13 @@
     X("recompute_ns", recompute_ns)                                                                          \
     X("allocated_bytes", allocated_bytes)                                                                    \
     X("retained_bytes", retained_bytes)                                                                      \
-    X("peak_bytes", peak_bytes)
+    X("peak_bytes", peak_bytes)                                                                              \
+    X("device_forward_ns", device_forward_ns)                                                                \
+    X("device_self_ns", device_self_ns)                                                                      \
+    X("device_backward_ns", device_backward_ns)                                                              \
+    X("device_recompute_ns", device_recompute_ns)                                                            \
+    X("device_retained_bytes", device_retained_bytes)                                                        \
+    X("device_peak_bytes", device_peak_bytes)
 
 static void csv_number(lmi_buf *b, int64_t n) {
     lmi_putc(b, ',');
@@ -110,6 +116,9 @@ static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
     json_middle(b, "forward_ns", m->forward_ns);
     json_middle(b, "backward_ns", m->backward_ns);
     json_middle(b, "peak_bytes", m->peak_bytes);
+    json_middle(b, "device_forward_ns", m->device_forward_ns);
+    json_middle(b, "device_backward_ns", m->device_backward_ns);
+    json_middle(b, "device_peak_bytes", m->device_peak_bytes);
     json_number(b, "nonfinite_steps", m->nonfinite);
     json_number(b, "first_bad_step", m->first_bad_step);
     lmi_put(b, ", \"first_bad_layer\": ");

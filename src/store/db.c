@@ -107,37 +107,38 @@ static lam_status pragma_of(const lmi_db *d, const char *sql, int64_t *out, lam_
 }
 
 /* Whose file it is. *fresh: it has nothing in it yet. */
-static lam_status check_owner(const lmi_db *d, bool *fresh, lam_error *e) {
+static lam_status check_owner(lmi_db *d, bool *fresh, lam_error *e) {
     int64_t owner, version, tables;
     LAM_TRY(pragma_of(d, "SELECT count(*) FROM sqlite_schema", &tables, e));
     LAM_TRY(pragma_of(d, "PRAGMA application_id", &owner, e));
     LAM_TRY(pragma_of(d, "PRAGMA user_version", &version, e));
     *fresh = tables == 0 && owner == 0;
+    d->version = *fresh ? 0 : version;
     if (*fresh) return LAM_OK;
     if (owner != LMI_APPLICATION)
         return lmi_fail(e, LAM_IO, d->file, "it is a database, and no recording of lamina's");
-    if (version != LMI_SCHEMA_VERSION)
-        return lmi_fail(e, LAM_IO, d->file,
-                        "its tables have version %lld and this lamina reads %d; use the lamina that made it",
-                        (long long)version, LMI_SCHEMA_VERSION);
+    if (version < 1 || version > LMI_SCHEMA_VERSION)
+        return lmi_fail(
+            e, LAM_IO, d->file,
+            "its tables have version %lld and this lamina reads up to %d; use the one that made it",
+            (long long)version, LMI_SCHEMA_VERSION);
     return LAM_OK;
 }
 
 /* WAL: readers and the writer don't wait for each other, and what was committed outlives the process. There
  * may be file systems without it; then the same holds but for the waiting. */
-static lam_status make_ready(const lmi_db *d, lam_error *e) {
+static lam_status make_ready(lmi_db *d, lam_error *e) {
     bool fresh;
     LAM_TRY(check_owner(d, &fresh, e));
     LAM_TRY(lmi_db_run(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", e));
-    if (!fresh) return lmi_db_run(d, "BEGIN IMMEDIATE; COMMIT;", e); /* finds out whether it may be written */
-    LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e));
-    LAM_TRY(check_owner(d, &fresh, e)); /* another process may have been first */
-    if (fresh) LAM_TRY(lmi_db_run(d, lmi_schema, e));
+    LAM_TRY(lmi_db_run(d, "BEGIN IMMEDIATE;", e)); /* finds out too whether it may be written */
+    LAM_TRY(check_owner(d, &fresh, e));            /* another process may have been first */
+    for (; d->version < LMI_SCHEMA_VERSION; d->version++) LAM_TRY(lmi_db_run(d, lmi_schemas[d->version], e));
     return lmi_db_run(d, "COMMIT;", e);
 }
 
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
-    *d = (lmi_db){NULL, file};
+    *d = (lmi_db){NULL, file, 0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(file, &d->db, flags, NULL) != SQLITE_OK)
         return lmi_db_fail(d, "it can't be opened to be written", e);
@@ -183,7 +184,7 @@ static void distrust(sqlite3 *db) {
     sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;", NULL, NULL, NULL);
 }
 
-static lam_status check_readable(const lmi_db *d, lam_error *e) {
+static lam_status check_readable(lmi_db *d, lam_error *e) {
     bool fresh;
     LAM_TRY(check_owner(d, &fresh, e));
     return fresh ? lmi_fail(e, LAM_IO, d->file, "it is empty: nothing was recorded") : LAM_OK;
@@ -191,7 +192,7 @@ static lam_status check_readable(const lmi_db *d, lam_error *e) {
 
 lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     struct stat st;
-    *d = (lmi_db){NULL, file};
+    *d = (lmi_db){NULL, file, 0};
     if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
     if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is no file");
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;

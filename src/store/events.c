@@ -148,8 +148,13 @@ static lam_status put_layer(writer *w, const lmi_root *root, const lmi_step *s, 
     LAM_TRY(put(w, root, s, path, "forward_ms", m->forward, 1e6));
     LAM_TRY(put(w, root, s, path, "self_ms", m->self, 1e6));
     LAM_TRY(put(w, root, s, path, "backward_ms", m->backward, 1e6));
+    LAM_TRY(put(w, root, s, path, "device_forward_ms", m->device_forward, 1e6));
+    LAM_TRY(put(w, root, s, path, "device_self_ms", m->device_self, 1e6));
+    LAM_TRY(put(w, root, s, path, "device_backward_ms", m->device_backward, 1e6));
     LAM_TRY(put(w, root, s, path, "retained_bytes", m->retained, 1));
     LAM_TRY(put(w, root, s, path, "peak_bytes", m->peak, 1));
+    LAM_TRY(put(w, root, s, path, "device_retained_bytes", m->device_retained, 1));
+    LAM_TRY(put(w, root, s, path, "device_peak_bytes", m->device_peak, 1));
     LAM_TRY(put(w, root, s, path, "nan", m->nan, 1));
     return put(w, root, s, path, "inf", m->inf, 1);
 }
@@ -158,7 +163,10 @@ static lam_status put_step(writer *w, const lmi_root *root, const lmi_step *s, s
     bool more = true;
     LAM_TRY(put(w, root, s, NULL, "forward_ms", s->forward, 1e6));
     LAM_TRY(put(w, root, s, NULL, "backward_ms", s->backward, 1e6));
+    LAM_TRY(put(w, root, s, NULL, "device_forward_ms", s->device_forward, 1e6));
+    LAM_TRY(put(w, root, s, NULL, "device_backward_ms", s->device_backward, 1e6));
     LAM_TRY(put(w, root, s, NULL, "peak_bytes", s->peak, 1));
+    LAM_TRY(put(w, root, s, NULL, "device_peak_bytes", s->device_peak, 1));
     sqlite3_bind_int64(layers, 1, s->id);
     lam_status status = LAM_OK;
     while (status == LAM_OK && more) {
@@ -173,7 +181,7 @@ static lam_status put_step(writer *w, const lmi_root *root, const lmi_step *s, s
 static lam_status put_all(writer *w) {
     sqlite3_stmt *layers;
     LAM_TRY(put_version(w));
-    LAM_TRY(lmi_db_prepare(&w->r->db, &layers, LMI_LAYERS, w->e));
+    LAM_TRY(lmi_db_prepare(&w->r->db, &layers, lmi_layers(&w->r->db), w->e));
     lam_status s = LAM_OK;
     for (int32_t i = 0; s == LAM_OK && i < w->r->run.n_models; i++)
         for (int64_t k = w->r->roots[i].n_steps; s == LAM_OK && k-- > 0;)

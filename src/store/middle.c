@@ -83,26 +83,28 @@ static void sum_health(lmi_root *root) {
 
 static lam_status sum_root(lmi_root *root, lam_error *e) {
     size_t n = (size_t)root->n_steps;
-    int64_t *values = calloc(n + 1, sizeof *values * 4);
+    enum { FORWARD, BACKWARD, STEP, PEAK, DEVICE_FORWARD, DEVICE_BACKWARD, DEVICE_PEAK, N };
+    lam_recorded_model *told = &root->told;
+    lam_middle *const to[N] = {&told->forward_ns,       &told->backward_ns,       &told->step_ns,
+                               &told->peak_bytes,       &told->device_forward_ns, &told->device_backward_ns,
+                               &told->device_peak_bytes};
+    int64_t *values = calloc(n + 1, sizeof *values * N);
     if (!values) return lmi_nomem(e);
-    int64_t *forward = values, *backward = values + n, *step = backward + n, *peak = step + n;
     const lmi_step *newer = NULL;
     size_t k = 0;
     choose_mode(root);
     for (size_t i = 0; i < n; i++) {
         const lmi_step *s = &root->steps[i];
         if (!lmi_counts(root, s)) continue;
-        forward[k] = s->forward;
-        backward[k] = s->backward;
-        peak[k] = s->peak;
-        step[k++] = newer ? pace(newer, s) : -1;
+        const int64_t of_step[N] = {s->forward,    s->backward,       newer ? pace(newer, s) : -1,
+                                    s->peak,       s->device_forward, s->device_backward,
+                                    s->device_peak};
+        for (size_t what = 0; what < N; what++) values[what * n + k] = of_step[what];
+        k++;
         newer = s;
     }
-    root->told.n_steps = (int64_t)k;
-    root->told.forward_ns = middle(forward, k);
-    root->told.backward_ns = middle(backward, k);
-    root->told.step_ns = middle(step, k);
-    root->told.peak_bytes = middle(peak, k);
+    told->n_steps = (int64_t)k;
+    for (size_t what = 0; what < N; what++) *to[what] = middle(values + what * n, k);
     sum_health(root);
     free(values);
     return LAM_OK;
@@ -112,7 +114,7 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
 
 static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_vec *rows, lam_error *e) {
     sqlite3_stmt *s;
-    LAM_TRY(lmi_db_prepare(&r->db, &s, LMI_LAYERS, e));
+    LAM_TRY(lmi_db_prepare(&r->db, &s, lmi_layers(&r->db), e));
     lam_status status = LAM_OK;
     for (int64_t i = 0; status == LAM_OK && i < root->n_steps && rows->n < MOST_ROWS; i++) {
         if (!lmi_counts(root, &root->steps[i])) continue;
@@ -139,7 +141,14 @@ static lam_middle middle_of(const lmi_measure *rows, size_t n, size_t at, int64_
     return middle(room, n);
 }
 
-static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, int64_t *room) {
+/* What is known of it, of the two; -1: nothing. */
+static int64_t both(lam_middle a, lam_middle b) {
+    int64_t sum;
+    if (!a.n && !b.n) return -1;
+    return lmi_add_over(a.n ? a.median : 0, b.n ? b.median : 0, &sum) ? -1 : sum;
+}
+
+static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, bool device, int64_t *room) {
 #define MIDDLE(field) middle_of(rows, n, offsetof(lmi_measure, field), room)
     p->n_steps = (int64_t)n;
     p->calls = MIDDLE(calls);
@@ -150,7 +159,14 @@ static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, 
     p->allocated_bytes = MIDDLE(allocated);
     p->retained_bytes = MIDDLE(retained);
     p->peak_bytes = MIDDLE(peak);
+    p->device_forward_ns = MIDDLE(device_forward);
+    p->device_self_ns = MIDDLE(device_self);
+    p->device_backward_ns = MIDDLE(device_backward);
+    p->device_recompute_ns = MIDDLE(device_recompute);
+    p->device_retained_bytes = MIDDLE(device_retained);
+    p->device_peak_bytes = MIDDLE(device_peak);
 #undef MIDDLE
+    p->own_ns = device ? both(p->device_self_ns, p->device_backward_ns) : both(p->self_ns, p->backward_ns);
     for (size_t i = 0; i < n; i++) {
         if (rows[i].nan < 0 && rows[i].inf < 0) continue;
         if (p->nonfinite < 0) p->nonfinite = 0;
@@ -160,16 +176,17 @@ static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, 
 
 static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
     lmi_vec rows;
+    const bool device = root->told.device_forward_ns.n > 0;
     lmi_vec_init(&rows, sizeof(lmi_measure));
     lam_status s = read_layers(r, root, &rows, e);
     int64_t *room = s == LAM_OK ? calloc(rows.n + 1, sizeof *room) : NULL;
     if (s == LAM_OK && !room) s = lmi_nomem(e);
-    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = -1;
+    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = root->places[i].own_ns = -1;
     const lmi_measure *all = rows.data;
     if (s == LAM_OK && rows.n) qsort(rows.data, rows.n, sizeof(lmi_measure), by_place);
     for (size_t i = 0, n; s == LAM_OK && i < rows.n; i += n) {
         for (n = 1; i + n < rows.n && all[i + n].place == all[i].place;) n++;
-        sum_place(&root->places[all[i].place], &all[i], n, room);
+        sum_place(&root->places[all[i].place], &all[i], n, device, room);
     }
     free(room);
     lmi_vec_free(&rows);

@@ -124,24 +124,34 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
         {&to->peak, true, LMI_MOST, "a step's peak of memory"},
         {&to->looked, false, 1, "whether a step was looked at"},
         {&to->first_bad, true, most_place, "a step's first bad layer"},
+        {&to->device_forward, true, LMI_MOST, "a step's forward time on a device"},
+        {&to->device_backward, true, LMI_MOST, "a step's backward time on a device"},
+        {&to->device_peak, true, LMI_MOST, "a step's peak of a device's memory"},
     };
-    for (int i = 0; i < (int)(sizeof columns / sizeof *columns); i++)
+    const int n = (int)(sizeof columns / sizeof *columns);
+    for (int i = 0; i < n; i++)
         LAM_TRY(
             lmi_db_int(d, s, i, columns[i].may_be_null, columns[i].most, columns[i].what, columns[i].to, e));
-    to->bad = sqlite3_column_type(s, 12) != SQLITE_NULL;
+    to->bad = sqlite3_column_type(s, n) != SQLITE_NULL;
     return LAM_OK;
+}
+
+#define OF_STEPS                                                                                             \
+    "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns, backward_ns,"      \
+    " peak_bytes, looked, first_bad, "
+#define FROM_STEPS ", bad FROM steps WHERE model = ? ORDER BY id DESC LIMIT ?"
+
+/* Tables of the first version know of no device. */
+static const char *steps_of(const lmi_db *d) {
+    return d->version < 2 ? OF_STEPS "NULL, NULL, NULL" FROM_STEPS
+                          : OF_STEPS "device_forward_ns, device_backward_ns, device_peak_bytes" FROM_STEPS;
 }
 
 static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
     lmi_vec rows;
-    LAM_TRY(
-        lmi_db_prepare(&r->db, &s,
-                       "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns,"
-                       " backward_ns, peak_bytes, looked, first_bad, bad FROM steps WHERE model = ?"
-                       " ORDER BY id DESC LIMIT ?",
-                       e));
+    LAM_TRY(lmi_db_prepare(&r->db, &s, steps_of(&r->db), e));
     lmi_vec_init(&rows, sizeof(lmi_step));
     sqlite3_bind_int64(s, 1, root->id);
     sqlite3_bind_int64(s, 2, last > 0 ? last : -1);
@@ -158,14 +168,40 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
     return status;
 }
 
+#define OF_LAYERS                                                                                            \
+    "SELECT place, calls, forward_ns, forward_self_ns, backward_ns, recompute_ns, allocated_bytes,"          \
+    " retained_bytes, peak_bytes, nan, inf, "
+#define FROM_LAYERS " FROM layers WHERE step = ?"
+
+const char *lmi_layers(const lmi_db *d) {
+    return d->version < 2 ? OF_LAYERS "NULL, NULL, NULL, NULL, NULL, NULL" FROM_LAYERS
+                          : OF_LAYERS
+               "device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns,"
+               " device_retained_bytes, device_peak_bytes" FROM_LAYERS;
+}
+
 lam_status lmi_read_layer(const lam_recording *r, sqlite3_stmt *s, const lmi_root *root, bool *more,
                           lmi_measure *out, lam_error *e) {
     const lmi_db *d = &r->db;
     LAM_TRY(lmi_db_next(d, s, more, e));
     if (!*more) return LAM_OK;
     int64_t place, most_place = (int64_t)root->told.n_places - 1;
-    int64_t *const to[] = {&out->calls,     &out->forward,  &out->self, &out->backward, &out->recompute,
-                           &out->allocated, &out->retained, &out->peak, &out->nan,      &out->inf};
+    int64_t *const to[] = {&out->calls,
+                           &out->forward,
+                           &out->self,
+                           &out->backward,
+                           &out->recompute,
+                           &out->allocated,
+                           &out->retained,
+                           &out->peak,
+                           &out->nan,
+                           &out->inf,
+                           &out->device_forward,
+                           &out->device_self,
+                           &out->device_backward,
+                           &out->device_recompute,
+                           &out->device_retained,
+                           &out->device_peak};
     LAM_TRY(lmi_db_int(d, s, 0, false, most_place, "the place of a layer's row", &place, e));
     LAM_TRY(lmi_db_int(d, s, 1, false, LMI_MOST, "a layer's calls", to[0], e));
     for (int i = 1; i < (int)(sizeof to / sizeof *to); i++)

@@ -8,6 +8,7 @@
 /* One step as it stands in the file; -1: NULL. */
 typedef struct lmi_step {
     int64_t id, number, training, unix_ns, t0_ns, calls, failed, forward, backward, peak, looked, first_bad;
+    int64_t device_forward, device_backward, device_peak;
     bool bad;
 } lmi_step;
 
@@ -30,10 +31,8 @@ struct lam_recording {
 lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e);
 /* The roots of the run with their places, and the `last` newest steps of each (0: all). */
 lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e);
-/* The next row of the layers of a step, from a statement of LMI_LAYERS that was bound to it. */
-#define LMI_LAYERS                                                                                           \
-    "SELECT place, calls, forward_ns, forward_self_ns, backward_ns, recompute_ns, allocated_bytes,"          \
-    " retained_bytes, peak_bytes, nan, inf FROM layers WHERE step = ?"
+/* What selects the layers of a step, in tables of that version, and the next row of it. */
+const char *lmi_layers(const lmi_db *d);
 lam_status lmi_read_layer(const lam_recording *r, struct sqlite3_stmt *s, const lmi_root *root, bool *more,
                           lmi_measure *out, lam_error *e);
 

@@ -131,24 +131,66 @@ static void add_call(const lam_model *m, const lam_event *e, lmi_measure *all, l
 /* -- what else was measured -------------------------------------------------------------------- */
 
 /* The whole of a step's passes, but for forward work that is done again. */
-static void add_passes(const lam_times *t, lmi_packet *p) {
+static int64_t passes_of(const lam_times *t) {
     static const lam_time_part parts[] = {LAM_TIME_BACKWARD, LAM_TIME_ENGINE, LAM_TIME_OUTSIDE};
     int64_t sum = 0;
     for (int32_t run = 0; run < lam_times_n_runs(t); run++)
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) add(&sum, lam_times_run(t, run, parts[i]));
-    p->backward = sum > 0 ? sum : UNKNOWN; /* a step without a pass has no time of one */
+    return sum > 0 ? sum : UNKNOWN; /* a step without a pass has no time of one */
 }
 
 static lam_status add_times(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
     lam_times *t;
     lam_time of;
     LAM_TRY(lam_times_new(&t, m, e));
-    add_passes(t, p);
+    p->backward = passes_of(t);
     for (int32_t i = 0; i < lam_model_n_places(m); i++) all[i].backward = p->backward < 0 ? UNKNOWN : 0;
     for (int32_t i = 0; i < lam_model_n_events(m); i++)
         if (lam_times_event(t, i, &of))
             add(&all[lam_model_event(m, i)->place].backward, of.self[LAM_BACKWARD]);
     lam_times_free(t);
+    return LAM_OK;
+}
+
+static void add_device_call(const lam_model *m, const lam_event *e, const lam_time *of, bool passes,
+                            lmi_measure *at, lmi_packet *p) {
+    lam_phase phase = e->flags & LAM_CALL_AGAIN ? LAM_RECOMPUTE : LAM_FORWARD;
+    if (!is_within_itself(m, e))
+        add(phase == LAM_FORWARD ? &at->device_forward : &at->device_recompute, of->total[phase]);
+    if (phase == LAM_FORWARD) add(&at->device_self, of->self[phase]);
+    if (phase == LAM_FORWARD && e->parent < 0) add(&p->device_forward, of->total[phase]);
+    if (passes) add(&at->device_backward, of->self[LAM_BACKWARD]);
+}
+
+static lam_status add_device_times(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    lam_times *t;
+    lam_time of;
+    LAM_TRY(lam_device_times_new(&t, m, e));
+    p->device_backward = passes_of(t);
+    p->device_forward = 0;
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
+        all[i].device_forward = all[i].device_self = all[i].device_recompute = 0;
+        if (p->device_backward >= 0) all[i].device_backward = 0;
+    }
+    for (int32_t i = 0; i < lam_model_n_events(m); i++)
+        if (lam_times_event(t, i, &of))
+            add_device_call(m, lam_model_event(m, i), &of, p->device_backward >= 0,
+                            &all[lam_model_event(m, i)->place], p);
+    lam_times_free(t);
+    return LAM_OK;
+}
+
+static lam_status add_device_memory(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    lam_memory *y;
+    LAM_TRY(lam_device_memory_new(&y, m, e));
+    p->device_peak = lam_memory_total(y)->peak;
+    for (int32_t i = 0; i < lam_model_n_places(m); i++) {
+        const lam_memory_row *row = lam_memory_place(y, i);
+        if (!row) continue;
+        all[i].device_retained = row->own[LAM_FORWARD].retained;
+        all[i].device_peak = row->total[LAM_FORWARD].peak;
+    }
+    lam_memory_free(y);
     return LAM_OK;
 }
 
@@ -202,6 +244,16 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
 static void start_row(lmi_measure *at, int32_t place) {
     *at = (lmi_measure){.place = place};
     at->backward = at->allocated = at->retained = at->peak = at->nan = at->inf = UNKNOWN;
+    at->device_forward = at->device_self = at->device_backward = at->device_recompute = UNKNOWN;
+    at->device_retained = at->device_peak = UNKNOWN;
+}
+
+static lam_status add_measured(const lam_model *m, lmi_measure *all, lmi_packet *p, lam_error *e) {
+    if (lam_model_timed(m)) LAM_TRY(add_times(m, all, p, e));
+    if (lam_model_device_timed(m)) LAM_TRY(add_device_times(m, all, p, e));
+    if (lam_model_memory_seen(m)) LAM_TRY(add_memory(m, all, p, e));
+    if (lam_model_device_memory_seen(m)) LAM_TRY(add_device_memory(m, all, p, e));
+    return lam_model_looked(m) ? add_health(m, all, p, e) : LAM_OK;
 }
 
 static bool has_something(const lmi_measure *at) {
@@ -221,13 +273,12 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->t0_ns = info->t0_ns;
     p->training = info->training;
     p->backward = p->peak = p->first_bad = UNKNOWN;
+    p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->rows = all;
     for (int32_t i = 0; i < n; i++) start_row(&all[i], i);
     for (int32_t i = 0; i < lam_model_n_events(m); i++) add_call(m, lam_model_event(m, i), all, p);
     lam_error e = {0};
-    if ((lam_model_timed(m) && add_times(m, all, p, &e) != LAM_OK) ||
-        (lam_model_memory_seen(m) && add_memory(m, all, p, &e) != LAM_OK) ||
-        (lam_model_looked(m) && add_health(m, all, p, &e) != LAM_OK)) {
+    if (add_measured(m, all, p, &e) != LAM_OK) {
         lmi_packet_free(p);
         return NULL;
     }

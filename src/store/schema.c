@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a recording; docs/recording.md explains them. Who changes them raises LMI_SCHEMA_VERSION. */
+ * The tables of a recording; docs/recording.md explains them. Each version adds to the one before, and a file
+ * of an older one gets what it lacks when it is written to. Who adds one raises LMI_SCHEMA_VERSION. */
 #include "store/store.h"
 
-const char lmi_schema[] =
+static const char first[] =
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;"
     "INSERT INTO meta VALUES ('schema', '1'), ('made_by', 'lamina " LAM_VERSION "');"
     "CREATE TABLE runs (id INTEGER PRIMARY KEY, started_unix_ns INTEGER NOT NULL,"
@@ -31,4 +32,25 @@ const char lmi_schema[] =
     "PRAGMA application_id = 0x4c414d4e;"
     "PRAGMA user_version = 1;";
 
-_Static_assert(LMI_SCHEMA_VERSION == 1, "the number stands in the text above, twice");
+/* What a GPU's clock and its allocator said. */
+static const char second[] =
+    "ALTER TABLE steps ADD COLUMN device_forward_ns INTEGER;"
+    "ALTER TABLE steps ADD COLUMN device_backward_ns INTEGER;"
+    "ALTER TABLE steps ADD COLUMN device_peak_bytes INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_forward_ns INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_self_ns INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_backward_ns INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_recompute_ns INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_retained_bytes INTEGER;"
+    "ALTER TABLE layers ADD COLUMN device_peak_bytes INTEGER;"
+    "DROP VIEW IF EXISTS timeline;"
+    "CREATE VIEW timeline AS SELECT m.run, m.name AS model, s.number AS step, s.training, p.path, p.type,"
+    " l.calls, l.forward_ns, l.forward_self_ns, l.backward_ns, l.recompute_ns, l.allocated_bytes,"
+    " l.retained_bytes, l.peak_bytes, l.nan, l.inf, l.device_forward_ns, l.device_self_ns,"
+    " l.device_backward_ns, l.device_recompute_ns, l.device_retained_bytes, l.device_peak_bytes"
+    " FROM layers l JOIN steps s ON s.id = l.step"
+    " JOIN models m ON m.id = s.model JOIN places p ON p.model = m.id AND p.place = l.place;"
+    "UPDATE meta SET value = '2' WHERE key = 'schema';"
+    "PRAGMA user_version = 2;";
+
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second};

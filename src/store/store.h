@@ -18,12 +18,16 @@ struct sqlite3_stmt;
 typedef struct lmi_db {
     struct sqlite3 *db;
     const char *file; /* borrowed */
+    int64_t version;  /* of its tables */
 } lmi_db;
 
-extern const char lmi_schema[]; /* statements that make the tables of a new file */
-enum { LMI_SCHEMA_VERSION = 1, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 2, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
-/* Opens to write; makes the tables in a new file and refuses what is no recording. Close it in every case. */
+/* Statements that make version i + 1 of the tables of version i. */
+extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
+
+/* Opens to write; makes the tables, or what they lack, and refuses what is no recording. Close it in every
+ * case. */
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e);
 /* Opens to read, with all that SQLite has against files from strangers. Close it in every case. */
 lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e);
@@ -56,6 +60,7 @@ lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena
 typedef struct lmi_measure {
     int32_t place;
     int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
+    int64_t device_forward, device_self, device_backward, device_recompute, device_retained, device_peak;
 } lmi_measure;
 typedef struct lmi_place_row {
     int32_t parent, depth;
@@ -74,6 +79,7 @@ typedef struct lmi_packet {
     int64_t params, local, param_bytes;
     /* a step */
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
+    int64_t device_forward, device_backward, device_peak;
     int32_t first_bad;
     const char *bad; /* "NaN", "Inf"; NULL: none, or nobody looked */
     bool training, failed, looked;

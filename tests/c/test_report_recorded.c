@@ -20,6 +20,12 @@ static const char MEASURED[] =
     "UPDATE layers SET recompute_ns = 12345 WHERE place = 1; UPDATE runs SET dropped = 2;"
     "UPDATE steps SET failed = 1 WHERE number = 500;";
 
+static const char ON_A_GPU[] =
+    "UPDATE steps SET device_forward_ns = 5000000, device_backward_ns = 9000000, device_peak_bytes = 1048576;"
+    "UPDATE layers SET device_forward_ns = 1000000 * place, device_self_ns = 1000000 * place,"
+    " device_backward_ns = 3000000 * place, device_recompute_ns = 0, device_retained_bytes = 4096 * place,"
+    " device_peak_bytes = 8192 * place;";
+
 static const char *step_path(const char *name) {
     static char path[200];
     char *last;
@@ -74,6 +80,10 @@ static void a_run_as_text(void **state) {
     written(&r, 1, NULL);
     show_golden("recorded-measured", true);
     lam_recording_free(r);
+    r = recorded("device.lamina", 0, 1, 1, ON_A_GPU);
+    written(&r, 1, NULL);
+    show_golden("recorded-device", true);
+    lam_recording_free(r);
 }
 
 static void only_some_layers(void **state) {
@@ -96,6 +106,7 @@ static void narrow_and_plain(void **state) {
     static const char wide[] =
         "UPDATE places SET path = 'a_block_with_a_long_name.and_another.one' WHERE place = 1";
     lam_recording *r = recorded("narrow.lamina", 0, 1, 1, MEASURED);
+    change(step_path("narrow.lamina"), ON_A_GPU);
     lam_recording_free(r);
     change(step_path("narrow.lamina"), wide);
     r = opened(step_path("narrow.lamina"));

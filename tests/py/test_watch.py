@@ -106,9 +106,9 @@ def test_the_file_says_what_it_is(tmp_path):
     with lamina.watch(net(), file=file):
         pass
     assert rows(file, "PRAGMA journal_mode") == [("wal",)]
-    assert rows(file, "PRAGMA user_version") == [(1,)]
+    assert rows(file, "PRAGMA user_version") == [(2,)]
     assert rows(file, "PRAGMA application_id") == [(int.from_bytes(b"LAMN", "big"),)]
-    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "1"
+    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "2"
     assert rows(file, "PRAGMA integrity_check") == [("ok",)]
 
 
