@@ -98,12 +98,26 @@ lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s) {
 
 enum { FIRST_COMPLEX = 8, LAST_COMPLEX = 10 }; /* dtypes.def */
 
-static int64_t is_complex(const lam_op_arg *args, int32_t n) {
+/* Whether a tensor among them has complex elements; -1 where there is none, or one of no known type. */
+static int64_t any_complex(const lam_op_arg *args, int32_t n) {
+    int64_t any = -1;
     for (int32_t i = 0; i < n; i++) {
         if (!args[i].is_tensor) continue;
-        return args[i].dtype < 0 ? -1 : args[i].dtype >= FIRST_COMPLEX && args[i].dtype <= LAST_COMPLEX;
+        if (args[i].dtype < 0) return -1;
+        if (any < 1) any = args[i].dtype >= FIRST_COMPLEX && args[i].dtype <= LAST_COMPLEX;
     }
-    return -1;
+    return any;
+}
+
+/* Numbers that are complex take more operations than the line of the word says. */
+static void set_elements(const lam_op *op, lmi_facts *f) {
+    int64_t out = any_complex(op->sig->out, op->sig->n_out), in = any_complex(op->sig->in, op->sig->n_in);
+    bool complex = out == 1 || in == 1;
+    const lmi_complex_ops *ops = complex ? lmi_op_complex(op->sig->word) : NULL;
+    lmi_fact_set(f, LMI_FACT_complex, complex ? 1 : out == 0 || in == 0 ? 0 : -1);
+    lmi_fact_set(f, LMI_FACT_each, ops ? ops->each : complex ? -1 : lmi_op_each(op->sig->word));
+    lmi_fact_set(f, LMI_FACT_last, ops ? ops->last : complex ? -1 : lmi_op_last(op->sig->word));
+    lmi_fact_set(f, LMI_FACT_step, ops ? ops->step : complex ? 2 : 1);
 }
 
 /* What a rule of the caller's own may ask of any operator: axes, and whole numbers among the arguments. */
@@ -128,14 +142,11 @@ static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_outs, sum_out(op, elements));
     lmi_fact_set(f, LMI_FACT_dims, x.ndim);
     set_generic(op, x, y, f);
-    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
-    lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word));
+    set_elements(op, f);
     lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_pair, lmi_op_tensor(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
     lmi_fact_set(f, LMI_FACT_sparse, lmi_op_is_sparse(op));
-    int64_t complex = is_complex(op->sig->out, op->sig->n_out);
-    lmi_fact_set(f, LMI_FACT_complex, complex >= 0 ? complex : is_complex(op->sig->in, op->sig->n_in));
 }
 
 static int32_t first_bits(const lam_op_arg *args, int32_t n) {
@@ -239,6 +250,15 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_interpolate] = lmi_op_window,
     [LMI_K_interpolate_backward] = lmi_op_window,
     [LMI_K_grid_sample] = lmi_op_window,
+    [LMI_K_grid_sample_backward] = lmi_op_window,
+    [LMI_K_sort] = lmi_op_order,
+    [LMI_K_sort_all] = lmi_op_order,
+    [LMI_K_choose] = lmi_op_order,
+    [LMI_K_search] = lmi_op_order,
+    [LMI_K_look] = lmi_op_order,
+    [LMI_K_fourier] = lmi_op_order,
+    [LMI_K_pair_distance_backward] = lmi_op_dense,
+    [LMI_K_reflected] = lmi_op_factor,
     [LMI_K_map_list] = lmi_op_list,
     [LMI_K_move_list] = lmi_op_list,
     [LMI_K_fill_list] = lmi_op_list,

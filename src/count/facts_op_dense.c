@@ -100,6 +100,14 @@ static void distance(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_last, !plain);
 }
 
+/* A difference, its part of the gradient, and the sum: for p=1 the sign times the gradient; for 2 the
+ * gradient times the difference over the distance, where that is not 0. */
+static void distance_backward(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    double p = lmi_op_number(s, LMI_S_norm, -1);
+    lmi_fact_set(f, LMI_FACT_red, lmi_axis(lmi_op_in(op, s), -1));
+    lmi_fact_set(f, LMI_FACT_each, p == 2 ? 5 : p == 1 ? 4 : -1);
+}
+
 void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
     switch (k) {
@@ -109,6 +117,7 @@ void lmi_op_dense(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     case LMI_K_conv_fused:
     case LMI_K_conv_backward: conv(op, k, s, f); break;
     case LMI_K_pair_distance: distance(op, s, f); break;
+    case LMI_K_pair_distance_backward: distance_backward(op, s, f); break;
     default: product(op, k, s, f); break;
     }
 }

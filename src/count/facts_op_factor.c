@@ -21,11 +21,25 @@ static int64_t formed(const lam_op *op) {
     return n <= 0 ? n : lmi_axis(q, -1);
 }
 
+/* Reflections from the left work on columns, from the right on rows. */
+static void reflected(const lmi_slots *s, lmi_facts *f) {
+    lam_shape x = lmi_op_tensor(s, LMI_S_x) ? s->at[LMI_S_x].shape : (lam_shape){-1, NULL};
+    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    int64_t left = flag(s, LMI_S_left, true), many = lmi_axis(tau, -1);
+    if (x.ndim < 2 || left < 0 || many < 0) return;
+    int64_t length = lmi_axis(x, left ? -2 : -1);
+    lmi_fact_set(f, LMI_FACT_mats, lmi_numel(x) > 0 ? batch(x) : 0);
+    lmi_fact_set(f, LMI_FACT_length, length);
+    lmi_fact_set(f, LMI_FACT_columns_of, lmi_axis(x, left ? -1 : -2));
+    lmi_fact_set(f, LMI_FACT_reflectors, many < length ? many : length > 0 ? length - 1 : 0);
+}
+
 void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
     lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
     int64_t high = lmi_axis(w, -2), wide = lmi_axis(w, -1), few = high < wide ? high : wide;
-    if (w.ndim < 2 || few < 0) return;
+    if (k == LMI_K_reflected) reflected(s, f);
+    if (k == LMI_K_reflected || w.ndim < 2 || few < 0) return;
     lmi_fact_set(f, LMI_FACT_mats, few > 0 ? batch(w) : 0);
     lmi_fact_set(f, LMI_FACT_high, high);
     lmi_fact_set(f, LMI_FACT_wide, wide);

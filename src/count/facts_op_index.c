@@ -116,14 +116,29 @@ static void blends(const lam_op *op, lmi_facts *f) {
                  lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
 }
 
-/* Only the bilinear mode (0) is known: two coordinates of 4 operations each (3 where corners are aligned),
- * each rounded down; four distances and four products of them. */
-static void grid(const lmi_slots *s, lmi_facts *f) {
+/* Of a position: each coordinate 4 operations, 3 where corners are aligned, and rounded. Bilinear besides:
+ * its distances to both sides, and a weight for each of 2, 4 or 8 neighbours, a product less than axes.
+ * Bicubic: two distances, and 25 an axis for four weights: 3 more distances, and polynomials of 5 and 6
+ * operations, two each. Of an element: a product for each neighbour and their sum, axis by axis where it is
+ * bicubic. */
+static void grid(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    enum { BILINEAR, NEAREST, BICUBIC };
     bool aligned;
-    int64_t positions = lmi_op_numel(s, LMI_S_x2);
-    lmi_fact_set(f, LMI_FACT_points, positions < 0 ? -1 : positions / 2);
-    bool known = lmi_op_number(s, LMI_S_mode, -1) == 0 && lmi_op_bool(s, LMI_S_align, &aligned);
-    lmi_fact_set(f, LMI_FACT_each, !known ? -1 : aligned ? 16 : 18);
+    int64_t positions = lmi_op_numel(s, LMI_S_x2), rank = lmi_op_rank(op->sig->word),
+            near = rank == 3 ? 8 : 4;
+    double mode = lmi_op_number(s, LMI_S_mode, -1);
+    if (rank == 0) rank = 2; /* the one of cuDNN, which has no mode */
+    lmi_fact_set(f, LMI_FACT_points, positions < 0 ? -1 : positions / rank);
+    bool told =
+        lmi_op_bool(s, LMI_S_align, &aligned) && mode >= BILINEAR && mode <= (rank == 2 ? BICUBIC : NEAREST);
+    bool backward = k == LMI_K_grid_sample_backward;
+    if (!told || (backward && mode != BILINEAR)) {
+        lmi_fact_set(f, LMI_FACT_each, -1);
+        return;
+    }
+    int64_t besides = mode == NEAREST ? 0 : mode == BICUBIC ? 2 + 2 * 25 : 2 * rank + near * (rank - 1);
+    lmi_fact_set(f, LMI_FACT_each, rank * (aligned ? 4 : 5) + besides);
+    lmi_fact_set(f, LMI_FACT_last, mode == NEAREST ? 0 : mode == BICUBIC ? 5 * 7 : 2 * near - 1);
 }
 
 void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
@@ -133,7 +148,8 @@ void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
         blends(op, f);
         lmi_op_sized(m, op, k, s, f);
         break;
-    case LMI_K_grid_sample: grid(s, f); break;
+    case LMI_K_grid_sample:
+    case LMI_K_grid_sample_backward: grid(op, k, s, f); break;
     case LMI_K_fold_columns: lmi_image_swept(s, lmi_op_out(op, -1), f); break;
     default: windows(m, op, k, s, f); break;
     }

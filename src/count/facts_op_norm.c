@@ -75,6 +75,11 @@ static int64_t along(lam_shape x, const lmi_slots *s) {
     return v->i >= -x.ndim && v->i < x.ndim ? lmi_axis(x, (int32_t)v->i) : -1;
 }
 
+static int64_t of_one(double p, bool plain, int64_t complex) {
+    if (complex != 1) return plain || p == 2 ? 1 : 2;
+    return p == 2 || p == 0 ? 3 : plain ? 4 : 5; /* |z|^2, both parts compared with 0, |z| */
+}
+
 /* Of each element: a square, an absolute value or a comparison with 0; or an absolute value and a power. Of
  * the sum: a root, but for the norms 0, 1 and infinity and where the line of the word says none. */
 void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
@@ -83,7 +88,9 @@ void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     double p = lmi_op_number(s, LMI_S_norm, 2);
     bool plain = p == 0 || p == 1 || isinf(p);
     bool absent = !s->at[LMI_S_norm].present; /* torch's default is 2 */
-    lmi_fact_set(f, LMI_FACT_each, !told && !absent ? -1 : plain || p == 2 ? 1 : 2);
+    lmi_fact_set(f, LMI_FACT_each,
+                 !told && !absent ? -1 : of_one(p, plain, lmi_fact_get(f, LMI_FACT_complex)));
+    lmi_fact_set(f, LMI_FACT_step, 1);
     lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word) && !plain);
 }
 

@@ -90,6 +90,21 @@ bool lam_word_op_wraps(int32_t word) { return lmi_op_composite(word); }
 int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }
 int32_t lmi_op_last(int32_t word) { return at(word) ? words[word].last : 0; }
 
+#define COMPLEX(spelling, each, last, step) {spelling, {each, last, step}},
+static const struct {
+    const char *name;
+    lmi_complex_ops ops;
+} complex_words[] = {
+#include "vocab/complex.def"
+};
+#undef COMPLEX
+
+const lmi_complex_ops *lmi_op_complex(int32_t word) {
+    for (size_t i = 0; at(word) && i < sizeof complex_words / sizeof *complex_words; i++)
+        if (strcmp(complex_words[i].name, words[word].name) == 0) return &complex_words[i].ops;
+    return NULL;
+}
+
 int32_t lmi_op_rank(int32_t word) {
     const char *name = at(word) ? words[word].name : "";
     for (const char *p = name; *p; p++) {

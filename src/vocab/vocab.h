@@ -84,6 +84,9 @@ bool lmi_op_composite(int32_t op_word);
 /* What its line says of an element and of a result: the facts `each` and `last`; 0 out of range. */
 int32_t lmi_op_each(int32_t op_word);
 int32_t lmi_op_last(int32_t op_word);
+/* The same where elements are complex numbers, and what joining two of them takes; NULL: it is not told. */
+typedef struct lmi_complex_ops { int32_t each, last, step; } lmi_complex_ops;
+const lmi_complex_ops *lmi_op_complex(int32_t op_word);
 /* Spatial axes that the spelling tells: 2 for "aten::max_pool2d"; 0 where it tells none. */
 int32_t lmi_op_rank(int32_t op_word);
 /* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */

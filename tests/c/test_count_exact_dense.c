@@ -172,7 +172,7 @@ static void complex_numbers(void **state) {
     out_tensor(0, SIZES(2, 4));
     the.out[0].dtype = 9;
     op_says(24, 8 * 24, 6 + 12 + 8);
-    op_new("aten::mul");
+    op_new("aten::acosh");
     in_tensor(0, SIZES(2, 3));
     out_tensor(0, SIZES(2, 3));
     the.out[0].dtype = 10;
@@ -426,12 +426,53 @@ static void distances(void **state) {
     }
 }
 
+/* Of each pair and axis, to one side. */
+static void distances_backward(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 500); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(1, 4), m = pick(0, 4), k = pick(1, 4);
+        bool squares = coin();
+        op_new("aten::_cdist_backward");
+        in_tensor(0, SIZES(n, m));
+        in_tensor(1, SIZES(n, k));
+        in_tensor(2, SIZES(m, k));
+        in_float(3, squares ? 2 : 1);
+        in_tensor(4, SIZES(n, m));
+        out_tensor(0, SIZES(n, k));
+        rd_all(cells_of(n * m)), rd_all(cells_of(n * k)), rd_all(cells_of(m * k)), rd_all(cells_of(n * m));
+        wr_all(cells_of(n * k));
+        for (int64_t p = 0; p < n * m * k; p++) {
+            double far = sub(1, 2);
+            (void)add(1, squares ? less(0, 3) ? dvd(mul(2, far), 3) : 0 : mul(did(far < 0 ? -1 : 1), 2));
+        }
+        op_proves();
+    }
+    op_new("aten::_cdist_backward"); /* another norm */
+    in_tensor(0, SIZES(1, 1));
+    in_tensor(1, SIZES(1, 2));
+    in_tensor(2, SIZES(1, 2));
+    in_float(3, 3);
+    in_tensor(4, SIZES(1, 1));
+    out_tensor(0, SIZES(1, 2));
+    op_says(0, -1, 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices),    cmocka_unit_test(batches), cmocka_unit_test(vectors),
-        cmocka_unit_test(scaled),      cmocka_unit_test(grouped), cmocka_unit_test(complex_numbers),
-        cmocka_unit_test(convolution), cmocka_unit_test(kernels), cmocka_unit_test(backward),
-        cmocka_unit_test(undecided),   cmocka_unit_test(fused),   cmocka_unit_test(distances),
+        cmocka_unit_test(matrices),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(scaled),
+        cmocka_unit_test(grouped),
+        cmocka_unit_test(complex_numbers),
+        cmocka_unit_test(convolution),
+        cmocka_unit_test(kernels),
+        cmocka_unit_test(backward),
+        cmocka_unit_test(undecided),
+        cmocka_unit_test(fused),
+        cmocka_unit_test(distances),
+        cmocka_unit_test(distances_backward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

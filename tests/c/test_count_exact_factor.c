@@ -182,6 +182,35 @@ static void qr(void **state) {
     }
 }
 
+/* Other matrices by the same reflections, from the left or the right. */
+static void reflected(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], length = pick(1, 6), columns = pick(0, 4), many = pick(1, length);
+        bool left = coin();
+        int32_t ndim;
+        op_new("aten::ormqr");
+        int64_t mats = batched(&ndim, s, length, many);
+        in_whole(0, ndim, s);
+        s[ndim - 2] = many;
+        in_whole(1, ndim - 1, s);
+        s[ndim - 2] = left ? length : columns;
+        s[ndim - 1] = left ? columns : length;
+        in_whole(2, ndim, s);
+        if (!left || coin()) in_bool(3, left);
+        out_whole(0, ndim, s);
+        for (int64_t j = 0; j < many && length - j > 1; j++)
+            for (int64_t c = 0; c < mats * columns; c++) {
+                double w = 3;
+                for (int64_t k = j + 1; k < length; k++) w = mac(w, 1, 2);
+                (void)sub(3, w = mul(w, 0.5));
+                for (int64_t k = j + 1; k < length; k++) (void)mac(3, 1, w);
+            }
+        op_proves();
+    }
+}
+
 /* -- systems --------------------------------------------------------------------------------------------- */
 
 /* One right side. */
@@ -222,8 +251,9 @@ static void systems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lu_factor),   cmocka_unit_test(cholesky), cmocka_unit_test(householder),
-        cmocka_unit_test(reflections), cmocka_unit_test(qr),       cmocka_unit_test(systems),
+        cmocka_unit_test(lu_factor),   cmocka_unit_test(cholesky),  cmocka_unit_test(householder),
+        cmocka_unit_test(reflections), cmocka_unit_test(reflected), cmocka_unit_test(qr),
+        cmocka_unit_test(systems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

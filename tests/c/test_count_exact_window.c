@@ -242,39 +242,98 @@ static void interpolations(void **state) {
     }
 }
 
+enum { BILINEAR, NEAREST, BICUBIC };
+
+/* Of one position: coordinates, and what each mode takes of them. */
+static void place(int64_t mode, int64_t rank, bool aligned) {
+    for (int axis = 0; axis < rank; axis++) {
+        double at = aligned ? mul(dvd(add(0.1, 1), 2), 3) : dvd(sub(mul(add(0.1, 1), 4), 1), 2);
+        double low = did(floor(at));
+        if (mode == NEAREST) continue;
+        double t = sub(at, low);
+        if (mode == BILINEAR) {
+            (void)sub(1, t);
+            continue;
+        }
+        double near[] = {t, sub(1, t)}, far[] = {add(t, 1), sub(2, t)}, a = -0.75;
+        for (int k = 0; k < 2; k++) { /* Keys' cubic, by Horner; its factors are constants */
+            (void)add(mul(mul(sub(mul(a + 2, near[k]), a + 3), near[k]), near[k]), 1);
+            (void)sub(mul(add(mul(sub(mul(a, far[k]), 5 * a), far[k]), 8 * a), far[k]), 4 * a);
+        }
+    }
+    for (int corner = 0; mode == BILINEAR && corner < (rank == 2 ? 4 : 8); corner++)
+        for (int axis = 1; axis < rank; axis++) (void)mul(1, 2);
+}
+
+static void weigh(int64_t n) {
+    for (int64_t k = 0; k < n; k++) {
+        (void)mul(1, 2);
+        if (k) (void)add(1, 2);
+    }
+}
+
 static void grid(void **state) {
     (void)state;
     for (int i = 0; more(i, 1000); i++) {
         reseed((uint64_t)i);
-        int64_t n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
-        bool aligned = coin();
-        op_new("aten::grid_sampler_2d");
-        in_tensor(0, SIZES(n, c, 4, 5));
-        in_tensor(1, SIZES(n, h, w, 2));
-        in_int(2, 0), in_int(3, 0), in_bool(4, aligned);
-        out_tensor(0, SIZES(n, c, h, w));
-        read_whole(n * c * 20), read_whole(n * h * w * 2), wrote_whole(n * c * h * w);
-        for (int64_t p = 0; p < n * h * w; p++) {
-            for (int axis = 0; axis < 2; axis++) {
-                double at = aligned ? mul(dvd(add(0.1, 1), 2), 3) : dvd(sub(mul(add(0.1, 1), 4), 1), 2);
-                double low = did(floor(at)), far = sub(at, low);
-                (void)sub(1, far);
+        int64_t rank = pick(2, 3), n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
+        int64_t mode = pick(BILINEAR, rank == 2 ? BICUBIC : NEAREST);
+        bool aligned = coin(), flat = rank == 2;
+        op_new(flat ? "aten::grid_sampler_2d" : "aten::grid_sampler_3d");
+        in_tensor(0, flat ? 4 : 5, flat ? (const int64_t[]){n, c, 4, 5} : (const int64_t[]){n, c, 2, 4, 5});
+        in_tensor(1, flat ? 4 : 5, flat ? (const int64_t[]){n, h, w, 2} : (const int64_t[]){n, 2, h, w, 3});
+        in_int(2, mode), in_int(3, 0), in_bool(4, aligned);
+        int64_t depth = flat ? 1 : 2, points = n * depth * h * w;
+        out_tensor(0, flat ? 4 : 5, flat ? (const int64_t[]){n, c, h, w} : (const int64_t[]){n, c, 2, h, w});
+        read_whole(n * c * 20 * depth), read_whole(points * rank), wrote_whole(points * c);
+        for (int64_t p = 0; p < points; p++) {
+            place(mode, rank, aligned);
+            for (int64_t k = 0; k < c; k++) {
+                if (mode == BILINEAR) weigh(flat ? 4 : 8);
+                for (int line = 0; mode == BICUBIC && line < 5; line++) weigh(4);
             }
-            for (int corner = 0; corner < 4; corner++) (void)mul(1, 2);
-            for (int64_t k = 0; k < c; k++)
-                for (int corner = 0; corner < 4; corner++) {
-                    (void)mul(1, 2);
-                    if (corner) (void)add(1, 2);
-                }
         }
         op_proves();
     }
-    op_new("aten::grid_sampler_2d"); /* another mode */
+    op_new("aten::grid_sampler_2d"); /* no mode of torch's */
     in_tensor(0, SIZES(1, 1, 4, 5));
     in_tensor(1, SIZES(1, 2, 2, 2));
-    in_int(2, 1), in_int(3, 0), in_bool(4, true);
+    in_int(2, 3), in_int(3, 0), in_bool(4, true);
     out_tensor(0, SIZES(1, 1, 2, 2));
     op_says(0, -1, 20 + 8 + 4);
+}
+
+static void grid_backward(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
+        bool aligned = coin(), image = coin(), positions = !image || coin();
+        op_new("aten::grid_sampler_2d_backward");
+        in_tensor(0, SIZES(n, c, h, w));
+        in_tensor(1, SIZES(n, c, 4, 5));
+        in_tensor(2, SIZES(n, h, w, 2));
+        in_int(3, BILINEAR), in_int(4, 0), in_bool(5, aligned);
+        read_whole(n * c * h * w), read_whole(n * c * 20), read_whole(n * h * w * 2);
+        if (image) out_tensor(0, SIZES(n, c, 4, 5)), wrote_whole(n * c * 20);
+        if (positions) out_tensor(1, SIZES(n, h, w, 2)), wrote_whole(n * h * w * 2);
+        for (int64_t p = 0; p < n * h * w; p++) {
+            place(BILINEAR, 2, aligned);
+            for (int64_t k = 0; k < c * 4; k++) { /* each channel's neighbours */
+                if (image) (void)add(1, mul(0.5, 2));
+                for (int axis = 0; positions && axis < 2; axis++) (void)add(1, mul(mul(3, 2), 0.5));
+            }
+            for (int axis = 0; positions && axis < 2; axis++) (void)mul(1, 2);
+        }
+        op_proves();
+    }
+    op_new("aten::grid_sampler_2d_backward");
+    in_tensor(0, SIZES(1, 1, 2, 2));
+    in_tensor(1, SIZES(1, 1, 4, 5));
+    in_tensor(2, SIZES(1, 2, 2, 2));
+    in_int(3, NEAREST), in_int(4, 0), in_bool(5, true);
+    out_tensor(0, SIZES(1, 1, 4, 5));
+    op_says(0, -1, 4 + 20 + 8 + 20);
 }
 
 /* -- indices --------------------------------------------------------------------------------------------- */
@@ -392,7 +451,7 @@ static void moves(void **state) {
     in_bool(3, true);
     out_tensor(0, SIZES(5, 3));
     op_says(0, 6, 2 + 3 * 6);
-    op_new("aten::sort");
+    op_new("aten::unique_dim");
     in_tensor(0, SIZES(5));
     out_tensor(0, SIZES(5));
     out_tensor(1, SIZES(5));
@@ -423,9 +482,9 @@ int main(void) {
         cmocka_unit_test(pools),          cmocka_unit_test(adaptive_pools),
         cmocka_unit_test(folds),          cmocka_unit_test(window_of_the_layer),
         cmocka_unit_test(interpolations), cmocka_unit_test(grid),
-        cmocka_unit_test(lookups),        cmocka_unit_test(additions),
-        cmocka_unit_test(bags),           cmocka_unit_test(moves),
-        cmocka_unit_test(results_given),
+        cmocka_unit_test(grid_backward),  cmocka_unit_test(lookups),
+        cmocka_unit_test(additions),      cmocka_unit_test(bags),
+        cmocka_unit_test(moves),          cmocka_unit_test(results_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -673,3 +673,36 @@ def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path):
     blocked.write_text("")
     code = "import torch\nfrom lamina import _observe\nprint(_observe.way().name)"
     assert in_process(code, XDG_CACHE_HOME=str(blocked)) == "observer\n"
+
+
+def test_what_conventions_say_of_sorting_transforms_and_complex_numbers():
+    """By hand: 8 elements in order take 0+1+2+2+3+3+3+3 comparisons, their first 2 take 0+1 and 2 for each
+    other one."""
+    z, x = torch.rand(4, 8, dtype=torch.complex64), torch.rand(4, 8)
+    image, where = torch.rand(1, 3, 4, 4, requires_grad=True), torch.rand(1, 2, 5, 2, requires_grad=True)
+    sampled = 2 * 5 * 3  # elements
+
+    def flops(function, *inputs, **more):
+        class Runs(nn.Module):
+            def forward(self, *inputs):
+                return function(*inputs)
+
+        return lamina.inspect(Runs(), inputs, convention="exact", **more)
+
+    for function, value, count in (
+        (torch.sort, x, 4 * 17),
+        (lambda x: x.topk(2), x, 4 * (1 + 2 * 6)),
+        (torch.lgamma, x, 32),
+        (torch.fft.fft, z, 5 * 32 * 3),
+        (torch.fft.rfft, x, 5 * 32 * 3 // 2),
+        (lambda z: z * z, z, 6 * 32),
+        (torch.abs, z, 4 * 32),
+        (torch.sum, z, 2 * 31),
+        (lambda x: torch.searchsorted(torch.arange(7.0), x), x, 3 * 32),
+    ):
+        report = flops(function, value)
+        assert (report.flops, report.flops.state, report.macs) == (count, "exact", 0)
+    report = flops(
+        lambda a, b: nn.functional.grid_sample(a, b, align_corners=False), image, where, backward=True
+    )
+    assert (report.flops, report.backward.flops) == (7 * sampled + 18 * 10, 32 * sampled + 20 * 10)
