@@ -177,13 +177,18 @@ static bool as_images(const lmx_operands *r, lam_order order, const lam_result *
     return true;
 }
 
+/* In rows where the first operand is both or neither; of 5 axes it may have a layout that isn't told here. */
+static bool as_first(const lmx_operands *r, const lam_result *out, int64_t *strides) {
+    const lam_op_arg *x = &r->in[0];
+    if (!x->is_tensor || is_contiguous(x, r->strides[0])) return x->is_tensor;
+    if (is_channels_last(x, r->strides[0]) && out->ndim == 4) channels_last(out->sizes, strides);
+    return x->ndim <= 4;
+}
+
 bool lmx_lay_out(const lmx_operands *r, lam_order order, const lam_result *out, int64_t *strides) {
     in_rows(out->sizes, out->ndim, strides);
     if (order == LAM_ORDER_FRESH) return true;
-    if (order == LAM_ORDER_NORM) {
-        if (r->in[0].is_tensor && is_contiguous(&r->in[0], r->strides[0])) return true;
-        order = LAM_ORDER_IMAGE;
-    }
+    if (order == LAM_ORDER_NORM) return as_first(r, out, strides);
     if (order == LAM_ORDER_IMAGE || order == LAM_ORDER_CONV) return as_images(r, order, out, strides);
     if (all_in_rows(r)) return true;
     return (order == LAM_ORDER_LIKE || order == LAM_ORDER_BOTH) && as_operands(r, order, out, strides);

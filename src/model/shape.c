@@ -99,6 +99,17 @@ static int32_t pair(const asked *a, lam_result *out) {
     return !y || widen(out, y) ? 1 : 0;
 }
 
+/* log_sigmoid_forward(x): the result, and as many numbers that its gradient will need. */
+static int32_t twice(const asked *a, lam_result *out) {
+    return same(a, out) == 1 && same(a, out + 1) == 1 ? 2 : 0;
+}
+
+/* rrelu_with_noise(x, noise, ...) */
+static int32_t noisy(const asked *a, lam_result *out) {
+    const lam_op_arg *x = tensor(a, 0);
+    return x && tensor(a, 1) && a->n_tensors == 2 ? copy_of(a, x, out) : 0;
+}
+
 /* The operand that comes second is the first to torch, which matters where their layouts differ. */
 static int32_t number_first(const asked *a, lam_result *out) { return tensor(a, 1) ? 0 : pair(a, out); }
 
@@ -208,6 +219,44 @@ static int32_t conv(const asked *a, lam_result *out) {
     r->sizes[1] = channels;
     for (int32_t i = 0; i < x->ndim - 2; i++)
         if (!conv_axis(a, x, w, i, transposed, &r->sizes[i + 2])) return 0;
+    return 1;
+}
+
+/* pad(x, how much at each end of the last two axes, the last one first) */
+static int32_t pad2d(const asked *a, lam_result *out) {
+    const lam_op_arg *x = tensor(a, 0);
+    if (!x || x->ndim < 3 || x->ndim > 4 || a->n_tensors != 1) return 0;
+    copy_of(a, x, out);
+    for (int32_t i = 0; i < 2; i++) {
+        int64_t before, after, *size = &out->sizes[x->ndim - 1 - i];
+        if (!entry(a, 1, 2 * i, 4, &before) || !entry(a, 1, 2 * i + 1, 4, &after)) return 0;
+        if (before < 0 || after < 0 || before >= *size || after >= *size) return 0;
+        *size += before + after;
+    }
+    return 1;
+}
+
+/* roll(x, by how much, along which axes): two parts that change places. One that goes all the way round has a
+ * part without elements, which leaves the result in rows. */
+static int32_t rolled(const asked *a, lam_result *out) {
+    const lam_op_arg *x = tensor(a, 0), *shifts = at(a, 1), *axes = at(a, 2);
+    int32_t n = shifts && shifts->value.type == LAM_INTS ? shifts->value.n : 0;
+    if (!x || n < 1 || !axes || axes->value.type != LAM_INTS || axes->value.n != n) return 0;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t axis = axes->value.ints[i] + (axes->value.ints[i] < 0 ? x->ndim : 0);
+        if (axis < 0 || axis >= x->ndim || x->sizes[axis] == 0) return 0;
+        if (shifts->value.ints[i] % x->sizes[axis] == 0) return 0;
+    }
+    return same(a, out);
+}
+
+/* max_unpool2d(x, where each was, the sizes of the result's last two axes) */
+static int32_t unpool2d(const asked *a, lam_result *out) {
+    const lam_op_arg *x = tensor(a, 0);
+    if (!x || !tensor(a, 1) || x->ndim < 3) return 0;
+    copy_of(a, x, out);
+    for (int32_t i = 0; i < 2; i++)
+        if (!entry(a, 2, i, 2, &out->sizes[x->ndim - 2 + i]) || out->sizes[x->ndim - 2 + i] < 1) return 0;
     return 1;
 }
 
@@ -453,7 +502,7 @@ lam_order lam_shape_order(int32_t rule) {
 /* Counts the tensors; false where one has no shape or the types are not such as the line asks for. */
 static bool look(asked *a, const struct shape *s) {
     bool may_differ = s->run == lookup || s->run == bags || s->run == bags_only || s->run == batch_norm ||
-                      s->run == grouped_mm;
+                      s->run == grouped_mm || s->run == unpool2d;
     a->dtype = -1;
     a->one_type = true;
     for (int32_t i = 0; i < a->n; i++) {

@@ -66,6 +66,34 @@ static void elements(void **state) {
     assert_int_equal(lam_shape_order(lam_shape_rule("aten::mm")), LAM_ORDER_FRESH);
 }
 
+/* Pictures that keep their pixels, with more around them or in other places. */
+static void pictures(void **state) {
+    (void)state;
+    assert_int_equal(ASK("aten::reflection_pad2d", T(0, 2, 3, 5, 7), LIST(1, 1, 2, 3, 4)), 1);
+    GIVES(0, 2, 3, 12, 10);
+    assert_int_equal(ASK("aten::reflection_pad2d", T(0, 2, 3, 5, 7), LIST(1, 7, 0, 0, 0)), 0); /* too far */
+    assert_int_equal(ASK("aten::replication_pad2d", T(0, 3, 5, 7), LIST(1, 1, 0, 0, 1)), 1);
+    GIVES(0, 3, 6, 8);
+    assert_int_equal(ASK("aten::replication_pad2d", T(0, 3, 5, 7), LIST(1, -1, 0, 0, 1)), 0);
+    assert_int_equal(ASK("aten::max_unpool2d", T(0, 2, 3, 2), of_type(T(1, 2, 3, 2), INT64), LIST(2, 6, 5)),
+                     1);
+    GIVES(0, 2, 6, 5);
+    assert_int_equal(ASK("aten::max_unpool2d", T(0, 2, 3, 2), of_type(T(1, 2, 3, 2), INT64), LIST(2, 0, 5)),
+                     0);
+    assert_int_equal(ASK("aten::roll", T(0, 2, 3), LIST(1, 4, -1), LIST(2, -1, 0)), 1);
+    GIVES(0, 2, 3);
+    assert_int_equal(ASK("aten::roll", T(0, 2, 3), LIST(1, 3), LIST(2, 1)), 0); /* all the way round */
+    assert_int_equal(ASK("aten::roll", T(0, 2, 3), LIST(1, 1), LIST(2, 2)), 0); /* no such axis */
+    assert_int_equal(ASK("aten::roll", T(0, 2, 0), LIST(1, 1), LIST(2, 1)), 0);
+    assert_int_equal(ASK("aten::log_sigmoid_forward", T(0, 2, 3)), 2);
+    GIVES(1, 2, 3);
+    assert_int_equal(ASK("aten::rrelu_with_noise", T(0, 2, 3), T(1, 2, 3), real(2, 0.1), real(3, 0.3),
+                         flag(4, true)),
+                     1);
+    assert_int_equal(ASK("aten::rsub", T(0, 3), T(1, 3)), 0);
+    assert_int_equal(ASK("aten::rsub", T(0, 3), real(1, 2)), 1);
+}
+
 static void elements_unknown(void **state) {
     (void)state;
     assert_int_equal(ASK("aten::add", T(0, 2, 3), T(1, 2)), 0);                   /* they don't fit */
@@ -311,11 +339,17 @@ static void every_line_is_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements),   cmocka_unit_test(elements_unknown),
-        cmocka_unit_test(products),   cmocka_unit_test(norms),
-        cmocka_unit_test(tables),     cmocka_unit_test(convolutions),
-        cmocka_unit_test(transposed), cmocka_unit_test(convolutions_unknown),
-        cmocka_unit_test(pools),      cmocka_unit_test(every_line_is_found),
+        cmocka_unit_test(elements),
+        cmocka_unit_test(pictures),
+        cmocka_unit_test(elements_unknown),
+        cmocka_unit_test(products),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(tables),
+        cmocka_unit_test(convolutions),
+        cmocka_unit_test(transposed),
+        cmocka_unit_test(convolutions_unknown),
+        cmocka_unit_test(pools),
+        cmocka_unit_test(every_line_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

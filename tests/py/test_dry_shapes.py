@@ -149,6 +149,31 @@ def pool(*more):
     return draw
 
 
+def padded():
+    return images(), [random.randint(0, 2) for _ in range(4)]
+
+
+def unpooled():
+    x, where = aten.max_pool2d_with_indices(images(), [2, 2])
+    return x, where, [6, 7]
+
+
+def rolled():
+    x = images()
+    axes = random.sample(range(-x.dim(), 0), random.randint(1, 2))
+    return x, [random.randint(-3, 3) for _ in axes], axes
+
+
+def noisy():
+    x = make(sizes())
+    return x, torch.empty_like(x), 0.1, 0.3, random.random() < 0.5
+
+
+def shuffled():
+    order = random.choice((torch.contiguous_format, torch.channels_last))
+    return torch.rand(2, 4, 3, 3).contiguous(memory_format=order), 2
+
+
 def adaptive():
     return images(), [random.randint(1, 4), random.randint(1, 4)]
 
@@ -162,6 +187,8 @@ def batch_norm():
     stats = [torch.rand(c).to(dtype) for _ in range(4)]
     if random.random() < 0.5:
         x = x.contiguous(memory_format=torch.channels_last)
+    elif random.random() < 0.3:
+        x = x.permute(2, 0, 3, 1).contiguous().permute(1, 3, 0, 2)
     return x.to(dtype), *stats, training, 0.1, 1e-5
 
 
@@ -231,6 +258,7 @@ DRAWN = {
     "bitwise_or.Tensor": whole_pair,
     "bmm": bmm,
     "cat": joined,
+    "channel_shuffle": shuffled,
     "clamp_max": bounded,
     "clamp_min": bounded,
     "convolution": conv,
@@ -241,13 +269,16 @@ DRAWN = {
     "gt.Tensor": pair,
     "le.Tensor": pair,
     "lt.Tensor": pair,
+    "log_sigmoid_forward": same,
     "max_pool2d_with_indices": pool([1, 1]),
+    "max_unpool2d": unpooled,
     "maximum": pair,
     "mean.dim": reduced,
     "minimum": pair,
     "mm": mm,
     "mul.Tensor": pair,
     "native_batch_norm": batch_norm,
+    "native_channel_shuffle": shuffled,
     "native_group_norm": group_norm,
     "native_layer_norm": layer_norm,
     "ne.Tensor": pair,
@@ -256,6 +287,10 @@ DRAWN = {
     "sum.dim_IntList": reduced,
     "threshold": lambda: (*same(), 0.5, 0.5),
     "clamp": bounded,
+    "reflection_pad2d": padded,
+    "replication_pad2d": padded,
+    "roll": rolled,
+    "rrelu_with_noise": noisy,
     "rsub.Scalar": lambda: (make(sizes()), 0.5),
     "bitwise_not": lambda: (make(sizes(), torch.bool),),
 }
