@@ -102,7 +102,7 @@ typedef enum lam_order {
     LAM_ORDER_ROWS,  /* last axis first, if the operands are in that order; else unknown */
     LAM_ORDER_IMAGE, /* the same, or with channels last, if an operand of 4 axes is */
     LAM_ORDER_CONV,  /* as IMAGE, but for numbers of 64 bits, which are in rows always */
-    LAM_ORDER_NORM,  /* with channels last where only that is the first operand's layout; else last axis first */
+    LAM_ORDER_NORM,  /* channels last where only that is the first operand's layout; else last axis first */
     LAM_ORDER_FRESH /* last axis first whatever they are */
 } lam_order;
 LAM_API lam_order lam_shape_order(int32_t rule);

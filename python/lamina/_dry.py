@@ -112,12 +112,17 @@ def _make_types() -> tuple[type, type]:
     def formatted(self: Any, spec: str) -> str:
         return format(self.item() if self.dim() == 0 else repr(self), spec)
 
+    def made_again(_: type, data: Any, requires_grad: bool = True) -> Any:
+        """As a parameter's class is called by code that puts new data in a parameter's place."""
+        return torch.nn.Parameter(data, requires_grad)
+
     fake = type(
         "DryTensor",
         (torch.Tensor,),
         {
             "__doc__": "A tensor of a dry run: sizes, strides and a type, and no values.",
             "__module__": __name__,
+            "__new__": made_again,
             "__torch_function__": torch._C._disabled_torch_function_impl,
             "__torch_dispatch__": classmethod(cast("Any", outside)),
             "__repr__": told,

@@ -364,6 +364,25 @@ def test_packed_sequences(layer):
     same(Packs(), (torch.rand(5, 3, 6), torch.tensor([5, 2, 4])), convention="exact", backward=True)
 
 
+class Replaced(nn.Linear):
+    """Puts new data into the place of a parameter before it is used, as offloaded layers do."""
+
+    def forward(self, x):
+        old = self._parameters["weight"]
+        self._parameters["weight"] = type(old)(torch.ones(old.shape), requires_grad=old.requires_grad)
+        y = super().forward(x)
+        self._parameters["weight"] = type(old)(old.detach() * 2, requires_grad=False)
+        return y + super().forward(x)
+
+
+@watched
+def test_parameters_that_are_made_again():
+    net = Replaced(3, 4)
+    weight = net.weight
+    same(net, torch.rand(2, 3), convention="exact")
+    assert net.weight is weight
+
+
 def test_packed_weights_are_unpacked_into_real_memory():
     quantized = pytest.importorskip("torch.ao.nn.quantized")
     net = nn.Sequential(quantized.Conv2d(128, 128, 3))
