@@ -41,8 +41,8 @@ typedef struct lmx_checkup {
     atomic_bool gradients;
 } lmx_checkup;
 
-/* A record that is still to be filled and kept. Calls may keep some under the GIL, nodes and operators without
- * it. `look` NULL: it is of no tensor's values; `text` is copied. */
+/* A record that is still to be filled, and kept: under the GIL or without it. `look` NULL: it is of no values
+ * of a tensor's; `text` is copied. */
 lmx_bad_record lmx_health_record(lam_bad_side side, uint8_t phase, int32_t call, int32_t index);
 void lmx_health_name(char *to, const char *from); /* cut to fit; NULL is "" */
 void lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text);
