@@ -467,20 +467,43 @@ static bool set_choice(lmx_state *st, const struct option *o, PyObject *value, v
     return false;
 }
 
+static bool set_name(const struct option *o, PyObject *value, const char **to) {
+    if (value == Py_None) return true;
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s is a text, not %R", o->name, value);
+        return false;
+    }
+    *to = PyUnicode_AsUTF8AndSize(value, NULL);
+    return *to != NULL;
+}
+
+static bool set_number(const struct option *o, PyObject *value, int32_t *to) {
+    long n = PyLong_AsLong(value);
+    if (PyErr_Occurred()) return false;
+    if (n < INT32_MIN || n > INT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%s can't be %ld: that is too large", o->name, n);
+        return false;
+    }
+    *to = (int32_t)n;
+    return true;
+}
+
+static bool set_peak(PyObject *value, lam_peak *to) {
+    PyObject *ignored = NULL;
+    if (PyTuple_Check(value)) return PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored);
+    PyErr_Format(PyExc_TypeError, "roof is what lamina.roof() gives, not %R", value);
+    return false;
+}
+
 static bool set_option(lmx_state *st, const struct option *o, PyObject *value, lam_report_options *to) {
     void *at = (char *)to + o->at;
-    PyObject *ignored = NULL;
     switch (o->type) {
-    case NAME:
-        if (value != Py_None) *(const char **)at = PyUnicode_AsUTF8AndSize(value, NULL);
-        break;
-    case NUMBER: *(int32_t *)at = (int32_t)PyLong_AsLong(value); break;
+    case NAME: return set_name(o, value, at);
+    case NUMBER: return set_number(o, value, at);
     case SWITCH: *(bool *)at = PyObject_IsTrue(value) > 0; break;
     case DOUBLE: *(double *)at = PyFloat_AsDouble(value); break;
     case CHOICE: return set_choice(st, o, value, at);
-    case PEAK:
-        return PyArg_ParseTuple(value, "dd|O:peak", &((lam_peak *)at)->flops, &((lam_peak *)at)->bytes,
-                                &ignored);
+    case PEAK: return set_peak(value, at);
     }
     return !PyErr_Occurred();
 }

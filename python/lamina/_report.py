@@ -343,7 +343,7 @@ class Report:
                 return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
         from difflib import get_close_matches
 
-        near = get_close_matches(path, [row["path"] for row in self.rows], n=3)
+        near = get_close_matches(str(path), [row["path"] for row in self.rows], n=3)
         raise KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
 
     def graph(self) -> Graph:

@@ -63,8 +63,15 @@ static lam_status no_layout(const char *name, lam_error *e) {
 }
 
 static lam_status no_format(const char *name, lam_error *e) {
-    return lmi_fail(e, LAM_USAGE, "format",
-                    "there is no format '%.60s'; there are: text, csv, md, json, html", name);
+    lmi_buf list;
+    lmi_buf_init(&list);
+    for (int i = 0; i < N_FORMS; i++) lmi_putf(&list, "%s%s", i ? ", " : "", form_names[i]);
+    lam_status s = lmi_buf_status(&list, e);
+    if (s == LAM_OK)
+        s = lmi_fail(e, LAM_USAGE, "format", "there is no format '%.60s'; there are: %s", name,
+                     lmi_buf_text(&list));
+    lmi_buf_free(&list);
+    return s;
 }
 
 static lam_status no_form(const lmi_layout *l, form f, lam_error *e) {
