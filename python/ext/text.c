@@ -97,6 +97,8 @@ static PyObject *evaluate(lmx_state *st, const char *formula, PyObject *facts, c
     while (facts && PyDict_Next(facts, &at, &key, &value)) {
         names[n] = PyUnicode_AsUTF8AndSize(key, NULL);
         if (!names[n]) return NULL;
+        if (!PyLong_Check(value)) /* what stands for one may run code that puts more into the dict */
+            return PyErr_Format(PyExc_TypeError, "the fact %R is an int, not %R", key, value);
         values[n++] = PyLong_AsLongLong(value);
         if (PyErr_Occurred()) return NULL;
     }

@@ -445,7 +445,8 @@ static void usage(void **state) {
     lam_costs *c = net_costs(m, NULL, false);
     refused(c, show_options("nice", NULL), "layout",
             "there are: lamina, torchscan-0.1.2, torchscan-0.1.1, thoplw");
-    refused(c, show_options(NULL, "pdf"), "format", "there are: text, csv, md, json, html, trace, speedscope");
+    refused(c, show_options(NULL, "pdf"), "format",
+            "there are: text, csv, md, json, html, trace, speedscope");
     refused(c, show_options("torchscan-0.1.2", "csv"), "format", "layouts that have one: lamina, thoplw");
     refused(c, show_options("torchscan-0.1.1", "md"), "format", "layouts that have one: lamina, thoplw");
     lam_report_options o = show_options(NULL, NULL);

@@ -254,6 +254,18 @@ def test_formulas():
         _lamina.formula("x", {3: 4})
 
 
+def test_a_fact_that_is_no_int_runs_no_code():
+    class Index:
+        def __index__(self):
+            facts.update((f"more{i}", i) for i in range(5000))  # more than there was room for
+            return 1
+
+    facts = {"a": Index(), "b": 2}
+    with pytest.raises(TypeError, match="the fact 'a' is an int"):
+        _lamina.formula("a + b", facts)
+    assert len(facts) == 2
+
+
 def test_numbers_as_text():
     assert _lamina.unit_scale(1.5e9) == (1.5, "G")
     assert _lamina.clever_scale(1_824_000_000)[1] == "G"
