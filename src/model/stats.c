@@ -5,7 +5,6 @@
  * there is one loop for them and one for float64. */
 #include "model/values.h"
 
-#include <float.h>
 #include <math.h>
 
 /* Numbers that do not lie side by side, or are too few for vectors, gather here. */
@@ -60,114 +59,129 @@ static void add_each(const char *p, int64_t n, const lmi_form *f, sums *to) {
     }
 }
 
-/* -- loops over vectors ------------------------------------------------------------------------------- */
-
-/* A block of numbers is added up as floats, and as doubles should that overflow. */
+/* -- loops over vectors -------------------------------------------------------------------------------
+ *
+ * Vectors as wide as the processor's (compilers make poor code of wider ones), so many at once that no
+ * counter overflows and a sum of floats stays near. A block in which all is finite is done by the loop that
+ * takes it for granted; else, or where the sum overflows, it is done again with care. Small types are added
+ * up as their bits in a float's place, whose exponent is then too small by `scale`: that is made up for at
+ * the end, once. */
 enum { AT_ONCE = 32 };
 
-static double sum_of(const char *p, int64_t n, const lmi_form *f) {
-    sums s = {0};
-    add_each(p, n, f, &s);
-    return s.sum;
+static void add_bound(uint64_t bits, const lmi_form *f, sums *to) {
+    double v = value_of(bits, f);
+    if (v < to->least) to->least = v;
+    if (v > to->greatest) to->greatest = v;
 }
 
-static int64_t nan_of(const char *p, int64_t n, const lmi_form *f) {
-    sums s = {0};
-    add_each(p, n, f, &s);
-    return s.nan;
-}
-
-/* No float is multiplied that may be subnormal: that is slow. RAW: a number as it lies in memory; MIDDLE: on
- * the way, as compilers widen by two at once; REAL, BITS, SIGNED: what it becomes, as floats (or doubles) and
- * as whole numbers of their width. What is not finite is nothing in the sum, and neither least nor greatest.
+/* T, S: a number's bits, and as signed ones, whose order is that of the numbers once all bits but the sign of
+ * negative ones are turned over. W, R: what they are added up as; several numbers are in one W. With CARE
+ * what is not finite is zero in the sum, and neither least nor greatest. AGAIN does a block that this can't.
  */
-#define LOOP(RAW, MIDDLE, REAL, BITS, SIGNED, LANES, MOST)                                                   \
-    typedef RAW raw __attribute__((vector_size(LANES * sizeof(RAW))));                                       \
-    typedef MIDDLE middle __attribute__((vector_size(LANES * sizeof(MIDDLE))));                              \
-    typedef REAL real __attribute__((vector_size(LANES * sizeof(REAL))));                                    \
-    typedef BITS words __attribute__((vector_size(LANES * sizeof(REAL))));                                   \
-    typedef SIGNED whole __attribute__((vector_size(LANES * sizeof(REAL))));                                 \
-    const BITS mask = (BITS)f->mask, want = (BITS)f->want, sign = (BITS)f->sign;                             \
-    const BITS exponent = (BITS)f->exponent;                                                                 \
-    const int shift = f->shift, up = (int)sizeof(BITS) * 8 - f->bytes * 8;                                   \
-    const BITS higher = (BITS)f->scale << 23;                                                                \
-    const REAL tiny = f->scale ? (REAL)ldexp(1, f->shift + f->scale - 149) : 0;                              \
-    const SIGNED scaled = f->scale ? -1 : 0;                                                                 \
-    whole finite = {0}, zeros = {0}, subnormal = {0};                                                        \
-    real least = (real){0} + MOST, greatest = (real){0} - MOST;                                              \
-    for (int64_t from = 0; from < n; from += LANES * AT_ONCE) {                                              \
-        int64_t end = n - from < LANES * AT_ONCE ? n : from + LANES * AT_ONCE;                               \
-        const char *at = p + from * (int64_t)sizeof(RAW);                                                    \
-        real part = {0};                                                                                     \
-        whole all = ~(whole){0};                                                                             \
-        for (int64_t i = from; i < end; i += LANES) {                                                        \
-            raw loaded;                                                                                      \
-            memcpy(&loaded, p + i * (int64_t)sizeof(RAW), sizeof loaded);                                    \
-            words bits = __builtin_convertvector(__builtin_convertvector(loaded, middle), words);            \
-            words magnitude = bits & ~sign;                                                                  \
-            whole ok = (whole)((bits & mask) != want), none = (whole)(magnitude == 0) & ok;                  \
-            whole low = (whole)((bits & exponent) == 0) & ok, lifted = low & scaled;                         \
-            words small = (words)(__builtin_convertvector((whole)magnitude, real) * tiny) & (words)lifted;   \
-            words place = ((magnitude << shift) + higher) & (words)(ok & ~lifted);                           \
-            real v = (real)(small | place | ((bits & sign) << up & (words)ok));                              \
-            all &= ok;                                                                                       \
-            finite -= ok;                                                                                    \
-            zeros -= none;                                                                                   \
-            subnormal -= low & ~none;                                                                        \
-            part += v;                                                                                       \
-            whole less = (whole)(v < least) & ok, more = (whole)(v > greatest) & ok;                         \
-            least = (real)(((words)v & (words)less) | ((words)least & ~(words)less));                        \
-            greatest = (real)(((words)v & (words)more) | ((words)greatest & ~(words)more));                  \
+#define LOOP(WIDE, T, S, HIGHEST, W, R, OVERFLOW, CARE, AGAIN)                                               \
+    typedef T raw __attribute__((vector_size(WIDE)));                                                        \
+    typedef S whole __attribute__((vector_size(WIDE)));                                                      \
+    typedef W words __attribute__((vector_size(WIDE)));                                                      \
+    typedef R reals __attribute__((vector_size(WIDE)));                                                      \
+    const T mask = (T)f->mask, want = (T)f->want, sign = (T)f->sign, exponent = (T)f->exponent;              \
+    const int bits = (int)sizeof(T) * 8, up = (int)sizeof(W) * 8 - bits, shift = f->shift;                   \
+    const W top = (W)1 << (bits - 1), below = top - 1, number = top | below;                                 \
+    const int64_t lanes = WIDE / (int64_t)sizeof(T);                                                         \
+    const T fraction = (T)f->fraction;                                                                       \
+    const whole most = (whole){0} + HIGHEST, never_inf = (whole){0} - (S)(fraction == 0);                    \
+    whole least = most, greatest = ~most;                                                                    \
+    words zeros = {0}, low = {0}, lost = {0}, nans = {0};                                                    \
+    double sum = 0;                                                                                          \
+    for (int64_t from = 0; from < n; from += lanes * AT_ONCE) {                                              \
+        int64_t end = n - from < lanes * AT_ONCE ? n : from + lanes * AT_ONCE;                               \
+        const whole least_before = least, greatest_before = greatest;                                        \
+        whole bad = {0}, nan = {0}, zero = {0}, small = {0};                                                 \
+        reals part = {0};                                                                                    \
+        for (int64_t i = from; i < end; i += lanes) {                                                        \
+            raw v;                                                                                           \
+            memcpy(&v, p + i * (int64_t)sizeof(T), WIDE);                                                    \
+            const whole is_bad = (whole)((v & mask) == want), ok = CARE ? ~is_bad : ~(whole){0};             \
+            if (CARE) nan -= is_bad & ((whole)((v & fraction) != 0) | never_inf);                            \
+            v &= (raw)ok;                                                                                    \
+            const whole key = (whole)v ^ ((whole)((whole)v < 0) & most);                                     \
+            const whole under = (key & ok) | (most & ~ok), over = (key & ok) | ~(most | ok);                 \
+            const whole less = under < least;                                                                \
+            const whole more = over > greatest;                                                              \
+            least = (under & less) | (least & ~less);                                                        \
+            greatest = (over & more) | (greatest & ~more);                                                   \
+            zero -= (whole)((v & (T)~sign) == 0) & ok;                                                       \
+            small -= (whole)((v & exponent) == 0) & ok;                                                      \
+            bad = CARE ? bad - is_bad : bad | is_bad;                                                        \
+            for (int k = 0; k <= up; k += bits) {                                                            \
+                const words x = (words)v >> (W)k;                                                            \
+                part += (reals)((x & below) << (W)shift | (x & top) << (W)up);                               \
+            }                                                                                                \
         }                                                                                                    \
-        double block = 0;                                                                                    \
-        uint64_t lanes[sizeof all / 8], good = UINT64_MAX;                                                   \
-        REAL parts[LANES];                                                                                   \
-        memcpy(lanes, &all, sizeof all);                                                                     \
-        memcpy(parts, &part, sizeof part);                                                                   \
-        for (int k = 0; k < LANES; k++) block += (double)parts[k];                                           \
-        for (size_t k = 0; k < sizeof all / 8; k++) good &= lanes[k];                                        \
-        to->sum += isfinite(block) ? block : sum_of(at, end - from, f);                                      \
-        if (~good) to->nan += nan_of(at, end - from, f);                                                     \
+        words wrong = (words)(((words)part & (W)OVERFLOW) == (W)OVERFLOW);                                   \
+        if (!(CARE)) wrong |= (words)bad;                                                                    \
+        uint64_t parts[WIDE / 8], any = 0;                                                                   \
+        memcpy(parts, &wrong, WIDE);                                                                         \
+        for (int k = 0; k < WIDE / 8; k++) any |= parts[k];                                                  \
+        if (any) {                                                                                           \
+            least = least_before;                                                                            \
+            greatest = greatest_before;                                                                      \
+            AGAIN(p + from * (int64_t)sizeof(T), end - from, f, to);                                         \
+            continue;                                                                                        \
+        }                                                                                                    \
+        for (int k = 0; k <= up; k += bits) {                                                                \
+            zeros += (words)zero >> (W)k & number;                                                           \
+            low += (words)small >> (W)k & number;                                                            \
+            lost += (words)bad >> (W)k & number;                                                             \
+            nans += (words)nan >> (W)k & number;                                                             \
+        }                                                                                                    \
+        to->n += end - from;                                                                                 \
+        to->finite += end - from;                                                                            \
+        for (size_t k = 0; k < WIDE / sizeof(R); k++) sum += (double)part[k];                                \
     }                                                                                                        \
-    for (int k = 0; k < LANES; k++) {                                                                        \
-        to->finite += finite[k];                                                                             \
-        to->zeros += zeros[k];                                                                               \
-        to->subnormal += subnormal[k];                                                                       \
-        if ((double)least[k] < to->least) to->least = (double)least[k];                                      \
-        if ((double)greatest[k] > to->greatest) to->greatest = (double)greatest[k];                          \
+    to->sum += ldexp(sum, f->scale);                                                                         \
+    for (size_t k = 0; k < WIDE / sizeof(W); k++) {                                                          \
+        to->zeros += (int64_t)zeros[k];                                                                      \
+        to->subnormal += (int64_t)(low[k] - zeros[k]);                                                       \
+        to->finite -= (int64_t)lost[k];                                                                      \
+        to->nan += (int64_t)nans[k];                                                                         \
     }                                                                                                        \
-    to->n += n;
-
-#define LOOPS(cpu, attribute)                                                                                \
-    attribute static void cpu##8(const char *p, int64_t n, const lmi_form *f, sums *to){                     \
-        LOOP(uint8_t, uint16_t, float, uint32_t, int32_t, 16,                                                \
-             FLT_MAX)} attribute static void cpu##16(const char *p, int64_t n, const lmi_form *f, sums *to){ \
-        LOOP(uint16_t, uint32_t, float, uint32_t, int32_t, 16,                                               \
-             FLT_MAX)} attribute static void cpu##32(const char *p, int64_t n, const lmi_form *f, sums *to){ \
-        LOOP(uint32_t, uint32_t, float, uint32_t, int32_t, 16,                                               \
-             FLT_MAX)} attribute static void cpu##64(const char *p, int64_t n, const lmi_form *f,            \
-                                                     sums *to) {                                             \
-        LOOP(uint64_t, uint64_t, double, uint64_t, int64_t, 8, DBL_MAX)                                      \
+    for (int k = 0; k < lanes; k++) {                                                                        \
+        if (least[k] > greatest[k]) continue; /* nothing came here */                                        \
+        add_bound((T)(least[k] < 0 ? least[k] ^ HIGHEST : least[k]), f, to);                                 \
+        add_bound((T)(greatest[k] < 0 ? greatest[k] ^ HIGHEST : greatest[k]), f, to);                        \
     }
 
-LOOPS(plain, )
+#define ARGUMENTS const char *p, int64_t n, const lmi_form *f, sums *to
+#define PAIR(name, attribute, WIDE, T, S, HIGHEST, W, R, OVERFLOW)                                           \
+    attribute static void name##_bad(ARGUMENTS){                                                             \
+        LOOP(WIDE, T, S, HIGHEST, W, R, OVERFLOW, true, add_each)} attribute static void                     \
+    name(ARGUMENTS) {                                                                                        \
+        LOOP(WIDE, T, S, HIGHEST, W, R, OVERFLOW, false, name##_bad)                                         \
+    }
+#define LOOPS(cpu, attribute, WIDE)                                                                          \
+    PAIR(cpu##8, attribute, WIDE, uint8_t, int8_t, INT8_MAX, uint32_t, float, 0x7F800000u)                   \
+    PAIR(cpu##16, attribute, WIDE, uint16_t, int16_t, INT16_MAX, uint32_t, float, 0x7F800000u)               \
+    PAIR(cpu##32, attribute, WIDE, uint32_t, int32_t, INT32_MAX, uint32_t, float, 0x7F800000u)               \
+    PAIR(cpu##64, attribute, WIDE, uint64_t, int64_t, INT64_MAX, uint64_t, double, 0x7FF0000000000000u)
+
+LOOPS(plain, , 16)
 #if defined(__x86_64__) && defined(__GNUC__)
-LOOPS(avx2_, __attribute__((target("avx2,fma"))))
-LOOPS(avx512_, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))))
+LOOPS(avx2_, __attribute__((target("avx2"))), 32)
+LOOPS(avx512_, __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), 64)
 #endif
 
 /* A number that is an exponent alone has no zero, which the loops take for granted. */
 static kernel kernel_for(const lmi_form *f) {
-    static const kernel plain[] = {{plain8, 16}, {plain16, 16}, {plain32, 16}, {plain64, 8}};
+    static const kernel plain[] = {{plain8, 16}, {plain16, 8}, {plain32, 4}, {plain64, 2}};
     int at = f->bytes == 1 ? 0 : f->bytes == 2 ? 1 : f->bytes == 4 ? 2 : 3;
     if (!f->sign) return (kernel){add_each, 1};
 #if defined(__x86_64__) && defined(__GNUC__)
-    static const kernel avx2[] = {{avx2_8, 16}, {avx2_16, 16}, {avx2_32, 16}, {avx2_64, 8}};
-    static const kernel avx512[] = {{avx512_8, 16}, {avx512_16, 16}, {avx512_32, 16}, {avx512_64, 8}};
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+    static const kernel avx2[] = {{avx2_8, 32}, {avx2_16, 16}, {avx2_32, 8}, {avx2_64, 4}};
+    static const kernel avx512[] = {{avx512_8, 64}, {avx512_16, 32}, {avx512_32, 16}, {avx512_64, 8}};
+    if (LMI_WIDEST >= 64 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
         return avx512[at];
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2[at];
+    if (LMI_WIDEST >= 32 && __builtin_cpu_supports("avx2")) return avx2[at];
 #endif
     return plain[at];
 }

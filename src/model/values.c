@@ -5,7 +5,7 @@
  * known to hold something. The widest vectors of the processor that runs are chosen at the first call. */
 #include "model/values.h"
 
-enum { WIDE = 64, BLOCK = 4096 };
+enum { BLOCK = 4096 };
 
 /* -- what each type's bits mean -------------------------------------------------------------------------- */
 
@@ -38,11 +38,11 @@ bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
 
 /* -- where is there anything in a run of bytes? ---------------------------------------------------------- */
 
-/* One function a width and a processor: where the first block begins that has something, or the length. Every
- * vector is compared, and a block is looked at once it is done: to leave earlier would cost a branch a
- * vector. Bytes after the last vector are taken with it again, or one by one in a run that is shorter than a
- * vector. */
-#define BODY(T)                                                                                              \
+/* One function a size of numbers and a processor, whose vectors have WIDE bytes (of wider ones compilers make
+ * poor code): where the first block begins that has something, or the length. Every vector is compared, and a
+ * block is looked at once it is done: to leave earlier would cost a branch a vector. Bytes after the last
+ * vector are taken with it again, or one by one in a run that is shorter than a vector. */
+#define BODY(WIDE, T)                                                                                        \
     typedef T vec __attribute__((vector_size(WIDE)));                                                        \
     const T mask = (T)f->mask, want = (T)f->want;                                                            \
     if (n < WIDE) {                                                                                          \
@@ -74,20 +74,20 @@ bool lam_dtype_is_float(int32_t dtype) { return lmi_form_of(dtype) != NULL; }
     }                                                                                                        \
     return n;
 
-#define SEARCHES(cpu, attribute)                                                                             \
+#define SEARCHES(cpu, attribute, wide)                                                                       \
     attribute static size_t cpu##8(const char *p, size_t n, const lmi_form *f){                              \
-        BODY(uint8_t)} attribute static size_t cpu##16(const char *p, size_t n, const lmi_form *f){          \
-        BODY(uint16_t)} attribute static size_t cpu##32(const char *p, size_t n, const lmi_form *f){         \
-        BODY(uint32_t)} attribute static size_t cpu##64(const char *p, size_t n, const lmi_form *f) {        \
-        BODY(uint64_t)                                                                                       \
+        BODY(wide, uint8_t)} attribute static size_t cpu##16(const char *p, size_t n, const lmi_form *f){    \
+        BODY(wide, uint16_t)} attribute static size_t cpu##32(const char *p, size_t n, const lmi_form *f){   \
+        BODY(wide, uint32_t)} attribute static size_t cpu##64(const char *p, size_t n, const lmi_form *f) {  \
+        BODY(wide, uint64_t)                                                                                 \
     }
 
 typedef size_t search(const char *p, size_t n, const lmi_form *f);
 
-SEARCHES(plain, )
+SEARCHES(plain, , 16)
 #if defined(__x86_64__) && defined(__GNUC__)
-SEARCHES(avx2_, __attribute__((target("avx2"))))
-SEARCHES(avx512_, __attribute__((target("avx512f,avx512bw"))))
+SEARCHES(avx2_, __attribute__((target("avx2"))), 32)
+SEARCHES(avx512_, __attribute__((target("avx512f,avx512bw"))), 64)
 #endif
 
 /* Of numbers of 1, 2, 4 and 8 bytes. */
@@ -97,8 +97,8 @@ static search *search_for(int32_t bytes) {
 #if defined(__x86_64__) && defined(__GNUC__)
     static search *const avx2[] = {avx2_8, avx2_16, avx2_32, avx2_64};
     static search *const avx512[] = {avx512_8, avx512_16, avx512_32, avx512_64};
-    if (__builtin_cpu_supports("avx512bw")) return avx512[at];
-    if (__builtin_cpu_supports("avx2")) return avx2[at];
+    if (LMI_WIDEST >= 64 && __builtin_cpu_supports("avx512bw")) return avx512[at];
+    if (LMI_WIDEST >= 32 && __builtin_cpu_supports("avx2")) return avx2[at];
 #endif
     return plain[at];
 }

@@ -7,6 +7,11 @@
 
 enum { LMI_MAX_AXES = 64 };
 
+/* Bytes of the widest vectors that are used where the processor has them: tests also try the others. */
+#ifndef LMI_WIDEST
+#define LMI_WIDEST 64
+#endif
+
 /* How a type spells numbers. A number is (bits without the sign << shift) read as a float, times 2^scale; of
  * float64 nothing is shifted. */
 typedef struct lmi_form {
