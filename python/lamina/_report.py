@@ -327,7 +327,8 @@ class Report:
             spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
             return [None if last < first else (first, last) for first, last in spans]
         raise KeyError(
-            f"no graph tells of a layer at {path!r}; lamina.inspect(..., ops=True) watches operators"
+            f"no graph tells of a layer at {path!r}: it was not called, or operators were not watched, "
+            "which ops=True does"
         )
 
     def why(self, path: str) -> list[dict[str, Any]]:

@@ -144,6 +144,19 @@ def attention():
     return nn.MultiheadAttention(16, 4, batch_first=True).eval()
 
 
+class Packed(nn.Module):
+    """A recurrence over sequences of three lengths."""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(4, 8, batch_first=True)
+
+    def forward(self, x):
+        pack, pad = nn.utils.rnn.pack_padded_sequence, nn.utils.rnn.pad_packed_sequence
+        packed = pack(x, torch.tensor([5, 2, 4]), batch_first=True, enforce_sorted=False)
+        return pad(self.rnn(packed)[0], batch_first=True)[0]
+
+
 FUSED = {
     "attention": (attention, ((2, 5, 16),) * 3),
     "encoder layer": (lambda: nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval(), ((2, 5, 16),)),
@@ -151,6 +164,7 @@ FUSED = {
     "lstm": (lambda: nn.LSTM(4, 8, 2, bidirectional=True), ((7, 2, 4),)),
     "gru": (lambda: nn.GRU(4, 8), ((7, 2, 4),)),
     "rnn": (lambda: nn.RNN(4, 8), ((7, 2, 4),)),
+    "packed": (Packed, ((3, 5, 4),)),
     "conv": (lambda: nn.Conv1d(4, 6, 3, groups=2), ((2, 4, 9),)),
     "norm": (lambda: nn.BatchNorm2d(3), ((2, 3, 4, 4),)),
     "pool": (lambda: nn.AdaptiveAvgPool2d(2), ((2, 3, 5, 5),)),
