@@ -106,6 +106,23 @@ def scan_rates(tries: int = 9) -> tuple[dict[str, float], list[float]]:
     return shares, times
 
 
+def stats_rates(tries: int = 5) -> None:
+    """Prints how fast the statistics of 64 MiB of each type are, beside the scan."""
+    n = 64 << 20
+    memory = torch.ones(n // 8, dtype=torch.float64)
+    for name in TYPES:
+        kind = getattr(torch, name, None)
+        if kind is None:
+            continue
+        args = (memory.data_ptr(), name, memory.view(kind).numel(), 1)
+        found = [
+            [took(lambda args=args, of=of: _lamina.scan_values(*args, of), 1) for of in (False, True)]
+            for _ in range(tries)
+        ]
+        scan, stats = (min(each) for each in zip(*found, strict=True))
+        print(f"  {name:12} {n / stats / 1e9:6.1f} GB/s   the scan {n / scan / 1e9:6.1f} GB/s")
+
+
 def rows(rounds: int | None) -> bool:
     """Prints what health=True costs; True where every bar holds."""
     held = []
@@ -124,6 +141,8 @@ def rows(rounds: int | None) -> bool:
     held += [share >= READ_BAR, min(times) >= TORCH_BAR]
     print(f"  least share of reading 256 MiB {share:4.2f}   bar {READ_BAR}  {'ok' if held[-2] else 'MISSED'}")
     print(f"  least times torch {min(times):7.0f}          bar {TORCH_BAR}  {'ok' if held[-1] else 'MISSED'}")
+    print("stats=True, of 64 MiB")
+    stats_rates()
     return all(held)
 
 

@@ -475,7 +475,8 @@ PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
 PyObject *lmx_health(lmx_model *self); /* healthy.c */
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
-/* scan_values(address, dtype, n, repeats=1): (nan, inf, index of the first) of n numbers that lie there. */
+/* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers that
+ * lie there; with `stats` as their statistics tell it, which know no first. For the bench. */
 PyObject *lmx_scan_values(PyObject *module, PyObject *args);
 PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */

@@ -104,14 +104,17 @@ PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
     unsigned long long at;
     const char *dtype;
     long long n;
-    int repeats = 1;
-    if (!PyArg_ParseTuple(args, "KsL|i:scan_values", &at, &dtype, &n, &repeats)) return NULL;
+    int repeats = 1, stats = 0;
+    if (!PyArg_ParseTuple(args, "KsL|ip:scan_values", &at, &dtype, &n, &repeats, &stats)) return NULL;
     const int64_t sizes[] = {n};
     const lam_values v = {(const void *)(uintptr_t)at, lam_dtype_by_name(dtype), 1, sizes, NULL};
     lam_nonfinite found = {.first = -1};
     lam_error e = {.at = -1};
     lam_status s = LAM_OK;
-    for (int i = 0; s == LAM_OK && i < repeats; i++) s = lam_values_scan(&v, &found, &e);
+    lam_stats told;
+    for (int i = 0; s == LAM_OK && i < repeats; i++)
+        s = stats ? lam_values_stats(&v, &told, &e) : lam_values_scan(&v, &found, &e);
+    if (s == LAM_OK && stats) found = (lam_nonfinite){.nan = told.nan, .inf = told.inf, .first = -1};
     if (s != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
     return Py_BuildValue("LLL", (long long)found.nan, (long long)found.inf, (long long)found.first);
 }
