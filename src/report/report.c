@@ -50,25 +50,16 @@ void lam_report_defaults(lam_report_options *o) {
     *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
 }
 
-static lam_status no_layout(const char *name, lam_error *e) {
-    lmi_buf list;
-    lmi_buf_init(&list);
-    for (int i = 0; i < N_LAYOUTS; i++) lmi_putf(&list, "%s%s", i ? ", " : "", layouts[i].name);
-    lam_status s = lmi_buf_status(&list, e);
-    if (s == LAM_OK)
-        s = lmi_fail(e, LAM_USAGE, "layout", "there is no layout '%.60s'; there are: %s", name,
-                     lmi_buf_text(&list));
-    lmi_buf_free(&list);
-    return s;
-}
+static const char *layout_name(int i) { return layouts[i].name; }
+static const char *form_name(int i) { return form_names[i]; }
 
-static lam_status no_format(const char *name, lam_error *e) {
+static lam_status no_such(const char *what, const char *name, const char *(*at)(int i), int n, lam_error *e) {
     lmi_buf list;
     lmi_buf_init(&list);
-    for (int i = 0; i < N_FORMS; i++) lmi_putf(&list, "%s%s", i ? ", " : "", form_names[i]);
+    for (int i = 0; i < n; i++) lmi_putf(&list, "%s%s", i ? ", " : "", at(i));
     lam_status s = lmi_buf_status(&list, e);
     if (s == LAM_OK)
-        s = lmi_fail(e, LAM_USAGE, "format", "there is no format '%.60s'; there are: %s", name,
+        s = lmi_fail(e, LAM_USAGE, what, "there is no %s '%.60s'; there are: %s", what, name,
                      lmi_buf_text(&list));
     lmi_buf_free(&list);
     return s;
@@ -92,9 +83,9 @@ static lam_status find_writer(const lam_report_options *o, const lmi_layout **la
     const char *format = o->format ? o->format : form_names[0];
     int f = 0;
     *layout = lmi_layout_find(o->layout);
-    if (!*layout) return no_layout(o->layout, e);
+    if (!*layout) return no_such("layout", o->layout, layout_name, N_LAYOUTS, e);
     while (f < N_FORMS && strcmp(form_names[f], format) != 0) f++;
-    if (f == N_FORMS) return no_format(format, e);
+    if (f == N_FORMS) return no_such("format", format, form_name, N_FORMS, e);
     *out = writer_of(*layout, (form)f);
     return *out ? LAM_OK : no_form(*layout, (form)f, e);
 }
