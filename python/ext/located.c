@@ -128,7 +128,7 @@ void lmx_gradient_prove(lmx_state *st) {
     PyObject *one = lmx_new_tensor(torch, 3), *grad = one ? lmx_new_tensor(torch, 3) : NULL;
     bool plain = grad && Py_TYPE(one) == st->torch.tensor && Py_TYPE(grad) == st->torch.tensor;
     if (library && plain) lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &gradient.of);
-    if (gradient.of && !follows(st, one, grad)) gradient.of = NULL;
+    if (plain && gradient.of && !follows(st, one, grad)) gradient.of = NULL;
     PyErr_Clear();
     if (library) dlclose(library);
     Py_XDECREF(one);

@@ -261,12 +261,12 @@ static bool gives_number(const lam_op *o) { return o->sig->n_out > 0 && o->sig->
  * a single number that is written into another (x[0] = 1). */
 static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error *e) {
     const lam_model *m = w->m;
-    const lam_op *o = &m->ops[op], *last = r->last >= 0 ? &m->ops[r->last] : NULL;
-    if (last && o->parent >= r->last) return LAM_OK;  /* inside it */
+    const lam_op *o = &m->ops[op];
+    if (r->last >= 0 && o->parent >= r->last) return LAM_OK; /* inside it */
     if (is_named(m, op, "aten::item")) return LAM_OK; /* a tensor made of numbers may ask others for them */
     lam_status s = LAM_OK;
     if (is_named(m, op, "aten::resolve_neg") && is_named(m, r->last, "aten::resolve_conj") &&
-        o->parent == last->parent)
+        o->parent == m->ops[r->last].parent)
         r->left = true;
     bool made = is_named(m, r->last, "aten::to") && is_named(m, r->before, "aten::empty");
     if (r->left && !made && is_named(m, op, "aten::lift_fresh") && !gives_number(o))
