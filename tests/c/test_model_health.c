@@ -150,6 +150,37 @@ static void nonsense(void **state) {
     assert_int_equal(lam_build_bad(b, NULL, NULL), LAM_USAGE);
     assert_int_equal(lam_build_stats(b, 0, 0, &s, NULL), LAM_RANGE);
     assert_int_equal(lam_build_looked(b, NULL, NULL), LAM_USAGE);
+    bad.ndim = -1;
+    bad.phase = LAM_N_PHASES;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.phase = LAM_FORWARD;
+    bad.calls = -1;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    lam_builder_free(b);
+}
+
+/* Entries are those of the call, arguments and results apart. */
+static void entries_that_no_call_has(void **state) {
+    (void)state;
+    const lam_module_info mod = {.type = "Linear", .word = -1};
+    const lam_arg x = {.dtype = 6, .ndim = 2, .sizes = sizes};
+    const lam_call_info call = {.parent = -1, .n_in = 1, .in = &x};
+    const lam_stats s = {0};
+    int32_t i;
+    lam_builder *b;
+    assert_int_equal(lam_builder_new(&b, 0, NULL), LAM_OK);
+    assert_int_equal(lam_build_module(b, &mod, &i, NULL), LAM_OK);
+    assert_int_equal(lam_build_place(b, -1, "", 0, &i, NULL), LAM_OK);
+    assert_int_equal(lam_build_call(b, &call, &i, NULL), LAM_OK);
+    assert_int_equal(lam_build_grad(b, &(lam_grad){.is_input = true}, NULL), LAM_OK);
+    assert_int_equal(lam_build_grad(b, &(lam_grad){.is_input = true, .index = 1}, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_grad(b, &(lam_grad){.is_input = true, .index = -1}, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_grad(b, &(lam_grad){.is_input = false}, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_grad(b, &(lam_grad){.call = 1}, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_grad(b, NULL, NULL), LAM_USAGE);
+    assert_int_equal(lam_build_stats(b, 0, 0, &s, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_stats(b, 0, -1, &s, NULL), LAM_RANGE);
+    assert_int_equal(lam_build_stats(b, 0, 0, NULL, NULL), LAM_USAGE);
     lam_builder_free(b);
 }
 
@@ -169,8 +200,12 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kept_as_told), cmocka_unit_test(kinds),     cmocka_unit_test(passes_of_others),
-        cmocka_unit_test(nonsense),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(kept_as_told),
+        cmocka_unit_test(kinds),
+        cmocka_unit_test(passes_of_others),
+        cmocka_unit_test(nonsense),
+        cmocka_unit_test(entries_that_no_call_has),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
