@@ -14,14 +14,16 @@ enum { MOST = 1 << 24, STEP = 1 << 16 };
 static char *read_all(FILE *f, const char **why) {
     char *text = NULL;
     size_t n = 0, got = 1;
+    bool room = true;
     while (got > 0 && n < MOST) {
         char *more = realloc(text, n + STEP + 1);
-        if (!more) break;
+        room = more != NULL;
+        if (!room) break;
         text = more;
         got = fread(text + n, 1, STEP, f);
         n += got;
     }
-    *why = ferror(f) ? strerror(errno) : got > 0 ? "it is too large" : NULL;
+    *why = ferror(f) ? strerror(errno) : !room ? "memory ran out" : got > 0 ? "it is too large" : NULL;
     if (text) text[n] = '\0';
     if (text && !*why && memchr(text, '\0', n)) *why = "it is no text";
     if (!*why) return text;
@@ -39,7 +41,7 @@ int lmi_rules_wanted(lmi_cli *c, lam_rules **out) {
     if (!f) why = strerror(errno);
     if (f) fclose(f);
     if (!text) {
-        lmi_complain(c, NULL, "--rules %s: %s", path, why ? why : "memory ran out");
+        lmi_complain(c, NULL, "--rules %s: %s", path, why);
         return LMI_EXIT_USAGE;
     }
     lam_status s = lam_rules_new(out, &e);

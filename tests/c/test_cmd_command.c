@@ -417,6 +417,57 @@ static void why_never_called(void **state) {
     OUT_HAS("note     it was never called");
 }
 
+static void other_tools(void **state) {
+    (void)state;
+    assert_int_equal(lamina("compare m:step -c torch,fvcore"), 0);
+    assert_true(fake_asked.ops && fake_asked.grad);
+    OUT_HAS("exact         >= 70");
+    OUT_HAS("fvcore: -24 MACs\n        -24  linear in Linear");
+    assert_int_equal(lamina("compare m:step -c torch --format csv --flops"), 0);
+    OUT_HAS("\nexact,");
+    assert_int_equal(lamina("compare m:two"), 2);
+    ERR_HAS("operators");
+    assert_int_equal(lamina("compare m:broken"), 3);
+    ERR_HAS("no name broken");
+    assert_int_equal(lamina("compare m:step --format html"), 2);
+    ERR_HAS("there is no format 'html' for a comparison; there are: text, md, json, csv");
+    assert_int_equal(lamina("compare m:step -c torch,torhc"), 2);
+    ERR_HAS("torhc");
+    assert_int_equal(fake_lives, 0); /* nothing is run for a command line that can't be */
+}
+
+/* --rules with a file of this text. */
+static int with_rules(const char *text, size_t n, const char *line) {
+    char path[128], whole[256];
+    snprintf(path, sizeof path, "%s/lamina_rules_%d", P_tmpdir, (int)getpid());
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(text, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
+    snprintf(whole, sizeof whole, "%s --rules %s", line, path);
+    int code = lamina(whole);
+    assert_int_equal(remove(path), 0);
+    return code;
+}
+
+static void rules_of_ones_own(void **state) {
+    (void)state;
+    static const char good[] = "my::op  macs = 7000  flops = 0\n", bad[] = "my::op\nother  macs = 3 *\n";
+    assert_int_equal(with_rules(good, sizeof good - 1, "m:step -c exact --exact"), 0);
+    OUT_HAS("14,0"); /* two of them beside all the rest */
+    assert_int_equal(with_rules(bad, sizeof bad - 1, "m:step -c exact"), 2);
+    ERR_HAS("lamina_rules_");
+    assert_int_equal(with_rules("a\0b", 3, "m:step"), 2);
+    ERR_HAS("it is no text");
+    assert_int_equal(lamina("m:step --rules /no/such/file"), 2);
+    ERR_HAS("--rules /no/such/file: No such file");
+    assert_int_equal(lamina("m:step --rules /"), 2);
+    ERR_HAS("--rules /: Is a directory");
+    assert_int_equal(lamina("m:step -c exact --strict"), 1);
+    ERR_HAS("no rule for the operator my::op (2 runs)");
+    assert_int_equal(with_rules(good, sizeof good - 1, "m:step -c exact --strict"), 0);
+}
+
 static void rules(void **state) {
     (void)state;
     assert_int_equal(lamina("rules torchscan"), 0);
@@ -534,6 +585,8 @@ int main(void) {
         cmocka_unit_test(why_by_operators),
         cmocka_unit_test(why_never_called),
         cmocka_unit_test(rules),
+        cmocka_unit_test(other_tools),
+        cmocka_unit_test(rules_of_ones_own),
         cmocka_unit_test(doctor),
         cmocka_unit_test(hostile_names),
         cmocka_unit_test(out_of_memory),
