@@ -114,7 +114,7 @@ OTHER_GRADIENTS = frozenset(
     f"{name}Backward"
     for name in (
         *("Max", "Min", "Median", "Nanmedian", "Prod", "Cumprod"),
-        *("LinalgHouseholderProduct", "Ormqr", "Vander"),
+        *("LinalgHouseholderProduct", "Ormqr", "Vander", "LinalgEigh"),
     )
 )
 OTHERWISE = (

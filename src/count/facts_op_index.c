@@ -28,6 +28,17 @@ static void bag(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_skips, lmi_op_number(s, LMI_S_padding_idx, -1) >= 0);
 }
 
+/* Each bag's gradient goes to all its rows, or element by element to those that had the maxima. How often an
+ * index occurs, which a flag divides by, is a value like the padding that is left out. */
+static void bag_backward(const lmi_slots *s, lmi_facts *f) {
+    bool by_frequency = false;
+    lam_shape grad = lmi_op_tensor(s, LMI_S_grad) ? s->at[LMI_S_grad].shape : (lam_shape){-1, NULL};
+    bag(s, f);
+    lmi_fact_set(f, LMI_FACT_row, lmi_axis(grad, -1));
+    lmi_fact_set(f, LMI_FACT_largest, lmi_op_number(s, LMI_S_mode, -1) == 2);
+    if (lmi_op_bool(s, LMI_S_scale, &by_frequency) && by_frequency) lmi_fact_set(f, LMI_FACT_skips, 1);
+}
+
 static void packed_bag(const lmi_slots *s, lmi_facts *f) {
     bool pruned = false;
     bool told = lmi_op_bool(s, LMI_S_pruned, &pruned);
@@ -43,13 +54,14 @@ void lmi_op_index(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     lmi_fact_set(f, LMI_FACT_indices_bytes, lmi_op_bytes(s, LMI_S_index));
     lmi_fact_set(f, LMI_FACT_row, row);
     lmi_fact_set(f, LMI_FACT_row_bytes, lmi_stored(row, s->at[LMI_S_w].bits));
-    if (k == LMI_K_embedding_bag) bag(s, f);
+    if (k == LMI_K_embedding_bag || k == LMI_K_bag_weights_backward) bag(s, f);
+    if (k == LMI_K_bag_backward) bag_backward(s, f);
     if (k == LMI_K_bag_packed) packed_bag(s, f);
     if (k == LMI_K_pick_list || k == LMI_K_put_list) {
         lmi_fact_set(f, LMI_FACT_listed, listed(op, 1, false));
         lmi_fact_set(f, LMI_FACT_listed_bytes, listed(op, 1, true));
     }
-    if (k != LMI_K_put_list) return;
+    if (k != LMI_K_put_list && k != LMI_K_put) return;
     bool told = lmi_op_bool(s, LMI_S_accumulate, &adds);
     lmi_fact_set(f, LMI_FACT_accumulates, told ? adds : s->at[LMI_S_accumulate].present ? -1 : 0);
 }

@@ -193,17 +193,24 @@ static void class_losses(void **state) {
     for (int i = 0; more(i, 5000); i++) {
         reseed((uint64_t)i);
         int64_t n = pick(1, 12), classes = pick(1, 5), reduction = pick(0, 2);
+        bool weighted = coin();
         op_new("aten::nll_loss_forward");
-        cells *x = cells_of(n * classes), *t = cells_of(n);
-        double sum = 0;
+        cells *x = cells_of(n * classes), *t = cells_of(n),
+              *w = cells_of(weighted ? n : 0); /* each target's own */
+        double sum = 0, weights = (double)n;
         for (int64_t k = 0; k < n; k++) {
             double v = neg(rd(x, k * classes + (int64_t)(fabs(rd(t, k)) * 100) % classes));
+            if (weighted) v = mul(v, rd(w, k));
+            if (weighted && reduction == 1) weights = k ? add(weights, w->v[k]) : w->v[k];
             if (reduction) sum = k ? add(sum, v) : v;
         }
-        if (reduction == 1) (void)dvd(sum, (double)n);
+        if (reduction == 1) (void)dvd(sum, weights);
         in_tensor(0, SIZES(n, classes));
         in_tensor(1, SIZES(n));
-        in_none(2);
+        if (weighted)
+            in_tensor(2, SIZES(classes));
+        else
+            in_none(2);
         in_int(3, reduction);
         out_tensor(0, reduction ? 0 : 1, &n);
         wr_all(cells_of(reduction ? 1 : n));

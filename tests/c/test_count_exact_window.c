@@ -397,6 +397,67 @@ static void additions(void **state) {
     }
 }
 
+static void puts_one_by_one(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(0, 8), m = pick(1, 8);
+        bool adds = coin();
+        op_new("aten::put_");
+        in_tensor(0, SIZES(m)), read_whole(m);
+        in_tensor(1, SIZES(n)), read_whole(n);
+        in_tensor(2, SIZES(n)), read_whole(n);
+        if (adds || coin()) in_bool(3, adds);
+        out_tensor(0, SIZES(m)), wrote_whole(m);
+        for (int64_t k = 0; adds && k < n; k++) (void)add(1, 2);
+        op_proves();
+    }
+}
+
+static void bags_backward(void **state) {
+    (void)state;
+    enum { SUM, MEAN, MAX };
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(0, 6), bags = pick(1, 4), row = pick(1, 4), mode = pick(SUM, MAX);
+        bool dense = coin(), weighted = mode == SUM && coin();
+        op_new(dense ? "aten::_embedding_bag_dense_backward" : "aten::_embedding_bag_backward");
+        in_tensor(0, SIZES(bags, row)), read_whole(bags * row);
+        in_tensor(1, SIZES(n)), read_whole(n);
+        in_bool(dense ? 6 : 7, false);
+        in_int(dense ? 7 : 8, mode);
+        if (weighted) in_tensor(dense ? 8 : 10, SIZES(n)), read_whole(n);
+        in_int(dense ? 9 : 11, -1);
+        out_tensor(0, SIZES(9, row)), wrote_whole(9 * row);
+        for (int64_t e = 0; mode != SUM && e < bags * row; e++) (void)(mode == MEAN ? dvd(1, 2) : add(1, 2));
+        for (int64_t e = 0; mode != MAX && e < n * row; e++) (void)add(1, weighted ? mul(2, 3) : 2);
+        op_proves();
+    }
+    op_new("aten::_embedding_bag_backward"); /* divided by how often each index occurs */
+    in_tensor(0, SIZES(1, 2));
+    in_tensor(1, SIZES(3));
+    in_bool(7, true);
+    in_int(8, SUM);
+    out_tensor(0, SIZES(4, 2));
+    op_says(0, -1, 2 + 3 + 8);
+}
+
+static void weights_of_bags_backward(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 1000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(0, 6), bags = pick(1, 4), row = pick(1, 4);
+        op_new("aten::_embedding_bag_per_sample_weights_backward");
+        in_tensor(0, SIZES(bags, row)), read_whole(bags * row);
+        in_tensor(1, SIZES(9, row)), read_whole(n * row);
+        in_tensor(2, SIZES(n)), read_whole(n);
+        in_int(6, -1);
+        out_tensor(0, SIZES(n)), wrote_whole(n);
+        for (int64_t k = 0; k < n; k++) weigh(row);
+        op_proves();
+    }
+}
+
 static void bags(void **state) {
     (void)state;
     for (int i = 0; more(i, 1000); i++) {
@@ -479,12 +540,21 @@ static void results_given(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools),          cmocka_unit_test(adaptive_pools),
-        cmocka_unit_test(folds),          cmocka_unit_test(window_of_the_layer),
-        cmocka_unit_test(interpolations), cmocka_unit_test(grid),
-        cmocka_unit_test(grid_backward),  cmocka_unit_test(lookups),
-        cmocka_unit_test(additions),      cmocka_unit_test(bags),
-        cmocka_unit_test(moves),          cmocka_unit_test(results_given),
+        cmocka_unit_test(pools),
+        cmocka_unit_test(adaptive_pools),
+        cmocka_unit_test(folds),
+        cmocka_unit_test(window_of_the_layer),
+        cmocka_unit_test(interpolations),
+        cmocka_unit_test(grid),
+        cmocka_unit_test(grid_backward),
+        cmocka_unit_test(lookups),
+        cmocka_unit_test(additions),
+        cmocka_unit_test(bags),
+        cmocka_unit_test(puts_one_by_one),
+        cmocka_unit_test(bags_backward),
+        cmocka_unit_test(weights_of_bags_backward),
+        cmocka_unit_test(moves),
+        cmocka_unit_test(results_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

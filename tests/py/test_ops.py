@@ -706,3 +706,26 @@ def test_what_conventions_say_of_sorting_transforms_and_complex_numbers():
         lambda a, b: nn.functional.grid_sample(a, b, align_corners=False), image, where, backward=True
     )
     assert (report.flops, report.backward.flops) == (7 * sampled + 18 * 10, 32 * sampled + 20 * 10)
+
+
+def test_losses_with_class_weights_and_gradients_of_bags():
+    """Four targets of five classes; eight rows of three in two bags."""
+    rows, which, starts = (
+        torch.rand(10, 3, requires_grad=True),
+        torch.tensor([1, 2, 4, 5, 4, 3, 2, 9]),
+        [0, 4],
+    )
+
+    class Loss(nn.Module):
+        def forward(self, x):
+            return F.nll_loss(x, torch.tensor([1, 0, 2, 3]), weight=torch.ones(5))
+
+    class Bags(nn.Module):
+        def forward(self, rows):
+            return F.embedding_bag(which, rows, torch.tensor(starts), mode="mean")
+
+    report = lamina.inspect(Loss(), torch.rand(4, 5), convention="exact")
+    # negated and weighted; two sums of four and their quotient
+    assert (report.flops, report.flops.state) == (4 * 2 + 3 + 3 + 1, "exact")
+    report = lamina.inspect(Bags(), rows, convention="exact", backward=True)
+    assert (report.backward.flops, report.backward.flops.state) == (8 * 3 + 2 * 3, "exact")
