@@ -283,7 +283,6 @@ def report(case: Case, rounds: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, help="rounds a model, instead of each model's own number")
-    parser.add_argument("--all", action="store_true", help="every model of the corpus, not a few")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -317,7 +316,7 @@ def main() -> int:
         full <= IMPORT_BAR_MS,
         not others,
     ]
-    held.append(operators.rows(options.rounds, options.all))
+    held.append(operators.rows(options.rounds))
     held.append(measured.rows(options.rounds))
     held.append(health.rows(options.rounds))
     held.append(watching.rows(options.rounds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the expressions in truth.json build models and inputs with. Weights are random."""
+"""What the expressions in truth.json and truth_more.json build models and inputs with. Weights are random."""
 
 from __future__ import annotations
 
@@ -16,12 +16,29 @@ def ids(*s, high=100):
     return torch.randint(3, high, s)
 
 
+def ones(*s):
+    return torch.ones(s, dtype=torch.long)
+
+
 def tv(name, **kw):
     import torchvision.models as M
 
     if name in ("googlenet", "inception_v3"):
         kw.setdefault("init_weights", False)
     return getattr(M, name)(weights=None, **kw)
+
+
+def tm(name, **kw):
+    import timm
+
+    return timm.create_model(name, pretrained=False, **kw)
+
+
+def hf(model, config, **kw):
+    import transformers
+
+    kind = getattr(transformers, model)
+    return kind._from_config(getattr(transformers, config)(**kw))
 
 
 def tvseg(name, **kw):

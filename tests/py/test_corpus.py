@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real models against their true counts: what one forward and one backward execute, to the unit.
 
-tests/data/truth.json was counted by formulas on the kernels that ran, under a dispatch mode of its own, and
-agrees with PyTorch's FlopCounterMode where that is made to decompose, and with closed forms.
+tests/data/truth.json and truth_more.json (larger models, and those of timm and transformers where they are
+installed) were counted by formulas on the kernels that ran, under a dispatch mode of its own, and agree with
+PyTorch's FlopCounterMode where that is made to decompose, and with closed forms.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ from conftest import DATA
 import lamina
 from lamina import _observe
 
-TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
+LARGE = 4e9  # MACs; `make bench` holds those above to their truth, since they take long
+TRUTH = {
+    model["name"]: model
+    for file in ("truth.json", "truth_more.json")
+    for model in json.loads((DATA / file).read_text())
+    if file == "truth.json" or model["macs"] < LARGE
+}
 
 pytestmark = [
     pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}"),
@@ -27,8 +34,9 @@ pytestmark = [
 
 
 def build(truth):
-    if truth["build"].startswith("tv") or "tv(" in truth["build"]:
-        pytest.importorskip("torchvision")
+    for library, builder in (("torchvision", "tv"), ("timm", "tm("), ("transformers", "hf(")):
+        if truth["build"].startswith(builder) or f"{builder}(" in truth["build"]:
+            pytest.importorskip(library)
     torch.manual_seed(0)
     model, args, kwargs = (eval(truth[part], vars(corpus_nets)) for part in ("build", "args", "kwargs"))
     return model.eval(), args, kwargs
