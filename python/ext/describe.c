@@ -351,11 +351,12 @@ static uint32_t flags_of(teller *t, const lmx_node *node, const met *now, PyObje
     return flags;
 }
 
-static bool push_module(teller *t, const lmx_node *node) {
+static bool push_module(teller *t, lmx_node *node) {
     int32_t index;
     const met *now = class_of(t, Py_TYPE(node->object));
     if (!now) return false;
     const lmx_class *k = now->class;
+    node->scripted = k->script;
     PyObject *dict = lmx_dict_of(node->object);
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
     PyErr_Clear();
@@ -408,6 +409,17 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
     }
 }
 
+/* Asked once of a scripted module that was called. Where torch can't tell, it is taken to hide nothing. */
+static bool ask_for_kernels(teller *t, lmx_node *node) {
+    if (!node->scripted || node->hides || !t->c->wants_ops) return true;
+    PyObject *kit = PyImport_ImportModule("lamina._scripted");
+    PyObject *yes = kit ? PyObject_CallMethod(kit, "hides", "O", node->object) : NULL;
+    node->hides = yes == Py_True ? 1 : -1;
+    Py_XDECREF(yes);
+    Py_XDECREF(kit);
+    return lmx_forgive();
+}
+
 static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     size_t n = (size_t)call->n_in + (size_t)call->n_out;
     args->n = 0;
@@ -418,6 +430,9 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
     lam_call_info info = {call->module, call->parent, call->flags, call->t0_ns, call->t1_ns,
                           call->n_in,   call->n_out,  all,         out};
+    lmx_node *node = lmx_node_at(&t->c->tree, call->module);
+    if (!ask_for_kernels(t, node)) return false;
+    if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
     if (t->c->dry || !call->t1_ns) info.t0_ns = info.t1_ns = 0; /* the latter: it is not over */
     return check(t, lam_build_call(t->b, &info, NULL, &t->e));
 }

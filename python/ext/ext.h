@@ -284,6 +284,8 @@ typedef struct lmx_node { /* a distinct module object */
     int32_t inner;       /* of a compiled wrapper: the node of the module it wraps, else -1 */
     bool on_path, parametrized, compiled;
     bool opaque; /* compiled, and its inside was not seen */
+    bool scripted;
+    int8_t hides; /* of a scripted one: 1 its code runs kernels that are no operators, -1 none, 0 not asked */
 } lmx_node;
 typedef struct lmx_place {
     int32_t parent, node;

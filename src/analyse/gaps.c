@@ -91,6 +91,9 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
     case LMI_CAUSE_ELSEWHERE:
         lmi_put(b, "another thread called layers of the model meanwhile, and what ran there is not seen");
         break;
+    case LMI_CAUSE_KERNEL:
+        lmi_put(b, "its scripted code runs fused kernels that are no operators, and their work is not seen");
+        break;
     case LMI_CAUSE_FAILED: lmi_put(b, "it raised, so what it would have computed is not known"); break;
     case LMI_CAUSE_FACT: say_fact(w, event, b); break;
     case LMI_CAUSE_OPAQUE:

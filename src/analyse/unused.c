@@ -151,6 +151,7 @@ static void start(search *s) {
     s->known = m->n_events > 0;
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
+        if (ev->flags & LAM_CALL_HIDES) s->known = false;
         if (ev->parent >= 0 || ev->flags & LAM_CALL_AGAIN) continue;
         if (ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN) || ev->n_out == 0) s->known = false;
         for (int32_t k = 0; k < ev->n_out; k++) {

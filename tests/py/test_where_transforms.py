@@ -127,6 +127,25 @@ def test_work_inside_scripted_code_is_the_scripted_row_s(how):
         assert by_path(report, "backward_macs") == {**backward, "1": 24 if how == "freeze" else 48}
 
 
+def test_kernels_of_scripted_code_that_are_no_operators_are_said():
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    try:
+        fast = torch.jit.optimize_for_inference(torch.jit.script(net))
+    except RuntimeError as error:
+        pytest.skip(f"this torch can't make such code: {error}")
+    x, plain = torch.rand(1, 3, 16, 16), torch.jit.freeze(torch.jit.script(net))
+    if fast.graph.findNode("prim::mkldnn_convolution", True) is None:
+        pytest.skip("this torch puts no such kernels into it")
+    whole = exact(nn.Sequential(plain, nn.Flatten(), nn.Linear(576, 2)), x)
+    assert (whole.macs, whole.macs.state) == (83808 + 1152, "exact")
+    report = exact(nn.Sequential(fast, nn.Flatten(), nn.Linear(576, 2)), x)
+    assert (report.macs, report.macs.state) == (1152, "at least")
+    assert [row.path for row in report.rows if row.macs.state != "exact"] == ["0"]
+    (gap,) = report.gaps
+    assert "kernels that are no operators" in gap and "Sequential" in gap
+    assert "in vain" not in str(report)
+
+
 def test_a_scripted_root():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
