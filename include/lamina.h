@@ -907,6 +907,7 @@ typedef struct lam_memory_info {
     /* resident memory of the process when the capture opened, when it was closed, and the most in between; -1
      * unknown */
     int64_t rss_open, rss_close, rss_peak;
+    bool forward_only; /* what calls did in other phases is not known, whatever their numbers say */
 } lam_memory_info;
 /* Says that memory was measured, so that a model without blocks is known to have asked for none. */
 LAM_API lam_status lam_build_memory(lam_builder *b, const lam_memory_info *info, lam_error *e);

@@ -16,19 +16,24 @@ static PyObject *held_of(const int64_t held[LAM_N_HELD]) {
     return d;
 }
 
-/* {phase: (allocated, freed, retained, peak)} */
-static PyObject *uses_of(const lam_memory_use use[LAM_N_PHASES]) {
+static PyObject *use_of(const lam_memory_use *use, bool told) {
+    if (!told) Py_RETURN_NONE;
+    return Py_BuildValue("(LLLL)", (long long)use->allocated, (long long)use->freed, (long long)use->retained,
+                         (long long)use->peak);
+}
+
+/* {phase: (allocated, freed, retained, peak)}, None where that is not known */
+static PyObject *uses_of(const lam_memory_use use[LAM_N_PHASES], bool forward_only) {
     PyObject *d = PyDict_New();
-    for (int p = 0; d && p < LAM_N_PHASES; p++) {
-        PyObject *t = Py_BuildValue("(LLLL)", (long long)use[p].allocated, (long long)use[p].freed,
-                                    (long long)use[p].retained, (long long)use[p].peak);
-        if (!lmx_put(d, phases[p], t)) Py_CLEAR(d);
-    }
+    for (int p = 0; d && p < LAM_N_PHASES; p++)
+        if (!lmx_put(d, phases[p], use_of(&use[p], p == LAM_FORWARD || !forward_only))) Py_CLEAR(d);
     return d;
 }
 
-static bool put_row(PyObject *d, const lam_memory_row *row) {
-    return lmx_put(d, "own", uses_of(row->own)) && lmx_put(d, "total", uses_of(row->total));
+static bool put_row(PyObject *d, const lam_memory *y, const lam_memory_row *row) {
+    bool forward_only = lam_memory_total(y)->info.forward_only;
+    return lmx_put(d, "own", uses_of(row->own, forward_only)) &&
+           lmx_put(d, "total", uses_of(row->total, forward_only));
 }
 
 static PyObject *place_of(const lam_model *m, const lam_memory *y, int32_t i) {
@@ -36,7 +41,7 @@ static PyObject *place_of(const lam_model *m, const lam_memory *y, int32_t i) {
     PyObject *d = PyDict_New();
     bool ok = d && lmx_put(d, "path", lmx_str(p->path)) &&
               lmx_put(d, "type", lmx_str(lam_model_module(m, p->module)->type)) &&
-              lmx_put(d, "calls", PyLong_FromLong(p->n_calls)) && put_row(d, lam_memory_place(y, i)) &&
+              lmx_put(d, "calls", PyLong_FromLong(p->n_calls)) && put_row(d, y, lam_memory_place(y, i)) &&
               lmx_put(d, "held", held_of(lam_memory_held(y, i))) &&
               lmx_put(d, "held_below", held_of(lam_memory_held_below(y, i)));
     if (!ok) Py_CLEAR(d);
@@ -119,7 +124,7 @@ static PyObject *device_place_of(const lam_model *m, const lam_memory *y, int32_
     PyObject *d = PyDict_New();
     bool ok = d && lmx_put(d, "path", lmx_str(p->path)) &&
               lmx_put(d, "type", lmx_str(lam_model_module(m, p->module)->type)) &&
-              put_row(d, lam_memory_place(y, i));
+              put_row(d, y, lam_memory_place(y, i));
     if (!ok) Py_CLEAR(d);
     return d;
 }

@@ -351,7 +351,8 @@ static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
     const lam_memory_info info = {.source = lmx_utf8(y->source),
                                   .rss_open = y->rss_open,
                                   .rss_close = y->rss_close,
-                                  .rss_peak = rose ? y->rss_most_close : -1};
+                                  .rss_peak = rose ? y->rss_most_close : -1,
+                                  .forward_only = y->afterwards || !y->capture->wants_nodes};
     lam_status s = lam_build_memory(b, &info, e);
     if (s == LAM_OK && y->other_devices && !lmx_device_sized(y->capture))
         s = lam_build_note(b, "memory was measured of the CPU alone; some tensors are on another device", e);

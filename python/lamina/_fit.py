@@ -279,8 +279,12 @@ class Again:
 
     def beside(self, fit: Fit, memory: Memory) -> Fit:
         """With the peak that the run had: a step's where the user's own code went backward; what lamina
-        itself back-propagates is no step of an optimizer. One that keeps nothing is none that does."""
-        if not any(row.backward.allocated for row in memory.rows):
+        itself back-propagates is no step of an optimizer. One that keeps nothing is none that does. Where
+        backward passes can't be told, neither can a step."""
+        backward = [row.backward for row in memory.rows]
+        if None in backward:
+            return fit
+        if not any(use.allocated for use in backward if use is not None):
             return fit.beside(forward=memory.peak)
         if not self._own or fit.step is None:
             return fit

@@ -198,22 +198,24 @@ class MemoryUse(NamedTuple):
 
 class MemoryRow(NamedTuple):
     """A place in the model. The first three are the layer itself, the totals with the layers in it; ``held``
-    is what it held when the model's peak was reached, by what it was."""
+    is what it held when the model's peak was reached, by what it was. ``None``: a backward that can't be told
+    by layer here, which ``report.notes`` say."""
 
     path: str
     type: str
     forward: MemoryUse
-    backward: MemoryUse
-    recompute: MemoryUse
+    backward: MemoryUse | None
+    recompute: MemoryUse | None
     total_forward: MemoryUse
-    total_backward: MemoryUse
-    total_recompute: MemoryUse
+    total_backward: MemoryUse | None
+    total_recompute: MemoryUse | None
     held: dict[str, int]
     total_held: dict[str, int]
 
 
-def _uses(place: Mapping[str, Any]) -> list[MemoryUse]:
-    return [MemoryUse(*place[which][phase]) for which in ("own", "total") for phase in PHASES]
+def _uses(place: Mapping[str, Any]) -> list[Any]:
+    told = [place[which][phase] for which in ("own", "total") for phase in PHASES]
+    return [None if use is None else MemoryUse(*use) for use in told]
 
 
 def _row(place: Mapping[str, Any]) -> MemoryRow:

@@ -132,7 +132,7 @@ lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error
     lmi_arena_init(&y->arena, UINT64_MAX); /* bounded by what the model holds */
     y->m = m;
     y->by_device = true;
-    y->total.info = (lam_memory_info){"the statistics of the device's allocator", -1, -1, -1};
+    y->total.info = (lam_memory_info){"the statistics of the device's allocator", -1, -1, -1, false};
     lam_status s = fill(y, m->device, e);
     if (s == LAM_OK)
         *out = y;

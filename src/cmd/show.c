@@ -126,7 +126,7 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
     if (s == LAM_OK) s = lam_build_call(b, &call, &i, e);
     if (s == LAM_OK) s = lam_build_ops_seen(b, e);
     if (s == LAM_OK) s = lam_build_timed(b, e);
-    if (s == LAM_OK) s = lam_build_memory(b, &(lam_memory_info){"", -1, -1, -1}, e);
+    if (s == LAM_OK) s = lam_build_memory(b, &(lam_memory_info){"", -1, -1, -1, false}, e);
     if (s == LAM_OK) return lam_builder_finish(b, m, e);
     lam_builder_free(b);
     return s;

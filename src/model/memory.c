@@ -23,7 +23,7 @@ static lam_status memory_of(lam_builder *b, lmi_memory **out, lam_error *e) {
     if (!b->memory) {
         b->memory = calloc(1, sizeof *b->memory);
         if (!b->memory) return lmi_nomem(e);
-        b->memory->info = (lam_memory_info){"not told", -1, -1, -1};
+        b->memory->info = (lam_memory_info){"not told", -1, -1, -1, false};
         lmi_vec_init(&b->memory->blocks, sizeof(lam_block));
         lmi_vec_init(&b->memory->spans, sizeof(lam_span));
     }

@@ -52,6 +52,11 @@ void lmi_cell_peak(const lmi_line *l, lmi_buf *out) {
         put_sized(l, use_of(l, LAM_FORWARD)->peak, out);
 }
 
+/* Backward passes may have run without being told by layer. */
+static bool is_known(const lmi_job *j, lam_phase phase) {
+    return phase == LAM_FORWARD || !lam_memory_total(j->memory)->info.forward_only;
+}
+
 void lmi_cell_bwd_allocated(const lmi_line *l, lmi_buf *out) {
     if (!has_memory(l) || l->never_called)
         lmi_putc(out, '-');
@@ -87,7 +92,8 @@ void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key) {
 
 bool lmi_has_backward_memory(const lmi_job *j) {
     const lam_memory_row *root = j->memory ? lam_memory_place(j->memory, 0) : NULL;
-    return root && root->total[LAM_BACKWARD].allocated + root->total[LAM_RECOMPUTE].allocated > 0;
+    return root && is_known(j, LAM_BACKWARD) &&
+           root->total[LAM_BACKWARD].allocated + root->total[LAM_RECOMPUTE].allocated > 0;
 }
 
 /* -- the lines under it ------------------------------------------------------------------------------------
@@ -134,8 +140,9 @@ lam_status lmi_memory_foot(const lmi_job *j, lmi_say say, void *to) {
 /* -- CSV: a call itself ------------------------------------------------------------------------------------
  */
 
+/* NULL: not known, or nothing was called. */
 static const lam_memory_use *call_of(const lmi_line *l, lam_phase phase) {
-    if (!l->job->memory || !l->event) return NULL;
+    if (!l->job->memory || !l->event || !is_known(l->job, phase)) return NULL;
     const lam_memory_row *row = lam_memory_call(l->job->memory, (int32_t)(l->event - l->job->m->events));
     return row ? &row->own[phase] : NULL;
 }
@@ -171,10 +178,14 @@ QUICK void put_bytes(lmi_buf *b, const char *name, int64_t bytes, const char *en
     quick_put(b, end, strlen(end));
 }
 
-static void put_use(lmi_buf *b, const lam_memory_use use[LAM_N_PHASES]) {
+static void put_use(const lmi_job *j, lmi_buf *b, const lam_memory_use use[LAM_N_PHASES]) {
     for (int p = 0; p < LAM_N_PHASES; p++) {
         if (p) PUT(b, ", ");
         quick_name(b, phases[p]);
+        if (!is_known(j, (lam_phase)p)) {
+            PUT(b, "null");
+            continue;
+        }
         PUT(b, "{");
         put_bytes(b, "allocated", use[p].allocated, ", ");
         put_bytes(b, "freed", use[p].freed, ", ");
@@ -191,9 +202,9 @@ void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event) {
         return;
     }
     PUT(b, "\"memory\": {\"own\": {");
-    put_use(b, row->own);
+    put_use(j, b, row->own);
     PUT(b, "}, \"total\": {");
-    put_use(b, row->total);
+    put_use(j, b, row->total);
     PUT(b, "}}, ");
 }
 

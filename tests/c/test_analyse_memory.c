@@ -74,7 +74,7 @@ static void push_story(small *s) {
     span(s, s->call_a, LAM_FORWARD, 0, 3);
     span(s, s->call_b, LAM_FORWARD, 3, 4);
     span(s, s->call_a, LAM_BACKWARD, 5, 8);
-    lam_memory_info info = {"a test", 1, 3, 2};
+    lam_memory_info info = {"a test", 1, 3, 2, false};
     NET_OK(&s->n, lam_build_memory(s->n.b, &info, &s->n.e));
 }
 
@@ -302,7 +302,7 @@ static void build_all(void *arg, bool *ok) {
     lam_memory *y = NULL;
     lam_error e = {0};
     const lam_module_info info = {.type = "Net", .word = -1};
-    const lam_memory_info told = {"a test", -1, -1, -1};
+    const lam_memory_info told = {"a test", -1, -1, -1, false};
     const lam_call_info call = {.parent = -1};
     const lam_block k = {.bytes = 8, .order = 1, .freed_order = 2, .freed_call = -1, .tensor = -1};
     const lam_span sp = {.last = 2};

@@ -46,7 +46,7 @@ static lam_model *three(bool measured, int64_t second) {
     for (int i = 0; i < 3; i++) span(&n, calls[i], LAM_FORWARD, i, i == 2 ? 4 : i + 1);
     span(&n, top, LAM_FORWARD, 0, 4);
     span(&n, calls[2], LAM_BACKWARD, 6, 7);
-    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a \"test\"", 100, -1, -1}, &n.e));
+    NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a \"test\"", 100, -1, -1, false}, &n.e));
     return net_done(&n);
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import gc
+import io
 import json
 import os
 import sys
@@ -390,6 +391,14 @@ def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
     assert theirs.peak_allocated == ours.peak_allocated
     assert (theirs.allocated, theirs.freed) == (ours.allocated, ours.freed)
     assert theirs.rows[0].held["gradients"] == ours.rows[0].held["gradients"]
+    assert all(row.backward is None and row.total_recompute is None for row in theirs.rows)
+    assert all(row.backward is not None for row in ours.rows)
+    report = cap.report()
+    rows = list(csv.DictReader(io.StringIO(report.to_csv())))
+    assert all(row["backward_memory_allocated"] == "" for row in rows)
+    assert any(row["memory_allocated"] not in ("", "0") for row in rows)
+    told = [row["memory"] for row in json.loads(report.to_json())["rows"] if row["memory"]]
+    assert told and all(use["own"]["backward"] is None and use["own"]["forward"] for use in told)
 
 
 # -- threads, forks, and what is left ------------------------------------------------------------------------
