@@ -392,7 +392,7 @@ def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
     assert (theirs.allocated, theirs.freed) == (ours.allocated, ours.freed)
     assert theirs.rows[0].held["gradients"] == ours.rows[0].held["gradients"]
     assert all(row.backward is None and row.total_recompute is None for row in theirs.rows)
-    assert all(row.backward is not None for row in ours.rows)
+    assert all((row.backward is None) == bool(_observe.nodes()) for row in ours.rows)
     report = cap.report()
     rows = list(csv.DictReader(io.StringIO(report.to_csv())))
     assert all(row["backward_memory_allocated"] == "" for row in rows)
