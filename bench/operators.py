@@ -269,16 +269,11 @@ def whole_models(rounds: int | None) -> list[bool]:
 
 def corpus_ratios() -> list[float]:
     """CPU time of one `lamina.inspect` under `exact` for each model, over that of one plain forward."""
-    tests = Path(__file__).resolve().parent.parent / "tests"
-    sys.path.insert(0, str(tests / "py"))
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "py"))
     import corpus_nets
 
     found = []
-    for told in (
-        told
-        for file in ("truth.json", "truth_more.json")
-        for told in json.loads((tests / "data" / file).read_text())
-    ):
+    for told in corpus_nets.everything():
         torch.manual_seed(0)
         try:
             model, args, kwargs = (
