@@ -22,7 +22,8 @@ static _Thread_local struct {
     uint64_t generation;
     int32_t n, skipped; /* skipped: opened deeper than is followed */
     opened open[DEEP];
-    char before[LMX_HEALTH_NAME]; /* the node that ran last, and whose it is */
+    bool ran;                     /* some node has */
+    char before[LMX_HEALTH_NAME]; /* the last one that may have given what no operator did, and whose it is */
     int32_t before_call;
     uint64_t unwritten[UNWRITTEN]; /* memory that an operator gave without writing to it */
     uint32_t next_unwritten;
@@ -40,6 +41,7 @@ static void enter_thread(const lmx_checkup *h) {
 void lmx_health_call_begins(const lmx_checkup *h) {
     enter_thread(h);
     if (mine.n) return;
+    mine.ran = false;
     mine.before[0] = '\0';
     mine.before_call = -1;
 }
@@ -146,15 +148,33 @@ static bool pop_open(lmx_checkup *h, const void *what, opened *out) {
     return false;
 }
 
+/* torch's own nodes give what their operators gave. Those that it makes from formulas end in a number. */
+static bool gives_what_operators_gave(const char *name) {
+    static const char own[] = "torch::autograd::", others[] = "torch::autograd::CppNode";
+    size_t n = strlen(name);
+    if (strncmp(name, own, sizeof own - 1) == 0) return strncmp(name, others, sizeof others - 1) != 0;
+    return n && name[n - 1] >= '0' && name[n - 1] <= '9';
+}
+
+/* What a node was given and no operator in a node gave: a node that is not torch's own did, or it came about
+ * on the way to the node, where hooks run and gradients are added up. */
+static void name_giver(lmx_bad_record *r, int32_t call) {
+    bool on_the_way = mine.ran && !*mine.before;
+    r->bad.from = on_the_way ? call : mine.before_call;
+    lmx_health_name(r->inside, on_the_way ? "a hook or a sum of gradients" : mine.before);
+}
+
 static void keep_node(lmx_checkup *h, const opened *o, const lmx_node_run *node) {
     lmx_bad_record r = lmx_health_record(LAM_BAD_NODE, LAM_BACKWARD, node->where.call, o->index);
     r.bad.fed = o->fed;
     r.bad.gave = o->gave;
-    r.bad.from = o->fed ? mine.before_call : -1;
     r.bad.pass = node->pass;
     r.sequence = (int64_t)lmx_word_at(node->record, (size_t)node->layout->sequence);
     lmx_health_name(r.name, node->name);
-    lmx_health_name(r.inside, o->fed ? mine.before : o->inside);
+    if (o->fed)
+        name_giver(&r, node->where.call);
+    else
+        lmx_health_name(r.inside, o->inside);
     lmx_health_keep(h, &r, &o->look, NULL);
     lmx_broke_call(&h->broke);
 }
@@ -176,6 +196,8 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
     if (!pop_open(h, node->record, &o)) return;
     if (!o.fed && o.gave) keep_node(h, &o, node);
     if (strstr(node->name, "AccumulateGrad")) return; /* it only keeps what it was given */
+    mine.ran = true;
+    if (gives_what_operators_gave(node->name)) return;
     lmx_health_name(mine.before, node->name);
     mine.before_call = node->where.call;
 }

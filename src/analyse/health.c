@@ -111,6 +111,16 @@ static int32_t masked_in(const walk *w, int32_t parent, int32_t limit) {
     return -1;
 }
 
+/* Where the operators in call `c` itself are not to blame: the last call inside it, before `limit` calls had
+ * been entered, in which one was that nobody was blamed for, such as one whose result is hidden in a
+ * generator. */
+static int32_t to_blame(const walk *w, int32_t c, int32_t limit) {
+    if (w->by_op[c] >= 0) return c;
+    for (int32_t i = limit - 1; i > c; i--)
+        if (w->by_op[i] >= 0 && parent_of(w, i) == c) return i;
+    return c;
+}
+
 /* Something was born in what call `c` does itself before `limit` calls had been entered. A result of -Inf
  * alone inside it that was held back is where it began, or, where that came of an argument, what is before.
  * Inf alone comes of an overflow and not of -Inf. */
@@ -127,6 +137,7 @@ static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t a
         limit = bad_at(w, bad)->calls;
         c = inner;
     }
+    c = to_blame(w, c, limit);
     const lam_bad *op = w->by_op[c] >= 0 ? bad_at(w, w->by_op[c]) : NULL;
     bool own = w->m->events[c].n_children_called > 0;
     if (op) {
@@ -248,8 +259,29 @@ static bool explains(const walk *w, int32_t call) {
     return call < 0 ? w->leader[0] >= 0 : w->h->forward[call] >= LAM_HEALTH_PASSED;
 }
 
+/* Operators that ran outside of every layer are followed by nothing that would show what became of it. */
+static lam_status outside(walk *w) {
+    int32_t i = w->by_op[w->m->n_events];
+    if (i < 0 || w->leader[0] >= 0) return LAM_OK;
+    return find(w, (lam_finding){.phase = LAM_FORWARD,
+                                 .call = -1,
+                                 .before = -1,
+                                 .after = -1,
+                                 .op = bad_at(w, i)->name,
+                                 .bad = i});
+}
+
+/* What a backward pass begins with, or its loss makes, may come of an operator that ran since the last call.
+ */
+static lam_status loss_first(walk *w, int32_t i, int32_t call) {
+    int32_t op = w->by_op[w->m->n_events];
+    bool since = call < 0 && op >= 0 && bad_at(w, op)->calls == bad_at(w, i)->calls;
+    return since ? outside(w) : LAM_OK;
+}
+
 static lam_status born_in_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
+    LAM_TRY(loss_first(w, i, bad->call));
     raise_to(w->h->backward, bad->call, LAM_HEALTH_BORN);
     return find(w, (lam_finding){.phase = LAM_BACKWARD,
                                  .call = bad->call,
@@ -266,6 +298,7 @@ static lam_status born_in_node(walk *w, int32_t i) {
 static lam_status born_before_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
     bool began = !bad->inside;
+    LAM_TRY(loss_first(w, i, began ? -1 : bad->from));
     if (!began) raise_to(w->h->backward, bad->from, LAM_HEALTH_BORN);
     return find(w, (lam_finding){.phase = LAM_BACKWARD,
                                  .call = began ? bad->call : bad->from,
@@ -331,18 +364,6 @@ static lam_status one(walk *w, int32_t i) {
     case LAM_N_BAD_SIDES: break;
     }
     return LAM_OK;
-}
-
-/* Operators that ran outside of every layer are followed by nothing that would show what became of it. */
-static lam_status outside(walk *w) {
-    int32_t i = w->by_op[w->m->n_events];
-    if (i < 0 || w->leader[0] >= 0) return LAM_OK;
-    return find(w, (lam_finding){.phase = LAM_FORWARD,
-                                 .call = -1,
-                                 .before = -1,
-                                 .after = -1,
-                                 .op = bad_at(w, i)->name,
-                                 .bad = i});
 }
 
 static void first_states(lam_health *h, const lam_looked *looked) {

@@ -256,6 +256,12 @@ static void operators(void **state) {
         {.side = LAM_BAD_OP, .call = A, .calls = 2, .nan = 1, .name = "aten::log"}); /* nothing came of it */
     assert_null(lam_health_finding(r.h, 0));
     drop(&r);
+    /* What c gave could not be seen, and its operator could. */
+    r = LOOK({.side = LAM_BAD_OP, .call = C, .calls = 4, .nan = 1, .name = "aten::log"},
+             {.side = LAM_BAD_INPUT, .call = D, .calls = 5, .nan = 1});
+    assert_int_equal(lam_health_finding(r.h, 0)->call, C);
+    assert_string_equal(lam_health_finding(r.h, 0)->op, "aten::log");
+    drop(&r);
     r = LOOK({.side = LAM_BAD_OP, .call = -1, .calls = 6, .nan = 1, .name = "aten::log"});
     says(&r, "NaN first outside of every layer by aten::log: 1 of 6 elements, first at [1, 1]");
     drop(&r);
@@ -332,6 +338,31 @@ static void backward(void **state) {
     drop(&r);
 }
 
+/* An operator of the loss, which ran since the last call, began it; one that ran before did not. */
+static void losses(void **state) {
+    (void)state;
+    for (int32_t calls = 6; calls >= 5; calls--) {
+        run r = LOOK({.side = LAM_BAD_OP, .call = -1, .calls = calls, .nan = 1, .name = "aten::log"},
+                     {.side = LAM_BAD_NODE,
+                      .call = -1,
+                      .calls = 6,
+                      .nan = 2,
+                      .name = "LogBackward0",
+                      .gave = true,
+                      .inside = "aten::div"},
+                     {.side = LAM_BAD_NODE,
+                      .call = C,
+                      .calls = 6,
+                      .nan = 2,
+                      .name = "AddmmBackward0",
+                      .fed = true,
+                      .from = -1});
+        assert_int_equal(lam_health_finding(r.h, 0)->phase, calls == 6 ? LAM_FORWARD : LAM_BACKWARD);
+        assert_int_equal(lam_health_finding(r.h, 1)->explained, calls == 6);
+        drop(&r);
+    }
+}
+
 static void checks(void **state) {
     (void)state;
     run r = LOOK({.side = LAM_BAD_CHECK, .call = C, .calls = 4, .name = "b.*"});
@@ -395,8 +426,8 @@ int main(void) {
         cmocka_unit_test(nothing),         cmocka_unit_test(in_a_leaf), cmocka_unit_test(between),
         cmocka_unit_test(from_outside),    cmocka_unit_test(owned),     cmocka_unit_test(masks),
         cmocka_unit_test(masks_of_others), cmocka_unit_test(operators), cmocka_unit_test(backward),
-        cmocka_unit_test(checks),          cmocka_unit_test(tail),      cmocka_unit_test(nobody_looked),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(losses),          cmocka_unit_test(checks),    cmocka_unit_test(tail),
+        cmocka_unit_test(nobody_looked),   cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

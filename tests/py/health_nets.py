@@ -16,7 +16,7 @@ NAN, INF = float("nan"), float("inf")
 class Fault(NamedTuple):
     build: object  # () -> (model, input)
     path: str | None  # whose work it is; None: outside of every layer
-    phase: str = "forward"
+    phase: str | None = "forward"  # None: forward where operators are watched, and else backward
     between: tuple | None = None  # (before, after) of a layer's own work
     owned: str | None = None
     op: str | None = None  # with operators watched
@@ -289,14 +289,15 @@ def checkpointed(work=WrongGradient.apply, *, reentrant=False):
     return build
 
 
-def compiled(work):
+def compiled(work, backend="eager"):
     """A layer whose forward went through torch's compiler, which runs it operator by operator."""
 
     def build():
         if not hasattr(torch, "compile"):
             pytest.skip("this torch has no compiler")
         model = line(Do(work))
-        model[2].compile(backend="eager")
+        torch._dynamo.reset()
+        model[2].compile(backend=backend)
         x = torch.rand(3, 6)
         model(x)
         return model, x

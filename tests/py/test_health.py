@@ -12,6 +12,7 @@ import weakref
 
 import pytest
 import torch
+from health_more import MORE, hidden
 from health_nets import FAULTS, INF, NAN, Do, Fault, chain, line, nan_input
 from torch import nn
 from where_kit import Calls
@@ -22,11 +23,15 @@ from lamina import _observe
 observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
 
 
-def step(fault, **options):
+ALL = {**FAULTS, **MORE}
+
+
+def step(fault, around=contextlib.nullcontext, **options):
     torch.manual_seed(0)
     model, x = fault.build()
     with lamina.capture(model, health=True, **options) as cap:
-        y = model(x)
+        with around():
+            y = model(x)
         y = y[0] if isinstance(y, tuple) else y
         loss = fault.loss or (lambda out: out.float().sum())
         if y.requires_grad:
@@ -37,7 +42,8 @@ def step(fault, **options):
 def check(fault, health):
     first = health.first
     assert first is not None, health
-    assert (first.path, first.phase) == (fault.path, fault.phase), str(health)
+    phase = fault.phase or ("forward" if health.operators else "backward")
+    assert (first.path, first.phase) == (fault.path, phase), str(health)
     if fault.between:
         assert first.own
         assert (first.before, first.after) == fault.between, first.text
@@ -50,24 +56,44 @@ def check(fault, health):
 
 def test_there_are_enough_of_them():
     assert len(FAULTS) >= 60
+    assert len(MORE) >= 40
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ALL)
 def test_the_layer_is_named(name):
-    fault = FAULTS[name]
-    if fault.phase == "backward" and _observe.nodes():
+    fault = ALL[name]
+    if fault.phase != "forward" and _observe.nodes():
         pytest.skip(f"no nodes: {_observe.nodes()}")
     check(fault, step(fault))
 
 
 @observed
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", MORE)
+def test_the_layer_is_named_under_autocast(name):
+    check(MORE[name], step(MORE[name], lambda: torch.autocast("cpu", dtype=torch.bfloat16)))
+
+
+@observed
+@pytest.mark.parametrize("name", ALL)
 def test_the_operator_is_named(name):
-    fault = FAULTS[name]
+    fault = ALL[name]
     health = step(fault, ops=True)
     check(fault, health)
     if fault.op:
         assert health.first.op == fault.op, str(health)
+
+
+@observed
+def test_what_a_generator_hides_is_known_by_its_operators():
+    fault = Fault(hidden, "several", op="aten::div")
+    first = step(fault, ops=True).first
+    assert (first.path, first.op) == ("several", "aten::div")
+
+
+@observed
+def test_a_hook_is_not_taken_for_the_layer_before():
+    assert step(MORE["hook"]).first.op == "a hook or a sum of gradients"
+    assert step(MORE["sum of gradients"]).first.op == "a hook or a sum of gradients"
 
 
 # -- what is no finding ----------------------------------------------------------------------------------
