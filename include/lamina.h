@@ -261,7 +261,10 @@ typedef enum lam_op_flags {
     LAM_OP_NODE = 2,
     LAM_OP_HIDES = 4, /* compiled code: what a compiler fused ran in it without being seen */
     LAM_OP_GRAD = 8, /* gradients were wanted of what it does; operators inside one that says so don't tell */
-    LAM_OP_WHOLE = 16 /* its rule counts it, although it commonly stands for what it calls */
+    LAM_OP_WHOLE = 16, /* its rule counts it, although it commonly stands for what it calls */
+    /* Values decide what runs in its place and there were none, as in a dry run: it and what it calls count
+     * nothing, and the sums are lower bounds of all but dense work, of which no way has any. */
+    LAM_OP_VALUES = 32
 } lam_op_flags;
 
 typedef struct lam_op_info {

@@ -535,6 +535,9 @@ static PyMethodDef dry_methods[] = {
     {"whole", lmx_dry_whole, METH_O,
      PyDoc_STR("whole($self, level, /)\n--\n\nThe operator so many levels above does in a real run what "
                "others do here.")},
+    {"decided", lmx_dry_decided, METH_O,
+     PyDoc_STR("decided($self, level, /)\n--\n\nValues decide what a real run has in the place of the "
+               "operator so many levels above.")},
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
     {"follow", dry_follow, METH_VARARGS,

@@ -59,6 +59,7 @@ bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers);
 PyObject *lmx_dry_caller(PyObject *self, PyObject *level);
 PyObject *lmx_dry_aside(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
+PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
 /* Reads a tensor's; false without an exception where it has no plain layout. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A fake tensor at an address of its own; NULL with an exception. */

@@ -427,6 +427,8 @@ size_t lmx_observer_own(const lmx_observer *o);
 const char *lmx_observer_caller(const lmx_observer *o);
 /* The same of whoever is so many levels above it; it is at level 0 itself. */
 const char *lmx_observer_above(const lmx_observer *o, size_t level);
+/* True for a node of whose gradients values decide how they are computed, in ways that do no dense work. */
+bool lmx_dry_values_decide(const char *node);
 /* Gives one of lam_op_flags to whoever is so many levels above it. */
 void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag);
 void lmx_ledger_close(lmx_ledger *l); /* NULL is allowed; see ledger.h */

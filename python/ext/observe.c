@@ -624,8 +624,8 @@ const char *lmx_observer_above(const lmx_observer *o, size_t level) {
     const lmx_lane *own = own_lane(o);
     if (!own || own->frames.n <= level) return NULL;
     const frame *f = (frame *)own->frames.data + own->frames.n - 1 - level;
-    if (f->is_node) return f->real ? NULL : "";
-    return f->noted ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
+    if (f->is_node && !f->real) return "";
+    return f->noted || (f->is_node && f->op >= 0) ? lmx_op_name(own, (lmx_op *)own->ops.data + f->op) : NULL;
 }
 
 const char *lmx_observer_caller(const lmx_observer *o) { return lmx_observer_above(o, 1); }

@@ -22,6 +22,7 @@ typedef struct pusher {
     known *known;
     int shift;      /* of a hash of 32 bits to a place in it */
     PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
+    bool dry;       /* nothing was computed */
 } pusher;
 
 static void take_sparse(lam_op_arg *a, const int64_t **words) {
@@ -101,6 +102,11 @@ static bool hides(const pusher *p, const lmx_op *op) {
 /* What was running when records could not be kept any more: what came out of it is not known. */
 static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->t1_ns == 0; }
 
+/* A node of a dry run whose work values decide. */
+static bool decided(const pusher *p, const lmx_op *op) {
+    return p->dry && op->flags & LAM_OP_NODE && lmx_dry_values_decide(lmx_op_name(p->lane, op));
+}
+
 static known *known_of(pusher *p, const lmx_op *op) {
     uint32_t h = (uint32_t)op->name * 0x9E3779B1u ^ (uint32_t)op->in.part * 0x85EBCA77u ^
                  (uint32_t)op->out.part * 0xC2B2AE3Du;
@@ -126,7 +132,8 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
         .thread = p->thread,
         .pass = op->pass,
         .phase = (lam_phase)op->phase,
-        .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0) | (never_ended(p, op) ? LAM_OP_NODE : 0),
+        .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0) | (never_ended(p, op) ? LAM_OP_NODE : 0) |
+                 (decided(p, op) ? LAM_OP_VALUES : 0),
         .t0_ns = op->t0_ns,
         .t1_ns = op->t1_ns,
         .n_in = n_in,
@@ -154,14 +161,15 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     lane->told = true;
 }
 
-static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, PyObject *open,
+static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, const lmx_capture *c,
                             lam_builder *b, lam_error *e) {
     enum { AT_ONCE = 1 << 16, FEW = 512 };
     int bits = lane->ops.n < FEW ? FEW_BITS : MOST_BITS;
     pusher p = {.lane = lane,
                 .b = b,
                 .e = e,
-                .open = open,
+                .open = c->open_regions,
+                .dry = c->dry,
                 .thread = thread,
                 .base = base,
                 .known = calloc((size_t)1 << bits, sizeof *p.known),
@@ -199,7 +207,7 @@ lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *
     for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next, n += done) {
         int32_t number = lane->thread == o->thread ? 0 : ++thread;
         if (number == 0 || !lane->next) own = (int32_t)n;
-        s = push_lane(lane, number, (int32_t)n, &done, o->capture->open_regions, b, e);
+        s = push_lane(lane, number, (int32_t)n, &done, o->capture, b, e);
         if (s == LAM_NOMEM || s == LAM_LIMIT)
             return cut_short(lane, done, n + done, lane == o->lanes && !lane->next, b, e);
     }

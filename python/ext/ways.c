@@ -5,35 +5,65 @@
 
 #include <string.h>
 
-bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers) {
-    const lmx_capture *c = (lmx_capture *)d->capture;
-    const char *caller = callers && c && c->observer ? lmx_observer_caller(c->observer) : NULL;
-    const char *at = caller && *caller ? strstr(callers, caller) : NULL;
-    return at && at > callers && at[-1] == ' ' && at[strlen(caller)] == ' ';
+/* Nodes whose gradients torch computes in one way or another as values are (how many of the factors are 0),
+ * and in a third where tensors have a class of their own. None of these ways has a product of matrices. */
+static const char *const by_values[] = {"ProdBackward", "CumprodBackward"};
+
+bool lmx_dry_values_decide(const char *node) {
+    for (size_t i = 0; i < sizeof by_values / sizeof *by_values; i++) {
+        size_t n = strlen(by_values[i]);
+        if (strncmp(node, by_values[i], n) == 0 && node[n] >= '0' && node[n] <= '9') return true;
+    }
+    return false;
 }
 
-static lmx_observer *observer_of(PyObject *self) {
-    lmx_capture *c = (lmx_capture *)((lmx_dry *)self)->capture;
+static lmx_observer *observer_of(const lmx_dry *d) {
+    const lmx_capture *c = (lmx_capture *)d->capture;
     return c ? c->observer : NULL;
+}
+
+/* The operator or node so many levels above the one that is answered; NULL where it is not known. Under
+ * torch's dispatch mode it never is, and needs not be: a mode alone makes a real run take these other ways
+ * too. */
+static const char *above(const lmx_dry *d, size_t level) {
+    return observer_of(d) ? lmx_observer_above(observer_of(d), level) : NULL;
+}
+
+static void mark(PyObject *self, size_t level, uint8_t flag) {
+    lmx_observer *o = observer_of((lmx_dry *)self);
+    if (o) lmx_observer_mark(o, level, flag);
+}
+
+bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers) {
+    const char *caller = callers ? above(d, 1) : NULL;
+    const char *at = caller && *caller ? strstr(callers, caller) : NULL;
+    return at && at > callers && at[-1] == ' ' && at[strlen(caller)] == ' ';
 }
 
 PyObject *lmx_dry_caller(PyObject *self, PyObject *level) {
     size_t n = PyLong_AsSize_t(level);
     if (PyErr_Occurred()) return NULL;
-    const char *name = observer_of(self) ? lmx_observer_above(observer_of(self), n) : NULL;
+    const char *name = above((lmx_dry *)self, n);
     if (!name) Py_RETURN_NONE;
     return lmx_str(name);
 }
 
 PyObject *lmx_dry_aside(PyObject *self, PyObject *unused) {
     (void)unused;
-    if (observer_of(self)) lmx_observer_mark(observer_of(self), 0, LAM_OP_NODE);
+    mark(self, 0, LAM_OP_NODE);
     Py_RETURN_NONE;
 }
 
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level) {
     size_t n = PyLong_AsSize_t(level);
     if (PyErr_Occurred()) return NULL;
-    if (observer_of(self)) lmx_observer_mark(observer_of(self), n, LAM_OP_WHOLE);
+    mark(self, n, LAM_OP_WHOLE);
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_dry_decided(PyObject *self, PyObject *level) {
+    size_t n = PyLong_AsSize_t(level);
+    if (PyErr_Occurred()) return NULL;
+    mark(self, n, LAM_OP_VALUES);
     Py_RETURN_NONE;
 }

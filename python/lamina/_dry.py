@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from . import _lamina
 from ._dry_fused import FUSED
-from ._dry_ways import ELSEWHERE, INSTEAD, OTHER_GRADIENTS, OTHERWISE
+from ._dry_ways import ELSEWHERE, INSTEAD
 from ._errors import NeedsValuesError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -251,9 +251,8 @@ class _Run:
         # address, and not so that their memory stays.
         self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
-        self.running_node = getattr(self.torch._C, "_current_autograd_node", lambda: None)
         self.reads_aside = 0  # numbers that are read next and that a real run does not read
-        self.told: set[str] = set()  # nodes of which a note says that they go another way
+        self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
         self.watch = watch
@@ -325,7 +324,6 @@ class _Run:
             out = instead(self, function, args, kwargs) if instead else None
             if out is not None:
                 return out
-        self._tell_of_node()
         if operator.opened is not None:
             with self.core:
                 return self.core.opened(operator.opened, args, kwargs)
@@ -345,14 +343,6 @@ class _Run:
         if operator.name in EMPTY and not known:
             return self._with_empty(function, args, kwargs)
         return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
-
-    def _tell_of_node(self) -> None:
-        """Some gradients are computed in another way where tensors have a class of their own."""
-        node = self.running_node()
-        name = node.name().rstrip("0123456789") if node is not None else None
-        if name in OTHER_GRADIENTS and name not in self.told:
-            self.told.add(name)
-            self.watch.note(name + OTHERWISE)
 
     def _opened(self, function: Any, schema: Any) -> Any:
         """What runs the operators that this one runs on the CPU, where its work is theirs."""
@@ -473,6 +463,8 @@ class _Run:
         stores: dict[int, Any] = {}  # of a meta storage
 
         by_values = function._schema.name in BY_VALUES
+        # A shape function may hand its argument on where the kernel gives new memory.
+        fresh = all(result.alias_info is None for result in function._schema.returns)
 
         def to_meta(fake: Any) -> Any:
             if by_values and fake.dtype == torch.int64 and self.knows(fake):
@@ -486,13 +478,13 @@ class _Run:
 
         def back(meta: Any) -> Any:
             if id(meta) in origin:
-                return origin[id(meta)]
+                return self.core.like(meta) if fresh else origin[id(meta)]
             if meta.layout is not torch.strided:
                 self.block(f"makes a tensor with {meta.layout}")
             if meta.device.type == "cpu":
                 return self.core.known(meta)  # it followed from values
             fake = stores.get(meta.untyped_storage()._cdata)
-            if fake is None:
+            if fake is None or fresh:
                 return self.core.like(meta)
             at = fake.storage_offset() + meta.storage_offset()
             return self._view(torch.ops.aten.as_strided.default, (fake, meta.size(), meta.stride(), at), {})

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composite operators whose kernels ask whether a tensor has a class of its own and take another way then. In
-a dry run all tensors have: here is what the plain way runs, so that a dry run sees the work of a real one.
+"""Operators and gradients that ask whether a tensor has a class of its own and take another way then. In a
+dry run all tensors have: here is what the plain way runs, so that a dry run sees the work of a real one.
 
 Each function stands for one operator inside one of them. It sets that operator aside, which then counts
 nothing, runs what a real run has in its place, and gives what the composite goes on with; None where it is to
@@ -109,18 +109,40 @@ def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
     return _opened(run, plain)
 
 
-# Nodes whose gradients torch computes in another way too, by values that a dry run does not have.
-OTHER_GRADIENTS = frozenset(
-    f"{name}Backward"
-    for name in (
-        *("Max", "Min", "Median", "Nanmedian", "Prod", "Cumprod"),
-        *("LinalgHouseholderProduct", "Ormqr", "Vander", "LinalgEigh"),
-    )
-)
-OTHERWISE = (
-    " takes another way in a dry run, as torch does not look at values there: its FLOPs and DMAs are not "
-    "those of a real backward"
-)
+def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """The gradient of a largest, smallest or middle element goes to all that equal it. Whether that one is
+    NaN a real run asks the one, and with a class of tensors' own all are asked. It is taken not to be."""
+    run.sought_nan = not run.sought_nan
+    if run.sought_nan:
+        return run.core.aside()
+
+    def plain() -> Any:
+        out = _aten().isnan(args[0])
+        looks_at_one(sys.modules["torch"].bool)
+        return out
+
+    return _opened(run, plain)
+
+
+def _not_run(run: _Run, *_: Any) -> Any:
+    run.core.aside()
+
+
+def _spread(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    mask, share = args
+
+    def plain() -> Any:
+        none = _aten().new_zeros(share, mask.shape, dtype=share.dtype)
+        return _aten().masked_fill_(none, mask, share)
+
+    return _opened(run, plain)
+
+
+def _by_values(run: _Run, *_: Any) -> Any:
+    """How much a real run has in its place values decide, or shapes that are not at hand here: a mask that is
+    looked up instead of a choice, columns that are written to zeros instead of being put together."""
+    run.core.decided(0)
+
 
 INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices"): _pool,
@@ -133,6 +155,21 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::linalg_eigvals", "aten::linalg_eig"): _values,
     ("aten::quantile", "aten::mul"): _ranks,
     ("aten::nanquantile", "aten::mul"): _ranks,
+    **{
+        (f"{name}Backward{overload}", operator): instead
+        for name in ("Max", "Min", "Median", "Nanmedian")
+        for overload in range(2)
+        for operator, instead in {
+            "aten::isnan": _nan,
+            "aten::logical_and": _not_run,
+            "aten::logical_or_": _not_run,
+            "aten::mul": _spread,
+        }.items()
+    },
+    ("MaskedFillBackward1", "aten::where"): _by_values,
+    ("MaskedFillBackward1", "aten::sum"): _by_values,
+    ("LinalgHouseholderProductBackward0", "aten::cat"): _by_values,
+    ("OrmqrBackward0", "aten::cat"): _by_values,
 }
 
 

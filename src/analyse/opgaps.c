@@ -23,6 +23,11 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
         lmi_put(&b, "data went out to numpy or the like and came back: what was computed there is not seen");
         return kept(w, &b);
     }
+    if (g->unseen == LMI_UNSEEN_VALUES) {
+        lmi_put_clean(&b, g->name);
+        lmi_put(&b, ": a real run goes another way through it than a dry one, which has no values");
+        return kept(w, &b);
+    }
     bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
     if (!g->rule) lmi_put(&b, "no rule for ");
     lmi_put(&b, "the operator ");
@@ -40,9 +45,16 @@ static uint64_t key_of(const char *name, const lmi_rule *rule) {
     return ((uint64_t)(uintptr_t)name << 1) | (rule != NULL);
 }
 
+/* What values decide is told by the node that runs it, where it is known. */
+static const char *name_of(const lam_model *m, int32_t op, lmi_unseen unseen) {
+    const lam_op *o = &m->ops[op];
+    bool by_node = unseen == LMI_UNSEEN_VALUES && o->parent >= 0 && m->ops[o->parent].flags & LAM_OP_NODE;
+    return by_node ? m->ops[o->parent].sig->name : o->sig->name;
+}
+
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
                          const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e) {
-    const char *name = w->m->ops[op].sig->name;
+    const char *name = name_of(w->m, op, unseen);
     int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
     if (at < 0) {
         lmi_op_group fresh = {.name = name, .rule = rule, .unseen = unseen};

@@ -43,6 +43,7 @@ static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rul
     *rule = NULL;
     if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
         return LMI_ROLE_INSIDE;
+    if (o->flags & LAM_OP_VALUES) return LMI_ROLE_INSIDE;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
     lmi_sig_cost *kept = &w->by_sig[o->sig->index];
     if (!kept->ruled) kept->rule = lmi_rule_of_op(w->cv, o);
@@ -214,11 +215,20 @@ static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_e
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     const lam_count least = {.state = LAM_AT_LEAST};
-    for (int i = 0; i < LAM_N_METRICS; i++) sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        if (unseen != LMI_UNSEEN_VALUES || (i != LAM_MACS && i != LAM_EFFECTIVE_MACS))
+            sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
     sum->any = true;
     w->back = w->back || o->phase != LAM_FORWARD;
     w->c->ops.ran[o->phase]++;
     return unsure(w, op, NULL, NULL, NULL, unseen, e);
+}
+
+/* Its work is not in what an operator around it counts, and the tool does not take it for 0. */
+static bool values_decide(const lmi_work *w, int32_t op) {
+    const lam_op *o = &w->m->ops[op];
+    bool within = o->parent >= 0 && w->c->ops.role[o->parent] != LMI_ROLE_THROUGH;
+    return o->flags & LAM_OP_VALUES && !within && w->cv->no_rule != LMI_NR_NOTHING;
 }
 
 /* An operator that stands for what it called may know by a flag of its own that some of their work has no
@@ -308,6 +318,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
         if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
         if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_FUSED, e));
+        if (values_decide(w, i)) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_VALUES, e));
         LAM_TRY(look_outside(w, &r, i, e));
         if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
     }
@@ -489,10 +500,10 @@ lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METR
         return lmi_fail(e, LAM_RANGE, "lam_costs_op", "there is no operator %d; the model has %d", (int)op,
                         (int)c->model->n_ops);
     lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
-    bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE));
+    bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE | LAM_OP_VALUES));
+    const lam_state state = o->flags & (LAM_OP_HIDES | LAM_OP_VALUES) ? LAM_AT_LEAST : LAM_EXACT;
     lmi_costs_op(c, op, out);
-    for (int i = 0; nothing && i < LAM_N_METRICS; i++)
-        out[i] = (lam_count){.state = o->flags & LAM_OP_HIDES ? LAM_AT_LEAST : LAM_EXACT};
+    for (int i = 0; nothing && i < LAM_N_METRICS; i++) out[i] = (lam_count){.state = state};
     if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;
     return LAM_OK;
 }

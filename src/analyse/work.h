@@ -34,6 +34,7 @@ typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
     LMI_UNSEEN_FUSED,  /* LAM_OP_HIDES: code that a compiler made */
     LMI_UNSEEN_OUTSIDE, /* data left for numpy or the like, and this brought data in from there */
+    LMI_UNSEEN_VALUES,  /* LAM_OP_VALUES: values decide what runs, and there were none */
     LMI_UNSEEN_CUT      /* the capture ended before the run */
 } lmi_unseen;
 

@@ -38,6 +38,42 @@ static void compiled_code(void **state) {
     lam_model_free(m);
 }
 
+/* Where values decide how an operator or a node goes on and there are none, what runs in it is set aside. No
+ * way does dense work, and the tables that count nothing else do not care. */
+static void values_decide(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    const op_at back = {k.fc, -1, LAM_BACKWARD, 0};
+    net_mm(&n, back, 2, 3, 4);
+    int32_t node = net_op(&n, "ProdBackward0", (op_at){k.fc, -1, LAM_BACKWARD, LAM_OP_NODE | LAM_OP_VALUES});
+    net_mm(&n, (op_at){k.fc, node, LAM_BACKWARD, 0}, 2, 3, 4);
+    int32_t plain = net_op(&n, "WhereBackward0", (op_at){k.mine, -1, LAM_BACKWARD, LAM_OP_NODE});
+    int32_t sum = net_op(&n, "aten::sum", (op_at){k.mine, plain, LAM_BACKWARD, LAM_OP_VALUES});
+    net_op(&n, "aten::flip", (op_at){k.mine, sum, LAM_BACKWARD, LAM_OP_VALUES});
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 24, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_EFFECTIVE_MACS), 24, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_FLOPS), 48, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_DMAS), 6 + 12 + 8, LAM_AT_LEAST);
+    assert_non_null(strstr(lam_costs_gap(c, 0), "ProdBackward0: a real run goes another way"));
+    assert_non_null(strstr(lam_costs_gap(c, 1), "WhereBackward0: a real run"));
+    assert_non_null(strstr(lam_costs_gap(c, 1), "(1 run)"));
+    assert_null(lam_costs_gap(c, 2));
+    assert_null(lam_costs_unruled_op(c, 0, NULL));
+    lam_count own[LAM_N_METRICS];
+    bool counted = true;
+    assert_int_equal(lam_costs_op(c, sum, own, &counted, NULL), LAM_OK);
+    net_expect(own[LAM_FLOPS], 0, LAM_AT_LEAST);
+    assert_false(counted);
+    lam_costs_free(c);
+    c = net_costs(m, "torch", false);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_FLOPS), 48, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void trip(net *n, int32_t call, const char *const *names, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         int32_t op = net_op(n, names[i], (op_at){call, -1, LAM_FORWARD, 0});
@@ -194,10 +230,10 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),     cmocka_unit_test(through_numpy),
-        cmocka_unit_test(in_another_thread), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(cut_short),         cmocka_unit_test(cut_after_a_call),
-        cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),    cmocka_unit_test(values_decide),
+        cmocka_unit_test(through_numpy),    cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(out_of_memory),    cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_after_a_call), cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
