@@ -37,9 +37,9 @@ valgrind: ## the C tests under valgrind
 	@tools/setup test
 	@$(IN_VENV) cmake -G Ninja -S . -B build/valgrind $(TESTS)
 	@$(IN_VENV) cmake --build build/valgrind
-	@for test in build/valgrind/tests/c/test_*; do [ -x "$$test" ] && [ ! -d "$$test" ] || continue; \
+	@for test in build/valgrind/tests/c/{test,values}_*; do [ -x "$$test" ] && [ ! -d "$$test" ] || continue; \
 	    echo "valgrind $$(basename $$test)"; \
-	    valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" \
+	    LAMINA_ROUNDS=40 valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" \
 	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
 
 coverage: ## branch coverage of src/ by the tests; fails under 90 %

@@ -762,12 +762,14 @@ LAM_API double lam_clever_scale(double value, const char **unit);
  * the mode unknown or (LAM_WRAP_MID) the delimiter empty; also when memory ran out. */
 LAM_API int lam_wrap_string(char *buf, size_t size, const char *text, int64_t max_len, const char *delimiter,
                             const char *wrap, lam_wrap mode);
-/* torchscan's format_name: the name behind its branch of the tree: "name", "├─name", "|    └─name". */
+enum { LAM_SCAN_DEEPEST = 1000000 }; /* no tree that can be walked is deeper */
+/* torchscan's format_name: the name behind its branch of the tree: "name", "├─name", "|    └─name". -1 for a
+ * depth beyond LAM_SCAN_DEEPEST, and when memory ran out. */
 LAM_API int lam_format_name(char *buf, size_t size, const char *name, int32_t depth);
 /* torchscan's format_s: padded on the right to min_width and cut to max_width code points; negative: not. */
 LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, int32_t max_width);
 /* Cell `column` (0 Layer .. 6 Effective padding) of a row as torchscan's format_line_str gives it, padded and
- * cut to `width`; negative: as long as it is. -1 for an unknown column, and as lam_wrap_string. */
+ * cut to `width`; negative: as long as it is. -1 for an unknown column, and as the two above. */
 LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                           lam_wrap wrap);
 

@@ -90,7 +90,9 @@ static lam_status failed(host *h, lam_model **out, lam_error *e) {
         partial_model(h, h->raised[1], out);
         if (e && !e->text[0]) {
             *e = (lam_error){.status = LAM_FAILED, .at = -1};
-            memcpy(e->text, "interrupted", sizeof "interrupted");
+            bool ended = PyErr_GivenExceptionMatches(h->raised[0], PyExc_SystemExit);
+            snprintf(e->text, sizeof e->text, "%s",
+                     ended ? "the model's code ended the program" : "interrupted");
         }
         return LAM_FAILED;
     }

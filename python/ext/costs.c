@@ -381,11 +381,13 @@ static PyObject *shapes_text(const lam_event *ev) {
     return text;
 }
 
-/* "layer1.0 (Block)". */
+/* "layer1.0 (Block)"; of a path that is very long both ends. */
 static PyObject *layer_text(const lam_model *m, const lam_event *ev) {
-    const lam_place *p = lam_model_place(m, ev->place);
-    return PyUnicode_FromFormat("%s (%s)", p->path[0] ? p->path : "the model itself",
-                                lam_model_module(m, ev->module)->type);
+    enum { END = 80 };
+    const char *path = lam_model_place(m, ev->place)->path, *type = lam_model_module(m, ev->module)->type;
+    size_t n = strlen(path);
+    if (n > 3 * (size_t)END) return PyUnicode_FromFormat("%.80s[...]%s (%s)", path, path + n - END, type);
+    return PyUnicode_FromFormat("%s (%s)", n ? path : "the model itself", type);
 }
 
 static PyObject *costs_failed_layer(PyObject *self, PyObject *unused) {

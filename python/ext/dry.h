@@ -63,7 +63,7 @@ PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
 /* Reads a tensor's; false without an exception where it has no plain layout. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A fake tensor at an address of its own; NULL with an exception. */
-PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *shape, bool requires_grad);
+PyObject *lmx_fake(lmx_dry *d, PyTypeObject *type, const lmx_plain *p, bool requires_grad);
 /* A fake tensor with the values of a real one, which is of the same sizes; NULL with an exception. */
 PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor);
 /* The fake one of a real tensor, made once; NULL with an exception. */

@@ -390,7 +390,7 @@ PyObject *lmx_end_step(PyObject *module, PyObject *args);
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* Has the values that go through the capture looked at (health.c). Before it is started. */
-PyObject *lmx_watch_health(PyObject *capture, PyObject *args);
+PyObject *lmx_watch_health(PyObject *self, PyObject *args);
 /* Whether a parameter in the tree is spread over several processes. Never fails (spread.c). */
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
 /* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */

@@ -53,7 +53,7 @@ static bool row_of(lmx_state *st, PyObject *layer, PyObject **shape, lam_scan_ro
     row->name = lmx_utf8(name);
     row->type = lmx_utf8(type);
     row->output_shape = lmx_utf8(*shape);
-    row->depth = at < INT32_MIN || at > INT32_MAX ? 0 : (int32_t)at;
+    row->depth = at > INT32_MAX ? INT32_MAX : at < 0 ? 0 : (int32_t)at;
     return add_item(st, layer, "grad_params", &row->params) &&
            add_item(st, layer, "nograd_params", &row->params) &&
            add_item(st, layer, "num_buffers", &row->params) && number_item(layer, "rf", &row->rf) &&
@@ -151,7 +151,10 @@ PyObject *lmx_scan_cell(PyObject *module, PyObject *args) {
         char *buf = size >= 0 ? malloc((size_t)size + 1) : NULL;
         if (buf) lam_scan_cell(buf, (size_t)size + 1, &row, column, w, wrap);
         text = buf ? lmx_str(buf) : NULL;
-        if (size < 0)
+        if (size < 0 && row.depth > LAM_SCAN_DEEPEST)
+            lmx_fail(st, LAM_RANGE, NULL, "the depth is %d; no tree is deeper than %d", row.depth,
+                     LAM_SCAN_DEEPEST);
+        else if (size < 0)
             lmx_fail(st, LAM_USAGE, NULL, "torchscan's table has the columns 0 to 6, not %d", column);
         else if (!buf)
             PyErr_NoMemory();

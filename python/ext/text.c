@@ -173,7 +173,8 @@ static PyObject *text_format_name(PyObject *module, PyObject *args) {
     char *buf = n >= 0 ? malloc((size_t)n + 1) : NULL;
     if (!buf)
         return n >= 0 ? PyErr_NoMemory()
-                      : lmx_fail(lmx_state_of(module), LAM_RANGE, NULL, "no such depth: %d", depth);
+                      : lmx_fail(lmx_state_of(module), LAM_RANGE, NULL,
+                                 "the depth is %d; no tree is deeper than %d", depth, LAM_SCAN_DEEPEST);
     lam_format_name(buf, (size_t)n + 1, name, depth);
     PyObject *text = lmx_str(buf);
     free(buf);

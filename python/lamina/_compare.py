@@ -52,13 +52,13 @@ class Comparison:
     def __init__(
         self,
         model: _lamina.Model,
-        conventions: Sequence[str] = (),
+        conventions: Sequence[str] | str = (),
         *,
         flops: bool = False,
         backward: bool = False,
     ) -> None:
         self._model = model
-        self._conventions = list(conventions)
+        self._conventions = _names(conventions)
         self._what = flops, backward
         self._data: dict[str, Any] = json.loads(self.to_json())
 
@@ -103,6 +103,22 @@ class Comparison:
         return self._write("md", exact=exact)
 
 
+def _names(conventions: Any) -> list[str]:
+    """The conventions as a list, once each is known to be there."""
+    from ._inspect import check_convention
+    from ._run import describe_object
+
+    if isinstance(conventions, str):
+        conventions = (conventions,)
+    if not isinstance(conventions, (list, tuple, set, frozenset)):
+        raise TypeError(f"conventions is {describe_object(conventions)}; give names, as ('torch', 'fvcore')")
+    for name in conventions:
+        if name is None:
+            raise TypeError("a convention is None; it is named, as 'exact'")
+        check_convention(name)
+    return list(conventions)
+
+
 def _row(row: dict[str, Any]) -> Compared:
     macs, flops, params = (
         from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params")
@@ -116,7 +132,7 @@ def compare(
     args: Any = (),
     kwargs: Mapping[str, Any] | None = None,
     *,
-    conventions: Sequence[str] = (),
+    conventions: Sequence[str] | str = (),
     mode: str | None = None,
     flops: bool = False,
     backward: bool = False,
@@ -131,24 +147,23 @@ def compare(
         model: any ``torch.nn.Module``.
         args: the positional arguments as a tuple; a lone tensor is taken as one.
         kwargs: the keyword arguments.
-        conventions: names, as ``("torch", "fvcore")``; all there are where none is given.
+        conventions: names, as ``("torch", "fvcore")``, or one alone; all there are where none is given.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         flops: explain FLOPs instead of MACs.
         backward: compare the backward pass, from the sum of the floating-point outputs, instead of the
             forward; every gradient is put back as it was.
 
     Raises:
-        TypeError: the model is no module, or ``args`` no tuple.
+        TypeError: the model is no module, ``args`` no tuple, ``kwargs`` no mapping or a convention no name.
         ValueError: there is no such convention or mode, or operators can't be watched here.
         Exception: what the forward itself raises comes through as it is.
     """
-    from ._inspect import check_convention, check_mode, positional
+    from ._inspect import check_mode, positional
     from ._run import check_module, run_once
 
     root = check_module(model)
-    given = positional(args)
-    for name in conventions:
-        check_convention(name)
+    given = positional(args, kwargs)
+    conventions = _names(conventions)
     check_mode(mode)
     run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward)
     if run.error is not None or run.model is None:

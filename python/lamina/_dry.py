@@ -20,6 +20,7 @@ from . import _lamina
 from ._dry_fused import FUSED
 from ._dry_ways import ELSEWHERE, INSTEAD
 from ._errors import NeedsValuesError, UnsupportedError
+from ._tree import modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -595,7 +596,7 @@ def _tensors(value: Any) -> list[Any]:
 def check(root: Any) -> None:
     """Raises UnsupportedError where no dry run of this model can be whole, before anything is touched."""
     torch = sys.modules["torch"]
-    for path, module in root.named_modules():
+    for path, module in modules(root):
         if isinstance(module, torch.jit.ScriptModule):
             kind = "is scripted or traced, and keeps its tensors where they can't be swapped"
         elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():

@@ -143,7 +143,7 @@ def fit(
     """
     from ._inspect import positional
 
-    root, given, named = check_module(model), positional(args), dict(kwargs or {})
+    root, given, named = check_module(model), positional(args, kwargs), dict(kwargs or {})
     optimizer = _optimizer(optimizer)
     name = None if dtype is None else _dtype(dtype)
     if batch is not None:

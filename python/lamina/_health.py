@@ -7,6 +7,8 @@ import sys
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
+from ._tree import modules
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -190,7 +192,7 @@ class Wanted:
 
     def begin(self, watch: _lamina.Capture, root: Any, *, gradients: bool) -> None:
         """Has a capture that was not started look at values."""
-        named = list(root.named_modules())
+        named = list(modules(root))
         asked: dict[int, tuple[str, list[tuple[str, Check]]]] = {}
         for path, module in named:
             mine = [(_name(w), check) for w, check in self.checks.items() if _fits(w, path, module)]

@@ -86,7 +86,7 @@ def inspect(
         The report. The model, its modes, buffers and hooks and the random number generators are as before.
 
     Raises:
-        TypeError: the model is no module, or ``args`` no tuple.
+        TypeError: the model is no module, ``args`` no tuple or ``kwargs`` no mapping.
         NeedsValuesError: a dry run came to where the model looks at values, or can't follow it; the sentence
             names the layer, and ``lamina_report`` holds those up to there. Leave ``dry`` out to run it.
         ValueError: there is no such convention or mode; or operators are to be watched and can't be, and the
@@ -97,7 +97,7 @@ def inspect(
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
     root = check_module(model)
-    given = positional(args)
+    given = positional(args, kwargs)
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
@@ -344,8 +344,13 @@ def capture(
     return Capture(model, ops, time, memory, looks(look, health=health))
 
 
-def positional(args: Any) -> tuple[object, ...]:
-    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor."""
+def positional(args: Any, kwargs: Any = None) -> tuple[object, ...]:
+    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, or the
+    keyword arguments no mapping."""
+    if kwargs is not None and not hasattr(kwargs, "keys"):
+        raise TypeError(
+            f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
+        )
     if isinstance(args, tuple):
         return args
     torch = sys.modules["torch"]
@@ -362,7 +367,10 @@ def positional(args: Any) -> tuple[object, ...]:
 
 
 def check_convention(convention: str | None) -> None:
-    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain."""
+    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain, and
+    TypeError for what is no name."""
+    if convention is not None and not isinstance(convention, str):
+        raise TypeError(f"convention is {describe_object(convention)}; it is named, as 'exact'")
     if convention is not None and convention not in _conventions():
         _lamina.rules(convention)
 

@@ -9,11 +9,13 @@ import sys
 from importlib import import_module
 from math import prod
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
 from ._errors import NeedsValuesError, UsageError
 from ._run import describe_object, run_once
+from ._tree import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from ._run import Run
 
 SEED = 0
+MOST, LONGEST = 0x7FFF_FFFF_FFFF_FFFF, 19  # elements; digits of a size
 
 
 def run_target(
@@ -54,6 +57,7 @@ def run_target(
         UsageError: the target, an input or a build argument can't be understood, in a sentence.
         Exception: what the forward raised, with ``lamina_model`` set to what was seen up to there.
     """
+    where, path = _split(target)
     torch = torch_module()
     torch.manual_seed(SEED)
     if dtype is not None:
@@ -61,7 +65,7 @@ def run_target(
     built = {} if built is None else built
     which = (target, *build)
     if which not in built:
-        built[which] = _module(_load(target), target, dict(_keyword(text) for text in build))
+        built[which] = _module(_load(where, path), target, dict(_keyword(text) for text in build))
     root = built[which]
     args, kwargs = _inputs(root, inputs, dry=dry, batch=batch)
     _check_signature(root, target, args, kwargs)
@@ -89,8 +93,14 @@ def real_dtype(name: str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-class _ForwardError(Exception):
-    """A forward that raised, told in one sentence."""
+class _ToldError(Exception):
+    """What code of the user's raised, told in one sentence."""
+
+
+def _line(error: BaseException) -> str:
+    """The class and the first line of what was raised."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _raise(run: Run) -> NoReturn:
@@ -100,7 +110,7 @@ def _raise(run: Run) -> NoReturn:
     failure = run.model.costs().failure() if run.model is not None else None
     told: Any = error
     if failure and isinstance(error, Exception) and not isinstance(error, NeedsValuesError):
-        told = _ForwardError(f"{type(error).__name__}: {error}; {failure}")
+        told = _ToldError(f"{_line(error)}; {failure}")
     if run.model is not None:
         told.lamina_model = run.model
     if told is error:
@@ -125,12 +135,27 @@ def torch_module() -> ModuleType:
 # -- finding the model ---------------------------------------------------------------------------------------
 
 
-def _load(target: str) -> Any:
-    where, colon, path = target.rpartition(":")
-    if not colon or not where or not path:
-        raise UsageError(
-            f"{target!r} does not name a model; write package.module:name or path/to/file.py:name"
-        )
+def _split(target: str) -> tuple[str, str]:
+    """Where a target's model is, and its name there."""
+    where, _, path = target.rpartition(":")
+    if where and path:
+        return where, path
+    what = "is a file and names no model" if S_ISREG(_mode(target)) else "does not name a model"
+    text = f"{target!r} {what}; write package.module:name or path/to/file.py:name"
+    if target and what.startswith("is") and not target.endswith(".py"):
+        text += ", with code that builds the model and loads the file into it"
+    raise UsageError(text)
+
+
+def _mode(path: str) -> int:
+    """What kind of file a path names; 0 where it names none."""
+    try:
+        return Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _load(where: str, path: str) -> Any:
     value: Any = _file(where) if where.endswith(".py") or os.sep in where else _package(where)
     for name in path.split("."):
         owner, value = value, getattr(value, name, None)
@@ -150,7 +175,9 @@ def _file(path: str) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
     file = Path(path)
-    if not file.is_file():
+    if S_ISDIR(_mode(path)):
+        raise UsageError(f"{path} is a folder; name a file in it")
+    if not _mode(path):
         names = [near.name for near in file.parent.iterdir()] if file.parent.is_dir() else []
         raise UsageError(f"there is no file {path}{_near(file.name, names)}")
     name = file.stem
@@ -160,8 +187,19 @@ def _file(path: str) -> ModuleType:
     module = module_from_spec(spec)
     sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
     sys.path.insert(0, str(file.resolve().parent))
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _ToldError(f"{path} can't be run: {_line(error)}{_line_of(error, spec.origin)}") from error
     return module
+
+
+def _line_of(error: Exception, path: str | None) -> str:
+    """The last line of the file that led to an exception."""
+    from traceback import extract_tb
+
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == path]
+    return f", in line {lines[-1]}" if lines else ""
 
 
 def _package(name: str) -> ModuleType:
@@ -199,7 +237,12 @@ def _module(value: Any, target: str, build: dict[str, Any]) -> Any:
         raise UsageError(
             f"{target} is {describe_object(value)}; name a module, or a class or function that builds one"
         )
-    built = value(**build)
+    try:
+        built = value(**build)
+    except TypeError as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+            raise  # inside of it
+        raise UsageError(f"{target}: {_line(error)}; give what it takes with -k NAME=VALUE") from None
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"{target} built {describe_object(built)} and not a torch.nn.Module")
     return built
@@ -240,15 +283,17 @@ def _input(root: Any, text: str, *, dry: bool, batch: int = 0) -> tuple[str, Any
     torch = sys.modules["torch"]
     name, equals, rest = text.rpartition("=")
     sizes, _, kind = rest.partition(":")
-    if (equals and not name.isidentifier()) or not all(size.isdigit() for size in sizes.split("x")):
+    if (equals and not name.isidentifier()) or not all(size.isdecimal() for size in sizes.split("x")):
         raise UsageError(f"{text!r} is no input; write 1x3x224x224, 1x16:int64 or mask=1x16:bool")
-    like = next((p for p in root.parameters() if p.is_floating_point()), torch.empty(0))
+    like = next((p for p in parameters(root) if p.is_floating_point()), torch.empty(0))
     dtype = getattr(torch, kind, None) if kind else like.dtype
     if not isinstance(dtype, torch.dtype):
         raise UsageError(f"{kind!r} is no dtype{_near(kind, _dtypes(torch))}")
-    shape = [int(size) for size in sizes.split("x")]
+    shape = [int(size) if len(size) <= LONGEST else MOST + 1 for size in sizes.split("x")]
     if batch:
         shape[0] = batch
+    if max(shape) > MOST or prod(shape) > MOST:
+        raise UsageError(f"{text!r} is no input: it has more elements than can be counted")
     if dry:
         from ._dry import MOST_KNOWN
 
@@ -274,7 +319,8 @@ def _check_signature(root: Any, target: str, args: tuple[Any, ...], kwargs: dict
     try:
         takes.bind(*args, **kwargs)
     except TypeError as error:
+        given = len(args) + len(kwargs)
         raise UsageError(
-            f"{target} takes forward{takes}, and with {len(args) + len(kwargs)} inputs given: {error}; "
-            "give each with -i, such as -i 1x3x224x224"
+            f"{target} takes forward{takes}, and with {given} input{'' if given == 1 else 's'} given: "
+            f"{error}; give each with -i, such as -i 1x3x224x224"
         ) from None

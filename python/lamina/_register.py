@@ -97,6 +97,7 @@ def rules_file(path: str | os.PathLike[str]) -> list[str]:
     """Registers every rule of a file and returns their names; docs/your-own-rules.md has the syntax.
 
     Raises:
+        TypeError: ``path`` names no file.
         OSError: the file can't be read.
         ValueError: it is malformed; ``file:line:column`` and a sentence.
     """
@@ -107,8 +108,12 @@ def rules_file(path: str | os.PathLike[str]) -> list[str]:
     return [rule.name for rule in rules]
 
 
-def read_rules(path: str | os.PathLike[str]) -> list[OwnRule]:
+def read_rules(path: Any) -> list[OwnRule]:
     """The rules of a file, without registering them; raises as :func:`rules_file`."""
+    if not isinstance(path, (str, os.PathLike)):
+        from ._run import describe_object
+
+        raise TypeError(f"rules is {describe_object(path)}; it is the name of a file")
     try:
         text = Path(path).read_text("utf-8")
     except UnicodeDecodeError as error:

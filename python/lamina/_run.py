@@ -17,6 +17,7 @@ from ._compiled import Compiled, seen_through
 from ._errors import UsageError
 from ._generators import state_of_generators
 from ._ranks import note as note_of_ranks
+from ._tree import parameters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -306,7 +307,7 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, who
             "nothing was back-propagated: no floating-point tensor that came out needs a gradient"
         )
         return
-    with no_gradients_left([*root.parameters(), *leaves(ends)]):
+    with no_gradients_left([*parameters(root), *leaves(ends)]):
         starts = start_of(ends, whole=whole)
         watch.pause(False)  # noqa: FBT003
         torch.autograd.backward(ends, starts)

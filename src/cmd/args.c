@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum type { FLAG, TEXT, INT, CHOICE, LIST } type;
+typedef enum type { FLAG, TEXT, INT, COUNT, CHOICE, LIST } type; /* INT from 0, COUNT from 1 */
 
 typedef struct option {
     const char *name;
@@ -122,9 +122,10 @@ static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
 
 static bool set_int(lmi_cli *c, const option *o, const char *text) {
     char *end;
-    long v = strtol(text, &end, 10);
-    if (*text == '\0' || *end || v < 0 || v > INT32_MAX) {
-        lmi_complain(c, NULL, "--%s %s: it takes a whole number from 0", o->name, text);
+    long v = strtol(text, &end, 10), least = o->type == COUNT;
+    if (*text == '\0' || *end || v < least || v > INT32_MAX) {
+        lmi_complain(c, NULL, "--%s %s: it takes a whole number from %ld to %d", o->name, text, least,
+                     INT32_MAX);
         return false;
     }
     *(int32_t *)((char *)&c->args + o->at) = (int32_t)v;
@@ -157,7 +158,8 @@ static bool add_to_list(lmi_cli *c, const option *o, const char *text) {
 static bool set(lmi_cli *c, const option *o, const char *text) {
     switch (o->type) {
     case FLAG: *(bool *)((char *)&c->args + o->at) = true; return true;
-    case INT: return set_int(c, o, text);
+    case INT:
+    case COUNT: return set_int(c, o, text);
     case CHOICE: return set_choice(c, o, text);
     case LIST: return add_to_list(c, o, text);
     default: *(const char **)((char *)&c->args + o->at) = text; return true;

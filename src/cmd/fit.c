@@ -51,10 +51,6 @@ int lmi_run_fit(lmi_cli *c) {
     lam_model *m[2] = {NULL, NULL};
     lam_fit *f[2] = {NULL, NULL};
     if (!optimizer_wanted(c, &optimizer)) return LMI_EXIT_USAGE;
-    if (c->args.batch == 0) {
-        lmi_complain(c, "give 1 or more", "--batch 0: there is no example to run with");
-        return LMI_EXIT_USAGE;
-    }
     lam_status s = follow(c, false, NULL, &m[0], &f[0], &e), trained = LAM_OK;
     if (s == LAM_OK) trained = follow(c, true, optimizer, &m[1], &f[1], &of_step);
     bool step = f[1] && f[1]->backward;

@@ -195,10 +195,6 @@ int lmi_run_run(lmi_cli *c) {
                        .every = a->every >= 0 ? a->every : EVERY,
                        .memory = a->memory,
                        .health = a->health};
-    if (what.every == 0) {
-        lmi_complain(c, NULL, "--every 0: it takes a whole number from 1");
-        return LMI_EXIT_USAGE;
-    }
     if (!c->host->script) {
         lmi_complain(c, NULL, "this host can't run a Python program");
         return LMI_EXIT_FAILED;

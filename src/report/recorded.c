@@ -251,9 +251,11 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
     lmi_putc(&w->out, '\n');
     const int again = 'f' + t.backward, retained = again + t.recompute + 2 * t.device + 1;
     char spare[MOST_COLUMNS] = "cbe"; /* calls, type, self; then what only some recordings have */
-    if (t.recompute) spare[strlen(spare)] = (char)again;
-    for (int i = 0; i < 2 * t.memory + 2 * t.device_memory; i++) spare[strlen(spare)] = (char)(retained + i);
-    if (t.device) strcat(spare, t.backward ? "df" : "d"); /* the host's times */
+    size_t at = strlen(spare);
+    if (t.recompute) spare[at++] = (char)again;
+    for (int i = 0; i < 2 * t.memory + 2 * t.device_memory; i++) spare[at++] = (char)(retained + i);
+    if (t.device) spare[at++] = 'd'; /* the host's times */
+    if (t.device && t.backward) spare[at++] = 'f';
     lam_status s = lmi_sheet_end(&t.sheet, w, 2, spare);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
     free((void *)places);

@@ -206,6 +206,7 @@ void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
 void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted where RFC 4180 asks for it */
 
+/* To LAM_SCAN_DEEPEST: each level takes five bytes. */
 void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
 lam_status lmi_wrap(lmi_buf *b, const char *text, int64_t max_len, const char *delimiter, const char *wrap,
                     lam_wrap mode, lam_error *e);

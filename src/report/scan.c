@@ -84,6 +84,9 @@ void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_w
 static lam_status put_value(lmi_buf *b, const lmi_columns *columns, const lam_scan_row *row, int32_t column,
                             int32_t width, lam_wrap wrap, lam_error *e) {
     lmi_line l = {.scan = row};
+    if (row->depth > LAM_SCAN_DEEPEST)
+        return lmi_fail(e, LAM_RANGE, row->name, "its depth is %d; no tree is deeper than %d", row->depth,
+                        LAM_SCAN_DEEPEST);
     if (column > 0 && column < LMI_COLUMNS_MAX) {
         columns->at[column]->cell(&l, b);
         return LAM_OK;
@@ -280,8 +283,8 @@ int lam_wrap_string(char *buf, size_t size, const char *text, int64_t max_len, c
 int lam_format_name(char *buf, size_t size, const char *name, int32_t depth) {
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_format_name(&b, name, depth);
-    return give(&b, LAM_OK, buf, size);
+    if (depth <= LAM_SCAN_DEEPEST) lmi_format_name(&b, name, depth);
+    return give(&b, depth <= LAM_SCAN_DEEPEST ? LAM_OK : LAM_RANGE, buf, size);
 }
 
 int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, int32_t max_width) {

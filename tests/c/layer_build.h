@@ -68,6 +68,7 @@ static void proved(const char *table, const char *kind) {
 /* Whether a loop over random shapes goes on with round i: for `least` rounds, and then until each kind that
  * it proves has had enough of them. */
 MAYBE static bool more(int i, int least) {
+    if (i >= rounds(i + 1)) return false;
     bool enough = i >= least;
     for (int k = 0; k < n_proofs_; k++) {
         if (i == 0) proofs_[k].touched = false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every C test includes, exactly once: cmocka and the allocator that fails on request. The tests are
- * linked with --wrap=malloc,calloc,realloc, so each allocation of the library passes through here and can
- * be refused. */
+ * What every C test includes, exactly once: cmocka, the allocator that fails on request, and how long loops
+ * over made-up inputs are. The tests are linked with --wrap=malloc,calloc,realloc, so each allocation of the
+ * library passes through here and can be refused. */
 #ifndef LAMINA_TEST_OOM_H
 #define LAMINA_TEST_OOM_H
 
@@ -11,10 +11,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #define OOM_UNUSED __attribute__((unused))
+
+/* `wanted` rounds, or as many as LAMINA_ROUNDS says: checkers make each of them fifty times as long. */
+OOM_UNUSED static int rounds(int wanted) {
+    static int most = -1;
+    const char *told = most < 0 ? getenv("LAMINA_ROUNDS") : NULL;
+    if (most < 0) most = told && atoi(told) > 0 ? atoi(told) : INT32_MAX;
+    return wanted < most ? wanted : most;
+}
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);

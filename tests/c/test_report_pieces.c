@@ -50,6 +50,11 @@ static void format_name(void **state) {
         assert_int_equal(lam_format_name(got, sizeof got, "name", depth), strlen(want[depth + 1]));
         assert_string_equal(got, want[depth + 1]);
     }
+    assert_int_equal(lam_format_name(NULL, 0, "x", LAM_SCAN_DEEPEST),
+                     5 * (LAM_SCAN_DEEPEST - 1) + (int)strlen("\u2514\u2500x"));
+    assert_int_equal(lam_format_name(got, sizeof got, "x", LAM_SCAN_DEEPEST + 1), -1);
+    assert_int_equal(lam_format_name(got, sizeof got, "x", INT32_MAX), -1);
+    assert_string_equal(got, "");
 }
 
 static void format_s(void **state) {
@@ -95,6 +100,9 @@ static void scan_cells(void **state) {
     assert_string_equal(got, "1,23");
     assert_int_equal(lam_scan_cell(got, sizeof got, &row, 7, -1, LAM_WRAP_MID), -1);
     assert_int_equal(lam_scan_cell(got, sizeof got, &row, -1, -1, LAM_WRAP_MID), -1);
+    row.depth = INT32_MAX;
+    assert_int_equal(lam_scan_cell(got, sizeof got, &row, 0, -1, LAM_WRAP_MID), -1);
+    row.depth = 2;
     row.rf_state = LAM_UNKNOWN;
     lam_scan_cell(got, sizeof got, &row, 4, 3, LAM_WRAP_MID);
     assert_string_equal(got, "?  ");

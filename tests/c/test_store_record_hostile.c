@@ -153,7 +153,7 @@ static void damaged_bytes(void **state) {
     unsigned char *bad = malloc(good.n);
     const char *file = step_file("damaged.lamina");
     uint64_t seed = 88172645463325252u;
-    for (int i = 0; i < 3000; i++) {
+    for (int i = 0; i < rounds(3000); i++) {
         memcpy(bad, good.at, good.n);
         for (int k = 0; k < 1 + i % 8; k++) {
             seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;

@@ -229,6 +229,50 @@ def test_inputs_are_the_same_every_time():
     assert first["macs"] == (24, "exact")
 
 
+def test_files_that_hold_no_model(tmp_path):
+    def fails(name, text, says, kind=UsageError):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(kind, match=says):
+            _live.run_target(f"{tmp_path / name}:net", ["1x2"], None, [])
+
+    fails("raises_1.py", "x = 1\nraise RuntimeError('no\\nway')\n", "RuntimeError: no, in line 2$", Exception)
+    fails("syntax_1.py", "def f(:\n", r"syntax_1.py can't be run: SyntaxError: .*line 1", Exception)
+    fails("empty_1.py", "", "has no 'net'")
+    fails("takes_1.py", "def net(width):\n    pass\n", "'width'; give what it takes with -k NAME=VALUE")
+    with pytest.raises(TypeError, match="inside"):
+        (tmp_path / "inside_1.py").write_text("def net():\n    raise TypeError('inside')\n")
+        _live.run_target(f"{tmp_path / 'inside_1.py'}:net", ["1x2"], None, [])
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "weights.pt").write_text("")
+    for target, says in (
+        (tmp_path / "folder.py:net", "is a folder"),
+        (tmp_path / "weights.pt", "is a file and names no model.* loads the file into it"),
+        (tmp_path / "empty_1.py", "is a file and names no model; write package.module:name or"),
+        ("x" * 5000, "does not name a model"),
+        ("x" * 5000 + ".py:net", "there is no file"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            _live.run_target(str(target), ["1x2"], None, [])
+
+
+@pytest.mark.parametrize("text", ["9" * 30 + "x2", "9" * 19, f"{2**32}x{2**32}", "0x" + "9" * 40])
+def test_an_input_too_large_to_count(text):
+    with pytest.raises(UsageError, match="more elements than can be counted"):
+        _live.run_target("torch.nn:Identity", [text], None, [])
+
+
+def test_sizes_are_ordinary_digits():
+    with pytest.raises(UsageError, match="is no input"):
+        _live.run_target("torch.nn:Identity", ["\u00b2x2"], None, [])
+
+
+def test_code_that_ends_the_program_is_no_interrupt(shell, net):
+    (net / "ends.py").write_text("raise SystemExit(9)\n")
+    done = run(shell, net, "show", "ends.py:net", "-i", "1x4")
+    assert done.returncode == 9
+    assert done.stderr == "lamina: error: the model's code ended the program\n"
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [

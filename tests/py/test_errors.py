@@ -96,6 +96,52 @@ def test_unknown_style_and_wrap_mode():
         lamina.summary(nn.Linear(4, 4), (4,), max_depth="2")
 
 
+def test_arguments_of_the_wrong_type_are_told_so():
+    net = nn.Linear(4, 4)
+    watched = lamina.inspect(net, x(), convention="exact")
+    for call, says in (
+        (lambda: lamina.inspect(net, x(), {"mask"}), "kwargs is a set; give the keyword arguments as a dict"),
+        (lambda: lamina.compare(net, x(), 3), "kwargs is an int"),
+        (lambda: lamina.inspect(net, x(), convention=3), "convention is an int; it is named"),
+        (lambda: lamina.inspect(net, x(), convention=["exact"]), "convention is a list; it is named"),
+        (lambda: lamina.compare(net, x(), conventions=3), "conventions is an int; give names"),
+        (lambda: lamina.compare(net, x(), conventions=[None]), "a convention is None"),
+        (lambda: watched.compare(3), "convention is an int"),
+        (lambda: lamina.inspect(net, x(), rules=3), "rules is an int; it is the name of a file"),
+        (lambda: lamina.rules_file([]), "rules is a list"),
+        (lambda: lamina.summary(net, (4,), dtype="float32"), "dtype is a str; it is a torch.dtype"),
+        (lambda: lamina.crawl_module(net, (4,), dtype=[3]), "dtype is an int"),
+        (lambda: lamina.profile(net, x(), 3), "custom_ops is an int; it is a dict"),
+        (lambda: lamina.profile(net, x(), {"Linear": print}), "custom_ops has 'Linear'"),
+        (lambda: lamina.profile(net, x(), {nn.Linear: 3}), "custom_ops has <class"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            call()
+    with pytest.raises(ValueError, match="negative size"):
+        lamina.summary(net, (-4,))
+    for depth in (2**70, -(2**70)):
+        with pytest.raises(ValueError, match="max_depth"):
+            lamina.summary(net, (4,), max_depth=depth)
+
+
+def test_one_convention_alone_may_be_compared():
+    compared = lamina.compare(nn.Linear(4, 4), x(), conventions="torch")
+    assert [row.convention for row in compared.rows] == ["exact", "torch"]
+
+
+def test_a_tree_deeper_than_pythons_stack_is_told_by_its_layer():
+    net = nn.Linear(4, 4)
+    for _ in range(3000):
+        net = nn.Sequential(net)
+    for call in ("inspect", "summary", "crawl_module"):
+        with pytest.raises(RecursionError) as caught:
+            CALLS[call](net)
+        told = caught.value.lamina_report.failure()
+        assert told.startswith("raised in 0.0.0.")
+        assert "[...]" in told
+        assert len(told) < 300
+
+
 def test_unknown_layout_and_format():
     report = lamina.inspect(nn.Linear(4, 4), x())
     with pytest.raises(ValueError, match="lamina"):

@@ -320,6 +320,15 @@ def test_unit_scale():
     ]
 
 
+def test_format_name_of_an_absurd_depth():
+    with pytest.raises(lamina.LaminaError, match="no tree is deeper"):
+        utils.format_name("n", 2**31 - 1)
+    layer = {"name": "n", "depth": 2**40, "type": "Linear", "output_shape": (-1, 2), "grad_params": 0}
+    layer |= {"nograd_params": 0, "num_buffers": 0, "rf": 1, "s": 1, "p": 0}
+    with pytest.raises(lamina.LaminaError, match="no tree is deeper"):
+        utils.format_line_str(layer)
+
+
 def test_format_name():
     assert [utils.format_name("n", depth) for depth in range(4)] == ["n", "├─n", "|    └─n", "|    |    └─n"]
 

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .._inspect import report_of
-from .._run import check_module, run_once
+from .._run import check_module, describe_object, run_once
 from ._info import LayersInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from .._count import Count
     from .._report import Report, Row
@@ -41,7 +42,7 @@ def profile(
         Multiply-accumulates, parameters, and the layers.
 
     Raises:
-        TypeError: ``model`` is no module.
+        TypeError: ``model`` is no module, or ``custom_ops`` no dict of functions.
         Exception: what the forward or a custom function itself raises.
     """
     root = check_module(model)
@@ -65,6 +66,11 @@ class _Custom:
     for this run."""
 
     def __init__(self, ops: Mapping[type, CustomOp]) -> None:
+        if not isinstance(ops, Mapping):
+            raise TypeError(f"custom_ops is {describe_object(ops)}; it is a dict, {{class: function}}")
+        for cls, count in ops.items():
+            if not isinstance(cls, type) or not callable(count):
+                raise TypeError(f"custom_ops has {cls!r}: {count!r}; it is a dict, {{class: function}}")
         self.ops = dict(ops)
         self._results: dict[int, list[int | None]] = {}  # by identity of the layer, one a call
 

@@ -11,6 +11,7 @@ from .. import _lamina
 from .._inspect import report_of
 from .._report import Report, Row
 from .._run import check_module, describe_object, run_once
+from .._tree import parameters
 from .modules import CONVENTION, warn_unsupported
 from .process import get_process_gpu_ram
 
@@ -23,6 +24,7 @@ __all__ = ["apply", "crawl_module", "summary"]
 STYLES = {"0.1.2": "torchscan-0.1.2", "0.1.1": "torchscan-0.1.1", "lamina": "lamina"}
 WRAPS = ("mid", "end", None)
 MIB = 1024 * 1024  # not a count: a unit
+DEEPEST = 0x7FFF_FFFF  # that the core can be asked for
 
 
 def apply(module: Any, fn: Callable[[Any, str], object], name: str | None = None) -> None:
@@ -55,8 +57,8 @@ def crawl_module(module: Any, input_shape: Any, dtype: Any = None) -> dict[str, 
         "unknown", with a UserWarning.
 
     Raises:
-        TypeError: ``module`` is no module, or the shape no tuple of sizes.
-        ValueError: there are fewer dtypes than shapes.
+        TypeError: ``module`` is no module, the shape no tuple of sizes, or ``dtype`` no dtype.
+        ValueError: there are fewer dtypes than shapes, or a size is negative.
     """
     report, overheads = _crawl(module, input_shape, dtype)
     _warn(report)
@@ -88,8 +90,9 @@ def summary(
             own, which counts every call.
 
     Raises:
-        TypeError: ``module`` is no module, or the shape no tuple of sizes.
-        ValueError: the tree has no layer at ``max_depth``, or there is no such style or wrap mode.
+        TypeError: ``module`` is no module, the shape no tuple of sizes, or ``dtype`` no dtype.
+        ValueError: a size is negative, the tree has no layer at ``max_depth``, or there is no such style or
+            wrap mode.
     """
     if style not in STYLES:
         raise ValueError(f"there is no style {style!r}; it is one of {', '.join(STYLES)}")
@@ -102,7 +105,7 @@ def summary(
     shown: dict[str, Any] = {
         "layout": STYLES[style],
         "wrap": wrap_mode or "none",
-        "depth": max_depth if max_depth is None else int(max_depth),
+        "depth": max_depth if max_depth is None else max(-1, min(int(max_depth), DEEPEST)),
         "receptive_field": receptive_field,
         "effective_rf_stats": effective_rf_stats,
     }
@@ -147,15 +150,22 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
                 f"the input shape {shape!r} is not a tuple of sizes; give (3, 224, 224), without the "
                 "batch axis, or a list of such tuples for several inputs"
             )
+        if min(shape, default=0) < 0:
+            raise ValueError(f"the input shape {shape!r} has a negative size")
     return shapes
 
 
 def _random_inputs(root: Any, shapes: list[tuple[int, ...]], dtype: Any) -> tuple[Any, ...]:
     torch = sys.modules["torch"]
-    first = next(root.parameters(), None)
+    first = next(parameters(root), None)
     if dtype is None:
         dtype = torch.float32 if first is None else first.dtype
     dtypes = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(shapes)
+    for each in dtypes:
+        if not isinstance(each, torch.dtype):
+            raise TypeError(
+                f"dtype is {describe_object(each)}; it is a torch.dtype, or a list with one for each input"
+            )
     if len(dtypes) < len(shapes):
         raise ValueError(
             f"there are {len(shapes)} input shapes and {len(dtypes)} dtypes; give one dtype for each"

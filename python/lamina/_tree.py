@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modules of a model, however deep it is: torch's own walks are recursive, and what they take grows with
+the depth squared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def modules(root: Any) -> Iterator[tuple[str, Any]]:
+    """Each module once, under its first path, in the order of ``root.named_modules()``."""
+    seen: set[int] = set()
+    stack = [("", root)]
+    while stack:
+        path, module = stack.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        yield path, module
+        prefix = path and f"{path}."
+        children = [(prefix + name, child) for name, child in module._modules.items() if child is not None]
+        stack.extend(reversed(children))
+
+
+def parameters(root: Any) -> Iterator[Any]:
+    """The parameters in the order of ``root.parameters()``; one that is shared may come again."""
+    for _, module in modules(root):
+        yield from (value for value in module._parameters.values() if value is not None)
