@@ -410,13 +410,22 @@ lmx_where lmx_here(const lmx_capture *c) {
     return called ? (lmx_where){open, LAM_RECOMPUTE} : (lmx_where){top->call, top->phase};
 }
 
+/* Whether the engine is between the nodes of a pass that runs inside a node of another one. */
+static bool is_pass_inside(const lmx_lane *lane) {
+    const frame *top = top_of(lane);
+    if (!top || !top->real || top->op < 0) return false;
+    return ((const lmx_op *)lane->ops.data + top->op)->pass != (uint16_t)(api->task() + 1);
+}
+
 lmx_where lmx_here_or_engine(const lmx_capture *c) {
     lmx_where at = lmx_here(c);
-    if (at.call >= 0 || at.phase != LAM_FORWARD || !api || !api->task || api->task() < 0) return at;
+    bool nobodys = at.call < 0 && at.phase == LAM_FORWARD;
+    if ((!nobodys && at.phase != LAM_BACKWARD) || !api || !api->task || api->task() < 0) return at;
     const lmx_observer *o = c->observer;
     int slot = o ? o->slot : -1;
     if (slot < 0 || mine[slot].generation != o->generation) return at;
-    return (lmx_where){mine[slot].lane->last_call, LAM_BACKWARD};
+    const lmx_lane *lane = mine[slot].lane;
+    return nobodys || is_pass_inside(lane) ? (lmx_where){lane->last_call, LAM_BACKWARD} : at;
 }
 
 /* == callbacks ========================================================================================= */

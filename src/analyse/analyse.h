@@ -127,6 +127,10 @@ static inline lam_count lmi_settled(lam_count sum) {
     return sum;
 }
 
+/* Of each call the one that it belongs to; -1: an outermost one. One that is done again in a backward pass,
+ * where no call is open, belongs where its first time did. NULL: out of memory. */
+int32_t *lmi_callers(lmi_arena *arena, const lam_model *m);
+
 /* The times of the rows, where they were asked for (times.c). */
 lam_status lmi_times_of(lam_costs *c, lam_error *e);
 

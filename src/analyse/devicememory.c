@@ -88,14 +88,19 @@ static void add(lam_memory_use *to, const lam_memory_use *use, bool peak) {
 }
 
 /* A forward's peak has that of what it calls; a backward's is the greatest of its nodes. */
-static void sum_up(lam_memory *y) {
+static lam_status sum_up(lam_memory *y, lam_error *e) {
+    const int32_t *callers = lmi_callers(&y->arena, y->m);
+    if (!callers) return lmi_nomem(e);
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
-        int32_t parent = y->m->events[i].parent;
+        int32_t parent = callers[i];
+        bool again = parent != y->m->events[i].parent;
         for (int p = 0; p < LAM_N_PHASES; p++) {
             add(&y->calls[i].total[p], &y->calls[i].own[p], true);
-            if (parent >= 0) add(&y->calls[parent].total[p], &y->calls[i].total[p], p == LAM_BACKWARD);
+            if (parent >= 0)
+                add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p == LAM_BACKWARD);
         }
     }
+    return LAM_OK;
 }
 
 static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
@@ -118,7 +123,7 @@ static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
     go(&w);
     y->total.peak_allocated = y->total.peak - y->total.before;
     find_peaks(&w);
-    sum_up(y);
+    LAM_TRY(sum_up(y, e));
     lmi_memory_places(y);
     return LAM_OK;
 }

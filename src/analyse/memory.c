@@ -172,23 +172,28 @@ static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->peak = max_of(to->peak, use->peak);
 }
 
-/* Parents have smaller indices than the calls that they make. */
-static void measure_calls(lam_memory *y) {
+/* Parents have smaller indices than the calls that they make. What a call that is done again retains is not
+ * in what its parent was seen to retain, which was over by then. */
+static lam_status measure_calls(lam_memory *y, lam_error *e) {
     int32_t n;
+    const int32_t *callers = lmi_callers(&y->arena, y->m);
+    if (!callers) return lmi_nomem(e);
     const lam_block *blocks = blocks_of(y, &n);
     read_spans(y);
     for (int32_t i = 0; i < n; i++)
         if (blocks[i].order && blocks[i].call >= 0 && !(blocks[i].flags & LAM_BLOCK_ELSEWHERE))
             use_block(y, &blocks[i]);
     for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
-        int32_t parent = y->m->events[i].parent;
+        int32_t parent = callers[i];
+        bool again = parent != y->m->events[i].parent;
         for (int p = 0; p < LAM_N_PHASES; p++) {
             lam_memory_row *row = &y->calls[i];
             row->total[p].peak = max_of(row->total[p].peak, row->own[p].peak);
             add_use(&row->total[p], &row->own[p], p == LAM_BACKWARD);
-            if (parent >= 0) add_use(&y->calls[parent].total[p], &row->total[p], p == LAM_BACKWARD);
+            if (parent >= 0) add_use(&y->calls[parent].total[p], &row->total[p], again || p == LAM_BACKWARD);
         }
     }
+    return LAM_OK;
 }
 
 /* -- places ---------------------------------------------------------------------------------------------- */
@@ -266,7 +271,7 @@ static lam_status fill(lam_memory *y, lam_error *e) {
     if (!lmi_memory_allocate(y)) return lmi_nomem(e);
     LAM_TRY(follow(y, e));
     lmi_memory_index(y);
-    measure_calls(y);
+    LAM_TRY(measure_calls(y, e));
     lmi_memory_places(y);
     take_apart(y);
     return LAM_OK;

@@ -271,26 +271,12 @@ static void start(lam_times *t) {
     }
 }
 
-/* The call that a call belongs to. One that is done again in a backward pass, where no call is open, belongs
- * where its first time did. */
-static int32_t around(const lam_model *m, int32_t event, int32_t last_at_place) {
-    int32_t parent = m->events[event].parent;
-    return parent < 0 && last_at_place >= 0 && is_again(&m->events[event]) ? m->events[last_at_place].parent
-                                                                           : parent;
-}
-
 static int64_t plus(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
 
 static lam_status sum_up(lam_times *t, lam_error *e) {
     const lam_model *m = t->m;
-    int32_t *last = lmi_alloc(&t->arena, (uint64_t)m->n_places, sizeof *last);
-    int32_t *parent = lmi_alloc(&t->arena, (uint64_t)m->n_events, sizeof *parent);
-    if (!last || !parent) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_places; i++) last[i] = -1;
-    for (int32_t i = 0; i < m->n_events; i++) {
-        parent[i] = around(m, i, last[m->events[i].place]);
-        if (!is_again(&m->events[i])) last[m->events[i].place] = i;
-    }
+    const int32_t *parent = lmi_callers(&t->arena, m);
+    if (!parent) return lmi_nomem(e);
     for (int32_t i = m->n_events - 1; i >= 0; i--) {
         lam_time *x = &t->of_event[i];
         for (int p = 0; p < LAM_N_PHASES; p++) {

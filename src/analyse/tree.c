@@ -87,3 +87,19 @@ lam_status lmi_tree_build(lmi_work *w, lam_error *e) {
     for (int32_t i = m->n_events - 1; i >= 0; i--) w->tree.first_event[m->events[i].place] = i;
     return LAM_OK;
 }
+
+/* Its first time is the last call at its place that is not one done again. */
+int32_t *lmi_callers(lmi_arena *arena, const lam_model *m) {
+    int32_t *caller = lmi_alloc(arena, (uint64_t)m->n_events, sizeof *caller);
+    int32_t *last = lmi_alloc(arena, (uint64_t)m->n_places, sizeof *last);
+    if (!caller || !last) return NULL;
+    for (int32_t i = 0; i < m->n_places; i++) last[i] = -1;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        bool again = ev->flags & LAM_CALL_AGAIN;
+        int32_t first = ev->place >= 0 ? last[ev->place] : -1;
+        caller[i] = ev->parent < 0 && again && first >= 0 ? m->events[first].parent : ev->parent;
+        if (!again && ev->place >= 0) last[ev->place] = i;
+    }
+    return caller;
+}

@@ -236,6 +236,33 @@ static void test_inside_itself(void **state) {
 
 /* -- what can't be --------------------------------------------------------------------------------------- */
 
+/* What a backward does again, in calls that no call is open around, is below whom it was below at first. */
+static void test_done_again(void **state) {
+    (void)state;
+    small s = small_net();
+    lam_call_info info = {.module = s.a, .parent = -1, .flags = LAM_CALL_AGAIN};
+    int32_t again = -1;
+    NET_OK(&s.n, lam_build_call(s.n.b, &info, &again, &s.n.e));
+    block(&s, again, LAM_RECOMPUTE, 100, 1, 3, LAM_HELD_OTHER, -1);
+    block(&s, again, LAM_BACKWARD, 40, 2, 0, LAM_HELD_GRADIENT, s.weight);
+    span(&s, s.call, LAM_FORWARD, 0, 0);
+    span(&s, again, LAM_RECOMPUTE, 0, 1);
+    span(&s, again, LAM_BACKWARD, 1, 3);
+    lam_memory_info memory = {"a test", -1, -1, -1, false};
+    NET_OK(&s.n, lam_build_memory(s.n.b, &memory, &s.n.e));
+    lam_model *m = net_done(&s.n);
+    lam_memory *y = NULL;
+    assert_int_equal(lam_memory_new(&y, m, NULL), LAM_OK);
+    const lam_memory_row *rows[] = {lam_memory_place(y, 1), lam_memory_place(y, 0)};
+    for (int i = 0; i < 2; i++) {
+        is_use(rows[i]->total[LAM_RECOMPUTE], 100, 100, 100, 100);
+        is_use(rows[i]->total[LAM_BACKWARD], 40, 0, 40, 40);
+    }
+    is_use(rows[1]->own[LAM_BACKWARD], 0, 0, 0, 0);
+    lam_memory_free(y);
+    lam_model_free(m);
+}
+
 static void refused(small *s, lam_block k, const char *part) {
     lam_error e = {0};
     assert_int_equal(lam_build_block(s->n.b, &k, &e), LAM_RANGE);
@@ -327,10 +354,10 @@ static void test_oom(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),   cmocka_unit_test(test_course),
-        cmocka_unit_test(test_random),  cmocka_unit_test(test_inside_itself),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_not_measured),
-        cmocka_unit_test(test_oom),
+        cmocka_unit_test(test_story),        cmocka_unit_test(test_course),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_inside_itself),
+        cmocka_unit_test(test_done_again),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_not_measured), cmocka_unit_test(test_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
