@@ -225,6 +225,7 @@ class _Root:
         "__weakref__",
         "about",
         "again",
+        "called",
         "calls",
         "capture",
         "classes",
@@ -252,6 +253,7 @@ class _Root:
         self.left = [0, 0]  # calls before the next step to be seen, in eval and in train mode
         self.numbers = [0, 0]  # of that step
         self.capture: _Step | _Looking | None = None
+        self.called = False  # told when it is forgotten
         self.calls = 0
         self.about: tuple[int, bool, int, int] = (0, False, 0, 0)
         self.other = _roots.get(id(given))  # the same root of another watch
@@ -415,9 +417,11 @@ class _Root:
             elif first is not None:
                 first.skip(self)
         classes, self.classes = self.classes, set()
+        self.called = self.called or any(self.numbers)
         if self.in_c:
             self.in_c = False
-            _lamina.uncount(next(iter(self.keys)))
+            _, numbers = _lamina.uncount(next(iter(self.keys))) or ((), ())
+            self.called = self.called or any(numbers)
             return
         for of in classes:
             _Class.remove(of)
@@ -479,6 +483,7 @@ class Watch:
         self._roots: list[_Root] = []
         self._n_roots = 0
         self._names: dict[str, int] = {}
+        self._never: list[str] = []  # roots that were not called
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._nodes = False
@@ -509,6 +514,17 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if error is None and self.stopped is None:
+            self._tell_of_those_not_called()
+
+    def _tell_of_those_not_called(self) -> None:
+        """A compiled model, for one, is another module than the one that it was made of."""
+        for name in self._never:
+            if sys.stderr is not None:
+                sys.stderr.write(
+                    f"lamina: no step of {name} was recorded: it was not called itself. Watch what the "
+                    "program calls, such as what torch.compile gave\n"
+                )
 
     def found(self, model: Any) -> bool:
         """A program called a root: the recording begins with the first. False where it can't be watched."""
@@ -535,6 +551,7 @@ class Watch:
         for root in self._roots:
             root.finish()
             root.forget()
+        self._never = [root.name for root in self._roots if not root.called]
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None

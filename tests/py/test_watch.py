@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -274,6 +275,20 @@ def test_a_class_with_a_call_of_its_own_keeps_it(tmp_path):
         assert torch.equal(model(x), expected)
     assert Own.__dict__["__call__"] is own
     assert rows(file, "SELECT calls FROM steps") == [(1,)]
+
+
+def test_a_model_that_is_not_called_is_told_of(tmp_path, capsys):
+    called, other = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2))
+    for options in ({}, {"health": True}):
+        with lamina.watch([called, other], file=tmp_path / "run.lamina", **options):
+            called(torch.rand(3, 2))
+            other[0](torch.rand(3, 2))
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert told.startswith("lamina: no step of Sequential was recorded: it was not called itself.")
+    with contextlib.suppress(ZeroDivisionError), lamina.watch(other, file=tmp_path / "run.lamina"):
+        raise ZeroDivisionError
+    assert capsys.readouterr().err == ""
 
 
 def test_a_model_that_goes_is_let_go(tmp_path):
