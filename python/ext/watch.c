@@ -435,19 +435,36 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     return true;
 }
 
+/* Of a module that was imported, a new reference; NULL without an exception. */
+static PyObject *global_of(const char *module, const char *name, bool *imported) {
+    PyObject *key = PyUnicode_FromString(module);
+    PyObject *m = key ? PyImport_GetModule(key) : NULL;
+    PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
+    *imported = m != NULL;
+    Py_XDECREF(m);
+    Py_XDECREF(key);
+    PyErr_Clear();
+    return value;
+}
+
+/* Code that was compiled since torch._dynamo.reset(), which forgets the backends. */
+static bool compiled_since(void) {
+    bool imported;
+    PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
+    bool yes = n && PyObject_IsTrue(n) == 1;
+    Py_XDECREF(n);
+    return yes;
+}
+
 /* Whether something was given to torch's compiler in this process, or that can't be known. */
 static bool compiles(void) {
-    PyObject *name = PyUnicode_FromString("torch._dynamo.eval_frame");
-    PyObject *frames = name ? PyImport_GetModule(name) : NULL;
-    PyObject *backends = frames ? PyObject_GetAttrString(frames, "cached_backends") : NULL, *key, *value;
-    bool yes = frames && (!backends || !PyDict_Check(backends));
+    bool imported;
+    PyObject *backends = global_of("torch._dynamo.eval_frame", "cached_backends", &imported), *key, *value;
+    bool yes = imported && (!backends || !PyDict_Check(backends));
     Py_ssize_t at = 0;
     while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
     Py_XDECREF(backends);
-    Py_XDECREF(frames);
-    Py_XDECREF(name);
-    PyErr_Clear();
-    return yes;
+    return yes || (imported && compiled_since());
 }
 
 static bool lead(PyObject *current) {

@@ -212,6 +212,10 @@ class Capture:
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._again = Again(self._root, args, kwargs, own=True)
 
+    def _new_stance(self, dispatch: str | None) -> Compiled:
+        """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it."""
+        return Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
+
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
@@ -220,8 +224,7 @@ class Capture:
             from ._observe import need
 
             dispatch = need()
-        # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
-        stance = Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
+        stance = self._new_stance(dispatch)
         self._watch = new_watch(
             self._root,
             self._given,

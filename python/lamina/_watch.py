@@ -199,7 +199,11 @@ class _Looking(Capture):
 
             wanted = Wanted()
         super().__init__(module, time=True, memory=memory, health=wanted)
-        self.stance = self._stance = stance or Compiled(AS_IT_IS)
+        self.stance = stance
+
+    def _new_stance(self, _: str | None) -> Compiled:
+        """Compiled code runs as it does in other steps."""
+        return self.stance or Compiled(AS_IT_IS)
 
     def open(self) -> None:
         """Begins."""

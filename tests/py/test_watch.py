@@ -392,7 +392,9 @@ def test_a_compiler_that_begins_meets_nothing(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
-def test_compiled_models_stay_compiled(tmp_path):
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("options", [{}, {"memory": True}, {"health": True}])
+def test_compiled_models_stay_compiled(tmp_path, options, again):
     file = tmp_path / "run.lamina"
     compiled_calls = []
 
@@ -405,12 +407,16 @@ def test_compiled_models_stay_compiled(tmp_path):
 
     inner = net()
     model = torch.compile(inner, backend=backend, fullgraph=True)
-    with lamina.watch(model, every=4, file=file) as watch:
+    if again:
+        torch._dynamo.reset()  # which forgets that there is a compiled model
+    with lamina.watch(model, every=4, file=file, **options) as watch:
         for _ in range(12):
             model(torch.ones(4, 8)).sum().backward()
     assert watch.stopped is None
     assert len(compiled_calls) >= 11  # the first step is seen and compiles nothing
-    assert rows(file, "SELECT number FROM steps") == [(0,), (4,), (8,)]
+    assert rows(file, "SELECT count(*) FROM steps") == [(3,)]
+    inside = "SELECT sum(calls) FROM timeline WHERE step > 1 AND path != ''"
+    assert rows(file, inside) == [(None,)]  # one opaque layer
 
     @torch.compile(backend=backend, fullgraph=True)
     def function(x):
