@@ -26,9 +26,9 @@ static int64_t most_ever(void) {
     return getrusage(RUSAGE_SELF, &u) == 0 ? (int64_t)u.ru_maxrss * 1024 : -1;
 }
 
-/* The whole status takes the
- * kernel fifty microseconds to write. What getrusage() says is the same, unless a larger program ran this
- * one in its own place: once they agreed they always will. */
+/* The whole status takes the kernel fifty microseconds to write. What getrusage() says is the same, but for
+ * pages that newer kernels have not added up yet, unless a larger program ran this one in its own place: once
+ * they agreed they always will. */
 void lmx_resident(int64_t *now, int64_t *most) {
     enum { CLOSE = 1 << 20 };
     static bool agreed;
@@ -42,6 +42,6 @@ void lmx_resident(int64_t *now, int64_t *most) {
         *now = kib_of(text, "VmRSS:");
         *most = kib_of(text, "VmHWM:");
         int64_t by_usage = most_ever();
-        agreed = *most >= 0 && by_usage >= *most && by_usage - *most < CLOSE;
+        agreed = *most >= 0 && by_usage - *most < CLOSE && *most - by_usage < CLOSE;
     }
 }

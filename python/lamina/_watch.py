@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -201,9 +202,9 @@ class _Looking(Capture):
         super().__init__(module, time=True, memory=memory, health=wanted)
         self.stance = stance
 
-    def _new_stance(self, _: str | None) -> Compiled:
-        """Compiled code runs as it does in other steps."""
-        return self.stance or Compiled(AS_IT_IS)
+    def _new_stance(self, _: str | None) -> Compiled | nullcontext[None]:
+        """Compiled code runs as it does in other steps; where there is none, nobody is asked."""
+        return self.stance or nullcontext()
 
     def open(self) -> None:
         """Begins."""
