@@ -30,7 +30,7 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
     X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
     X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
-    X(_is_param) X(__enter__) X(__exit__) X(script)
+    X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe.h */
@@ -393,6 +393,8 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 PyObject *lmx_watch_health(PyObject *self, PyObject *args);
 /* Whether a parameter in the tree is spread over several processes. Never fails (spread.c). */
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
+/* Whether this process works with others: torch has a group of processes. Never fails (spread.c). */
+bool lmx_has_group(lmx_state *st);
 /* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */
 int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
 /* The model that the capture saw. `before`, or NULL, is called once before code of the user's runs. False

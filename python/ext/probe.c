@@ -92,6 +92,11 @@ static PyObject *why_refused(PyObject *module, PyObject *unused) {
     return lmx_torch_ready(st) ? lmx_str(refused(st)) : NULL;
 }
 
+static PyObject *has_group(PyObject *module, PyObject *unused) {
+    (void)unused;
+    return PyBool_FromLong(lmx_has_group(lmx_state_of(module)));
+}
+
 static PyObject *way_asked(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -367,6 +372,8 @@ PyMethodDef lmx_probe_methods[] = {
          "the tensor itself; 0: not known.")},
     {"way_asked", way_asked, METH_NOARGS,
      PyDoc_STR("way_asked($module, /)\n--\n\nWhat LAMINA_CAPTURE says; empty where it is not set.")},
+    {"has_group", has_group, METH_NOARGS,
+     PyDoc_STR("has_group($module, /)\n--\n\nWhether torch has a group of processes.")},
     {"why_refused", why_refused, METH_NOARGS,
      PyDoc_STR("why_refused($module, /)\n--\n\nWhy operators can't be observed with this torch, or None.")},
     {"use_layout", use_layout, METH_O,

@@ -11,8 +11,27 @@ static PyObject *imported(const char *name) {
     return module;
 }
 
-/* Such tensors are spread over the processes of a group. */
-static bool has_group(void) {
+/* The group as torch keeps it: its own question for that goes through three functions. NULL: it keeps none
+ * under this name. A new reference. */
+static PyObject *group_of(lmx_state *st) {
+    PyObject *module = imported("torch.distributed.distributed_c10d");
+    PyObject *world = module ? PyObject_GetAttr(module, st->n__world) : NULL;
+    PyObject *dict = world ? lmx_dict_of(world) : NULL;
+    PyObject *group = dict ? lmx_get(dict, st->n__default_pg) : NULL;
+    Py_XINCREF(group);
+    Py_XDECREF(dict);
+    Py_XDECREF(world);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return group;
+}
+
+bool lmx_has_group(lmx_state *st) {
+    PyObject *group = group_of(st);
+    if (group) {
+        Py_DECREF(group);
+        return group != Py_None;
+    }
     PyObject *distributed = imported("torch.distributed");
     PyObject *yes = distributed ? PyObject_CallMethod(distributed, "is_initialized", NULL) : NULL;
     bool has = distributed && yes != Py_False; /* a torch that can't tell may have one */
@@ -22,10 +41,11 @@ static bool has_group(void) {
     return has;
 }
 
-/* The class of such tensors; NULL where nobody has imported it, or there can be none. A new reference. */
-static PyObject *spread_type(void) {
+/* The class of such tensors, which are spread over the processes of a group; NULL where nobody has imported
+ * it, or there can be none. A new reference. */
+static PyObject *spread_type(lmx_state *st) {
     PyObject *module = imported("torch.distributed.tensor");
-    PyObject *type = module && has_group() ? PyObject_GetAttrString(module, "DTensor") : NULL;
+    PyObject *type = module && lmx_has_group(st) ? PyObject_GetAttrString(module, "DTensor") : NULL;
     Py_XDECREF(module);
     PyErr_Clear();
     if (type && !PyType_Check(type)) Py_CLEAR(type);
@@ -40,7 +60,7 @@ static bool note_spread(void *self, PyObject *name, PyObject *tensor) {
 }
 
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) {
-    PyObject *type = spread_type(), *sought = type;
+    PyObject *type = spread_type(st), *sought = type;
     if (!type) return false;
     Py_INCREF(type);
     for (size_t i = 0; sought && i < tree->nodes.n; i++) { /* found once it is NULL */

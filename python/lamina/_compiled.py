@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from functools import cache
-from typing import Any, ClassVar, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ._plain import Plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
@@ -39,7 +42,7 @@ class Compiled:
 
     _lock = threading.RLock()  # one may be dropped while another one turns
     _open: ClassVar[list[str]] = []
-    _stance: Any = None
+    _back: partial[Any] | None = None  # turns the switch back
     _now: str | None = None
     _inside = False  # also of one that torch's compiler made on its own
 
@@ -78,12 +81,13 @@ class Compiled:
             return
         if wanted == cls._now:
             return
-        if cls._stance is not None:
-            cls._stance.__exit__(None, None, None)  # where torch refuses, the next to turn tries again
-            cls._stance = cls._now = None
-            Plain.close()
+        if cls._back is not None:
+            cls._back()  # where torch refuses, the next to turn tries again
+            cls._back = cls._now = None
+            if Plain.is_open:
+                Plain.close()
         if wanted is not None:
-            cls._stance = _turned(wanted)
+            cls._back = _turned(wanted)
         cls._now = wanted
 
     @classmethod
@@ -101,39 +105,33 @@ class Compiled:
             cls._turn()
 
 
-def _turned(wanted: str) -> Any:
-    """torch's switch, turned: its ``__exit__`` turns it back. None where there is none."""
+def _turned(wanted: str) -> partial[Any] | None:
+    """torch's switch, turned: what turns it back. None where there is none."""
     turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
     if turn is not None:
-        return Turned(turn, stance)
+        return partial(turn, turn(stance))
     set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
     if set_stance is None:
         return None
     public = set_stance(wanted)
     Plain.open()
-    return public
-
-
-class Turned:
-    """What ``torch.compiler.set_stance`` does, with a stance that is made once."""
-
-    def __init__(self, turn: Any, stance: Any) -> None:
-        self._turn = turn
-        self._before = turn(stance)
-
-    def __exit__(self, *_: object) -> None:
-        self._turn(self._before)
+    return partial(public.__exit__, None, None, None)
 
 
 @cache
-def _known_to(switch: Any, name: str) -> tuple[Any, Any]:
-    """What turns torch's switch, and a stance of torch's own class that knows when torch asks for it: whoever
-    calls a function that is to be compiled does, and so do the operators that compile themselves, before they
-    run. They alone need :class:`Plain`, which takes longer than all else here. None where torch has other
-    means."""
+def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]:
+    """What turns torch's switch as ``torch.compiler.set_stance`` does, and a stance of torch's own class that
+    knows when torch asks for it: whoever calls a function that is to be compiled does, and so do the
+    operators that compile themselves, before they run. They alone need :class:`Plain`, which takes longer
+    than all else here. None where torch has other means."""
     turn: Any = getattr(switch, "_set_stance", None)
     plain: Any = getattr(switch, "DynamoStance", None)
-    if turn is None or plain is None:
+    now: Any = getattr(switch, "_stance", None)
+    try:
+        from torch._C._dynamo.eval_frame import get_eval_frame_callback as compiling
+    except ImportError:
+        return None, None
+    if turn is None or plain is None or not isinstance(now, plain):
         return None, None
 
     class Stance(plain):  # type: ignore[misc]
@@ -145,7 +143,16 @@ def _known_to(switch: Any, name: str) -> tuple[Any, Any]:
             Compiled.asked()
             return name
 
-    return turn, object.__new__(Stance)
+    return partial(_turn, vars(switch), turn, compiling), object.__new__(Stance)
+
+
+def _turn(names: dict[str, Any], torchs: Any, compiling: Any, stance: Any) -> Any:
+    """What torch's own function does, which looks for another module each time. Inside compiled code it
+    refuses, in its own words."""
+    if compiling():
+        return torchs(stance)
+    before, names["_stance"] = names["_stance"], stance
+    return before
 
 
 class Imported:
@@ -200,18 +207,18 @@ class Tells:
 
 def seen_through() -> set[str]:
     """The names under which torch notes the compiled code of this process that runs operator by operator."""
-    regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions()}
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    codes = getattr(getattr(frames, "input_codes", None), "seen", None)
+    if not codes:
+        return set()  # nothing was compiled, as in most processes
+    regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions(codes)}
     through = {name for name, seen in regions.items() if seen}
     return through | {BACKWARD} if through and all(regions.values()) else through
 
 
-def _regions() -> list[tuple[str, str | None]]:
+def _regions(seen: Any) -> list[tuple[str, str | None]]:
     """Every piece of compiled code in this process: what torch calls it, and who compiled it."""
-    frames = sys.modules.get("torch._dynamo.convert_frame")
     try:
-        seen = frames.input_codes.seen  # type: ignore[union-attr]
-        if not seen:
-            return []  # nothing was compiled, as in most processes
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
 
         listed: Any = entries

@@ -76,6 +76,8 @@ def total(values: Iterable[int]) -> Count:
     return result
 
 
-def from_core(pair: tuple[int, str]) -> Count:
-    """A count as the core hands it over: its value and the name of its state."""
-    return Count(*pair)
+def from_core(pair: tuple[int, State]) -> Count:
+    """A count as the core hands it over: its value and the name of its state, which needs no check."""
+    count = int.__new__(Count, pair[0])
+    count.state = pair[1]
+    return count

@@ -14,6 +14,7 @@ from ._errors import NoRuleError, UsageError
 from ._fit import Again
 from ._generators import state_of_generators
 from ._measure import Measure
+from ._observe import need
 from ._report import Report
 from ._run import Run, check_module, describe_object, finish, new_watch, run_once
 
@@ -222,8 +223,6 @@ class Capture:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
         dispatch = None
         if self._ops:
-            from ._observe import need
-
             dispatch = need()
         stance = self._new_stance(dispatch)
         self._watch = new_watch(

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import sys
 
+from . import _lamina
+
 
 def note() -> str | None:
     """Whose work a capture shows where several processes run together; None where there is one."""
-    distributed = sys.modules.get("torch.distributed")
+    if not _lamina.has_group():
+        return None
+    distributed = sys.modules["torch.distributed"]
     try:
-        if distributed is None or not distributed.is_initialized():  # one that is not available has no such
-            return None
         rank, size = distributed.get_rank(), distributed.get_world_size()
     except (AttributeError, RuntimeError, ValueError):
         return None

@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -175,17 +175,21 @@ class OwnRules:
     """The rules that hold for one report: ``first``, then those that are registered now, then torch's flop
     formulas."""
 
-    def __init__(self, first: Iterable[OwnRule] = ()) -> None:
-        with _lock:
-            self._rules = {**_of_torch(), **_rules}
-        self._rules.update({rule.name: rule for rule in first})
+    def __init__(self, rules: Mapping[str, OwnRule]) -> None:
+        self._rules = rules
 
+    @classmethod
     def for_core(
-        self,
+        cls, first: Sequence[OwnRule] = ()
     ) -> tuple[list[tuple[str, dict[str, str], bool]], Callable[..., Any]] | tuple[None, None]:
         """What the core takes: the rules, and the function that it asks for the open ones."""
-        if not self._rules:
-            return None, None
+        of_torch = _of_torch()
+        if not (of_torch or _rules or first):
+            return None, None  # as nearly always
+        with _lock:
+            return cls({**of_torch, **_rules, **{rule.name: rule for rule in first}})._for_core()
+
+    def _for_core(self) -> tuple[list[tuple[str, dict[str, str], bool]], Callable[..., Any]]:
         return [(r.name, r.formulas, bool(r.functions)) for r in self._rules.values()], self.ask
 
     def ask(self, name: str, inputs: Told, outputs: Told) -> dict[str, int | None]:

@@ -140,7 +140,7 @@ class Report:
         self._backwards = backwards
         self._convention = convention
         self._first = own
-        self._own = (None, None) if released else OwnRules(own).for_core()
+        self._own = (None, None) if released else OwnRules.for_core(own)
         self._costs = self._count()
         self._rows: list[Row] | None = None
         self._memory: Memory | None = None

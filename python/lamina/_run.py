@@ -16,6 +16,7 @@ from . import _lamina
 from ._compiled import Compiled, seen_through
 from ._errors import UsageError
 from ._generators import state_of_generators
+from ._observe import need, nodes
 from ._ranks import note as note_of_ranks
 from ._tree import parameters
 
@@ -214,8 +215,6 @@ def _prepared(root: Any, *, ops: bool, dry: bool, memory: bool) -> str | None:
     is asked for can't be done, before anything is touched."""
     dispatch = None
     if ops:
-        from ._observe import need
-
         dispatch = need()
     if dry and memory:
         raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
@@ -241,8 +240,6 @@ def new_watch(
     it was ``told`` already."""
     why = None
     if time or memory or health is not None:
-        from ._observe import nodes
-
         why = nodes()
     watch = _lamina.Capture(root, ops, alias, dispatch, (time or memory) and why is None, time)
     if why is not None and time and not told:

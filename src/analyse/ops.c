@@ -231,24 +231,54 @@ static bool values_decide(const lmi_work *w, int32_t op) {
     return o->flags & LAM_OP_VALUES && !within && w->cv->no_rule != LMI_NR_NOTHING;
 }
 
+/* Whether the numbers say that some of the work has no effect. */
+static bool tells_less(const lam_count n[LAM_N_METRICS]) {
+    return n[LAM_EFFECTIVE_MACS].state == LAM_EXACT && n[LAM_EFFECTIVE_MACS].n < n[LAM_MACS].n;
+}
+
+/* What every operator of the signature tells, where that does not depend on the layer that runs it. */
+static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error *e) {
+    lmi_sig_cost *kept = &w->by_sig[sig->index];
+    const lmi_rule *rule = lmi_rule_for_op(w->cv, sig->word, sig->name);
+    const lmi_op_code *code;
+    lmi_facts facts;
+    lam_count n[LAM_N_METRICS];
+    bool all;
+    kept->tells = LMI_TELLS_NOTHING;
+    if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_sig(w->m, sig, &facts);
+    (void)evaluate(code, &facts, n, &all);
+    if (!all) kept->tells = LMI_TELLS_OF_LAYER;
+    if (!all || !tells_less(n)) return LAM_OK;
+    kept->told = lmi_copy(&w->scratch, n, LAM_N_METRICS, sizeof *n);
+    kept->tells = LMI_TELLS_SELF;
+    return kept->told ? LAM_OK : lmi_nomem(e);
+}
+
 /* An operator that stands for what it called may know by a flag of its own that some of their work has no
  * effect: an attention that runs as products of matrices. It tells the effective counts of all of them. */
 static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
-    const lmi_rule *rule =
-        o->flags & (LAM_OP_FAILED | LAM_OP_NODE) ? NULL : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
-    if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
-    const lmi_op_code *code;
-    lmi_facts facts;
+    lmi_sig_cost *kept = &w->by_sig[o->sig->index];
+    if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LAM_OK;
+    if (kept->tells == LMI_TELLS_NEW) LAM_TRY(learn_effective(w, o->sig, e));
+    if (kept->tells == LMI_TELLS_NOTHING) return LAM_OK;
+    const lam_count *told = kept->told;
     lam_count n[LAM_N_METRICS];
-    LAM_TRY(code_of(w, rule, &code, e));
-    lmi_facts_of_op(w->m, op, &facts);
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &facts)) : lmi_unknown();
-    if (n[LAM_EFFECTIVE_MACS].state != LAM_EXACT || n[LAM_EFFECTIVE_MACS].n >= n[LAM_MACS].n) return LAM_OK;
+    if (kept->tells == LMI_TELLS_OF_LAYER) {
+        const lmi_op_code *code;
+        lmi_facts facts;
+        bool all;
+        LAM_TRY(code_of(w, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &code, e));
+        lmi_facts_of_op(w->m, op, &facts);
+        (void)evaluate(code, &facts, n, &all);
+        if (!tells_less(n)) return LAM_OK;
+        told = n;
+    }
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
-        sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
+        sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], told[i]);
     w->back = w->back || o->phase != LAM_FORWARD;
     t->told[op] = true;
     return LAM_OK;

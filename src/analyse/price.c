@@ -16,12 +16,14 @@ static lam_status parse_one(lmi_work *w, const char *text, const lmi_formula **o
 }
 
 static lam_status parse_rule(lmi_work *w, const lmi_rule *r, lam_error *e) {
-    if (w->parsed[r->kind]) return LAM_OK;
+    if (w->code[r->kind]) return LAM_OK;
+    lmi_kind_code *code = lmi_alloc(&w->scratch, 1, sizeof *code);
+    if (!code) return lmi_nomem(e);
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        LAM_TRY(parse_one(w, r->formula[i], &w->code[r->kind][0][i], e));
-        if (w->c->released) LAM_TRY(parse_one(w, r->released[i], &w->code[r->kind][1][i], e));
+        LAM_TRY(parse_one(w, r->formula[i], &code->rule[i], e));
+        if (w->c->released) LAM_TRY(parse_one(w, r->released[i], &code->released[i], e));
     }
-    w->parsed[r->kind] = true;
+    w->code[r->kind] = code;
     return LAM_OK;
 }
 
@@ -85,7 +87,7 @@ static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
     lmi_facts facts;
     lmi_facts_of(w->m, event, &facts);
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        const lmi_formula *rule = w->code[r->kind][0][i], *released = w->code[r->kind][1][i];
+        const lmi_formula *rule = w->code[r->kind]->rule[i], *released = w->code[r->kind]->released[i];
         p->metric[i] = lmi_unknown();
         if (released) p->metric[i] = lmi_formula_run(released, &facts);
         if (rule && p->metric[i].state == LAM_UNKNOWN) p->metric[i] = lmi_formula_run(rule, &facts);

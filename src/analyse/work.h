@@ -27,12 +27,14 @@ typedef struct lmi_group { /* one cause for one class */
 } lmi_group;
 
 /* The formulas of a rule that serves operators, parsed once. */
-typedef struct lmi_op_code { const lmi_formula *formula[LAM_N_METRICS]; } lmi_op_code;
+typedef struct lmi_op_code {
+    const lmi_formula *formula[LAM_N_METRICS];
+} lmi_op_code;
 
 /* Work that an operator shows to have run without being seen. */
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
-    LMI_UNSEEN_FUSED,  /* LAM_OP_HIDES: code that a compiler made */
+    LMI_UNSEEN_FUSED,   /* LAM_OP_HIDES: code that a compiler made */
     LMI_UNSEEN_OUTSIDE, /* data left for numpy or the like, and this brought data in from there */
     LMI_UNSEEN_VALUES,  /* LAM_OP_VALUES: values decide what runs, and there were none */
     LMI_UNSEEN_CUT      /* the capture ended before the run */
@@ -40,7 +42,7 @@ typedef enum lmi_unseen {
 
 /* One operator's name that is not known, for one cause. */
 typedef struct lmi_op_group {
-    const char *name;   /* as the model shares it */
+    const char *name;     /* as the model shares it */
     const lmi_rule *rule; /* NULL: there is none */
     lmi_unseen unseen;    /* what it stands for ran unseen; no rule is missing */
     int32_t runs;
@@ -53,6 +55,9 @@ typedef struct lmi_sig_cost {
     bool ruled, missed; /* `rule` was looked up; the tool overlooks it */
     const lmi_rule *rule;
     lam_count n[LAM_N_METRICS];
+    /* Of an operator that stands for what it calls: what it knows of the work that has an effect. */
+    enum lmi_sig_tells { LMI_TELLS_NEW, LMI_TELLS_NOTHING, LMI_TELLS_SELF, LMI_TELLS_OF_LAYER } tells;
+    const lam_count *told; /* LMI_TELLS_SELF: the numbers */
 } lmi_sig_cost;
 
 /* What the operators of one call cost together. */
@@ -62,6 +67,11 @@ typedef struct lmi_op_sum {
     int32_t unsure; /* 1 + the first group (lmi_work.op_groups) that is not known, 0 none */
 } lmi_op_sum;
 
+/* The formulas of a rule that serves layers, parsed once a call of lam_costs_new. */
+typedef struct lmi_kind_code {
+    const lmi_formula *rule[LAM_N_METRICS], *released[LAM_N_METRICS];
+} lmi_kind_code;
+
 typedef struct lmi_work {
     lam_costs *c;
     const lam_model *m;
@@ -69,20 +79,17 @@ typedef struct lmi_work {
     const lam_cost_options *o;
     lmi_arena scratch;
     lmi_tree tree;
-    /* A formula is parsed once a call of lam_costs_new: [kind][rule or released][metric]; `parsed` tells
-     * which are. */
-    const lmi_formula *code[LMI_N_KINDS][2][LAM_N_METRICS];
-    bool parsed[LMI_N_KINDS];
-    lmi_vec groups; /* lmi_group */
+    lmi_kind_code *code[LMI_N_KINDS]; /* NULL: no layer of the kind was met */
+    lmi_vec groups;                   /* lmi_group */
     lmi_map by_type[LMI_N_CAUSES];
-    int32_t *claimed; /* per tensor: 1 + the row that counted it, 0 none */
-    lmi_op_sum *by_call; /* one an event, and one for what ran outside every call */
-    bool back;           /* it holds something of another phase than the forward */
+    int32_t *claimed;     /* per tensor: 1 + the row that counted it, 0 none */
+    lmi_op_sum *by_call;  /* one an event, and one for what ran outside every call */
+    bool back;            /* it holds something of another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
-    lmi_vec op_code;   /* lmi_op_code */
-    lmi_formula formula; /* the one that is being read */
-    lmi_map op_by_rule; /* by the rule's address */
-    lmi_vec op_groups; /* lmi_op_group */
+    lmi_vec op_code;      /* lmi_op_code */
+    lmi_formula formula;  /* the one that is being read */
+    lmi_map op_by_rule;   /* by the rule's address */
+    lmi_vec op_groups;    /* lmi_op_group */
     lmi_map op_by_name;
 } lmi_work;
 
@@ -136,12 +143,12 @@ typedef struct lmi_item {
 
 /* The places that get a row although no call was made there (places.c). */
 typedef struct lmi_spare {
-    bool *shown;        /* per place: never called, or a container that holds tensors */
-    int32_t *unit;      /* per place: nearest place at or above it that was called, -1 none */
-    int32_t *after;     /* per event: the first place to show after it, -1 none; */
-    int32_t *before;    /* per event: the first place to show before it, */
-    int32_t *next;      /* per place: the one to show next */
-    int32_t n;          /* how many there are */
+    bool *shown;     /* per place: never called, or a container that holds tensors */
+    int32_t *unit;   /* per place: nearest place at or above it that was called, -1 none */
+    int32_t *after;  /* per event: the first place to show after it, -1 none; */
+    int32_t *before; /* per event: the first place to show before it, */
+    int32_t *next;   /* per place: the one to show next */
+    int32_t n;       /* how many there are */
 } lmi_spare;
 lam_status lmi_spare_find(lmi_work *w, lmi_spare *s, lam_error *e);
 
