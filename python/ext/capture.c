@@ -5,6 +5,7 @@
 #include "ledger.h"
 #include "memory.h"
 #include "sample.h"
+#include "snapshot.h"
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
@@ -82,7 +83,8 @@ static void want_identities(lmx_capture *c, bool wanted) {
 
 bool lmx_capture_open(lmx_capture *c) {
     want_identities(c, c->wants_ops);
-    if (lmx_walk(c->st, &c->tree, c->root) && know_alias(c) && lmx_watch(c)) return true;
+    const bool known = c->tree.nodes.n > 0; /* capture_walked */
+    if ((known || lmx_walk(c->st, &c->tree, c->root)) && know_alias(c) && lmx_watch(c)) return true;
     want_identities(c, false);
     lmx_tree_free(&c->tree);
     return false;
@@ -130,6 +132,17 @@ static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
     (void)unused;
     if (self_of(self)->ledger) lmx_ledger_over(self_of(self)->ledger);
     return lmx_memory_gradients(self_of(self));
+}
+
+/* Walking the tree once more would find the same. */
+static PyObject *capture_walked(PyObject *self, PyObject *snapshot) {
+    lmx_capture *c = self_of(self);
+    const lmx_tree *tree = lmx_snapshot_tree(c->st, snapshot);
+    if (!tree) return NULL;
+    if (c->phase != LMX_NEW || c->tree.nodes.n || !tree->nodes.n || lmx_node_at(tree, 0)->object != c->root)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "the snapshot is not one of this capture's model");
+    if (!lmx_tree_copy(&c->tree, tree)) return NULL;
+    Py_RETURN_NONE;
 }
 
 static PyObject *capture_given(PyObject *self, PyObject *function) {
@@ -269,6 +282,9 @@ static PyMethodDef capture_methods[] = {
     {"measure_device", capture_measure_device, METH_VARARGS,
      PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
                "clock too, and its memory, where torch uses one.")},
+    {"walked", capture_walked, METH_O,
+     PyDoc_STR("walked($self, snapshot, /)\n--\n\nBefore the start: the tree of modules is as the snapshot "
+               "has just found it.")},
     {"given", capture_given, METH_O,
      PyDoc_STR(
          "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "

@@ -164,16 +164,15 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     lmx_kind kind = lmx_kind_of(t->st, tensor);
     if (kind != LMX_PLAIN && !may_run(t)) return false;
     if (!lmx_describe(t->st, tensor, kind, &d)) return false;
-    PyObject *grad = PyObject_GetAttr(tensor, t->st->n_requires_grad);
-    if (!grad && lmx_must_raise()) return false;
+    bool wanted;
+    if (!lmx_wants_grad(t->st, tensor, &wanted) && lmx_must_raise()) return false;
     lam_tensor_info info = {.dtype = d.dtype,
                             .ndim = d.ndim,
                             .sizes = d.sizes,
                             .bytes = -1,
-                            .requires_grad = grad == Py_True,
+                            .requires_grad = wanted,
                             .storage = d.memory,
                             .object = d.object};
-    Py_XDECREF(grad);
     int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
     bool sparse = false;
     lmx_sparse kept;

@@ -66,6 +66,7 @@ typedef struct lmx_map {
 } lmx_map;
 int32_t lmx_map_get(const lmx_map *m, const void *key); /* -1: absent */
 bool lmx_map_put(lmx_map *m, const void *key, int32_t value);
+bool lmx_map_copy(lmx_map *to, const lmx_map *from); /* false when memory ran out; no exception is set */
 void lmx_map_free(lmx_map *m);
 
 /* A sink that keeps the bytes. */
@@ -122,6 +123,13 @@ typedef struct lmx_shim {
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
 } lmx_shim;
 
+/* What autograd keeps of a tensor, by its C++ object: NULL where that is not exported (grads.c). */
+typedef struct lmx_grads {
+    bool (*wanted)(const void *impl);       /* requires_grad */
+    const void *(*grad)(const void *impl);  /* a reference to an at::Tensor */
+    const void *undefined;                  /* the object of a tensor that is none */
+} lmx_grads;
+
 /* How a Python value is looked through for tensors. */
 typedef enum lmx_kind {
     LMX_IGNORE, /* holds no tensor that counts */
@@ -146,6 +154,7 @@ typedef struct lmx_torch {
     PyTypeObject *types[LMX_TYPES]; /* a direct-mapped cache, emptied when the last capture closes */
     uint8_t kinds[LMX_TYPES];
     lmx_shim shim;
+    lmx_grads grads;
     int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
     char why[240];  /* which way is used and why */
     int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 nobody has asked (looks.c) */
@@ -213,6 +222,12 @@ void *lmx_hold(const lmx_torch *t, PyObject *tensor, const lmx_tensor *d);
 PyObject *lmx_held(lmx_state *st, void *held); /* what it holds, as a tensor; NULL with an exception */
 /* Nothing is held like that unless it works with the probe. */
 void lmx_prove_hold(lmx_state *st, PyObject *probe);
+/* Whether gradients are wanted of a tensor. False with an exception. */
+bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted);
+/* True for a tensor that has no gradient now; false also where only its attribute can tell. */
+bool lmx_has_no_grad(lmx_state *st, PyObject *tensor);
+void lmx_load_grads(lmx_grads *g, void *library);
+void lmx_prove_grads(lmx_state *st, PyObject *probe); /* gives the functions up where they tell otherwise */
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);
 static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
@@ -303,6 +318,7 @@ typedef struct lmx_tree {
 /* Walks the tree under `root` in registration order. The tree holds what it names. False with an
  * exception. */
 bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root);
+bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from); /* into one that is empty. False with an exception */
 void lmx_tree_free(lmx_tree *tree);
 int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg);
 static inline lmx_node *lmx_node_at(const lmx_tree *t, int32_t i) { return (lmx_node *)t->nodes.data + i; }

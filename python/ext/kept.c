@@ -87,10 +87,12 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
 }
 
 static bool keep_grad(lmx_state *st, lmx_kept *k) {
-    PyObject *requires_grad = PyObject_GetAttr(k->tensor, st->n_requires_grad);
-    k->requires_grad = requires_grad == Py_True;
-    Py_XDECREF(requires_grad);
-    if (!lmx_forgive()) return false;
+    if (!lmx_wants_grad(st, k->tensor, &k->requires_grad) && !lmx_forgive()) return false;
+    if (lmx_has_no_grad(st, k->tensor)) {
+        Py_INCREF(Py_None);
+        k->grad = Py_None;
+        return true;
+    }
     k->grad = PyObject_GetAttr(k->tensor, st->n_grad);
     if (!lmx_forgive()) return false;
     return !k->grad || k->grad == Py_None || version_of(st, k->grad, &k->grad_version);
@@ -210,11 +212,10 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
 }
 
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
-    PyObject *now = PyObject_GetAttr(k->tensor, s->st->n_requires_grad);
+    bool now;
+    if (!lmx_wants_grad(s->st, k->tensor, &now)) return false;
     PyObject *was = k->requires_grad ? Py_True : Py_False;
-    bool ok = now && (now == was || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0);
-    Py_XDECREF(now);
-    return ok;
+    return now == k->requires_grad || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0;
 }
 
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
@@ -222,8 +223,9 @@ static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     int64_t version = -1;
     if (!k->grad) return true;
     if (k->grad_version >= 0 && !version_of(s->st, k->grad, &version)) return false;
-    PyObject *now = PyObject_GetAttr(k->tensor, s->st->n_grad);
-    bool ok = now && (now == k->grad || PyObject_SetAttr(k->tensor, s->st->n_grad, k->grad) == 0);
+    const bool none = k->grad == Py_None && lmx_has_no_grad(s->st, k->tensor);
+    PyObject *now = none ? NULL : PyObject_GetAttr(k->tensor, s->st->n_grad);
+    bool ok = none || (now && (now == k->grad || PyObject_SetAttr(k->tensor, s->st->n_grad, k->grad) == 0));
     Py_XDECREF(now);
     ok = ok && restore_flag(s, k) && version == k->grad_version;
     return ok || lmx_problem(s, k->node, k->name, changed);

@@ -112,6 +112,12 @@ static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)s;
 }
 
+const lmx_tree *lmx_snapshot_tree(lmx_state *st, PyObject *snapshot) {
+    if (Py_TYPE(snapshot) == st->snapshot_type) return &self_of(snapshot)->tree;
+    lmx_fail(st, LAM_USAGE, NULL, "expected a Snapshot");
+    return NULL;
+}
+
 /* == putting back ====================================================================================== */
 
 bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {

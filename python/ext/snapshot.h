@@ -50,6 +50,9 @@ typedef struct lmx_snapshot {
     PyObject *problems; /* while restoring: a list of names */
 } lmx_snapshot;
 
+/* The tree as the snapshot found it. NULL with an exception: it is none. */
+const lmx_tree *lmx_snapshot_tree(lmx_state *st, PyObject *snapshot);
+
 lmx_box_type lmx_box_type_of(PyObject *o);
 Py_ssize_t lmx_box_size(PyObject *o, lmx_box_type type);
 /* Remembers a dict, list or set and what is in it. */

@@ -84,6 +84,7 @@ static bool load_shim(lmx_torch *t, PyObject *torch) {
     lmx_symbol(library, "aoti_torch_get_storage_size", &s->storage);
     lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
     lmx_sparse_load(s, library);
+    lmx_load_grads(&t->grads, library);
     if (!all)
         snprintf(t->why, sizeof t->why,
                  "this torch does not export the aoti_torch_* functions that are needed");
@@ -162,6 +163,7 @@ static bool prove(lmx_state *st, PyObject *torch, PyObject *alloc) {
         if (fits && i == 0) {
             st->torch.offset = found;
             lmx_prove_hold(st, probe);
+            lmx_prove_grads(st, probe);
             st->torch.offset = -1;
         }
         Py_XDECREF(probe);

@@ -65,6 +65,25 @@ bool lmx_map_put(lmx_map *m, const void *key, int32_t value) {
     return true;
 }
 
+bool lmx_map_copy(lmx_map *to, const lmx_map *from) {
+    const size_t cap = from->keys ? from->mask + 1 : 0;
+    lmx_map copy = *from;
+    if (!cap) {
+        *to = copy;
+        return true;
+    }
+    copy.keys = malloc(cap * sizeof *copy.keys);
+    copy.values = malloc(cap * sizeof *copy.values);
+    if (!copy.keys || !copy.values) {
+        lmx_map_free(&copy);
+        return false;
+    }
+    memcpy((void *)copy.keys, (const void *)from->keys, cap * sizeof *copy.keys);
+    memcpy(copy.values, from->values, cap * sizeof *copy.values);
+    *to = copy;
+    return true;
+}
+
 void lmx_map_free(lmx_map *m) {
     free((void *)m->keys);
     free(m->values);

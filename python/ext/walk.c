@@ -188,6 +188,29 @@ bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root) {
     return walk(&w, root);
 }
 
+static bool copy_vec(lmx_vec *to, const lmx_vec *from, size_t size) {
+    void *at = from->n ? lmx_vec_push(to, size, from->n) : NULL;
+    if (at) memcpy(at, from->data, from->n * size);
+    return at || !from->n;
+}
+
+bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from) {
+    lmx_tree copy = {0};
+    if (!copy_vec(&copy.nodes, &from->nodes, sizeof(lmx_node)) ||
+        !copy_vec(&copy.places, &from->places, sizeof(lmx_place)) ||
+        !copy_vec(&copy.twins, &from->twins, sizeof(lmx_twin)) || !lmx_map_copy(&copy.index, &from->index)) {
+        lmx_vec_free(&copy.nodes);
+        lmx_vec_free(&copy.places);
+        lmx_vec_free(&copy.twins);
+        return nomem();
+    }
+    for (size_t i = 0; i < copy.places.n; i++) Py_INCREF(lmx_place_at(&copy, (int32_t)i)->name);
+    for (size_t i = 0; i < copy.twins.n; i++) Py_INCREF(((lmx_twin *)copy.twins.data)[i].name);
+    for (size_t i = 0; i < copy.nodes.n; i++) Py_INCREF(lmx_node_at(&copy, (int32_t)i)->object);
+    *to = copy;
+    return true;
+}
+
 int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg) {
     for (size_t i = 0; i < tree->nodes.n; i++) Py_VISIT(lmx_node_at(tree, (int32_t)i)->object);
     return 0;

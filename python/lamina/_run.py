@@ -142,8 +142,8 @@ def run_once(
     ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
     tensor is a fake one. ``time`` times it, ``memory`` notes what was allocated, ``health`` looks at values.
-    Of a dry run with ``ops``, ``follow`` notes when memory would be taken and given back, with floating-point
-    tensors of the model and of ``args`` as if they were of ``dtype``.
+    ``follow``, of a dry run with ``ops``: when memory would be taken and given back, with floating-point
+    tensors of the model and of ``args`` as if of ``dtype``.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
     forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
@@ -153,9 +153,10 @@ def run_once(
     dispatch = _prepared(root, ops=ops, dry=dry, memory=memory)
     put_back = state_of_generators()
     snapshot = _lamina.Snapshot(root)
-    timing = time is not None
-    watch = new_watch(root, ops=ops, dispatch=dispatch, time=timing, memory=memory, health=health)
-    timed = None
+    wanted: Any = {"time": time is not None, "memory": memory, "health": health}
+    watch, timed = new_watch(root, ops=ops, dispatch=dispatch, **wanted), None
+    if mode is None and around is None and not dry and not callable(args):
+        watch.walked(snapshot)  # nothing of the user's runs until the start
     try:
         with ExitStack() as stack:
             if mode is not None:

@@ -183,9 +183,17 @@ def watching():
             capture.stop()
         return capture.model()
 
+    def walked():
+        capture = _lamina.Capture(NET)
+        capture.walked(_lamina.Snapshot(NET))
+        capture.start()
+        capture.stop()
+        return capture.model()
+
     return {
         "capture": capture,
         "snapshot": lambda: _lamina.Snapshot(NET).restore(),
+        "walked": walked,
         "one call": lambda: _lamina.one_call(NET[1], (X,), X),
     }
 

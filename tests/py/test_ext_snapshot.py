@@ -316,3 +316,47 @@ def test_a_buffer_gets_back_the_memory_that_it_had():
         assert (buffer.data_ptr(), buffer.stride()) == (at, strides)
         assert torch.equal(buffer, values)
         assert torch.equal(view, values[:1])
+
+
+class Hidden(nn.Parameter):
+    """A parameter that answers otherwise than its C++ object."""
+
+    grad = property(
+        lambda self: self.__dict__.get("mine"), lambda self, value: self.__dict__.update(mine=value)
+    )
+
+
+@pytest.mark.parametrize("had", [False, True])
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("kind", [nn.Parameter, Hidden])
+def test_gradients_and_whether_they_are_wanted_are_put_back(kind, wanted, had):
+    net = nn.Linear(3, 3, bias=False)
+    net.weight = kind(torch.ones(3, 3))
+    net.weight.grad = was = torch.ones(3, 3) if had else None
+    net.weight.requires_grad_(wanted)
+    snapshot = _lamina.Snapshot(net)
+    net.weight.grad = torch.zeros(3, 3)
+    net.weight.requires_grad_(not wanted)
+    assert snapshot.restore() == []
+    assert net.weight.grad is was
+    assert net.weight.requires_grad is wanted
+
+
+def test_a_capture_takes_the_tree_of_a_snapshot_of_its_model():
+    net, x = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), nn.ReLU())), torch.ones(2, 3)
+    shared = nn.Linear(3, 3)
+    net.append(shared).append(shared)
+    snapshot, told = _lamina.Snapshot(net), []
+    for walked in (False, True):
+        watch = _lamina.Capture(net)
+        if walked:
+            watch.walked(snapshot)
+        watch.start()
+        net(x)
+        watch.stop()
+        told.append([(row["path"], row["type"]) for row in watch.model(None).costs().rows()])
+    assert len(told[0]) == 7
+    assert told[0] == told[1]
+    for other in (_lamina.Snapshot(shared), None):
+        with pytest.raises(ValueError, match="napshot"):
+            _lamina.Capture(net).walked(other)
