@@ -146,7 +146,7 @@ static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *r
     }
     lmi_own_effective(n);
     for (int i = 0; i < LAM_EFFECTIVE_MACS; i++)
-        known = known && (n[i].state != LAM_UNKNOWN || !(code->formula[i] || w->c->has[i]));
+        known = known && (n[i].state == LAM_EXACT || !(code->formula[i] || w->c->has[i]));
     if (rule->asks) LAM_TRY(keep_told(w, op, n, e));
     add(w, t, op, n, known);
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
@@ -158,7 +158,7 @@ static bool evaluate(const lmi_op_code *code, const lmi_facts *facts, lam_count 
     *all = true;
     for (int i = 0; i < LAM_N_METRICS; i++) {
         n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], facts)) : lmi_unknown();
-        bool missing = n[i].state == LAM_UNKNOWN && code->formula[i];
+        bool missing = n[i].state != LAM_EXACT && code->formula[i];
         known = known && (!missing || lmi_is_effective(i));
         *all = *all && !missing;
     }

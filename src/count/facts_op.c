@@ -289,6 +289,15 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_triangular_solve] = lmi_op_factor,
     [LMI_K_lu_solve] = lmi_op_factor,
     [LMI_K_cholesky_solve] = lmi_op_factor,
+    [LMI_K_singular_values] = lmi_op_factor,
+    [LMI_K_eigenvalues] = lmi_op_factor,
+    [LMI_K_symmetric_eigenvalues] = lmi_op_factor,
+    [LMI_K_least_squares] = lmi_op_factor,
+    [LMI_K_ldl_factor] = lmi_op_factor,
+    [LMI_K_ldl_solve] = lmi_op_factor,
+    [LMI_K_ctc_loss] = lmi_op_ctc,
+    [LMI_K_ctc_loss_backward] = lmi_op_ctc,
+    [LMI_K_histogram] = lmi_op_order,
 };
 
 static void gather(const lam_model *m, const lam_op *o, lmi_facts *out) {

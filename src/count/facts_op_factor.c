@@ -34,6 +34,19 @@ static void reflected(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_reflectors, many < length ? many : length > 0 ? length - 1 : 0);
 }
 
+/* Singular values are those of the transpose too, so columns are the shorter side. */
+static void diagonals(int64_t tall, int64_t few, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_tall, tall);
+    lmi_fact_set(f, LMI_FACT_steps_of_qr, tall > few ? few : few > 0 ? few - 1 : 0);
+    lmi_fact_set(f, LMI_FACT_rows_of_qr, few > 2 ? few - 2 : 0);
+}
+
+/* The right sides of a least squares problem: matrices, or vectors where there is an axis less. */
+static void right_sides(const lmi_slots *s, int32_t ndim, lmi_facts *f) {
+    lam_shape b = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    lmi_fact_set(f, LMI_FACT_columns_of, b.ndim == ndim ? lmi_axis(b, -1) : b.ndim == ndim - 1 ? 1 : -1);
+}
+
 void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     (void)m;
     lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
@@ -45,6 +58,9 @@ void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
     lmi_fact_set(f, LMI_FACT_wide, wide);
     lmi_fact_set(f, LMI_FACT_few, few);
     lmi_fact_set(f, LMI_FACT_steps_of_qr, high > wide ? wide : few > 0 ? high - 1 : 0);
+    int64_t tall = high > wide ? high : wide;
+    if (k == LMI_K_singular_values || k == LMI_K_eigenvalues) diagonals(tall, few, f);
+    if (k == LMI_K_least_squares) right_sides(s, w.ndim, f);
     lmi_fact_set(f, LMI_FACT_pivots, flag(s, LMI_S_pivots, true));
     lmi_fact_set(f, LMI_FACT_unit, flag(s, LMI_S_unit, false));
     if (k == LMI_K_qr || k == LMI_K_reflections) lmi_fact_set(f, LMI_FACT_formed, formed(op));

@@ -90,6 +90,7 @@ void lmi_op_order(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     case LMI_K_search: searched(s, f); break;
     case LMI_K_look: looked(s, f); break;
     case LMI_K_fourier: transformed(op, s, f); break;
+    case LMI_K_histogram: lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word)); break;
     default: ordered(op, k, s, f); break;
     }
 }

@@ -7,7 +7,10 @@
  *   sum     = product { ( "+" | "-" ) product }
  *   product = unary { ( "*" | "/" ) unary }
  *   unary   = "-" unary | atom
- *   atom    = number | name | "unknown" | ( "min" | "max" ) "(" choice "," choice ")" | "(" choice ")"
+ *   atom    = number | name | "unknown" | ( "min" | "max" ) "(" choice "," choice ")" | "least" "(" choice
+ * ")" | "(" choice ")"
+ *
+ * What least() gives is known to be no more than there is, and so is what is made of it.
  */
 #include "count/count.h"
 
@@ -18,6 +21,7 @@ typedef enum op {
     OP_NAME,
     OP_UNKNOWN,
     OP_NEGATE,
+    OP_LEAST, /* leaves the top as it is */
     OP_ADD,
     OP_SUB,
     OP_MUL,
@@ -114,6 +118,13 @@ static lam_status parse_call(parser *ps, op code) {
     return emit(ps, code, -1, 0);
 }
 
+static lam_status parse_least(parser *ps) {
+    LAM_TRY(expect(ps, "("));
+    LAM_TRY(parse_choice(ps));
+    LAM_TRY(expect(ps, ")"));
+    return emit(ps, OP_LEAST, -1, 0);
+}
+
 static lam_status parse_name(parser *ps) {
     const char *start = ps->p;
     while (is_letter(*ps->p) || is_digit(*ps->p)) ps->p++;
@@ -121,6 +132,7 @@ static lam_status parse_name(parser *ps) {
     if (same("unknown", start, n)) return emit(ps, OP_UNKNOWN, -1, 0);
     if (same("min", start, n)) return parse_call(ps, OP_MIN);
     if (same("max", start, n)) return parse_call(ps, OP_MAX);
+    if (same("least", start, n)) return parse_least(ps);
     int32_t i = find_name(ps, start, n);
     if (i >= 0) return emit(ps, OP_NAME, i, 0);
     /* A table that misspells a fact is mistaken; a caller may name what it has no value for. */
@@ -252,6 +264,7 @@ static int32_t operands(op code) {
     case OP_UNKNOWN:
     case OP_JUMP: return 0;
     case OP_NEGATE:
+    case OP_LEAST:
     case OP_JUMP_IF_ZERO: return 1;
     default: return 2;
     }
@@ -262,6 +275,7 @@ static int32_t operands(op code) {
 static lam_count run(const lmi_formula *f, const int64_t *values, const bool *known) {
     int64_t stack[LMI_FORMULA_MAX];
     int32_t n = 0; /* values on the stack */
+    bool least = false;
     for (int32_t i = 0; i < f->n; i++) {
         op code = (op)f->code[i].op;
         if (n < operands(code)) return lmi_unknown(); /* nothing that was parsed comes here */
@@ -275,6 +289,7 @@ static lam_count run(const lmi_formula *f, const int64_t *values, const bool *kn
         case OP_NEGATE:
             if (lmi_sub_over((int64_t)0, stack[n - 1], &stack[n - 1])) return lmi_unknown();
             break;
+        case OP_LEAST: least = true; break;
         case OP_JUMP_IF_ZERO:
             if (stack[--n] == 0) i = (int32_t)f->code[i].number - 1;
             break;
@@ -284,7 +299,8 @@ static lam_count run(const lmi_formula *f, const int64_t *values, const bool *kn
             if (binary(code, stack[n - 1], stack[n], &stack[n - 1])) return lmi_unknown();
         }
     }
-    return n == 1 ? lmi_exact(stack[0]) : lmi_unknown();
+    if (n != 1) return lmi_unknown();
+    return least ? lmi_at_least(stack[0]) : lmi_exact(stack[0]);
 }
 
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts) {

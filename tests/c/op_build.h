@@ -135,9 +135,18 @@ static void op_same(lam_metric metric, lam_count got, int64_t want) {
              the.text, (long long)got.n, lam_state_name(got.state), (long long)want);
 }
 
+/* A count that must be a lower bound, for what compares numbers. */
+static lam_count op_bound(lam_metric metric, lam_count got) {
+    if (got.state != LAM_AT_LEAST)
+        fail_msg("%s of %s%s is %s", lam_metric_name(metric), the.name, the.text, lam_state_name(got.state));
+    got.state = LAM_EXACT;
+    return got;
+}
+
 /* The rule must say exactly what the machine did, but for the metrics named in `unknown` (bits 1 << metric),
- * of which it must say that they are not known. Forgets the machine's work. */
-MAYBE static void op_proves_but(int unknown) {
+ * of which it must say that they are not known, and those in `least`, of which it must say that there may be
+ * more. Forgets the machine's work. */
+static void op_proves_as(int unknown, int least) {
     int64_t item = lam_dtype_bits(the.dtype) / 8;
     const int64_t did_[LAM_N_METRICS] = {now.macs,
                                          now.flops,
@@ -148,10 +157,13 @@ MAYBE static void op_proves_but(int unknown) {
                                          now.flops - now.idle_flops};
     for (int i = LAM_MACS; i <= LAM_FLOPS; i++)
         if (unknown >> i & 1) unknown |= 1 << (i + LAM_EFFECTIVE_MACS);
+    for (int i = LAM_MACS; i <= LAM_FLOPS; i++)
+        if (least >> i & 1) least |= 1 << (i + LAM_EFFECTIVE_MACS);
     if (unknown >> LAM_DMAS & 1) unknown |= 1 << LAM_BYTES_READ;
     lam_count got[LAM_N_METRICS];
     op_counts(got);
     for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (least >> i & 1) got[i] = op_bound((lam_metric)i, got[i]);
         if (!(unknown >> i & 1)) op_same((lam_metric)i, got[i], did_[i]);
         if ((unknown >> i & 1) && got[i].state != LAM_UNKNOWN)
             fail_msg("%s of %s%s is %s", lam_metric_name((lam_metric)i), the.name, the.text,
@@ -160,7 +172,10 @@ MAYBE static void op_proves_but(int unknown) {
     proved("exact", lam_word_op_kind(lam_word_op(the.name)));
     forget();
 }
-MAYBE static void op_proves(void) { op_proves_but(0); }
+MAYBE static void op_proves_but(int unknown) { op_proves_as(unknown, 0); }
+MAYBE static void op_proves(void) { op_proves_as(0, 0); }
+/* Of these metrics as lower bounds. */
+MAYBE static void op_proves_least(int least) { op_proves_as(0, least); }
 
 /* The rule must say these numbers; -1: unknown. */
 MAYBE static void op_says(int64_t macs, int64_t flops, int64_t dmas) {

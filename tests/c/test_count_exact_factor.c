@@ -249,11 +249,232 @@ static void systems(void **state) {
     }
 }
 
+/* -- what is iterated, or goes as values decide ---------------------------------------------------------- */
+
+enum { DENSE = 1 << LAM_MACS | 1 << LAM_FLOPS };
+
+typedef struct work {
+    int64_t macs, besides;
+} work;
+
+static work work_since(work before) {
+    return (work){now.macs - before.macs, now.flops - 2 * now.macs - before.besides};
+}
+static work work_now(void) { return work_since((work){0, 0}); }
+
+/* Counts as if so much had been done since. */
+static void work_is(work before, work done) {
+    now.macs = before.macs + done.macs;
+    now.flops = 2 * now.macs + before.besides + done.besides;
+}
+static int64_t fewer(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Does one or the other, and counts the fewer multiply-adds and the fewer other operations. */
+static void cheaper(void (*one)(int64_t, int64_t), void (*other)(int64_t, int64_t), int64_t m, int64_t n) {
+    work before = work_now();
+    one(m, n);
+    work first = work_since(before);
+    work_is(before, (work){0, 0});
+    other(m, n);
+    work second = work_since(before);
+    work_is(before, (work){fewer(first.macs, second.macs), fewer(first.besides, second.besides)});
+}
+
+static void two_diagonals(int64_t m, int64_t n) {
+    for (int64_t j = 0; j < n; j++) {
+        if (m - j > 1) reflect(m - j, n - j - 1);
+        if (n - j > 2) reflect(n - j - 1, m - j - 1);
+    }
+}
+static void two_by_triangle(int64_t m, int64_t n) {
+    triangle(m, n);
+    two_diagonals(n, n);
+}
+
+static void singular_values(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], m = pick(0, 12), n = pick(0, 6), few = m < n ? m : n;
+        int32_t ndim;
+        op_new("aten::_linalg_svd");
+        int64_t mats = batched(&ndim, s, m, n);
+        in_whole(0, ndim, s);
+        in_bool(1, false);
+        s[ndim - 2] = few;
+        out_whole(1, ndim - 1, s);
+        for (int64_t k = 0; k < mats && few > 0; k++)
+            cheaper(two_diagonals, two_by_triangle, m > n ? m : n, few);
+        op_proves_least(DENSE);
+    }
+}
+
+static void eigenvalues(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(0, 9);
+        int32_t ndim;
+        op_new(coin() ? "aten::linalg_eig" : "aten::_linalg_eigvals");
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(0, ndim, s);
+        out_whole(0, ndim - 1, s);
+        for (int64_t k = 0; k < mats; k++)
+            for (int64_t length = n - 1; length > 1; length--) reflect(length, length + n);
+        op_proves_least(DENSE);
+    }
+}
+
+/* A reflection from both sides of a symmetric matrix of which the lower triangle is kept: p = beta*A*v,
+ * w = p - (beta/2*v'p)*v, A - v*w' - w*v'; the vector begins with 1. */
+static void reflect_both(int64_t length) {
+    double dot = 3;
+    reflect(length, 0);
+    for (int64_t i = 0; i < length; i++) {
+        double row = 1;
+        for (int64_t j = 1; j < length; j++) row = mac(row, 1, 2);
+        (void)mul(row, 2);
+    }
+    for (int64_t i = 1; i < length; i++) dot = mac(dot, 1, 2);
+    (void)sub(3, dot = mul(mul(2, 0.5), dot));
+    for (int64_t i = 1; i < length; i++) (void)mac(1, dot, 2);
+    (void)sub(sub(1, 2), 2);
+    for (int64_t i = 1; i < length; i++) {
+        (void)sub(mac(1, 2, 3), 2);
+        for (int64_t j = 1; j <= i; j++) (void)mac(mac(1, 2, 3), 2, 3);
+    }
+}
+
+static void symmetric_eigenvalues(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(0, 9);
+        int32_t ndim;
+        op_new("aten::_linalg_eigh");
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(0, ndim, s);
+        out_whole(0, ndim - 1, s);
+        out_whole(1, ndim, s);
+        for (int64_t k = 0; k < mats; k++)
+            for (int64_t length = n - 1; length > 1; length--) reflect_both(length);
+        op_proves_least(DENSE);
+    }
+}
+
+static void triangle_turned(int64_t m, int64_t n) { triangle(n, m); }
+
+/* Right sides are vectors or matrices. */
+static void least_squares(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], m = pick(1, 7), n = pick(1, 7), rights = pick(0, 3);
+        bool vector = coin();
+        int32_t ndim;
+        op_new("aten::linalg_lstsq");
+        int64_t mats = batched(&ndim, s, m, n);
+        in_whole(0, ndim, s);
+        s[ndim - 1] = rights;
+        in_whole(1, vector ? ndim - 1 : ndim, s);
+        s[ndim - 2] = n;
+        out_whole(0, vector ? ndim - 1 : ndim, s);
+        for (int64_t k = 0; k < mats; k++) {
+            cheaper(triangle, m < n ? triangle_turned : triangle, m, n);
+            for (int64_t j = 0; j < n && m - j > 1 && m >= n; j++)
+                for (int64_t c = 0; c < (vector ? 1 : rights); c++) {
+                    double w = 3;
+                    for (int64_t r = j + 1; r < m; r++) w = mac(w, 1, 2);
+                    (void)sub(3, w = mul(w, 0.5));
+                    for (int64_t r = j + 1; r < m; r++) (void)mac(3, 1, w);
+                }
+        }
+        op_proves_least(DENSE);
+    }
+}
+
+/* What a pivot of one row, or of two, takes of the `rest` below. */
+static void pivot_of_one(int64_t rest) {
+    for (int64_t i = 0; i < rest; i++) {
+        (void)dvd(1, 2);
+        for (int64_t j = 0; j <= i; j++) (void)mac(1, 2, 3);
+    }
+}
+static void pivot_of_two(int64_t rest) {
+    if (rest > 0) (void)dvd(sub(mul(dvd(1, 2), dvd(3, 2)), 1), 2);
+    for (int64_t i = 0; i < rest; i++) {
+        (void)mul(mac(1, 2, 3), 2);
+        (void)mul(mac(1, 2, 3), 2);
+        for (int64_t j = 0; j <= i; j++) (void)mac(mac(1, 2, 3), 2, 3);
+    }
+}
+
+/* The least of all orders of pivots: of multiply-adds, and of operations as a whole. */
+static void cheapest_pivots(int64_t n, int64_t *macs, int64_t *flops) {
+    int64_t m[16] = {0}, f[16] = {0};
+    work before = work_now();
+    for (int64_t k = 2; k <= n; k++) {
+        pivot_of_one(k - 1);
+        work one = work_since(before);
+        work_is(before, (work){0, 0});
+        pivot_of_two(k - 2);
+        work two = work_since(before);
+        work_is(before, (work){0, 0});
+        m[k] = fewer(one.macs + m[k - 1], two.macs + m[k - 2]);
+        f[k] = fewer(2 * one.macs + one.besides + f[k - 1], 2 * two.macs + two.besides + f[k - 2]);
+    }
+    *macs = n < 0 ? 0 : m[n];
+    *flops = n < 0 ? 0 : f[n];
+}
+
+static void ldl_factor(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(0, 9), macs, flops;
+        int32_t ndim;
+        op_new("aten::linalg_ldl_factor_ex");
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(0, ndim, s);
+        out_whole(0, ndim, s);
+        out_whole(1, ndim - 1, s);
+        cheapest_pivots(n, &macs, &flops);
+        work_is((work){0, 0}, (work){mats * macs, mats * (flops - 2 * macs)});
+        op_proves_least(DENSE);
+    }
+}
+
+static void ldl_solve(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4], n = pick(1, 6), rights = pick(0, 4);
+        int32_t ndim;
+        op_new("aten::linalg_ldl_solve");
+        int64_t mats = batched(&ndim, s, n, n);
+        in_whole(0, ndim, s);
+        in_whole(1, ndim - 1, s);
+        s[ndim - 1] = rights;
+        in_whole(2, ndim, s);
+        out_whole(0, ndim, s);
+        for (int64_t k = 0; k < mats * rights; k++) {
+            substitute(n, true);
+            for (int64_t r = 0; r < n; r++) (void)dvd(1, 2);
+            substitute(n, true);
+        }
+        op_proves_least(DENSE);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lu_factor),   cmocka_unit_test(cholesky),  cmocka_unit_test(householder),
-        cmocka_unit_test(reflections), cmocka_unit_test(reflected), cmocka_unit_test(qr),
-        cmocka_unit_test(systems),
+        cmocka_unit_test(lu_factor),     cmocka_unit_test(cholesky),
+        cmocka_unit_test(householder),   cmocka_unit_test(reflections),
+        cmocka_unit_test(reflected),     cmocka_unit_test(qr),
+        cmocka_unit_test(systems),       cmocka_unit_test(singular_values),
+        cmocka_unit_test(eigenvalues),   cmocka_unit_test(symmetric_eigenvalues),
+        cmocka_unit_test(least_squares), cmocka_unit_test(ldl_factor),
+        cmocka_unit_test(ldl_solve),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -231,6 +231,107 @@ static void transforms_of_other_lengths(void **state) {
     op_says(0, -1, 48);
 }
 
+/* -- losses of sequences, and bins ----------------------------------------------------------------------- */
+
+/* A place that is reached from `from` places, by logarithms. */
+static void reach(int from) {
+    double best = 1, sum = 0;
+    for (int i = 1; i < from; i++) best = max2(best, 2);
+    for (int i = 0; from > 1 && i < from; i++) {
+        double each = exp1(sub(1, best));
+        sum = i ? add(sum, each) : each;
+    }
+    if (from > 1) (void)add(log1(sum), best);
+}
+
+/* The places of a sequence at every step but the first: a label or a gap, and a label's only other way. */
+static void walk(int64_t steps, int64_t labels) {
+    for (int64_t t = 1; t < steps; t++)
+        for (int64_t p = 0; p < 2 * labels + 1; p++) {
+            reach(p ? 2 : 1);
+            (void)add(1, 2);
+        }
+}
+
+typedef struct sequences {
+    int64_t n, steps[4], labels[4], longest, most;
+} sequences;
+
+static sequences some_sequences(void) {
+    sequences q = {.n = pick(1, 4)};
+    for (int64_t b = 0; b < q.n; b++) {
+        q.steps[b] = pick(1, 5);
+        q.labels[b] = pick(0, 3);
+        q.longest = q.steps[b] > q.longest ? q.steps[b] : q.longest;
+        q.most = q.labels[b] > q.most ? q.labels[b] : q.most;
+    }
+    return q;
+}
+
+static void ctc_loss(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        sequences q = some_sequences();
+        op_new("aten::_ctc_loss");
+        (void)whole_in(0, SIZES(q.longest, q.n, pick(2, 4)));
+        (void)whole_in(1, SIZES(q.n, q.most));
+        in_ints(2, (int32_t)q.n, q.steps);
+        in_ints(3, (int32_t)q.n, q.labels);
+        whole_out(0, SIZES(q.n));
+        whole_out(1, SIZES(q.n, q.longest, 2 * q.most + 1));
+        for (int64_t b = 0; b < q.n; b++) {
+            walk(q.steps[b], q.labels[b]);
+            if (q.labels[b]) reach(2);
+            (void)neg(1);
+        }
+        op_proves_least(1 << LAM_FLOPS);
+    }
+}
+
+/* Where an infinite loss has no gradient, it is not known which sequences have one. */
+static void ctc_loss_backward(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        sequences q = some_sequences();
+        int64_t classes = pick(2, 4);
+        bool told = coin(), zeroed = told && coin();
+        op_new("aten::_ctc_loss_backward");
+        (void)whole_in(0, SIZES(q.n));
+        (void)whole_in(1, SIZES(q.longest, q.n, classes));
+        (void)whole_in(2, SIZES(q.n, q.most));
+        in_ints(3, (int32_t)q.n, q.steps);
+        in_ints(4, (int32_t)q.n, q.labels);
+        (void)whole_in(5, SIZES(q.n));
+        (void)whole_in(6, SIZES(q.n, q.longest, 2 * q.most + 1));
+        if (told) in_bool(8, zeroed);
+        whole_out(0, SIZES(q.longest, q.n, classes));
+        for (int64_t b = 0; b < q.n && !zeroed; b++) {
+            walk(q.steps[b], q.labels[b]);
+            for (int64_t p = 0; p < q.steps[b] * (2 * q.labels[b] + 1); p++) (void)add(1, 2);
+            for (int64_t e = 0; e < q.steps[b] * classes; e++)
+                (void)mul(sub(exp1(1), exp1(sub(add(1, 2), 1))), 2);
+        }
+        op_proves_as(zeroed ? 1 << LAM_FLOPS : 0, zeroed ? 0 : 1 << LAM_FLOPS);
+    }
+}
+
+/* Each element, or each point by its first coordinate, is found to lie before the first bin. */
+static void histogram(void **state) {
+    (void)state;
+    for (int i = 0; more(i, RUNS); i++) {
+        reseed((uint64_t)i);
+        int64_t s[2] = {pick(0, 6), pick(1, 4)}, bins = pick(1, 5);
+        bool points = coin();
+        op_new(points ? "aten::_histogramdd_from_bin_cts" : coin() ? "aten::histc" : "aten::histogram");
+        int64_t n = whole_in(0, 2, s);
+        whole_out(0, SIZES(bins));
+        for (int64_t e = 0; e < (points ? s[0] : n); e++) (void)less(1, 2);
+        op_proves_least(1 << LAM_FLOPS);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sorts),
@@ -240,6 +341,9 @@ int main(void) {
         cmocka_unit_test(looks),
         cmocka_unit_test(transforms),
         cmocka_unit_test(transforms_of_other_lengths),
+        cmocka_unit_test(ctc_loss),
+        cmocka_unit_test(ctc_loss_backward),
+        cmocka_unit_test(histogram),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

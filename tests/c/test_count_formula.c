@@ -29,6 +29,24 @@ static void unknown(const char *text) {
         fail_msg("'%s' gives %lld (%s)", text, (long long)c.n, lam_state_name(c.state));
 }
 
+static void bounds(void **state) {
+    (void)state;
+    static const char *const texts[] = {"least(12)",         "least(a)+5",
+                                        "2*least(6)",        "zero ? 1 : least(12)",
+                                        "max(least(3), 12)", "least(least(12))"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        lam_count c = eval(texts[i]);
+        if (c.state != LAM_AT_LEAST || c.n != 12)
+            fail_msg("'%s' gives %lld (%s)", texts[i], (long long)c.n, lam_state_name(c.state));
+    }
+    gives("a ? 1 : least(12)", 1); /* what is not taken says nothing */
+    unknown("least(nobody)");
+    unknown("least(12)/0");
+    lam_count c;
+    lam_error e = {0};
+    assert_int_equal(lam_formula_eval("least(1, 2)", names, values, N_NAMES, &c, &e), LAM_SYNTAX);
+}
+
 static void arithmetic(void **state) {
     (void)state;
     gives("0", 0);
@@ -452,15 +470,25 @@ static void speed(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic),    cmocka_unit_test(floor_division),
-        cmocka_unit_test(comparisons),   cmocka_unit_test(choices),
-        cmocka_unit_test(unknowns),      cmocka_unit_test(overflow),
-        cmocka_unit_test(mistakes),      cmocka_unit_test(limits),
-        cmocka_unit_test(no_names),      cmocka_unit_test(facts_in_formulas),
-        cmocka_unit_test(shown),         cmocka_unit_test(every_table),
-        cmocka_unit_test(only_words),    cmocka_unit_test(only_operators),
-        cmocka_unit_test(who_is_served), cmocka_unit_test(names_of_conventions),
-        cmocka_unit_test(policies),      cmocka_unit_test(names_of_facts),
+        cmocka_unit_test(arithmetic),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(floor_division),
+        cmocka_unit_test(comparisons),
+        cmocka_unit_test(choices),
+        cmocka_unit_test(unknowns),
+        cmocka_unit_test(overflow),
+        cmocka_unit_test(mistakes),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(no_names),
+        cmocka_unit_test(facts_in_formulas),
+        cmocka_unit_test(shown),
+        cmocka_unit_test(every_table),
+        cmocka_unit_test(only_words),
+        cmocka_unit_test(only_operators),
+        cmocka_unit_test(who_is_served),
+        cmocka_unit_test(names_of_conventions),
+        cmocka_unit_test(policies),
+        cmocka_unit_test(names_of_facts),
         cmocka_unit_test(speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -531,6 +531,34 @@ def test_running_statistics_and_generators_are_as_before():
     assert all(torch.equal(v, state[k]) for k, v in model.state_dict().items())
 
 
+# What goes on as values decide, and what it says of that; multiply-adds that it takes in any case.
+ITERATED = {
+    "singular values": (torch.linalg.svdvals, 21 + 14 + 10 + 5 + 3, "how long it iterates"),
+    "eigenvalues": (torch.linalg.eigvals, 2 * 15 + 1 * 13, "how long it iterates"),
+    "symmetric eigenvalues": (torch.linalg.eigvalsh, 2 * 10 + 1 * 8, "how long it iterates"),
+    "least squares": (lambda x: torch.linalg.lstsq(x, x)[0], 3 * 7 + 2 * 5 + 3 + 4 * (6 + 4 + 2), "its rank"),
+    "factors": (torch.linalg.ldl_factor, 9, "pivots"),
+    "bins": (lambda x: torch.histc(x, 4, 0, 1), 0, "lies in a bin"),
+}
+
+
+@pytest.mark.parametrize("name", ITERATED)
+def test_what_values_decide_is_a_lower_bound_by_name(name):
+    function, macs, why = ITERATED[name]
+
+    class Runs(nn.Module):
+        def forward(self, x):
+            return function(x @ x.mT)
+
+    report = exact(Runs(), torch.rand(4, 4))
+    assert report.flops.state == "at least"
+    assert report.macs.state == ("at least" if macs else "exact")
+    assert report.macs == 64 + macs
+    assert any(why in gap for gap in report.gaps)
+    assert report.dmas.state == "exact"
+    assert why in report.rows[0].reason
+
+
 def test_a_forward_that_raises_leaves_nothing_open():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(7, 2))
     with pytest.raises(RuntimeError, match="shapes") as caught:

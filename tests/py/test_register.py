@@ -67,6 +67,16 @@ def exact(net, **options):
 
 
 @needs_ops
+def test_a_rule_may_be_a_lower_bound(net):
+    with lamina.registered("lamina_test_own::mul", macs="least(5)", flops="2*macs+1"):
+        report = exact(net)
+    assert (report.macs, report.macs.state) == (24 + 5, "at least")
+    assert (report.flops, report.flops.state) == (2 * 24 + 11, "at least")
+    assert not report.unruled_ops
+    assert any("the rule of lamina_test_own::mul is a lower bound" in gap for gap in report.gaps)
+
+
+@needs_ops
 def test_without_a_rule_the_total_is_a_lower_bound_by_name(net):
     report = exact(net)
     assert report.unruled_ops == {"lamina_test_own::mul": 1}
