@@ -570,7 +570,7 @@ static PyMethodDef costs_methods[] = {
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
     {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
     {"speeds", costs_speeds, METH_VARARGS,
-     PyDoc_STR("speeds($self, flops, bytes, /)\n--\n\nHow fast rows were, beside a peak.")},
+     PyDoc_STR("speeds($self, flops, moved, /)\n--\n\nHow fast rows were, beside a peak.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,

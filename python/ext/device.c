@@ -229,20 +229,16 @@ static void node_began(lmx_listener *l, const lmx_node_run *node) {
 
 static void node_ended(lmx_listener *l, const lmx_node_run *node) {
     device *d = device_of(l);
-    mark m = {.call = -2}, end = {.last = -1, .last_said = -1};
+    mark m, end = {.last = -1, .last_said = -1};
     if (!d->begun) return;
     put_last(d, &end);
     pthread_mutex_lock(&d->lock);
-    mark *all = d->nodes.data;
-    for (size_t i = d->nodes.n; m.call == -2 && i-- > 0;) {
-        if (all[i].record != node->record) continue;
-        m = all[i];
-        all[i] = all[--d->nodes.n];
-    }
+    bool known = lmx_vec_take(&d->nodes, sizeof m, offsetof(mark, record), node->record, &m);
     pthread_mutex_unlock(&d->lock);
+    if (!known) return;
     m.last = end.last;
     m.last_said = end.last_said;
-    if (m.call != -2) push_mark(d, &m);
+    push_mark(d, &m);
 }
 
 /* == opening and closing ================================================================================= */

@@ -55,6 +55,18 @@ static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
     return at;
 }
 void lmx_vec_free(lmx_vec *v);
+/* Takes the newest item that has `key` at byte `at` out, where the order of the others does not matter; false:
+ * there is none. */
+static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
+    for (size_t i = v->n; i-- > 0;) {
+        char *item = (char *)v->data + i * size;
+        if (*(const void **)(void *)(item + at) != key) continue;
+        memcpy(out, item, size);
+        memmove(item, (char *)v->data + --v->n * size, size);
+        return true;
+    }
+    return false;
+}
 /* Lets the C library keep what captures free, for the next one. Once is enough. */
 void lmx_keep_memory(void);
 

@@ -245,16 +245,11 @@ static void node_began(lmx_listener *l, const lmx_node_run *node) {
 
 static void node_ended(lmx_listener *l, const lmx_node_run *node) {
     memory *y = memory_of(l);
-    open_span ended = {.call = -1};
+    open_span ended;
     if (node->where.call < 0 || y->alloc.forked) return;
     pthread_mutex_lock(&y->lock);
-    open_span *all = y->nodes.data;
-    for (size_t i = y->nodes.n; ended.call < 0 && i-- > 0;) {
-        if (all[i].record != node->record) continue;
-        ended = all[i];
-        all[i] = all[--y->nodes.n];
-    }
-    if (ended.call >= 0) put_span(y, &ended, ended.call);
+    if (lmx_vec_take(&y->nodes, sizeof ended, offsetof(open_span, record), node->record, &ended))
+        put_span(y, &ended, ended.call);
     pthread_mutex_unlock(&y->lock);
 }
 

@@ -353,9 +353,11 @@ static void model_dealloc(PyObject *self) {
 
 static PyMethodDef model_methods[] = {
     {"costs", (PyCFunction)(void (*)(void))model_costs, METH_VARARGS | METH_KEYWORDS,
-     PyDoc_STR("costs($self, /, convention=None, released=False, custom=None)\n--\n\nWhat the calls cost.")},
+     PyDoc_STR("costs($self, /, convention=None, released=False, custom=None, own=None, "
+               "ask=None)\n--\n\nWhat the calls cost.")},
     {"compare", model_compare, METH_VARARGS,
-     PyDoc_STR("compare($self, conventions, format=None, width=0, exact=False, /)\n--\n\nThe forward under "
+     PyDoc_STR("compare($self, conventions, kind=None, width=0, exact=False, flops=False, backward=False, "
+               "/)\n--\n\nThe forward under "
                "several conventions, and why they differ, as text.")},
     {"rf", model_rf, METH_VARARGS,
      PyDoc_STR("rf($self, event, convention=None, /)\n--\n\nReceptive field, stride, padding and state of "

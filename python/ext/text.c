@@ -280,9 +280,9 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("dispatched_by($module, cls, /)\n--\n\nThe method that is __torch_dispatch__ of a class of "
                "modes.")},
     {"scan_values", lmx_scan_values, METH_VARARGS,
-     PyDoc_STR(
-         "scan_values($module, address, dtype, n, repeats=1, /)\n--\n\nHow many NaN and Inf lie there, and "
-         "the index of the first.")},
+     PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nHow many NaN and "
+               "Inf lie there, and "
+               "the index of the first.")},
     {"rest", lmx_rest, METH_O,
      PyDoc_STR(
          "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "

@@ -37,7 +37,7 @@ static const struct special {
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options, N_SPECIALS = sizeof specials / sizeof *specials };
-enum { COLUMN = 24 };
+enum { COLUMN = 24, NARROWEST = 20 };
 
 /* -- which options a verb takes ---------------------------------------------------------------- */
 
@@ -254,20 +254,39 @@ static const char *help_of(const lmi_verb *v, const option *o) {
     return o->help;
 }
 
+void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text) {
+    int32_t width = c->host->width > 0 ? c->host->width : INT32_MAX;
+    if (width < indent + NARROWEST) width = indent + NARROWEST;
+    for (const char *s = text; *s; s += strspn(s, " ")) {
+        int32_t n = (int32_t)strcspn(s, " ");
+        bool breaks = s != text && n >= width - at;
+        if (breaks)
+            lmi_say(c, "\n%*s", (int)indent, "");
+        else if (s != text)
+            lmi_say(c, " ");
+        lmi_say(c, "%.*s", (int)n, s);
+        at = (breaks ? indent : at + (s != text)) + n;
+        s += n;
+    }
+    lmi_say(c, "\n");
+}
+
 static void help_option(lmi_cli *c, const lmi_verb *v, const option *o) {
     char left[64], letter[8] = "    ";
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
-    bool fits = strlen(left) < COLUMN + 4;
-    lmi_say(c, "%-*s%s%s\n", COLUMN + 4, left, fits ? "" : " ", help_of(v, o));
+    int32_t n = (int32_t)strlen(left), at = n < COLUMN + 4 ? COLUMN + 4 : n + 1;
+    lmi_say(c, "%-*s", (int)at, left);
+    lmi_say_words(c, at, COLUMN + 4, help_of(v, o));
 }
 
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v) {
     bool any = *v->options != '\0';
-    lmi_say(c, "usage: lamina %s%s%s%s\n%s\n", v->name, *v->operands ? " " : "", v->operands,
-            any ? " [options]" : "", v->summary);
-    if (v->more) lmi_say(c, "%s\n", v->more);
+    lmi_say(c, "usage: lamina %s%s%s%s\n", v->name, *v->operands ? " " : "", v->operands,
+            any ? " [options]" : "");
+    lmi_say_words(c, 0, 0, v->summary);
+    if (v->more) lmi_say_words(c, 0, 0, v->more);
     for (int i = 0; i < N_OPTIONS; i++)
         if (options[i].help && takes(v, &options[i])) help_option(c, v, &options[i]);
 }

@@ -57,6 +57,8 @@ const lmi_verb *lmi_verb_find(const char *name);
 /* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
 /* The usage, options and remarks of a verb, at most 32 lines. */
+/* A sentence whose first word stands at column `at`, a line as wide as the terminal; later ones begin at `indent`. */
+void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near { const char *word, *best; int32_t distance; } lmi_near;
@@ -86,9 +88,9 @@ bool lmi_wants_color(const lmi_cli *c);
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
 /* What the arguments ask the host for, to be counted under `convention`. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
-/* NULL where there is none of that name, after a complaint that names the nearest. */
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
+/* NULL where there is none of that name, after a complaint that names the nearest. */
 const char *lmi_convention_wanted(lmi_cli *c, const char *name);
 
 /* -- own.c ------------------------------------------------------------------------------------- */

@@ -17,11 +17,17 @@ static void general_help(lmi_cli *c) {
             lam_version());
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
-    for (int32_t i = 0; (v = lmi_verb_at(i)); i++) lmi_say(c, "  %-12s %s\n", v->name, v->summary);
-    lmi_say(c, "\nTARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.\n"
-               "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n"
-               "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
-               "interrupted\n");
+    for (int32_t i = 0; (v = lmi_verb_at(i)); i++) {
+        lmi_say(c, "  %-12s ", v->name);
+        lmi_say_words(c, 15, 15, v->summary);
+    }
+    lmi_say(c, "\n");
+    lmi_say_words(c, 0, 0,
+                  "TARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.");
+    lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
+    lmi_say_words(c, 0, 0,
+                  "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "
+                  "interrupted");
 }
 
 static int no_such_verb(lmi_cli *c, const char *word) {

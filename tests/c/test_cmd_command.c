@@ -70,6 +70,36 @@ static void help_fits_a_screen(void **state) {
     ERR_HAS("did you mean show?");
 }
 
+/* Words are kept whole, and each sentence is the one that a wide terminal shows. */
+static void help_fits_a_narrow_terminal(void **state) {
+    (void)state;
+    static char wide[sizeof fake_out.text];
+    static const char *const lines[] = {"help", "help show", "help run", "help export"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(lamina(lines[i]), 0);
+        memcpy(wide, fake_out.text, sizeof wide);
+        for (int32_t width = 1; width <= 120; width++) {
+            lam_host h = fake_host();
+            h.width = width;
+            assert_int_equal(fake_run(&h, lines[i]), 0);
+            size_t most = width < 72 ? 72 : (size_t)width;
+            const char *w = wide;
+            for (const char *s = fake_out.text; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+                bool given = strncmp(s, "usage", 5) == 0 || strncmp(s, "example", 7) == 0;
+                assert_true(given || strcspn(s, "\n") <= most);
+            }
+            for (const char *s = fake_out.text; *s; w++) {
+                size_t blanks = strspn(s, " \n"), had = strspn(w, " \n");
+                assert_true((blanks > 0) == (had > 0));
+                s += blanks;
+                w += had;
+                assert_int_equal(*s, *w);
+                if (*s) s++;
+            }
+        }
+    }
+}
+
 /* An option's sentence is what it does in that subcommand. */
 static void help_names_the_formats_that_there_are(void **state) {
     (void)state;
@@ -569,6 +599,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_words),
         cmocka_unit_test(help_fits_a_screen),
+        cmocka_unit_test(help_fits_a_narrow_terminal),
         cmocka_unit_test(help_names_the_formats_that_there_are),
         cmocka_unit_test(wrong_words),
         cmocka_unit_test(too_many_inputs),

@@ -261,25 +261,41 @@ static void conv_shapes(const conv *c, int64_t *x, int64_t *w, int64_t *y) {
     }
 }
 
+/* A random convolution with the shapes and cells of its input, weight and result, or of that one's gradient.
+ */
+typedef struct drawn {
+    conv c;
+    int32_t n; /* axes of each */
+    int64_t xs[5], ws[5], ys[5];
+    cells *x, *w, *y;
+} drawn;
+
+static drawn draw_convolution(int round) {
+    drawn d;
+    reseed((uint64_t)round);
+    random_conv(&d.c);
+    d.n = d.c.rank + 2;
+    conv_shapes(&d.c, d.xs, d.ws, d.ys);
+    d.x = cells_of(elements(d.n, d.xs));
+    d.w = cells_of(elements(d.n, d.ws));
+    d.y = cells_of(elements(d.n, d.ys));
+    return d;
+}
+
 static void convolution(void **state) {
     (void)state;
     for (int i = 0; more(i, 6000); i++) {
-        reseed((uint64_t)i);
-        conv c;
-        random_conv(&c);
-        int64_t xs[5], ws[5], ys[5];
-        int32_t n = c.rank + 2;
-        conv_shapes(&c, xs, ws, ys);
-        cells *x = cells_of(elements(n, xs)), *w = cells_of(elements(n, ws)), *y = cells_of(elements(n, ys));
-        conv_products(&c, multiply, c.transposed ? x : y, w, c.transposed ? y : x);
-        read_whole(x, w, c.bias ? cells_of(c.oc) : NULL);
-        wr_all(y);
+        drawn d = draw_convolution(i);
+        conv c = d.c;
+        conv_products(&c, multiply, c.transposed ? d.x : d.y, d.w, c.transposed ? d.y : d.x);
+        read_whole(d.x, d.w, c.bias ? cells_of(c.oc) : NULL);
+        wr_all(d.y);
         op_new(coin() ? "aten::convolution" : "aten::_convolution");
-        in_tensor(0, n, xs);
-        in_tensor(1, n, ws);
+        in_tensor(0, d.n, d.xs);
+        in_tensor(1, d.n, d.ws);
         if (c.bias) in_tensor(2, SIZES(c.oc));
         if (c.ic == c.oc || coin()) in_bool(6, c.transposed); /* else the channels tell */
-        out_tensor(0, n, ys);
+        out_tensor(0, d.n, d.ys);
         op_proves();
     }
 }
@@ -288,25 +304,20 @@ static void convolution(void **state) {
 static void kernels(void **state) {
     (void)state;
     for (int i = 0; more(i, 2000); i++) {
-        reseed((uint64_t)i);
-        conv c;
-        random_conv(&c);
-        int64_t xs[5], ws[5], ys[5];
-        int32_t n = c.rank + 2;
-        conv_shapes(&c, xs, ws, ys);
-        cells *x = cells_of(elements(n, xs)), *w = cells_of(elements(n, ws)), *y = cells_of(elements(n, ys));
-        conv_products(&c, multiply, c.transposed ? x : y, w, c.transposed ? y : x);
-        read_whole(x, w, NULL);
-        wr_all(y);
+        drawn d = draw_convolution(i);
+        conv c = d.c;
+        conv_products(&c, multiply, c.transposed ? d.x : d.y, d.w, c.transposed ? d.y : d.x);
+        read_whole(d.x, d.w, NULL);
+        wr_all(d.y);
         static const char *const names[2][3] = {{"aten::mkldnn_convolution", "aten::_slow_conv2d_forward",
                                                  "aten::slow_conv3d_forward"},
                                                 {"aten::conv_transpose1d", "aten::slow_conv_transpose2d",
                                                  "aten::slow_conv_transpose3d"}};
         bool unbatched = c.batch == 1 && c.transposed && c.rank == 1; /* a composite takes that too */
         op_new(names[c.transposed][c.rank - 1]);
-        in_tensor(0, unbatched ? n - 1 : n, unbatched ? xs + 1 : xs);
-        in_tensor(1, n, ws);
-        out_tensor(0, unbatched ? n - 1 : n, unbatched ? ys + 1 : ys);
+        in_tensor(0, unbatched ? d.n - 1 : d.n, unbatched ? d.xs + 1 : d.xs);
+        in_tensor(1, d.n, d.ws);
+        out_tensor(0, unbatched ? d.n - 1 : d.n, unbatched ? d.ys + 1 : d.ys);
         op_proves();
     }
 }
@@ -316,31 +327,26 @@ static void kernels(void **state) {
 static void backward(void **state) {
     (void)state;
     for (int i = 0; more(i, 4000); i++) {
-        reseed((uint64_t)i);
-        conv c;
-        random_conv(&c);
-        int64_t xs[5], ws[5], ys[5];
-        int32_t n = c.rank + 2;
+        drawn d = draw_convolution(i);
+        conv c = d.c;
         bool want[3] = {coin(), coin(), coin()};
-        conv_shapes(&c, xs, ws, ys);
-        cells *x = cells_of(elements(n, xs)), *w = cells_of(elements(n, ws)), *g = cells_of(elements(n, ys));
-        rd_all(g);
+        rd_all(d.y);
         for (int k = 0; k < 2; k++)
-            if (want[k]) conv_products(&c, multiply, c.transposed ? x : g, w, c.transposed ? g : x);
-        if (want[0]) rd_all(w), wr_all(cells_of(x->n));
-        if (want[1]) rd_all(x), wr_all(cells_of(w->n));
+            if (want[k]) conv_products(&c, multiply, c.transposed ? d.x : d.y, d.w, c.transposed ? d.y : d.x);
+        if (want[0]) rd_all(d.w), wr_all(cells_of(d.x->n));
+        if (want[1]) rd_all(d.x), wr_all(cells_of(d.w->n));
         if (want[2]) wr_all(cells_of(c.oc));
-        for (int64_t k = 0; want[2] && k < g->n - c.oc; k++) (void)add(1, 1);
+        for (int64_t k = 0; want[2] && k < d.y->n - c.oc; k++) (void)add(1, 1);
         op_new("aten::convolution_backward");
-        in_tensor(0, n, ys);
-        in_tensor(1, n, xs);
-        in_tensor(2, n, ws);
+        in_tensor(0, d.n, d.ys);
+        in_tensor(1, d.n, d.xs);
+        in_tensor(2, d.n, d.ws);
         in_bool(7, c.transposed);
         const int64_t bias[1] = {c.oc};
         const struct {
             int32_t n;
             const int64_t *s;
-        } outs[3] = {{n, xs}, {n, ws}, {1, bias}};
+        } outs[3] = {{d.n, d.xs}, {d.n, d.ws}, {1, bias}};
         for (int32_t k = 0; k < 3; k++) want[k] ? out_tensor(k, outs[k].n, outs[k].s) : out_none(k);
         op_proves();
     }

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from conftest import environment
+
 import lamina
 from lamina import _errors, _lamina
 
@@ -55,3 +58,10 @@ def test_importing_the_extension_imports_nothing():
     script = "import sys, lamina._lamina; print({'torch', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_the_stub_has_the_modules_own_signatures():
+    pytest.importorskip("mypy.stubtest")
+    command = [sys.executable, "-m", "mypy.stubtest", "lamina._lamina", "--ignore-disjoint-bases", "--concise"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+    assert done.returncode == 0, done.stdout + done.stderr
