@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan proof valgrind coverage lint fmt bench bench-fit golden docs clean
+.PHONY: help setup demo test asan proof valgrind fuzz coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
 PYTHON := .venv/bin/python
+FUZZ_SECONDS := 60
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
@@ -41,6 +42,15 @@ valgrind: ## the C tests under valgrind
 	    echo "valgrind $$(basename $$test)"; \
 	    LAMINA_ROUNDS=40 valgrind --quiet --leak-check=full --errors-for-leak-kinds=all --error-exitcode=9 "$$test" \
 	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
+
+fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SECONDS (60) each
+	@tools/setup lint
+	@$(IN_VENV) cmake -G Ninja -S . -B build/fuzz -DLAMINA_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang
+	@$(IN_VENV) cmake --build build/fuzz
+	@for target in build/fuzz/tests/c/fuzz/fuzz_*; do [ -x "$$target" ] && [ ! -d "$$target" ] || continue; \
+	    mkdir -p build/fuzz/found-$$(basename $$target); \
+	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) || exit 1; \
+	    done; echo "fuzz: nothing was found"
 
 coverage: ## branch coverage of src/ by the tests; fails under 90 %
 	@tools/setup coverage

@@ -55,7 +55,7 @@ static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
     return at;
 }
 void lmx_vec_free(lmx_vec *v);
-/* Takes the newest item that has `key` at byte `at` out, where the order of the others does not matter; false:
+/* Takes the newest item that has `key` at byte `at` out, where the order of the others is nothing; false:
  * there is none. */
 static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
     for (size_t i = v->n; i-- > 0;) {

@@ -57,7 +57,7 @@ const lmi_verb *lmi_verb_find(const char *name);
 /* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
 /* The usage, options and remarks of a verb, at most 32 lines. */
-/* A sentence whose first word stands at column `at`, a line as wide as the terminal; later ones begin at `indent`. */
+/* A sentence from column `at` on, in lines as wide as the terminal; later ones begin at `indent`. */
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */

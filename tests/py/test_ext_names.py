@@ -62,6 +62,13 @@ def test_importing_the_extension_imports_nothing():
 
 def test_the_stub_has_the_modules_own_signatures():
     pytest.importorskip("mypy.stubtest")
-    command = [sys.executable, "-m", "mypy.stubtest", "lamina._lamina", "--ignore-disjoint-bases", "--concise"]
+    command = [
+        sys.executable,
+        "-m",
+        "mypy.stubtest",
+        "lamina._lamina",
+        "--ignore-disjoint-bases",
+        "--concise",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
