@@ -464,8 +464,10 @@ class _Run:
         stores: dict[int, Any] = {}  # of a meta storage
 
         by_values = function._schema.name in BY_VALUES
-        # A shape function may hand its argument on where the kernel gives new memory.
-        fresh = all(result.alias_info is None for result in function._schema.returns)
+        # A shape function may hand its argument on where the kernel gives new memory. Operators that are
+        # called unsafe (_unsafe_view, unsafe_split) are views of which their schema says nothing.
+        plain = all(result.alias_info is None for result in function._schema.returns)
+        fresh = plain and "unsafe_" not in function._schema.name
 
         def to_meta(fake: Any) -> Any:
             if by_values and fake.dtype == torch.int64 and self.knows(fake):
