@@ -479,16 +479,21 @@ class _Run:
                 origin[id(meta)] = stores[meta.untyped_storage()._cdata] = fake
             return meta
 
+        def new(meta: Any) -> Any:
+            if fresh and 0 in meta.stride():
+                meta = torch.empty(meta.shape, dtype=meta.dtype, device="meta")
+            return self.core.like(meta)
+
         def back(meta: Any) -> Any:
             if id(meta) in origin:
-                return self.core.like(meta) if fresh else origin[id(meta)]
+                return new(meta) if fresh else origin[id(meta)]
             if meta.layout is not torch.strided:
                 self.block(f"makes a tensor with {meta.layout}")
             if meta.device.type == "cpu":
                 return self.core.known(meta)  # it followed from values
             fake = stores.get(meta.untyped_storage()._cdata)
             if fake is None or fresh:
-                return self.core.like(meta)
+                return new(meta)
             at = fake.storage_offset() + meta.storage_offset()
             return self._view(torch.ops.aten.as_strided.default, (fake, meta.size(), meta.stride(), at), {})
 

@@ -138,6 +138,16 @@ def _spread(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     return _opened(run, plain)
 
 
+def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    x, diagonal, *axes = args
+
+    def plain() -> Any:
+        _aten().copy_(_aten().diagonal(x, *axes), diagonal)
+        return x
+
+    return _opened(run, plain)
+
+
 def _by_values(run: _Run, *_: Any) -> Any:
     """How much a real run has in its place values decide, or shapes that are not at hand here: a mask that is
     looked up instead of a choice, columns that are written to zeros instead of being put together."""
@@ -166,6 +176,7 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
             "aten::mul": _spread,
         }.items()
     },
+    ("LinalgEighBackward0", "aten::diagonal_scatter"): _diagonal,
     ("MaskedFillBackward1", "aten::where"): _by_values,
     ("MaskedFillBackward1", "aten::sum"): _by_values,
     ("LinalgHouseholderProductBackward0", "aten::cat"): _by_values,

@@ -47,6 +47,9 @@ typedef struct lmi_data {
     int64_t t0_ns;      /* of the last operator */
     int32_t *by_end;    /* calls in the order in which they ended */
     int32_t ended;      /* how many of them are settled */
+    bool *settled;      /* a call without times: it was left, and is settled */
+    int32_t reached;    /* the last call that began, as far as operators tell; -1 */
+    int32_t left;       /* the innermost call of the operator before, where it has no times; -1 */
 } lmi_data;
 
 /* An operator that has not ended. */
@@ -275,7 +278,8 @@ static lam_status list_calls(lmi_data *d, lam_error *e) {
     d->by_end = malloc((size_t)(n ? n : 1) * sizeof *d->by_end);
     d->out_sources_at = malloc((size_t)(n ? n : 1) * sizeof *d->out_sources_at);
     d->out_sources = malloc((size_t)(all ? all : 1) * sizeof *d->out_sources);
-    bool ok = ends && d->by_end && d->out_sources_at && d->out_sources;
+    d->settled = calloc((size_t)(n ? n : 1), sizeof *d->settled);
+    bool ok = ends && d->by_end && d->out_sources_at && d->out_sources && d->settled;
     int32_t at = 0;
     for (uint64_t i = 0; ok && i < n; at += m->events[i++].n_out) {
         ends[i] = (ending){end_of(&m->events[i]), (int32_t)i};
@@ -288,18 +292,51 @@ static lam_status list_calls(lmi_data *d, lam_error *e) {
     return ok ? LAM_OK : lmi_nomem(e);
 }
 
+static void settle_call(lmi_data *d, int32_t call) {
+    const lam_event *ev = &d->m->events[call];
+    for (int32_t k = 0; k < ev->n_out && !d->settled[call]; k++) {
+        met t = met_arg(&ev->out[k]);
+        d->out_sources[d->out_sources_at[call] + k] = source_of(d, &t);
+    }
+    d->settled[call] = true;
+}
+
 /* Settles the results of the calls that ended by then. */
 static void end_calls(lmi_data *d, int64_t now) {
     const lam_model *m = d->m;
     for (; d->ended < m->n_events; d->ended++) {
         int32_t call = d->by_end[d->ended];
-        const lam_event *ev = &m->events[call];
-        if (end_of(ev) > now) break;
-        for (int32_t k = 0; k < ev->n_out; k++) {
-            met t = met_arg(&ev->out[k]);
-            d->out_sources[d->out_sources_at[call] + k] = source_of(d, &t);
-        }
+        if (end_of(&m->events[call]) > now) break;
+        settle_call(d, call);
     }
+}
+
+/* Calls are in the order in which they began, so one is around another only if it has the smaller index. */
+static bool is_around(const lam_model *m, int32_t call, int32_t inner) {
+    while (inner > call) inner = m->events[inner].parent;
+    return inner == call;
+}
+
+static void leave(lmi_data *d, int32_t call) {
+    if (d->m->events[call].t1_ns == 0) settle_call(d, call);
+}
+
+/* Where there are no times, as in a dry run, a call is over when an operator runs outside of it. What runs
+ * backward comes when all are. */
+static void leave_calls(lmi_data *d, const lam_op *o) {
+    const lam_model *m = d->m;
+    int32_t call = o->phase == LAM_FORWARD ? o->call : -1;
+    for (; d->left >= 0 && !is_around(m, d->left, call); d->left = m->events[d->left].parent)
+        leave(d, d->left);
+    int32_t around = call >= 0 ? m->events[call].parent : -1;
+    for (int32_t c = call - 1; c > d->reached; c--) { /* those that ran nothing that is seen */
+        if (c == around)
+            around = m->events[c].parent;
+        else
+            leave(d, c);
+    }
+    if (call > d->reached) d->reached = call;
+    d->left = call;
 }
 
 /* -- one operator ---------------------------------------------------------------------------------------- */
@@ -393,6 +430,7 @@ static lam_status see_op(lmi_data *d, int32_t index, lam_error *e) {
      */
     end_calls(d, o->t0_ns && o->t0_ns < d->t0_ns ? INT64_MAX : o->t0_ns);
     d->t0_ns = o->t0_ns;
+    leave_calls(d, o);
     if (o->call != d->call) d->root = root_of(d->m, o->call);
     d->call = o->call;
     if (d->root > d->entered) LAM_TRY(enter(d, d->root, e));
@@ -428,7 +466,7 @@ static void settle(lam_model *m, lmi_data *d) {
 
 lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     if (m->edges || m->n_ops == 0) return LAM_OK;
-    lmi_data d = {.m = m, .call = -1, .root = -1, .entered = -1};
+    lmi_data d = {.m = m, .call = -1, .root = -1, .entered = -1, .reached = -1, .left = -1};
     lmi_vec_init(&d.open, sizeof(lmi_open));
     lmi_vec_init(&d.results, sizeof(lmi_result));
     lmi_map_init(&d.tensors);
@@ -440,6 +478,7 @@ lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     free(d.out_sources);
     free(d.slots);
     free(d.by_end);
+    free(d.settled);
     lmi_vec_free(&d.open);
     lmi_vec_free(&d.results);
     lmi_map_free(&d.tensors);

@@ -227,6 +227,40 @@ static void calls_and_tensors(void **state) {
     lam_model_free(m);
 }
 
+/* Without times, as in a dry run, a call is over when something runs outside of it: who has its result's
+ * address later did not give it. One that ran nothing handed on what was there. */
+static void calls_without_times(void **state) {
+    (void)state;
+    net n = net_new();
+    const int64_t sizes[] = {8};
+    int32_t root = net_module(&n, "Net", 0), fc = net_leaf(&n, "Linear"), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    lam_arg out = {NULL, 0, NET_FLOAT32, 0, 1, sizes, 10, 0, 100};
+    lam_call_info info = {.module = root, .parent = -1, .n_out = 1, .out = &out};
+    int32_t calls[6], ops[6];
+    NET_OK(&n, lam_build_call(n.b, &info, &calls[0], &n.e));
+    for (int i = 1; i < 6; i++) { /* of which the third lies inside the second */
+        info.module = fc;
+        info.parent = calls[i == 3 ? 2 : 0];
+        NET_OK(&n, lam_build_call(n.b, &info, &calls[i], &n.e));
+    }
+    static const int caller[] = {1, 3, 2, 5, 0, 0}; /* the fourth runs nothing */
+    clock_ns = 0;
+    for (int i = 0; i < 6; i++)
+        ops[i] = RUN(&n, "aten::neg", ((op_at){calls[caller[i]], -1, LAM_FORWARD, 0}), IN(at(0, 2, 20, 8)),
+                     OUT(at(0, 10, 100, 8)));
+    RUN(&n, "aten::neg", ((op_at){calls[1], -1, LAM_BACKWARD, 0}), IN(at(0, 2, 20, 8)),
+        OUT(at(0, 10, 100, 8)));
+    lam_model *m = net_done(&n);
+    assert_int_equal(lam_model_call_output_source(m, calls[1], 0), ops[0]);
+    assert_int_equal(lam_model_call_output_source(m, calls[3], 0), ops[1]);
+    assert_int_equal(lam_model_call_output_source(m, calls[2], 0), ops[2]);
+    assert_int_equal(lam_model_call_output_source(m, calls[4], 0), ops[2]);
+    assert_int_equal(lam_model_call_output_source(m, calls[5], 0), ops[3]);
+    assert_int_equal(lam_model_call_output_source(m, calls[0], 0), ops[5]);
+    lam_model_free(m);
+}
+
 /* -- signatures -------------------------------------------------------------------------------- */
 
 static void signatures_are_shared(void **state) {
@@ -389,11 +423,12 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views_and_writes),    cmocka_unit_test(nesting),
-        cmocka_unit_test(addresses_come_back), cmocka_unit_test(memory_alone),
-        cmocka_unit_test(calls_and_tensors),   cmocka_unit_test(signatures_are_shared),
-        cmocka_unit_test(signatures_differ),   cmocka_unit_test(like_another),
-        cmocka_unit_test(long_lists),          cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(views_and_writes),      cmocka_unit_test(nesting),
+        cmocka_unit_test(addresses_come_back),   cmocka_unit_test(memory_alone),
+        cmocka_unit_test(calls_and_tensors),     cmocka_unit_test(calls_without_times),
+        cmocka_unit_test(signatures_are_shared), cmocka_unit_test(signatures_differ),
+        cmocka_unit_test(like_another),          cmocka_unit_test(long_lists),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

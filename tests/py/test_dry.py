@@ -353,6 +353,10 @@ GRADIENTS = {
     "middle": torch.median,
     "middle but for NaN": torch.nanmedian,
     "largest of one": lambda x: x[0, 0].max(),
+    "symmetric eigenvectors": lambda x: (lambda pair: pair[0].sum() + pair[1].sum())(
+        torch.linalg.eigh(x @ x.mT)
+    ),
+    "one that is normalised": lambda x: nn.functional.layer_norm(x[:1, 0], (1,), x[0, :1], x[1, :1]),
     "normalised by one": lambda x: nn.functional.layer_norm(x[:, :1], (1,), x[0, :1], x[1, :1]),
 }
 
@@ -391,6 +395,27 @@ def test_gradients_that_values_decide_are_lower_bounds(node):
         Learns(DECIDED[node]), torch.rand(4, 4), convention="torch", backward=True, dry=True
     )
     assert lazy.backward.macs.state == "exact"
+
+
+@watched
+def test_fields_of_many_layers_are_those_of_a_real_run():
+    """Without times, layers whose results' addresses others have later are told apart by what ran when."""
+
+    class Embeds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tables = nn.ModuleList(nn.Embedding(31 + i, 4) for i in range(8))
+            self.mix = nn.Conv1d(32, 8, 3)
+
+        def forward(self, x):
+            hashed = [table((x * (i + 3)) % (31 + i)) for i, table in enumerate(self.tables)]
+            return self.mix(torch.cat(hashed, -1).transpose(1, 2))
+
+    real, dry = (
+        lamina.inspect(Embeds(), WHOLE.repeat(2, 8), convention="exact", dry=dry) for dry in (False, True)
+    )
+    assert [row.rf_axes for row in dry.rows] == [row.rf_axes for row in real.rows]
+    assert sum(row.rf_axes is not None for row in dry.rows) == 10
 
 
 @watched
