@@ -9,10 +9,14 @@ static PyObject *known(int64_t bytes) {
     Py_RETURN_NONE;
 }
 
-static PyObject *held_of(const int64_t held[LAM_N_HELD]) {
+/* What a backward held is among what is not known as anything, where it can't be told. */
+static PyObject *held_of(const int64_t held[LAM_N_HELD], const lam_memory *y) {
+    bool forward_only = lam_memory_total(y)->info.forward_only;
     PyObject *d = PyDict_New();
     for (int i = 0; d && i < LAM_N_HELD; i++)
-        if (!lmx_put(d, lam_held_name((lam_held)i), PyLong_FromLongLong(held[i]))) Py_CLEAR(d);
+        if ((i != LAM_HELD_BACKWARD || !forward_only) &&
+            !lmx_put(d, lam_held_name((lam_held)i), PyLong_FromLongLong(held[i])))
+            Py_CLEAR(d);
     return d;
 }
 
@@ -42,8 +46,8 @@ static PyObject *place_of(const lam_model *m, const lam_memory *y, int32_t i) {
     bool ok = d && lmx_put(d, "path", lmx_str(p->path)) &&
               lmx_put(d, "type", lmx_str(lam_model_module(m, p->module)->type)) &&
               lmx_put(d, "calls", PyLong_FromLong(p->n_calls)) && put_row(d, y, lam_memory_place(y, i)) &&
-              lmx_put(d, "held", held_of(lam_memory_held(y, i))) &&
-              lmx_put(d, "held_below", held_of(lam_memory_held_below(y, i)));
+              lmx_put(d, "held", held_of(lam_memory_held(y, i), y)) &&
+              lmx_put(d, "held_below", held_of(lam_memory_held_below(y, i), y));
     if (!ok) Py_CLEAR(d);
     return d;
 }
@@ -64,6 +68,11 @@ static PyObject *at_work(const lam_model *m, int32_t call) {
     return lmx_str(ev ? lam_model_place(m, ev->place)->path : NULL);
 }
 
+/* Outside of every call it may have been a backward's, where that can't be told. */
+static PyObject *phase_of(const lam_memory_totals *t) {
+    return lmx_str(t->info.forward_only && t->peak_call < 0 ? NULL : phases[t->peak_phase]);
+}
+
 static bool put_totals(PyObject *d, const lam_model *m, const lam_memory *y) {
     const lam_memory_totals *t = lam_memory_total(y);
     return lmx_put(d, "source", lmx_str(t->info.source)) && lmx_put(d, "rss_open", known(t->info.rss_open)) &&
@@ -75,10 +84,10 @@ static bool put_totals(PyObject *d, const lam_model *m, const lam_memory *y) {
            lmx_put(d, "peak", PyLong_FromLongLong(t->peak)) &&
            lmx_put(d, "peak_allocated", PyLong_FromLongLong(t->peak_allocated)) &&
            lmx_put(d, "peak_ns", PyLong_FromLongLong(t->peak_ns)) &&
-           lmx_put(d, "peak_in", at_work(m, t->peak_call)) &&
-           lmx_put(d, "peak_phase", lmx_str(phases[t->peak_phase])) &&
+           lmx_put(d, "peak_in", at_work(m, t->peak_call)) && lmx_put(d, "peak_phase", phase_of(t)) &&
            lmx_put(d, "elsewhere", PyLong_FromLongLong(t->elsewhere)) &&
-           lmx_put(d, "held", held_of(t->held)) && lmx_put(d, "unplaced", held_of(lam_memory_unplaced(y)));
+           lmx_put(d, "held", held_of(t->held, y)) &&
+           lmx_put(d, "unplaced", held_of(lam_memory_unplaced(y), y));
 }
 
 static lam_memory *memory_of(lmx_model *self) {

@@ -103,7 +103,7 @@ class _Memory(TypedDict):
     peak_allocated: int
     peak_ns: int
     peak_in: str | None
-    peak_phase: str
+    peak_phase: str | None
     elsewhere: int
     held: dict[str, int]
     unplaced: dict[str, int]

@@ -286,7 +286,8 @@ class Memory:
         peak_allocated: the most that there was at a time of what was allocated since the capture opened; this
             is what torch's own counters say.
         peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
-        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None where no layer was,
+            and backward passes can't be told by layer.
         allocated: allocated since the capture opened, in all.
         freed: of that, what was given back until it closed.
         before: what was there when the capture opened, as far as it is known.
@@ -294,7 +295,8 @@ class Memory:
         held: what ``peak`` is made of: ``parameters``, ``buffers``, ``gradients`` (of parameters),
             ``optimizer`` (its state), ``input``, ``activations`` (made in a forward, and there when the layer
             returned), ``backward`` (gradients on their way, and what a backward needs meanwhile),
-            ``workspace`` (gone when the layer returned), ``other`` (outside the model).
+            ``workspace`` (gone when the layer returned), ``other`` (outside the model). Where backward
+            passes can't be told by layer there is no ``backward``: it is in ``other``.
         unplaced: of ``held``, what no layer has.
         rss: resident memory of the process when the capture ``"open"``ed, at its ``"peak"`` and at its
             ``"close"``; None where it is not known.
@@ -310,7 +312,7 @@ class Memory:
         self.peak: int = told["peak"]
         self.peak_allocated: int = told["peak_allocated"]
         self.peak_in: str | None = told["peak_in"]
-        self.peak_phase: str = told["peak_phase"]
+        self.peak_phase: str | None = told["peak_phase"]
         self.allocated: int = told["allocated"]
         self.freed: int = told["freed"]
         self.before: int = told["before"]

@@ -257,7 +257,9 @@ void lmi_memory_json(const lmi_job *j, lmi_buf *b) {
     lmi_putf(b, "\"before\": %lld, \"elsewhere\": %lld, \"peak_in\": ", (long long)t->before,
              (long long)t->elsewhere);
     lmi_put_json(b, ev ? lam_model_place(j->m, ev->place)->path : NULL);
-    lmi_putf(b, ", \"peak_phase\": \"%s\", \"rss\": {", phases[t->peak_phase]);
+    lmi_put(b, ", \"peak_phase\": ");
+    lmi_put_json(b, t->info.forward_only && t->peak_call < 0 ? NULL : phases[t->peak_phase]);
+    lmi_put(b, ", \"rss\": {");
     put_known(b, "open", t->info.rss_open);
     lmi_put(b, ", ");
     put_known(b, "peak", t->info.rss_peak);

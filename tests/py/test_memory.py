@@ -394,6 +394,9 @@ def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
         told.append(cap.report().memory)
         assert ("by torch's profiler" in " ".join(cap.report().notes)) == (refused is not None)
     ours, theirs = told
+    assert "backward" not in theirs.held and "backward" not in theirs.rows[0].held
+    assert sum(theirs.held.values()) == theirs.peak
+    assert theirs.peak_phase is None if theirs.peak_in is None else theirs.peak_phase == "forward"
     assert theirs.source == "torch's profiler, because this torch has no allocator"
     assert [row.forward for row in theirs.rows] == [row.forward for row in ours.rows]
     assert theirs.peak_allocated == ours.peak_allocated
