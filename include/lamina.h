@@ -1281,6 +1281,9 @@ typedef struct lam_fit {
     /* Of layers with causal attention: how many, and what they would keep of a token to go on from it. */
     int32_t cached_layers;
     int64_t cache_bytes;
+    /* The same of layers that attend to themselves through a mask of the model's own, which may be causal. */
+    int32_t masked_layers;
+    int64_t masked_bytes;
     int32_t n_rows;
     const lam_fit_row *rows; /* most first */
 } lam_fit;

@@ -62,6 +62,8 @@ class Fit:
             followed in train mode; None where there is one.
         cached_layers, cache_bytes: how many layers attend causally, and what all of them would keep of a
             token's keys and values, in bytes.
+        masked_layers, masked_bytes: the same of layers that attend to themselves through a mask of the
+            model's own, which may be causal.
     """
 
     def __init__(
@@ -80,6 +82,8 @@ class Fit:
         self.step = Peak(told["step"]) if told["step"] else None
         self.cached_layers: int = told["forward"]["cached_layers"]
         self.cache_bytes: int = told["forward"]["cache_bytes"]
+        self.masked_layers: int = told["forward"]["masked_layers"]
+        self.masked_bytes: int = told["forward"]["masked_bytes"]
 
     def _text(self, form: str, *, exact: bool = False) -> str:
         return _lamina.fitted(*self._given, self._measured, form, exact)

@@ -5,7 +5,7 @@
  * name. rfield.c: how far a layer sees; rfchain.c: along a chain; rfgraph.c: on the graph of the data (span,
  * route, rfrows). graph.c: that graph (flow.c, dot.c). unused.c: what of it is in vain. aggregate.c: rows
  * below a depth summed up. why.c: a number with its formula. times.c, timestats.c: how long it took.
- * memory.c: who holds memory, and when. */
+ * memory.c: who holds memory, and when. fit.c: how much a run would take; cache.c: and a cache of keys. */
 #ifndef LMI_ANALYSE_H
 #define LMI_ANALYSE_H
 

@@ -227,69 +227,6 @@ static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
     return LAM_OK;
 }
 
-/* == what would be cached ============================================================================== */
-
-static bool is_attention(const lam_op *o) { return lmi_op_kind(o->sig->word) == LMI_K_attend; }
-
-static bool inside_attention(const lam_model *m, int32_t op) {
-    for (int32_t up = m->ops[op].parent; up >= 0; up = m->ops[up].parent)
-        if (is_attention(&m->ops[up])) return true;
-    return false;
-}
-
-static bool repeats(const char *name) {
-    static const char *const names[] = {"aten::clone", "aten::repeat", "aten::repeat_interleave"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0) return true;
-    return false;
-}
-
-/* Elements of the tensor that an argument repeats or shows in another way: a key that several queries share
- * is repeated for each of them. */
-static int64_t least_elements(const lam_model *m, int32_t op, int32_t in) {
-    enum { FAR = 16 };
-    int64_t least = -1, n;
-    for (int32_t i = 0; i < FAR && op >= 0 && in >= 0; i++) {
-        const lam_op_arg *a = &m->ops[op].sig->in[in];
-        if (a->ndim < 0 || !lmi_product(a->sizes, a->ndim, &n)) break;
-        if (least < 0 || n < least) least = n;
-        op = lam_model_source(m, op, in);
-        if (op < 0) break;
-        if (!lmi_only_view(&m->ops[op]) && !repeats(m->ops[op].sig->name)) break;
-        in = lmi_first_tensor(&m->ops[op]);
-    }
-    return least;
-}
-
-static int32_t argument(const lam_op_sig *sig, int32_t position) {
-    for (int32_t i = 0; i < sig->n_in; i++)
-        if (sig->in[i].position == position && sig->in[i].is_tensor) return i;
-    return -1;
-}
-
-static void add_cache(fit *w, int32_t op) {
-    const lam_op_sig *sig = w->m->ops[op].sig;
-    int32_t k = argument(sig, 1), v = argument(sig, 2);
-    if (k < 0 || v < 0 || sig->in[k].ndim != 4 || sig->in[k].sizes[2] < 1 || sig->in[k].sizes[0] < 1) return;
-    int64_t n = least_elements(w->m, op, k), more = least_elements(w->m, op, v);
-    int64_t tokens = sig->in[k].sizes[0] * sig->in[k].sizes[2];
-    if (n < 0 || more < 0 || lmi_add_over(n, more, &n)) return;
-    w->f.cached_layers++;
-    w->f.cache_bytes += n / tokens * lam_dtype_bits(sig->in[k].dtype) / 8;
-}
-
-static void find_cache(fit *w) {
-    lmi_slots slots;
-    for (int32_t i = 0; i < w->m->n_ops; i++) {
-        const lam_op *o = &w->m->ops[i];
-        if (o->phase != LAM_FORWARD || !is_attention(o) || inside_attention(w->m, i)) continue;
-        lmi_bind_op(o->sig, &slots);
-        const lmi_slot *causal = &slots.at[LMI_S_causal];
-        if (causal->present && causal->value && causal->value->type == LAM_BOOL && causal->value->i)
-            add_cache(w, i);
-    }
-}
-
 /* == all of it ========================================================================================= */
 
 static int more_bytes(const void *a, const void *b) {
@@ -364,7 +301,7 @@ static lam_status build(fit *w, lam_error *e) {
     }
     give_out(w, step);
     LAM_TRY(lam_model_find_sources(w->m, e));
-    find_cache(w);
+    lmi_find_cache(w->m, &w->f);
     tell(w, step);
     return list_rows(w, e);
 }

@@ -39,4 +39,7 @@ bool lmi_only_view(const lam_op *o);
 /* The outermost call around `call`, -1 for -1. `root` has one entry a call. */
 bool lmi_flow_roots(const lam_model *m, lmi_arena *a, int32_t **root);
 
+/* What a cache of keys and values would take, into `f` (cache.c). */
+void lmi_find_cache(const lam_model *m, lam_fit *f);
+
 #endif

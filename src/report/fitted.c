@@ -155,6 +155,13 @@ static void put_notes(writer *w) {
         lmi_putf(&w->out, "\na key-value cache would take %s a token, in %d layer%s with causal attention\n",
                  bytes_text(w, text, count_of(f->cache_bytes)), (int)f->cached_layers,
                  f->cached_layers == 1 ? "" : "s");
+    if (f->masked_layers > 0)
+        lmi_putf(&w->out,
+                 "\na key-value cache would take %s a token, in %d layer%s with a mask of the model's own, "
+                 "if that "
+                 "is causal\n",
+                 bytes_text(w, text, count_of(f->masked_bytes)), (int)f->masked_layers,
+                 f->masked_layers == 1 ? "" : "s");
     for (int32_t i = 0; i < N_RUNS; i++) {
         if (!w->fit[i] || !w->fit[i]->gap) continue;
         lmi_put(&w->out, "\nit may be more: ");
@@ -218,6 +225,8 @@ static void put_run(writer *w, int32_t run) {
     lmi_put_json(&w->out, f->gap);
     lmi_putf(&w->out, ",\"cached_layers\":%d,\"cache_bytes\":%lld", (int)f->cached_layers,
              (long long)f->cache_bytes);
+    lmi_putf(&w->out, ",\"masked_layers\":%d,\"masked_bytes\":%lld", (int)f->masked_layers,
+             (long long)f->masked_bytes);
     if (error_of(w, run, &error))
         lmi_putf(&w->out, ",\"measured\":%lld,\"off\":%.4f", (long long)w->measured[run], error);
     lmi_put(&w->out, ",\"rows\":[");

@@ -133,35 +133,86 @@ static void foreign_operators_make_it_a_lower_bound(void **state) {
     lam_model_free(m);
 }
 
+static lam_op_arg at_position(const int64_t *sizes, int32_t ndim, int32_t position, uint64_t memory) {
+    lam_op_arg a = net_op_tensor(0, sizes, ndim);
+    a.position = position;
+    a.storage = memory;
+    a.object = memory + 1;
+    return a;
+}
+
+static lam_fit *attends(net *n, lam_model **m) {
+    took(n, 10, 1, -1, LAM_TAKEN_TENSOR);
+    *m = net_done(n);
+    return fit_of(*m, NULL);
+}
+
+static const int64_t narrow[] = {1, 2, 10, 8}, broad[] = {1, 4, 10, 8}, scores[] = {1, 4, 10, 10},
+                     turned[] = {1, 4, 8, 10}, plane[] = {10, 10};
+
+static int32_t attention(net *n) {
+    *n = net_new();
+    int32_t root = net_leaf(n, "Attention");
+    net_place(n, -1, "", root);
+    return net_call(n, root, -1, SH(1, 8), 0, SH(1, 8), 0);
+}
+
 /* Two queries share a key: it is repeated, and would be kept once. */
 static void causal_attention_would_keep_keys(void **state) {
     (void)state;
-    net n = net_new();
-    int32_t root = net_leaf(&n, "Attention");
-    net_place(&n, -1, "", root);
-    int32_t call = net_call(&n, root, -1, SH(1, 8), 0, SH(1, 8), 0);
-    static const int64_t narrow[] = {1, 2, 10, 8}, broad[] = {1, 4, 10, 8};
-    lam_op_arg from[] = {net_op_tensor(0, narrow, 4)}, to[] = {net_op_tensor(0, broad, 4)};
-    from[0].storage = from[0].object = 64;
-    to[0].storage = 64, to[0].object = 128;
-    net_op_args(&n, "aten::expand", (op_at){call, -1, LAM_FORWARD, 0}, from, 1, to, 1);
-    lam_op_arg in[] = {net_op_tensor(0, broad, 4),
-                       to[0],
-                       to[0],
-                       {.position = 3, .ndim = -1},
-                       {.position = 4, .ndim = -1},
-                       {.position = 5, .ndim = -1, .value = {.type = LAM_BOOL, .i = 1}}};
-    in[1].position = 1, in[2].position = 2;
-    in[4].value = (lam_value){.type = LAM_FLOAT};
-    const lam_op_arg out[] = {net_op_tensor(0, broad, 4)};
-    net_op_args(&n, "aten::scaled_dot_product_attention", (op_at){call, -1, LAM_FORWARD, 0}, in, 6, out, 1);
-    took(&n, 10, 1, -1, LAM_TAKEN_TENSOR);
-    lam_model *m = net_done(&n);
-    lam_fit *f = fit_of(m, NULL);
-    assert_int_equal(f->cached_layers, 1);
-    assert_int_equal(f->cache_bytes, 2 * 2 * 8 * 4);
-    lam_fit_free(f);
-    lam_model_free(m);
+    for (int masked = 0; masked < 2; masked++) {
+        net n;
+        int32_t call = attention(&n);
+        lam_op_arg from[] = {net_op_tensor(0, narrow, 4)}, to[] = {net_op_tensor(0, broad, 4)};
+        from[0].storage = from[0].object = 64;
+        to[0].storage = 64, to[0].object = 128;
+        net_op_args(&n, "aten::expand", (op_at){call, -1, LAM_FORWARD, 0}, from, 1, to, 1);
+        lam_op_arg in[] = {net_op_tensor(0, broad, 4),
+                           to[0],
+                           to[0],
+                           {.position = 3, .ndim = -1},
+                           {.position = 4, .ndim = -1},
+                           {.position = 5, .ndim = -1, .value = {.type = LAM_BOOL, .i = !masked}}};
+        in[1].position = 1, in[2].position = 2;
+        in[4].value = (lam_value){.type = LAM_FLOAT};
+        if (masked) in[3] = at_position(plane, 2, 3, 256);
+        const lam_op_arg out[] = {net_op_tensor(0, broad, 4)};
+        net_op_args(&n, "aten::scaled_dot_product_attention", (op_at){call, -1, LAM_FORWARD, 0}, in, 6, out,
+                    1);
+        lam_model *m;
+        lam_fit *f = attends(&n, &m);
+        assert_int_equal(f->cached_layers, !masked);
+        assert_int_equal(f->cache_bytes, masked ? 0 : 2 * 2 * 8 * 4);
+        assert_int_equal(f->masked_layers, masked);
+        assert_int_equal(f->masked_bytes, masked ? 2 * 2 * 8 * 4 : 0);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* Scores, a mask, a softmax and values, each an operator; without the mask nothing says that it is causal. */
+static void attention_that_is_written_out_may_be_causal(void **state) {
+    (void)state;
+    for (int masked = 0; masked < 2; masked++) {
+        net n;
+        int32_t call = attention(&n);
+        const op_at at = {call, -1, LAM_FORWARD, 0};
+        const lam_op_arg s = at_position(scores, 4, 0, 512), p = at_position(scores, 4, 0, 1024);
+        const lam_op_arg kq[] = {at_position(broad, 4, 0, 64), at_position(turned, 4, 1, 128)};
+        const lam_op_arg add[] = {s, at_position(plane, 2, 1, 256)};
+        const lam_op_arg pv[] = {p, at_position(broad, 4, 1, 2048)}, y[] = {at_position(broad, 4, 0, 4096)};
+        net_op_args(&n, "aten::matmul", at, kq, 2, &s, 1);
+        if (masked) net_op_args(&n, "aten::add_", at, add, 2, &s, 1);
+        net_op_args(&n, "aten::softmax", at, &s, 1, &p, 1);
+        net_op_args(&n, "aten::matmul", at, pv, 2, y, 1);
+        lam_model *m;
+        lam_fit *f = attends(&n, &m);
+        assert_int_equal(f->cached_layers, 0);
+        assert_int_equal(f->masked_layers, masked);
+        assert_int_equal(f->masked_bytes, masked ? 2 * 4 * 8 * 4 : 0);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
 }
 
 static void what_cannot_be_told_is_refused(void **state) {
@@ -289,6 +340,7 @@ int main(void) {
         cmocka_unit_test(sums_in_place_of_elements),
         cmocka_unit_test(foreign_operators_make_it_a_lower_bound),
         cmocka_unit_test(causal_attention_would_keep_keys),
+        cmocka_unit_test(attention_that_is_written_out_may_be_causal),
         cmocka_unit_test(what_cannot_be_told_is_refused),
         cmocka_unit_test(nothing_ran),
         cmocka_unit_test(lifetimes_are_checked),

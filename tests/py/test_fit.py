@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import weakref
 
 import allocated
@@ -259,6 +260,35 @@ def test_keys_and_values_that_would_be_kept():
     assert (fit.cached_layers, fit.cache_bytes) == (1, 2 * 2 * 32 * 4)
     assert "a key-value cache would take 512 B a token, in 1 layer with causal attention" in str(fit)
     assert lamina.fit(*case("trunk")).cached_layers == 0
+
+
+class Masked(nn.Module):
+    """Attention through a mask of its own, which torch's function is given or which is added to scores."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.qkv, self.how = nn.Linear(32, 96), how
+
+    def forward(self, x):
+        q, k, v = (t.view(2, -1, 4, 8).transpose(1, 2) for t in self.qkv(x).chunk(3, -1))
+        mask = torch.full((x.shape[1], x.shape[1]), -math.inf).triu(1)
+        if self.how == "given":
+            return nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        scores = q @ k.transpose(-2, -1) / 8**0.5
+        if self.how == "filled":
+            scores = scores.masked_fill(mask < 0, -math.inf)
+        elif self.how == "added":
+            scores = scores + mask
+        return nn.functional.dropout(scores.softmax(-1), 0.1, training=self.training) @ v
+
+
+@pytest.mark.parametrize("how", ["given", "filled", "added", "none"])
+def test_a_mask_of_the_model_s_own_may_be_causal(how):
+    fit = lamina.fit(Masked(how), torch.randn(2, 16, 32))
+    layers = int(how != "none")
+    assert (fit.cached_layers, fit.masked_layers, fit.masked_bytes) == (0, layers, layers * 2 * 32 * 4)
+    told = "take 256 B a token, in 1 layer with a mask of the model's own, if that is causal"
+    assert (told in str(fit)) == bool(layers)
 
 
 def test_no_parameter_gets_a_gradient():
