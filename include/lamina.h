@@ -674,7 +674,7 @@ typedef struct lam_rf_axis {
 LAM_API lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out,
                                      lam_error *e);
 /* The positions, of those that there are, that element `element` along out_axis depends on; last < first: on
- * none. LAM_RANGE as above, and where the reach is unknown. */
+ * none. LAM_RANGE as above, where the reach is unknown, and where there is no such element. */
 LAM_API lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element,
                                      int64_t *first, int64_t *last, lam_error *e);
 

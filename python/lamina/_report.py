@@ -312,6 +312,7 @@ class Report:
             KeyError: no row has that path, or no graph tells of it.
             ValueError: an operator does something unknown to positions, or ``element`` has not one index for
                 each axis.
+            IndexError: the output has no such element.
         """
         for index, row in enumerate(self.rows):
             if row["path"] != path or row["rf_axes"] is None:

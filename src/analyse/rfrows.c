@@ -101,12 +101,26 @@ lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_
     return LAM_OK;
 }
 
+/* How many elements the row's first output has along the axis that is followed; INT64_MAX where that is open.
+ */
+static int64_t elements_along(const lam_costs *c, int32_t row, const lmi_span *s) {
+    const lam_event *ev = lam_model_event(c->model, c->rows[row].event);
+    if (s->kind != LMI_SPAN_TRACK || !ev || ev->n_out == 0 || s->axis >= ev->out[0].ndim) return INT64_MAX;
+    return ev->out[0].sizes[s->axis];
+}
+
 lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element, int64_t *first,
                              int64_t *last, lam_error *e) {
     const lmi_span *s = spans_of(c, row);
     if (!s || i < 0 || i >= c->rf->n_slots || s[i].kind == LMI_SPAN_UNKNOWN)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "row %d has no axis %d that is known", (int)row,
                         (int)i);
+    int64_t n = elements_along(c, row, &s[i]);
+    if (element < 0)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "an axis has no element %lld", (long long)element);
+    if (element >= n)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "axis %d has no element %lld; it has %lld",
+                        (int)s[i].axis, (long long)element, (long long)n);
     lmi_reach r = {1, 0, 1, 0};
     if (s[i].kind != LMI_SPAN_NONE) r = lmi_span_clipped(&s[i], element);
     *first = r.lo;

@@ -121,7 +121,7 @@ double lam_unit_scale(double value, const char **prefix) {
         const char *prefix;
     } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (value < units[i].unit) continue;
+        if (!(value >= units[i].unit)) continue; /* neither a smaller one nor NaN */
         *prefix = units[i].prefix;
         return value / units[i].unit;
     }

@@ -144,6 +144,9 @@ static void rows_tell_size_jump_and_padding(void **state) {
     assert_true(x.axis == 2 && x.out_axis == 2 && x.shown && x.reach == LAM_REACH_WINDOW && x.start[0] == -1);
     assert_int_equal(lam_costs_rf_seen(c, 1, 1, 0, &first, &last, NULL), LAM_OK);
     assert_true(first == 0 && last == 1);
+    assert_int_equal(lam_costs_rf_seen(c, 1, 1, x.positions - 1, &first, &last, NULL), LAM_OK);
+    assert_int_equal(lam_costs_rf_seen(c, 1, 1, x.positions, &first, &last, NULL), LAM_RANGE);
+    assert_int_equal(lam_costs_rf_seen(c, 1, 1, -1, &first, &last, NULL), LAM_RANGE);
     assert_int_equal(lam_costs_rf_axis(c, 1, 0, &x, NULL), LAM_OK); /* channels: mixed, and not shown */
     assert_true(x.axis == 1 && x.reach == LAM_REACH_WHOLE && !x.shown);
     assert_int_equal(lam_costs_rf_axis(c, 1, 2, &x, NULL), LAM_RANGE);

@@ -6,6 +6,7 @@
 #include "base/base.h"
 
 #include <locale.h>
+#include <math.h>
 
 typedef struct taker {
     char got[256];
@@ -368,6 +369,8 @@ static void old_units_scale(void **state) {
         assert_true(lam_clever_scale(all[i].value, &unit) == all[i].thoplw);
         assert_string_equal(unit, all[i].unit);
     }
+    assert_true(isnan(lam_unit_scale(NAN, &unit)));
+    assert_string_equal(unit, "");
 }
 
 static void the_locale_does_not_show(void **state) {

@@ -268,6 +268,10 @@ def test_what_is_not_known_is_named():
         report.sees("conv", 1)
     with pytest.raises(KeyError, match="no graph"):
         report.sees("nowhere", 1)
+    assert report.sees("conv", 5, 5) == [(5, 7), (5, 7)]
+    for element in ((6, 0), (0, -1), (0, 1000)):
+        with pytest.raises(IndexError, match="has no element"):
+            report.sees("conv", *element)
 
 
 def test_mixed_axes_are_a_bound():
