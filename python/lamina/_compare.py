@@ -162,7 +162,7 @@ def compare(
     from ._run import check_module, run_once
 
     root = check_module(model)
-    given = positional(args, kwargs)
+    given = positional(args, kwargs, root)
     conventions = _names(conventions)
     check_mode(mode)
     run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward)

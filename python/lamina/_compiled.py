@@ -143,14 +143,14 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
             Compiled.asked()
             return name
 
-    return partial(_turn, vars(switch), turn, compiling), object.__new__(Stance)
+    return partial(_turn, vars(switch), compiling), object.__new__(Stance)
 
 
-def _turn(names: dict[str, Any], torchs: Any, compiling: Any, stance: Any) -> Any:
+def _turn(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
     """What torch's own function does, which looks for another module each time. Inside compiled code it
-    refuses, in its own words."""
+    refuses."""
     if compiling():
-        return torchs(stance)
+        raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
     before, names["_stance"] = names["_stance"], stance
     return before
 

@@ -147,7 +147,8 @@ def fit(
     """
     from ._inspect import positional
 
-    root, given, named = check_module(model), positional(args, kwargs), dict(kwargs or {})
+    root = check_module(model)
+    given, named = positional(args, kwargs, root), dict(kwargs or {})
     optimizer = _optimizer(optimizer)
     name = None if dtype is None else _dtype(dtype)
     if batch is not None:

@@ -99,7 +99,7 @@ def inspect(
             layers up to the one that failed, and a note on it names that layer and the shapes that went in.
     """
     root = check_module(model)
-    given = positional(args, kwargs)
+    given = positional(args, kwargs, root)
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
@@ -132,7 +132,8 @@ def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
     unknown = [name for name in options if name not in Look.__annotations__]
     if unknown:
         raise TypeError(
-            f"there is no option {unknown[0]!r}; of health there are {', '.join(Look.__annotations__)}"
+            f"there is no option {unknown[0]!r} (what the model takes by name goes into kwargs, as "
+            f"{{{unknown[0]!r}: ...}}); of health there are {', '.join(Look.__annotations__)}"
         )
     if not health and not any(options.values()):
         return None
@@ -347,14 +348,16 @@ def capture(
     return Capture(model, ops, time, memory, looks(look, health=health))
 
 
-def positional(args: Any, kwargs: Any = None) -> tuple[object, ...]:
-    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, or the
-    keyword arguments no mapping."""
+def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:
+    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, the
+    keyword arguments no mapping, or the arguments sizes of an input to ``root`` instead of the input."""
     if kwargs is not None and not hasattr(kwargs, "keys"):
         raise TypeError(
             f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
         )
     if isinstance(args, tuple):
+        if len(args) > 1 and all(type(each) is int for each in args) and root is not None:
+            _refuse_sizes(root, args)
         return args
     torch = sys.modules["torch"]
     if isinstance(args, torch.Tensor):
@@ -367,6 +370,23 @@ def positional(args: Any, kwargs: Any = None) -> tuple[object, ...]:
         f"args is {describe_object(args)}; give the positional arguments as a tuple, "
         "lamina.inspect(model, (x, y)), and one that is itself a list as ([...],)"
     )
+
+
+def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
+    """Raises TypeError where a forward takes fewer arguments than there are whole numbers."""
+    from inspect import signature
+
+    try:
+        takes = signature(root.forward)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*args)
+    except TypeError:
+        raise TypeError(
+            f"args is {args!r}, and {type(root).__name__} takes {takes}; for an input of that shape give a "
+            f"tensor, torch.rand{args!r}"
+        ) from None
 
 
 def check_convention(convention: str | None) -> None:

@@ -100,6 +100,14 @@ def test_arguments_of_the_wrong_type_are_told_so():
     net = nn.Linear(4, 4)
     watched = lamina.inspect(net, x(), convention="exact")
     for call, says in (
+        (
+            lambda: lamina.inspect(net, (3, 4)),
+            r"for an input of that shape give a tensor, torch.rand\(3, 4\)",
+        ),
+        (lambda: lamina.fit(net, (3, 4)), r"Linear takes \(input: .*torch.rand\(3, 4\)"),
+        (lambda: lamina.compare(net, (3, 4)), r"torch.rand\(3, 4\)"),
+        (lambda: lamina.inspect(net, input=x()), "goes into kwargs, as {'input': ...}"),
+        (lambda: lamina.summary(net, x()), "the input shape a Tensor is not a tuple of sizes"),
         (lambda: lamina.inspect(net, x(), {"mask"}), "kwargs is a set; give the keyword arguments as a dict"),
         (lambda: lamina.compare(net, x(), 3), "kwargs is an int"),
         (lambda: lamina.inspect(net, x(), convention=3), "convention is an int; it is named"),

@@ -146,8 +146,9 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
     shapes = input_shape if isinstance(input_shape, list) else [input_shape]
     for shape in shapes:
         if not isinstance(shape, tuple) or not all(isinstance(n, int) for n in shape):
+            what = repr(shape) if isinstance(shape, (int, tuple, str)) else describe_object(shape)
             raise TypeError(
-                f"the input shape {shape!r} is not a tuple of sizes; give (3, 224, 224), without the "
+                f"the input shape {what} is not a tuple of sizes; give (3, 224, 224), without the "
                 "batch axis, or a list of such tuples for several inputs"
             )
         if min(shape, default=0) < 0:
