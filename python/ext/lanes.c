@@ -110,6 +110,7 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     lane->seen[at].at = name >= 0 ? text : NULL;
     lane->seen[at].name = name;
     lane->seen[at].asked = false;
+    lane->seen[at].arity = (lmx_arity){-1, -1};
     return name;
 }
 
@@ -122,6 +123,10 @@ bool lmx_lane_closes(lmx_lane *lane, const char *text) {
         lane->seen[at].asked = true;
     }
     return lane->seen[at].closed;
+}
+
+lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
+    return &lane->seen[place_of_address(text)].arity;
 }
 
 /* == operators ========================================================================================= */

@@ -50,6 +50,7 @@ typedef struct frame {
     int unwinding;
     uint8_t phase;
     bool is_node, noted, grad;
+    int32_t n_out;     /* of an operator that was noted: results by its schema; -1 */
     bool told;         /* an operator that is told and not noted */
     bool real, merged; /* it is the node; or work of the engine on one that has begun */
 } frame;
@@ -63,6 +64,8 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->thread = api->thread();
     lane->last_call = -1;
     lane->most = o->capture->most_ops;
+    lane->transforms = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
+    lane->kept = api->kept ? api->kept() : NULL;
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
     mine[slot].generation = o->generation;
@@ -176,13 +179,21 @@ static lmx_values outputs_of(const lmx_layout *l, const void *record) {
     return last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
 }
 
+/* The same where it is known how many there were when the operator last ran: the schema lies where the
+ * processor has to wait for it. */
+static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const void *), const void *record) {
+    if (!ask || (*known >= 0 && (size_t)*known == all.n)) return all;
+    *known = (int32_t)ask(record);
+    return last_of(all, (size_t)*known);
+}
+
 /* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
  * shapes are the real ones. So does one on a tensor that is spread over several processes; there its rules
  * are also tried out on tensors without memory, which is nobody's work. */
-static bool runs_others(const lmx_observer *o, const void *record) {
+static bool runs_others(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     const lmx_layout *l = o->layout;
     if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
-    const void *open = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
+    const void *open = lane->transforms;
     if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
     return any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
@@ -226,9 +237,8 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
 }
 
 /* Others that watch this thread see all that runs: then so do we. */
-static void be_quiet(const lmx_observer *o, const void *record) {
-    char *kept = api->kept();
-    lmx_active *active = (lmx_active *)(void *)(kept + o->layout->callbacks);
+static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
+    lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
     if (quiet.record || active->n != 1 || !lmx_is_active(active, o->own)) return;
     quiet.record = record;
     quiet.active = active;
@@ -242,6 +252,12 @@ static void end_quiet(void) {
     quiet.record = NULL;
 }
 
+/* As nearly all are: compared here, since a call of the library's function takes longer. */
+static bool is_atens(const char *name) {
+    return name[0] == 'a' && name[1] == 't' && name[2] == 'e' && name[3] == 'n' && name[4] == ':' &&
+           name[5] == ':';
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -253,8 +269,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
-    bool plain = strncmp(name, "aten::", 6) == 0 || strstr(name, "::");
-    bool real = plain && !is_answered(&f) && !runs_others(o, record);
+    bool plain = is_atens(name) || strstr(name, "::");
+    bool real = plain && !is_answered(&f) && !runs_others(o, lane, record);
     if (!plain && is_passage(name)) {
         push_frame(lane, &f);
         return;
@@ -268,11 +284,14 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.noted = true;
     f.told = o->tells_ops && real;
     const bool direct = around && around->is_node;
+    lmx_arity *arity = lmx_lane_arity(lane, name);
+    if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(record);
+    f.n_out = arity->out;
     if (!push_frame(lane, &f)) return;
-    lmx_lane_pack(lane, l, inputs_of(l, record));
+    lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record));
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    if (real && o->own && lmx_lane_closes(lane, name)) be_quiet(o, record);
+    if (real && o->own && lmx_lane_closes(lane, name)) be_quiet(o, lane, record);
     op->t0_ns = lmx_now_ns();
 }
 
@@ -364,7 +383,9 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     op->t1_ns = now;
     int32_t n = 0;
     if (!f->is_node) {
-        n = lmx_lane_pack(lane, o->layout, outputs_of(o->layout, record));
+        int32_t known = f->n_out;
+        n = lmx_lane_pack(lane, o->layout,
+                          own_of(lmx_outputs_of(o->layout, record), &known, api->n_outputs, record));
         op->out = lmx_lane_take(lane);
     }
     bool raised = !n && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);

@@ -148,6 +148,9 @@ typedef struct lmx_id {
 
 /* What one thread did for a capture. Nobody else writes to it, and all but the origins is read once the
  * thread is done. */
+/* How many arguments and results an operator's schema has; -1 unknown. */
+typedef struct lmx_arity { int32_t in, out; } lmx_arity;
+
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
@@ -177,7 +180,11 @@ typedef struct lmx_lane {
         const char *at;
         int32_t name;
         bool asked, closed; /* closed: once somebody asked */
+        lmx_arity arity;
     } seen[256]; /* names that were met at this address */
+    /* Of the thread, asked once: torch's levels of transforms and the callbacks it runs. NULL: unknown. */
+    const void *transforms;
+    char *kept;
 } lmx_lane;
 
 lmx_lane *lmx_lane_new(void); /* an empty one of no thread; NULL when memory ran out */
@@ -186,6 +193,9 @@ void lmx_lane_free(lmx_lane *lane);
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* Whether the operator of this name, the last that was asked for, stands for all that runs inside it. */
 bool lmx_lane_closes(lmx_lane *lane, const char *text);
+/* How many arguments and results the operator of this name, the last that was asked for, had when it last
+ * ran; -1 unknown. */
+lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text);
 /* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. */
 lmx_op *lmx_lane_op(lmx_lane *lane, const char *name);
 /* What was packed since this was last called, as one. */
