@@ -35,34 +35,34 @@ static void take_sparse(lam_op_arg *a, const int64_t **words) {
     *words += sizeof kept / sizeof **words;
 }
 
-static lam_op_arg unpack_one(const int64_t **words) {
+/* Writes one argument where it belongs, since a copy of it takes as long as all else; the words after it. */
+static const int64_t *unpack_one(const int64_t *words, lam_op_arg *a) {
     lmx_packed head;
-    memcpy(&head, *words, sizeof head);
-    const int64_t *rest = ++*words;
-    lam_op_arg a = {.position = head.position, .dtype = -1, .device = -1, .ndim = -1};
+    memcpy(&head, words, sizeof head);
+    const int64_t *rest = words + 1;
     size_t n = head.n;
+    *a = (lam_op_arg){.position = head.position, .dtype = -1, .device = -1, .ndim = -1};
     switch ((lmx_arg_kind)head.kind) {
-    case LMX_ARG_SPARSE: take_sparse(&a, &rest); /* fall through */
+    case LMX_ARG_SPARSE: take_sparse(a, &rest); /* fall through */
     case LMX_ARG_TENSOR:
-        a.is_tensor = true;
-        a.dtype = head.dtype;
-        a.device = head.device;
-        a.ndim = head.n == LMX_NO_SHAPE ? -1 : head.n;
-        a.sizes = rest;
+        a->is_tensor = true;
+        a->dtype = head.dtype;
+        a->device = head.device;
+        a->ndim = head.n == LMX_NO_SHAPE ? -1 : head.n;
+        a->sizes = rest;
         n = head.n == LMX_NO_SHAPE ? 0 : n;
         break;
     case LMX_ARG_NONE: break;
-    case LMX_ARG_BOOL: a.value = (lam_value){.type = LAM_BOOL, .i = *rest != 0}; break;
-    case LMX_ARG_INT: a.value = (lam_value){.type = LAM_INT, .i = *rest}; break;
+    case LMX_ARG_BOOL: a->value = (lam_value){.type = LAM_BOOL, .i = *rest != 0}; break;
+    case LMX_ARG_INT: a->value = (lam_value){.type = LAM_INT, .i = *rest}; break;
     case LMX_ARG_REAL:
-        a.value.type = LAM_FLOAT;
-        memcpy(&a.value.f, rest, sizeof a.value.f);
+        a->value.type = LAM_FLOAT;
+        memcpy(&a->value.f, rest, sizeof a->value.f);
         break;
-    case LMX_ARG_INTS: a.value = (lam_value){.type = LAM_INTS, .n = head.n, .ints = rest}; break;
-    case LMX_ARG_TEXT: a.value = (lam_value){.type = LAM_TEXT, .text = (const char *)rest}; break;
+    case LMX_ARG_INTS: a->value = (lam_value){.type = LAM_INTS, .n = head.n, .ints = rest}; break;
+    case LMX_ARG_TEXT: a->value = (lam_value){.type = LAM_TEXT, .text = (const char *)rest}; break;
     }
-    *words = rest + n;
-    return a;
+    return rest + n;
 }
 
 static const lmx_part *part_at(const lmx_lane *lane, int32_t i) {
@@ -75,7 +75,7 @@ static void unpack(const lmx_lane *lane, lmx_args a, int32_t n, lam_op_arg *out)
     const lmx_id *id = (const lmx_id *)lane->ids.data + a.ids_at;
     const int64_t *words = n ? (const int64_t *)lane->words.data + part_at(lane, a.part)->at : NULL;
     for (int32_t i = 0; i < n; i++) {
-        out[i] = unpack_one(&words);
+        words = unpack_one(words, &out[i]);
         if (!out[i].is_tensor) continue;
         out[i].storage = lmx_id_memory(id);
         out[i].object = lmx_id_object(id++);
