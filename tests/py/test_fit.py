@@ -262,6 +262,19 @@ def test_keys_and_values_that_would_be_kept():
     assert lamina.fit(*case("trunk")).cached_layers == 0
 
 
+@pytest.mark.parametrize("sizes", [(10, 2, 128, 128), (16, 4, 32, 64), (20, 8, 256, 96)])
+def test_a_recurrent_step_in_16_bits(sizes):
+    steps, examples, features, hidden = sizes
+    model = nn.LSTM(features, hidden).bfloat16()
+    x = torch.randn(steps, examples, features).bfloat16()
+    fit = lamina.fit(model, x, optimizer="sgd")
+    if fit.step is None or "mkldnn" not in fit.step.at:
+        pytest.skip("this processor runs it in another way")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    measured = allocated.step_peak(model, (x,), {}, optimizer) + allocated.held(model, (x,), {})
+    assert abs(fit.step.bytes - measured) <= 0.06 * measured
+
+
 class Masked(nn.Module):
     """Attention through a mask of its own, which torch's function is given or which is added to scores."""
 
