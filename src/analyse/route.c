@@ -379,16 +379,20 @@ bool lmi_ways_build(lmi_ways *w, lmi_arena *a) {
 #undef REACH
     for (int32_t i = 0; i < w->n; i++) w->by_word[i] = by_kind[lmi_op_kind(i)];
 #define REACH_KIND(kind, how)
-#define REACH(spelling, how)                                                                                 \
-    {                                                                                                        \
-        int32_t word = lam_word_op(spelling);                                                                \
-        if (word >= 0) {                                                                                     \
-            w->by_word[word] = lmi_way_##how;                                                                \
-            w->named[word] = true;                                                                           \
-        }                                                                                                    \
-    }
+#define REACH(spelling, how) {spelling, lmi_way_##how},
+    static const struct {
+        const char *spelling;
+        lmi_way how;
+    } named[] = {
 #include "analyse/reach.def"
+    };
 #undef REACH_KIND
 #undef REACH
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        int32_t word = lam_word_op(named[i].spelling);
+        if (word < 0) continue;
+        w->by_word[word] = named[i].how;
+        w->named[word] = true;
+    }
     return true;
 }

@@ -119,6 +119,20 @@ static void paths_meet_in_the_hull(void **state) {
     lmi_arena_free(&a);
 }
 
+/* A name that is no operator's word would be passed over in silence. */
+static void every_name_is_a_word(void **state) {
+    (void)state;
+    static const char *const named[] = {
+#define REACH_KIND(kind, how)
+#define REACH(spelling, how) spelling,
+#include "analyse/reach.def"
+#undef REACH_KIND
+#undef REACH
+    };
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+        if (lam_word_op(named[i]) < 0) fail_msg("%s has no word", named[i]);
+}
+
 /* -- rows -------------------------------------------------------------------------------------- */
 
 static const lam_cost_row *row_at(const lam_costs *c, const char *path) {
@@ -237,6 +251,7 @@ static void memory_may_run_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_a_word),
         cmocka_unit_test(intervals_are_those_that_a_search_finds),
         cmocka_unit_test(paths_meet_in_the_hull),
         cmocka_unit_test(rows_tell_size_jump_and_padding),

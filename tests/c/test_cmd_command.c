@@ -70,6 +70,36 @@ static void help_fits_a_screen(void **state) {
     ERR_HAS("did you mean show?");
 }
 
+static void put_rules(const char *bytes, size_t n) {
+    FILE *f = fopen(FILE_NAME, "wb");
+    assert_int_equal(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+static void rules_that_cannot_be_read(void **state) {
+    (void)state;
+    char line[128];
+    assert_int_equal(lamina("show resnet18 --rules no/such/file"), 2);
+    ERR_HAS("--rules no/such/file: No such file");
+    assert_int_equal(lamina("show resnet18 --rules ."), 2);
+    ERR_HAS("--rules .: Is a directory");
+    snprintf(line, sizeof line, "show resnet18 --rules %s", FILE_NAME);
+    put_rules("a::b\0macs = 1", 13);
+    assert_int_equal(lamina(line), 2);
+    ERR_HAS("it is no text");
+    put_rules("a::b  macs = = 1\n", 17);
+    assert_int_equal(lamina(line), 2);
+    ERR_HAS("test_cmd_command.out:1:");
+    size_t n = (size_t)1 << 25;
+    char *large = __real_malloc(n);
+    memset(large, '\n', n);
+    put_rules(large, n);
+    free(large);
+    assert_int_equal(lamina(line), 2);
+    ERR_HAS("it is too large");
+    unlink(FILE_NAME);
+}
+
 /* Words are kept whole, and each sentence is the one that a wide terminal shows. */
 static void help_fits_a_narrow_terminal(void **state) {
     (void)state;
@@ -600,6 +630,7 @@ int main(void) {
         cmocka_unit_test(no_words),
         cmocka_unit_test(help_fits_a_screen),
         cmocka_unit_test(help_fits_a_narrow_terminal),
+        cmocka_unit_test(rules_that_cannot_be_read),
         cmocka_unit_test(help_names_the_formats_that_there_are),
         cmocka_unit_test(wrong_words),
         cmocka_unit_test(too_many_inputs),
