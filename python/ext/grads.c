@@ -15,8 +15,8 @@ static const void *impl_of(const lmx_torch *t, PyObject *tensor) {
 
 /* Types that answer as torch's own do: a property of a subclass's may hide the attribute. */
 static bool answers(const lmx_torch *t, PyObject *tensor) {
-    return t->grads.wanted && (Py_TYPE(tensor) == t->tensor || Py_TYPE(tensor) == t->parameter) &&
-           impl_of(t, tensor);
+    return t->offset >= 0 && t->grads.wanted &&
+           (Py_TYPE(tensor) == t->tensor || Py_TYPE(tensor) == t->parameter) && impl_of(t, tensor);
 }
 
 static bool has_grad(const lmx_torch *t, const void *impl) {

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <time.h>
 
+/* Small ones grow faster: moving them costs more than what they leave unused. */
 void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
+    enum { SMALL = 16 << 10 };
     if (more > SIZE_MAX / 4 / size - v->n) return NULL;
     size_t need = v->n + more;
     if (need > v->cap || !v->data) {
-        size_t cap = v->cap ? v->cap * 2 : 16;
+        size_t cap = v->cap ? v->cap * (v->cap * size < SMALL ? 4 : 2) : 16;
         if (cap < need) cap = need;
         void *data = realloc(v->data, cap * size);
         if (!data) return NULL;
