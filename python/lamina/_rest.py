@@ -99,7 +99,5 @@ def _used_compiler() -> bool:
     backends = getattr(frames, "cached_backends", None)
     if backends is None or any(backend is not None for backend in backends.values()):
         return True
-    converted = getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0)
-    return bool(
-        converted
-    )  # torch._dynamo.reset() forgets the backends, and what was made of them is called again
+    # torch._dynamo.reset() forgets the backends, and what was made of them is called again.
+    return bool(getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0))
