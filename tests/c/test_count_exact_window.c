@@ -517,6 +517,11 @@ static void moves(void **state) {
     out_tensor(0, SIZES(5));
     out_tensor(1, SIZES(5));
     op_says(0, -1, 15);
+    op_new("aten::_compute_linear_combination");
+    in_tensor(0, SIZES(3, 3));
+    out_tensor(0, SIZES(3, 3));
+    out_tensor(1, SIZES(3, 3));
+    op_says(-1, -1, 27);
 }
 
 /* The tensor that takes the result is written and not read. */
