@@ -210,6 +210,8 @@ PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is r
 /* Finds torch among the modules that are already imported. False with an exception. */
 bool lmx_torch_ready(lmx_state *st);
 void lmx_torch_forget_types(lmx_torch *t);
+/* A module that somebody has imported, a new reference; NULL without an exception. */
+PyObject *lmx_imported(const char *name);
 /* libtorch_cpu, which is in this process already: it is never loaded. The caller closes the handle. */
 void *lmx_torch_library(PyObject *torch);
 /* A function that a library exports, into the pointer at `function`; NULL and false where there is none. */

@@ -4,17 +4,10 @@
  * the parts, which are the work that is done here. */
 #include "ext.h"
 
-static PyObject *imported(const char *name) {
-    PyObject *text = PyUnicode_FromString(name);
-    PyObject *module = text ? PyImport_GetModule(text) : NULL;
-    Py_XDECREF(text);
-    return module;
-}
-
 /* The group as torch keeps it: its own question for that goes through three functions. NULL: it keeps none
  * under this name. A new reference. */
 static PyObject *group_of(lmx_state *st) {
-    PyObject *module = imported("torch.distributed.distributed_c10d");
+    PyObject *module = lmx_imported("torch.distributed.distributed_c10d");
     PyObject *world = module ? PyObject_GetAttr(module, st->n__world) : NULL;
     PyObject *dict = world ? lmx_dict_of(world) : NULL;
     PyObject *group = dict ? lmx_get(dict, st->n__default_pg) : NULL;
@@ -32,7 +25,7 @@ bool lmx_has_group(lmx_state *st) {
         Py_DECREF(group);
         return group != Py_None;
     }
-    PyObject *distributed = imported("torch.distributed");
+    PyObject *distributed = lmx_imported("torch.distributed");
     PyObject *yes = distributed ? PyObject_CallMethod(distributed, "is_initialized", NULL) : NULL;
     bool has = distributed && yes != Py_False; /* a torch that can't tell may have one */
     Py_XDECREF(yes);
@@ -44,7 +37,7 @@ bool lmx_has_group(lmx_state *st) {
 /* The class of such tensors, which are spread over the processes of a group; NULL where nobody has imported
  * it, or there can be none. A new reference. */
 static PyObject *spread_type(lmx_state *st) {
-    PyObject *module = imported("torch.distributed.tensor");
+    PyObject *module = lmx_imported("torch.distributed.tensor");
     PyObject *type = module && lmx_has_group(st) ? PyObject_GetAttrString(module, "DTensor") : NULL;
     Py_XDECREF(module);
     PyErr_Clear();

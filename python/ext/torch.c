@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static PyObject *loaded(const char *name) {
+PyObject *lmx_imported(const char *name) {
     PyObject *key = PyUnicode_FromString(name);
     PyObject *module = key ? PyImport_GetModule(key) : NULL;
     Py_XDECREF(key);
@@ -233,17 +233,17 @@ static void list_dtypes(lmx_torch *t, PyObject *torch) {
 
 /* Modules of torch that may be imported later than torch itself. */
 static void late_types(lmx_torch *t) {
-    PyObject *jit = t->script ? NULL : loaded("torch.jit");
+    PyObject *jit = t->script ? NULL : lmx_imported("torch.jit");
     if (jit) t->script = as_type(dig(jit, "ScriptModule", NULL));
     Py_XDECREF(jit);
-    PyObject *dynamo = t->compiled ? NULL : loaded("torch._dynamo.eval_frame");
+    PyObject *dynamo = t->compiled ? NULL : lmx_imported("torch._dynamo.eval_frame");
     if (dynamo) t->compiled = as_type(dig(dynamo, "OptimizedModule", NULL));
     Py_XDECREF(dynamo);
 }
 
 static bool first_look(lmx_state *st, PyObject *torch) {
     lmx_torch *t = &st->torch;
-    PyObject *nn = loaded("torch.nn");
+    PyObject *nn = lmx_imported("torch.nn");
     t->module = as_type(dig(nn, "Module", NULL));
     t->parameter = as_type(dig(nn, "Parameter", NULL));
     t->tensor = as_type(dig(torch, "Tensor", NULL));
@@ -260,7 +260,7 @@ static bool first_look(lmx_state *st, PyObject *torch) {
 
 bool lmx_torch_ready(lmx_state *st) {
     lmx_torch *t = &st->torch;
-    PyObject *torch = t->ready && t->probed ? NULL : loaded("torch");
+    PyObject *torch = t->ready && t->probed ? NULL : lmx_imported("torch");
     if (!t->ready) {
         t->ready = torch && first_look(st, torch);
         if (!t->ready) {

@@ -437,12 +437,10 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
 
 /* Of a module that was imported, a new reference; NULL without an exception. */
 static PyObject *global_of(const char *module, const char *name, bool *imported) {
-    PyObject *key = PyUnicode_FromString(module);
-    PyObject *m = key ? PyImport_GetModule(key) : NULL;
+    PyObject *m = lmx_imported(module);
     PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
     *imported = m != NULL;
     Py_XDECREF(m);
-    Py_XDECREF(key);
     PyErr_Clear();
     return value;
 }

@@ -143,10 +143,10 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
             Compiled.asked()
             return name
 
-    return partial(_turn, vars(switch), compiling), object.__new__(Stance)
+    return partial(_set_stance, vars(switch), compiling), object.__new__(Stance)
 
 
-def _turn(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
+def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
     """What torch's own function does, which looks for another module each time. Inside compiled code it
     refuses."""
     if compiling():

@@ -180,19 +180,10 @@ def experts():
 
 def own_checkpoint(reentrant):
     """In what the checkpointed block does itself."""
-
-    def build():
-        from torch.utils.checkpoint import checkpoint
-
-        block = Calls(lambda self, x: (self.fc(x) * 0).sqrt() + x, fc=nn.Linear(6, 6))
-        return Calls(
-            lambda self, x: self.fc(checkpoint(self.block, self.pre(x), use_reentrant=reentrant)),
-            pre=nn.Linear(6, 6),
-            block=block,
-            fc=nn.Linear(6, 2),
-        ), torch.rand(3, 6)
-
-    return build
+    return checkpointed(
+        reentrant=reentrant,
+        block_of=lambda: Calls(lambda self, x: (self.fc(x) * 0).sqrt() + x, fc=nn.Linear(6, 6)),
+    )
 
 
 def group_norm():

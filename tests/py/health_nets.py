@@ -274,11 +274,13 @@ def bf16(work):
     return build
 
 
-def checkpointed(work=WrongGradient.apply, *, reentrant=False):
+def checkpointed(work=WrongGradient.apply, *, reentrant=False, block_of=None):
+    """Between two layers a block that is run again, with ``work`` in it, or one of the caller's."""
+
     def build():
         from torch.utils.checkpoint import checkpoint
 
-        block = nn.Sequential(nn.Linear(6, 6), Do(work), nn.Linear(6, 6))
+        block = block_of() if block_of else nn.Sequential(nn.Linear(6, 6), Do(work), nn.Linear(6, 6))
         return Calls(
             lambda self, x: self.fc(checkpoint(self.block, self.pre(x), use_reentrant=reentrant)),
             pre=nn.Linear(6, 6),
