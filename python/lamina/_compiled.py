@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import weakref
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -17,6 +18,8 @@ from ._plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from . import _lamina
 
 COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
@@ -153,6 +156,50 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
         raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
     before, names["_stance"] = names["_stance"], stance
     return before
+
+
+class Compiler:
+    """Keeps out of a capture what torch's compiler does: the backward of compiled code is compiled when it
+    first runs, by trying operators on tensors without memory, and nothing can put that off."""
+
+    NOTE = "compiled code went backward for the first time: what torch's compiler did for it is not counted"
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self._watch = watch
+        self._thread = threading.get_ident()
+        self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
+
+    def open(self) -> None:
+        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        me = weakref.ref(self)  # torch's lists must not keep a capture that was dropped while open
+        for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
+            others = getattr(handler, name, None)
+            if isinstance(others, list):
+                others.append(told := partial(_tell, me, does))
+                self._told.append((others, told))
+
+    def close(self) -> None:
+        for others, told in self._told:
+            if told in others:  # anybody can empty torch's lists
+                others.remove(told)
+        self._told.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _begins(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._watch.pause(True)  # noqa: FBT003
+            self._watch.note(self.NOTE)
+
+    def _ended(self) -> None:
+        self._watch.pause(False)  # noqa: FBT003
+
+
+def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object) -> None:
+    compiler = me()
+    if compiler is not None:
+        does(compiler)
 
 
 class Imported:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._compiled import AROUND, AS_IT_IS, Compiled
+from ._compiled import AROUND, AS_IT_IS, Compiled, Compiler
 from ._errors import NoRuleError, UsageError
 from ._fit import Again
 from ._generators import state_of_generators
@@ -209,6 +209,7 @@ class Capture:
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
         self._stance: Compiled | nullcontext[None] | None = None
+        self._compiler: Compiler | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
 
@@ -246,13 +247,22 @@ class Capture:
 
                 self._following = Following(self._watch)
                 self._following.open()
+            if self._ops:
+                self._compiler = Compiler(self._watch)
+                self._compiler.open()
             self._watch.start()
         except BaseException:
             if self._following is not None:
                 self._following.close()
+            self._end_compiler()
             stance.__exit__(*sys.exc_info())
             raise
         return self
+
+    def _end_compiler(self) -> None:
+        compiler, self._compiler = self._compiler, None
+        if compiler is not None:
+            compiler.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -266,6 +276,7 @@ class Capture:
         finally:
             if following is not None:
                 following.close()
+            self._end_compiler()
             self._stance.__exit__(kind, error, trace)
         self.error = error
         puts: list[Callable[[], None]] = []  # describing a module may run a property of the user's own
@@ -328,7 +339,9 @@ def capture(
     report can count under conventions that count operators, and tells forward, backward and recomputation
     apart. Compiled code that there is for the inputs at hand runs then, and is counted by the operators that
     it runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
-    ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block.
+    ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block,
+    but for the backward of compiled code that never went backward: torch compiles it when it first runs, a
+    note says so, and what the compiler does is not counted.
 
     ``time=True`` times each layer, forward and backward, at a few per cent of the run's time. Backward
     passes are told by layer where operators can be watched; elsewhere a note says why they are not.

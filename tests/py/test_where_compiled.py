@@ -5,6 +5,7 @@ compiled."""
 from __future__ import annotations
 
 import copy
+import gc
 
 import pytest
 import torch
@@ -102,6 +103,37 @@ def test_what_is_fused_is_said_and_everything_stays_compiled():
     assert by_path(inspected, "backward_macs") == BACKWARD
     step(model, x())
     assert compiles() == before
+
+
+def test_a_backward_that_is_compiled_in_the_block_counts_what_ran_and_not_the_compiler():
+    """torch compiles a backward when it first runs, and tries operators on tensors without memory."""
+    common = pytest.importorskip("torch._dynamo.backends.common")
+    tried = []
+
+    def tries(graph, given):
+        tried.append(graph(*given))
+        return graph
+
+    backend = common.aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=tries)
+    model = torch.compile(net(), backend=backend)
+    model(x())
+    handler = pytest.importorskip("torch._dynamo.callback").callback_handler
+    before = [*handler.start_callbacks], [*handler.end_callbacks]
+    assert not tried
+    report = watched(model, x())
+    assert tried
+    assert (report.macs, report.backward.macs) == (sum(FORWARD.values()), sum(BACKWARD.values()))
+    assert [note for note in report.notes if "compiler did for it is not counted" in note]
+    assert not watched(model, x()).notes
+    assert (handler.start_callbacks, handler.end_callbacks) == before
+
+
+def test_a_capture_that_is_dropped_while_open_is_not_kept_by_torchs_compiler():
+    handler = pytest.importorskip("torch._dynamo.callback").callback_handler
+    before = len(handler.start_callbacks), len(handler.end_callbacks)
+    lamina.capture(net(), ops=True).__enter__()
+    gc.collect()
+    assert (len(handler.start_callbacks), len(handler.end_callbacks)) == before
 
 
 def test_nothing_is_compiled_in_a_capture_and_all_of_it_after():
