@@ -238,6 +238,11 @@ class Report:
         return from_core(self._costs.params()["params"])
 
     @property
+    def local_params(self) -> Count:
+        """What this process holds of them where they are spread over several; else all of :attr:`params`."""
+        return from_core(self._costs.params()["local_params"])
+
+    @property
     def parameters(self) -> dict[str, Count]:
         """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
         return {name: from_core(pair) for name, pair in self._costs.params().items()}

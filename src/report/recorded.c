@@ -320,7 +320,7 @@ static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model 
     if (bad)
         lmi_putf(&w->out, ", by %s", bad->depth ? bad->path : "the model itself");
     else
-        lmi_put(&w->out, ", in no layer of it");
+        lmi_put(&w->out, ", by none of its layers: in an input, or outside of it");
     lmi_putc(&w->out, '\n');
 }
 

@@ -231,7 +231,7 @@ static lam_status add_health(const lam_model *m, lmi_measure *all, lmi_packet *p
     p->looked = first || lam_model_looked(m)->tensors > 0;
     if (first) {
         const char *kind = first->bad >= 0 ? lam_bad_kind(lam_model_bad(m, first->bad)) : NULL;
-        p->first_bad = first->place;
+        p->first_bad = first->input ? UNKNOWN : first->place; /* what came in was made by no layer */
         p->bad = lmi_strdup(&p->arena, kind ? kind : "check");
     }
     lam_health_free(h);

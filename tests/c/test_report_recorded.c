@@ -164,7 +164,7 @@ static void few_steps(void **state) {
     r = recorded("outside.lamina", 0, 1, 1,
                  "UPDATE steps SET looked = 1; UPDATE steps SET bad = 'NaN' WHERE number = 300");
     written(&r, 1, NULL);
-    has("! NaN or Inf in 1 step, first in step 300, in no layer of it\n");
+    has("! NaN or Inf in 1 step, first in step 300, by none of its layers: in an input, or outside of it\n");
     lam_recording_free(r);
 }
 

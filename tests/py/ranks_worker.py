@@ -42,7 +42,7 @@ def told(report):
         "recompute": int(report.recompute.macs),
         "unruled": sorted(report.unruled_ops),
         "params": int(report.params),
-        "local": [int(report.parameters[name]) for name in ("local_params", "local_bytes")],
+        "local": [int(report.local_params), int(report.parameters["local_bytes"])],
         "rows": [
             [row.path, int(row.params), int(row.local_params), int(row.local_bytes)] for row in report.rows
         ],

@@ -654,6 +654,18 @@ def test_the_backward_passes_of_another_model_are_not_this_ones(tmp_path, health
     assert (bad, its_bad, looked) == (0, int(health), int(health))
 
 
+def test_what_came_in_with_an_input_is_held_against_no_layer(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    with lamina.watch(model, every=1, file=file, health=True):
+        for bad in (0.0, float("nan"), 0.0):
+            model(torch.full((2, 8), bad)).sum().backward()
+    seen = "SELECT first_bad, bad FROM steps ORDER BY id"
+    assert rows(file, seen) == [(None, None), (None, "NaN"), (None, None)]
+    told = command("show", file)[1]
+    assert "first in step 1, by none of its layers: in an input, or outside of it" in told
+
+
 def test_what_nobody_could_look_at_is_not_known_to_be_fine(tmp_path):
     file = tmp_path / "run.lamina"
     model = nn.Linear(4, 4, device="meta")
