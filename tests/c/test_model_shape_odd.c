@@ -9,6 +9,8 @@
 enum { BYTE = 0, INT64 = 4, HALF = 5, COMPLEX = 9, BOOLEAN = 11, BFLOAT16 = 15, FLOAT8 = 23 };
 static const int64_t HUGE_SIZE = INT64_C(1) << 34;
 
+#define SCALAR(at) net_op_tensor(at, NULL, 0)
+
 static lam_op_arg of_type(lam_op_arg a, int32_t dtype) {
     a.dtype = dtype;
     return a;
@@ -211,7 +213,7 @@ static void axes(void **state) {
             WRONG(T(0, 2), T(0, 3, 3), whole(1, 2), whole(1, -3), whole(0, 1)));
     const lam_op_arg mixed[] = {T(0, 2, 3), whole(0, 4)};
     assert_int_equal(ask("aten::cat", mixed, 2), 0);
-    assert_int_equal(ASK("aten::cat", T(0), whole(1, 0)), 0);
+    assert_int_equal(ASK("aten::cat", SCALAR(0), whole(1, 0)), 0);
     assert_int_equal(ASK("aten::cat", T(0, INT64_MAX), T(0, 1), whole(1, 0)), 0);
 }
 
