@@ -135,7 +135,7 @@ static void full_values(net *n, full_step_of s) {
                           .dtype = NET_FLOAT32,
                           .found = {.nan = 1, .inf = 2, .first = 4},
                           .ndim = 3,
-                          .sizes = SH(1, 4, 8)};
+                          .sizes = (const int64_t[]){1, 4, 8}};
     const lam_bad node = {.side = LAM_BAD_NODE,
                           .phase = LAM_BACKWARD,
                           .call = s.fc,
