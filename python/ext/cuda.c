@@ -12,6 +12,7 @@
 static struct {
     lmx_streams table;
     bool found, proved, memory_proved;
+    bool asked, absent; /* absent: torch was built without it */
     int32_t (*shim_stream)(int32_t device, void **out);
     /* C++: c10::cuda::CUDAStream, two words, and what it is to CUDA. */
     struct lmx_c10_stream {
@@ -142,6 +143,8 @@ const lmx_streams *lmx_device_streams(char *why, size_t size) {
 void lmx_device_pretend(bool pretend) {
     cuda.table.device_type = pretend ? 0 : 1;
     cuda.found = cuda.proved = cuda.memory_proved = false;
+    cuda.asked = pretend; /* and CUDA is there */
+    cuda.absent = false;
 }
 
 /* torch.cuda.name(...), a new reference; NULL without an exception. */
@@ -156,8 +159,21 @@ static PyObject *ask(const char *name, int device) {
     return answer;
 }
 
+/* As torch itself tells a build without CUDA. */
+static bool is_built(void) {
+    PyObject *all = PyImport_ImportModule("torch._C");
+    bool built = all && PyObject_HasAttrString(all, "_cuda_getDeviceCount");
+    Py_XDECREF(all);
+    PyErr_Clear();
+    return built;
+}
+
+/* A watch asks at each step that it sees, so what can't change is not asked again. */
 bool lmx_device_used(void) {
     if (lmx_fake_streams()) return true;
+    if (!cuda.asked) cuda.absent = !is_built();
+    cuda.asked = true;
+    if (cuda.absent) return false;
     PyObject *used = ask("is_initialized", -1);
     bool yes = used == Py_True;
     Py_XDECREF(used);

@@ -573,7 +573,7 @@ bool lmx_observe(lmx_capture *c) {
     o->tells_ops = lmx_want_operators(c);
     if (c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0)
         o->own = &callbacks[slot][OF_OPS];
-    o->spread = lmx_is_spread(c->st, &c->tree);
+    o->spread = c->wants_ops && lmx_is_spread(c->st, &c->tree);
     o->generation = ++generation;
     c->observer = o;
     slots[slot].taken = true;

@@ -7,17 +7,15 @@
 
 #include <stdlib.h>
 
-static size_t name_bytes(const lam_op_info *nodes, int32_t n) {
-    size_t bytes = 0;
-    for (int32_t i = 0; i < n; i++) bytes += strlen(nodes[i].name) + 1;
+size_t lmi_again_size(int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes) {
+    size_t bytes = sizeof(lmi_again) + (size_t)n_calls * sizeof(lam_call_info);
+    for (int32_t i = 0; i < n_nodes; i++) bytes += sizeof *nodes + strlen(nodes[i].name) + 1;
     return bytes;
 }
 
-lmi_again *lmi_again_new(const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
-                         int32_t n_nodes) {
-    size_t of_calls = (size_t)n_calls * sizeof *calls, n = n_nodes > 0 ? (size_t)n_nodes : 0;
-    lmi_again *a = malloc(sizeof *a + of_calls + n * sizeof *nodes + name_bytes(nodes, (int32_t)n));
-    if (!a) return NULL;
+lmi_again *lmi_again_at(void *room, const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
+                        int32_t n_nodes) {
+    lmi_again *a = room;
     *a = (lmi_again){n_calls, n_nodes, (lam_call_info *)(a + 1), NULL};
     a->nodes = (lam_op_info *)(a->calls + n_calls);
     for (int32_t i = 0; i < n_calls; i++) {
@@ -28,8 +26,8 @@ lmi_again *lmi_again_new(const lam_call_info *calls, int32_t n_calls, const lam_
                                       .t0_ns = c->t0_ns,
                                       .t1_ns = c->t1_ns};
     }
-    char *to = (char *)(a->nodes + n);
-    for (size_t i = 0; i < n; i++) {
+    char *to = (char *)(a->nodes + (n_nodes > 0 ? n_nodes : 0));
+    for (int32_t i = 0; i < n_nodes; i++) {
         size_t length = strlen(nodes[i].name) + 1;
         a->nodes[i] = nodes[i];
         a->nodes[i].n_in = a->nodes[i].n_out = 0;

@@ -28,6 +28,7 @@ typedef struct whole { /* the last model of a root that was handed over whole an
 
 struct lam_recorder {
     lmi_ring ring;
+    lmi_spares spares;
     lmi_db db;
     lmi_rows rows;
     char *file;
@@ -58,10 +59,9 @@ static void give_up(lam_recorder *r, const lam_error *e) {
     atomic_store(&r->failed, true);
 }
 
-static void free_handed(lmi_handed *h) {
+static void free_handed(lam_recorder *r, lmi_handed *h) {
     if (h) lam_model_free(h->model);
-    if (h) free(h->again);
-    free(h);
+    lmi_handed_give_back(&r->spares, h);
 }
 
 static int64_t known(const lam_recorder *r, int32_t root, uint64_t hash) {
@@ -144,7 +144,7 @@ static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *
         s = lmi_db_run(&r->db, "BEGIN IMMEDIATE;", e);
     for (; h; h = lmi_ring_pop(&r->ring)) {
         if (s == LAM_OK) s = write_one(r, h, e);
-        free_handed(h);
+        free_handed(r, h);
     }
     if (s == LAM_OK) s = lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), ended, e);
     return s == LAM_OK ? lmi_db_run(&r->db, "COMMIT;", e) : s;
@@ -219,7 +219,8 @@ static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info
 }
 
 static void free_all(lam_recorder *r) {
-    for (lmi_handed *h = lmi_ring_pop(&r->ring); h; h = lmi_ring_pop(&r->ring)) free_handed(h);
+    for (lmi_handed *h = lmi_ring_pop(&r->ring); h; h = lmi_ring_pop(&r->ring)) free_handed(r, h);
+    lmi_spares_free(&r->spares);
     for (size_t i = 0; i < r->wholes.n; i++) lam_model_free(((whole *)lmi_vec_at(&r->wholes, i))->model);
     lmi_vec_free(&r->wholes);
     lmi_vec_free(&r->known);
@@ -249,16 +250,6 @@ lam_status lam_recorder_new(lam_recorder **out, const char *file, const lam_run_
 static uint64_t weight(const lam_model *m) {
     return sizeof *m + m->arena.used + (uint64_t)m->n_ops * (sizeof *m->ops + sizeof *m->edges) +
            (uint64_t)m->n_events * sizeof *m->events;
-}
-
-static lmi_handed *wrap(const lam_step_info *info) {
-    const char *name = info->name ? info->name : "model";
-    size_t n = strlen(name) + 1;
-    lmi_handed *h = calloc(1, sizeof *h + n);
-    if (!h) return NULL;
-    h->info = *info;
-    h->info.name = memcpy(h->name, name, n);
-    return h;
 }
 
 static lam_status failed(const lam_recorder *r, lam_error *e) {
@@ -294,7 +285,8 @@ static lam_status hand_over(lam_recorder *r, lam_model *m, const lam_step_info *
                             lam_error *e) {
     LAM_TRY(failed(r, e));
     bool timed = only_timed(m);
-    *left = wrap(info);
+    void *nothing;
+    *left = lmi_handed_new(&r->spares, info, 0, &nothing);
     if (!*left) return lmi_nomem(e);
     (*left)->model = m;
     (*left)->bytes = weight(m);
@@ -314,30 +306,25 @@ lam_status lam_recorder_step(lam_recorder *r, lam_model *m, const lam_step_info 
         if (s == LAM_OK && !left) return s;
     }
     if (!left) lam_model_free(m);
-    free_handed(left);
+    if (left) free_handed(r, left);
     return s;
-}
-
-static lam_status hand_again(lam_recorder *r, const lam_step_info *info, lmi_again *a, lam_error *e) {
-    lmi_handed *h = a ? wrap(info) : NULL;
-    if (!h) {
-        free(a);
-        return lmi_nomem(e);
-    }
-    h->again = a;
-    h->bytes = sizeof *a + (uint64_t)a->n_calls * (sizeof *a->calls + sizeof(lam_event)) +
-               (uint64_t)(a->n_nodes > 0 ? a->n_nodes : 0) * (sizeof *a->nodes + sizeof(lam_op));
-    if (!push(r, h)) free_handed(h);
-    return LAM_OK;
 }
 
 lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const lam_call_info *calls,
                               int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes, bool *known,
                               lam_error *e) {
+    void *room;
     *known = r && info && known_root(r, info->root);
     if (!*known || r->owner != getpid()) return LAM_OK;
     LAM_TRY(failed(r, e));
-    return hand_again(r, info, lmi_again_new(calls, n_calls, nodes, n_nodes), e);
+    const size_t bytes = lmi_again_size(n_calls, nodes, n_nodes);
+    lmi_handed *h = lmi_handed_new(&r->spares, info, bytes, &room);
+    if (!h) return lmi_nomem(e);
+    h->again = lmi_again_at(room, calls, n_calls, nodes, n_nodes);
+    h->bytes = bytes + (uint64_t)n_calls * sizeof(lam_event) +
+               (uint64_t)(n_nodes > 0 ? n_nodes : 0) * sizeof(lam_op);
+    if (!push(r, h)) free_handed(r, h);
+    return LAM_OK;
 }
 
 int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dropped); }

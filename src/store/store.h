@@ -95,25 +95,28 @@ uint64_t lmi_tree_hash(const lam_model *m);
 
 /* -- what goes from one thread to the other (ring.c) ----------------------------------------------------- */
 
-/* Calls and nodes of a step, in one piece of memory that free() frees (again.c). */
+/* Calls and nodes of a step, in one piece of memory with their names (again.c). */
 typedef struct lmi_again {
     int32_t n_calls, n_nodes; /* n_nodes -1: none were watched */
     lam_call_info *calls;
     lam_op_info *nodes;
 } lmi_again;
-/* Copies; NULL when memory ran out. */
-lmi_again *lmi_again_new(const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
-                         int32_t n_nodes);
+/* The bytes that a copy takes; the copy, made there. */
+size_t lmi_again_size(int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes);
+lmi_again *lmi_again_at(void *room, const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
+                        int32_t n_nodes);
 /* The model of such a step, with the modules and places of another. */
 lam_status lmi_again_model(const lmi_again *a, const lam_model *like, lam_model **out, lam_error *e);
 
-/* One step as the thread that trains hands it over: the other makes rows of it. */
+/* One step as the thread that trains hands it over: the other makes rows of it. One piece of memory, but for
+ * the model. */
 typedef struct lmi_handed {
     lam_model *model; /* its own; NULL: it is to be made of */
     lmi_again *again;
     lam_step_info info;
     uint64_t bytes;
-    char name[]; /* of the root, for info */
+    size_t room; /* of this piece */
+    char name[]; /* of the root, for info; then what `again` is */
 } lmi_handed;
 
 enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };
@@ -124,6 +127,19 @@ typedef struct lmi_ring {
 } lmi_ring;
 bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; it stays the caller's */
 lmi_handed *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
+
+/* -- where that lies (spares.c) -------------------------------------------------------------------------- */
+
+/* Pieces that are free again, for the steps to come: a hundred steps later malloc() would look for one in
+ * memory that is in no cache any more. Any thread takes and gives. */
+enum { LMI_SPARES = 16, LMI_SPARE_BYTES = 16 << 10 };
+typedef struct lmi_spares {
+    _Atomic(lmi_handed *) at[LMI_SPARES];
+} lmi_spares;
+/* A step to be handed over, with so many bytes at `*more`; NULL when memory ran out. */
+lmi_handed *lmi_handed_new(lmi_spares *s, const lam_step_info *info, size_t bytes, void **more);
+void lmi_handed_give_back(lmi_spares *s, lmi_handed *h); /* without a model; NULL is allowed */
+void lmi_spares_free(lmi_spares *s);
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 

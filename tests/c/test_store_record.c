@@ -404,17 +404,50 @@ static void packets_without_memory(void **state) {
     lam_model_free(m);
 }
 
+/* What is given back is taken for a step that has room in it, and names and sizes are the new step's. */
+static void pieces_of_memory_are_used_again(void **state) {
+    (void)state;
+    lmi_spares spares = {0};
+    const lam_step_info one = {.name = "a name of some length", .number = 1}, two = {.number = 2};
+    char *more;
+    lmi_handed *first = lmi_handed_new(&spares, &one, 100, (void **)&more);
+    assert_non_null(first);
+    assert_string_equal(first->info.name, one.name);
+    assert_true((uintptr_t)more % _Alignof(max_align_t) == 0);
+    memset(more, 1, 100);
+    assert_true(more + 100 <= (char *)first + first->room);
+    const size_t room = first->room;
+    lmi_handed_give_back(&spares, first);
+    lmi_handed *again = lmi_handed_new(&spares, &two, 8, (void **)&more);
+    assert_ptr_equal(again, first);
+    assert_int_equal(again->room, room);
+    assert_string_equal(again->info.name, "model");
+    assert_null(again->again);
+    lmi_handed_give_back(&spares, again);
+    lmi_handed *wide = lmi_handed_new(&spares, &one, LMI_SPARE_BYTES, (void **)&more);
+    assert_true(wide->room > room);
+    for (int i = 0; i < LMI_SPARES; i++) assert_null(atomic_load(&spares.at[i])); /* it was too small */
+    lmi_handed_give_back(&spares, wide);
+    for (int i = 0; i < LMI_SPARES; i++) assert_null(atomic_load(&spares.at[i])); /* too much to keep */
+    lmi_handed *many[LMI_SPARES + 1];
+    for (int i = 0; i <= LMI_SPARES; i++) many[i] = lmi_handed_new(&spares, &one, 1, (void **)&more);
+    for (int i = 0; i <= LMI_SPARES; i++) lmi_handed_give_back(&spares, many[i]);
+    for (int i = 0; i < LMI_SPARES; i++) assert_ptr_equal(atomic_load(&spares.at[i]), many[i]);
+    lmi_spares_free(&spares);
+}
+
 static void try_again(void *arg, bool *ok) {
     lam_call_info calls[CALLS];
     lam_op_info nodes[NODES];
     lam_error e = {0};
     lam_model *m = NULL;
     step_parts(1, calls, nodes);
-    lmi_again *a = lmi_again_new(calls, CALLS, nodes, NODES);
+    void *room = malloc(lmi_again_size(CALLS, nodes, NODES));
+    lmi_again *a = room ? lmi_again_at(room, calls, CALLS, nodes, NODES) : NULL;
     *ok = a && lmi_again_model(a, arg, &m, &e) == LAM_OK;
     if (a && !*ok) assert_int_equal(e.status, LAM_NOMEM);
     lam_model_free(m);
-    free(a);
+    free(room);
 }
 
 static void a_tree_without_memory(void **state) {
@@ -453,6 +486,7 @@ int main(void) {
         cmocka_unit_test(a_full_ring_refuses),
         cmocka_unit_test(two_threads_share_a_ring),
         cmocka_unit_test(packets_without_memory),
+        cmocka_unit_test(pieces_of_memory_are_used_again),
         cmocka_unit_test(a_tree_without_memory),
         cmocka_unit_test(reading_without_memory),
     };

@@ -38,9 +38,39 @@ static bool write_all(void) {
     return ok && !lmi_ring_pop(&ring) && atomic_load(&ring.bytes) == 0;
 }
 
+/* -- pieces that are used again ------------------------------------------------------------------ */
+
+static lmi_spares spares;
+static _Atomic int64_t taken_twice;
+
+/* A piece is one thread's as long as that has it. */
+static void *use_again(void *arg) {
+    const lam_step_info info = {.name = arg, .number = 1};
+    for (int i = 0; i < STEPS; i++) {
+        lmi_handed *mine[3];
+        void *more;
+        for (int k = 0; k < 3; k++) mine[k] = lmi_handed_new(&spares, &info, (size_t)(i % 64), &more);
+        for (int k = 0; k < 3; k++) {
+            if (!mine[k] || mine[k]->info.name[0] != *(char *)arg) taken_twice++;
+            lmi_handed_give_back(&spares, mine[k]);
+        }
+    }
+    return NULL;
+}
+
+static int two_take_and_give(void) {
+    pthread_t other;
+    char names[2][2] = {"a", "b"};
+    if (pthread_create(&other, NULL, use_again, names[0])) return 1;
+    use_again(names[1]);
+    pthread_join(other, NULL);
+    lmi_spares_free(&spares);
+    return taken_twice != 0;
+}
+
 int main(void) {
     static const size_t sizes[] = {1, LMI_RING_BYTES / 3};
-    int failures = 0;
+    int failures = two_take_and_give();
     for (int i = 0; i < 2; i++) {
         pthread_t other;
         size = sizes[i];
