@@ -184,14 +184,15 @@ static bool gets_gradient(const fit *w, const lam_tensor *t, int32_t i) {
     return !w->is_buffer[i] && t->requires_grad && t->bytes >= 0;
 }
 
-/* Where some parameter got no gradient it keeps nothing for it; which one is not told. */
-static int64_t share_of_gradients(const fit *w, int64_t trained) {
-    int64_t n = 0;
+/* Where some parameter got no gradient it keeps nothing for it: the bytes of those that there are, by the place
+ * whose backward gave them, and outside of all last. */
+static void find_gradients(const fit *w, int64_t *got) {
     for (int32_t i = 0; i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];
-        if (l->what == LAM_TAKEN_TENSOR && held_as(w, l) == LAM_HELD_GRADIENT) n += l->bytes;
+        int32_t place = place_at(w, l->made);
+        if (l->what == LAM_TAKEN_TENSOR && held_as(w, l) == LAM_HELD_GRADIENT)
+            got[place < 0 ? w->m->n_places : place] += l->bytes;
     }
-    return n < trained ? n : trained;
 }
 
 /* Of the part of a parameter whose gradient takes `bytes`. */
@@ -204,9 +205,37 @@ static int64_t state_of(const fit *w, const lam_tensor *t, int64_t bytes) {
     return kept + w->with->each;
 }
 
+/* What is kept for a parameter that nothing is kept for so far, out of the gradients that are left. */
+static lam_status hold_state(fit *w, const lam_tensor *t, bool *done, int64_t *left, lam_error *e) {
+    int64_t bytes = t->bytes < *left ? t->bytes : *left;
+    if (*done || bytes <= 0) return LAM_OK;
+    *done = true;
+    *left -= bytes;
+    return hold(w, LAM_HELD_OPTIMIZER, place_of(w, t->owner), state_of(w, t, bytes), e);
+}
+
+/* Gradients are of the parameters of the layer that gave them; those of others' (tied ones) are of whichever
+ * parameters are left. */
+static lam_status hold_states(fit *w, lam_error *e) {
+    int64_t *got = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places + 1, sizeof *got), rest = 0;
+    bool *done = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *done);
+    if (!got || !done) return lmi_nomem(e);
+    find_gradients(w, got);
+    for (int32_t i = 0; i < w->m->n_tensors; i++) {
+        const lam_tensor *t = &w->m->tensors[i];
+        int32_t place = place_of(w, t->owner);
+        if (gets_gradient(w, t, i) && place >= 0) LAM_TRY(hold_state(w, t, &done[i], &got[place], e));
+    }
+    for (int32_t i = 0; i <= w->m->n_places; i++) rest += got[i];
+    for (int32_t i = 0; i < w->m->n_tensors; i++)
+        if (gets_gradient(w, &w->m->tensors[i], i))
+            LAM_TRY(hold_state(w, &w->m->tensors[i], &done[i], &rest, e));
+    return LAM_OK;
+}
+
 /* Adds what is kept from step to step, and gives what is worked with during one. */
 static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
-    int64_t before = 0, trained = 0, kept = 0;
+    int64_t before = 0;
     *working = 0;
     for (int32_t i = 0; i < w->m->n_tensors; i++) {
         const lam_tensor *t = &w->m->tensors[i];
@@ -214,17 +243,8 @@ static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
         int64_t now = w->with->held * before + w->with->working * t->bytes;
         if (now > *working) *working = now;
         before = t->bytes;
-        trained += t->bytes;
     }
-    kept = share_of_gradients(w, trained);
-    for (int32_t i = 0; i < w->m->n_tensors; i++) {
-        const lam_tensor *t = &w->m->tensors[i];
-        if (!gets_gradient(w, t, i) || kept <= 0) continue;
-        int64_t bytes = t->bytes < kept ? t->bytes : kept;
-        kept -= bytes;
-        LAM_TRY(hold(w, LAM_HELD_OPTIMIZER, place_of(w, t->owner), state_of(w, t, bytes), e));
-    }
-    return LAM_OK;
+    return hold_states(w, e);
 }
 
 /* == all of it ========================================================================================= */

@@ -311,6 +311,27 @@ def test_no_parameter_gets_a_gradient():
     assert str(fit).endswith("no training step: no parameter gets a gradient from what comes out")
 
 
+def test_an_optimizer_keeps_nothing_for_a_layer_that_gets_no_gradient():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.never, self.first, self.second = nn.Linear(3, 5), nn.Linear(4, 6), nn.Linear(6, 4)
+            self.tied = nn.Linear(4, 6)
+            self.tied.weight = self.first.weight
+
+        def forward(self, x):
+            return self.tied(self.second(self.first(x).relu()))
+
+    net = Net()
+    step = lamina.fit(net, torch.ones(2, 4), optimizer="adam").step
+    kept = {row["path"]: row["optimizer"] for row in step.rows if "optimizer" in row}
+    assert sum(kept.values()) == step.parts["optimizer"]
+    trained = [p for name, p in net.named_parameters() if not name.startswith("never")]
+    assert step.parts["optimizer"] == sum(2 * p.numel() * 4 + 4 for p in trained)
+    assert kept["second"] == 2 * 4 * (6 * 4 + 4) + 8
+    assert "never" not in kept
+
+
 def test_of_a_report():
     model, x = case("branches")
     report = lamina.inspect(model, x, ops=True)
