@@ -184,8 +184,8 @@ static bool gets_gradient(const fit *w, const lam_tensor *t, int32_t i) {
     return !w->is_buffer[i] && t->requires_grad && t->bytes >= 0;
 }
 
-/* Where some parameter got no gradient it keeps nothing for it: the bytes of those that there are, by the place
- * whose backward gave them, and outside of all last. */
+/* Where some parameter got no gradient it keeps nothing for it: the bytes of those that there are, by the
+ * place whose backward gave them, and outside of all last. */
 static void find_gradients(const fit *w, int64_t *got) {
     for (int32_t i = 0; i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];

@@ -248,12 +248,36 @@ static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
     return true;
 }
 
+/* What every element depends on is the same after the operator; the axis that the positions lie along may go
+ * elsewhere, and a window may go along it. */
+static void stay(const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *s, bool *windowed) {
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
+    int32_t axis = s->stays - 1, to = axis < 0 ? -1 : axis;
+    group g;
+    if (axis < 0 || axis >= x.ndim) {
+        s->stays = 0;
+    } else if (r->view) {
+        bool alone =
+            x.sizes[axis] > 0 && find_group(x, out, axis, &g) && x.sizes[axis] == product(x, g.in, g.in_end);
+        int32_t real = alone ? first_real(out, g.out, g.out_end) : out.ndim;
+        s->stays = (int8_t)(real < out.ndim && out.sizes[real] == x.sizes[axis] ? real + 1 : 0);
+    } else {
+        if (r->to[axis] != LMI_TO_ALL) to = r->to[axis];
+        bool there = to >= 0 && to < out.ndim && (r->taps[axis] || out.sizes[to] == x.sizes[axis]);
+        *windowed = *windowed || (there && r->taps[axis] && r->spatial);
+        s->stays = (int8_t)(there ? to + 1 : 0);
+    }
+}
+
 /* Leads a span through the operator along the route. */
 static bool lead(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *s,
                  bool *windowed) {
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
     bool follows = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED;
-    if (!follows) return true;
+    if (!follows) {
+        if (s->kind == LMI_SPAN_FIXED) stay(sig, in, r, s, windowed);
+        return true;
+    }
     int32_t axis = s->axis, to = r->to[axis];
     int64_t n = axis < x.ndim ? x.sizes[axis] : 1;
     s->least = s->least || r->least;
@@ -261,6 +285,8 @@ static bool lead(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *
     if (to == LMI_TO_ONE && s->kind == LMI_SPAN_TRACK) return pick_one(t, s, r->one);
     if (to < 0 || to >= out.ndim) {
         s->loose = s->loose || r->loose || to == LMI_TO_ONE;
+        bool same = to == LMI_TO_ALL && axis < out.ndim && x.ndim == out.ndim && out.sizes[axis] == n;
+        s->stays = (int8_t)(same ? axis + 1 : 0);
         return lmi_span_all(t->a, s, n);
     }
     bool spread = !r->taps[axis] && n != out.sizes[to];

@@ -170,6 +170,10 @@ static bool sees_all(const lmi_span *s, int64_t first, int64_t last) {
     return s->kind == LMI_SPAN_FIXED && s->at[0].lo <= first && s->at[0].hi >= last;
 }
 
+static int8_t axis_of(const lmi_span *s) {
+    return s->kind == LMI_SPAN_TRACK ? (int8_t)(s->axis + 1) : s->kind == LMI_SPAN_FIXED ? s->stays : 0;
+}
+
 /* Two fixed ones, or what is made so where the two can't be told element by element. */
 static bool join_fixed(lmi_arena *a, lmi_span *s, lmi_span other, int64_t n, int64_t other_n) {
     bool alike = s->kind == LMI_SPAN_FIXED && other.kind == LMI_SPAN_FIXED;
@@ -177,12 +181,14 @@ static bool join_fixed(lmi_arena *a, lmi_span *s, lmi_span other, int64_t n, int
             last = s->last > other.last ? s->last : other.last;
     bool all = sees_all(s, first, last) || sees_all(&other, first, last);
     bool loose = (s->kind == LMI_SPAN_FIXED && s->loose) || (other.kind == LMI_SPAN_FIXED && other.loose);
+    int8_t stays = axis_of(s) == axis_of(&other) ? axis_of(s) : 0;
     lmi_reach *at = lmi_alloc(a, 1, sizeof *at);
     if (!at || !lmi_span_all(a, s, n) || !lmi_span_all(a, &other, other_n)) return false;
     *at = s->kind == LMI_SPAN_FIXED ? s->at[0] : (lmi_reach){1, 0, 1, 0};
     bool differ = other.kind == LMI_SPAN_FIXED && meet(at, other.at[0]);
     s->kind = nothing(at) ? LMI_SPAN_NONE : LMI_SPAN_FIXED;
     s->at = at;
+    s->stays = stays;
     s->loose = all || alike ? loose : true;
     s->paths = s->paths || other.paths || differ;
     s->first = first;

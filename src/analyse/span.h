@@ -25,9 +25,10 @@ typedef struct lmi_reach {
 typedef struct lmi_span {
     uint8_t kind; /* lmi_span_kind */
     int8_t axis;
-    bool loose; /* may hold positions that it does not depend on */
-    bool least; /* something of unseen origin went in: there may be more */
-    bool paths; /* paths that see differently much meet in it */
+    int8_t stays; /* FIXED: one more than the axis of the tensor that the input's still is; 0: it is none */
+    bool loose;   /* may hold positions that it does not depend on */
+    bool least;   /* something of unseen origin went in: there may be more */
+    bool paths;   /* paths that see differently much meet in it */
     int32_t period;
     int64_t shift;
     const lmi_reach *at; /* one an element of the period */

@@ -242,6 +242,21 @@ def test_statistics_over_positions_see_everything():
     assert running["1"].rf == 3 and not running["1"].rf_whole
 
 
+class Turned(nn.Module):
+    def forward(self, x):
+        return x.transpose(2, 3)
+
+
+def test_an_axis_that_is_whole_before_a_window_goes_along_it_is_told():
+    plain = nn.Sequential(nn.Softmax(3), nn.Conv2d(1, 1, 3, padding=1))
+    turned = nn.Sequential(nn.Softmax(3), Turned(), nn.ReLU(), nn.Conv2d(1, 1, (3, 1)))
+    for net, last, window in ((plain, "1", 3), (turned, "3", 1)):
+        row = rows(net, 1, 1, 12, 14)[last]
+        told = [(axis["axis"], axis["reach"], axis["size"]) for axis in row.rf_axes]
+        assert told == [(2, "window", window), (3, "whole", 14)]
+        assert (row.rf, row.rf_whole, row.rf_state) == (14, True, "exact")
+
+
 def test_axes_differ():
     told = rows(nn.Sequential(nn.Conv2d(3, 4, (3, 5), stride=(1, 2)), nn.MaxPool2d((1, 3))), 1, 3, 32, 64)
     axes = told["1"].rf_axes
