@@ -199,9 +199,9 @@ static bool runs_others(const lmx_observer *o, const lmx_lane *lane, const void 
 }
 
 /* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
- * kept: what it runs really is seen inside. */
-static bool is_answered(const frame *f) {
-    return f->phase == LAM_RECOMPUTE && api->modes && api->modes() > 0;
+ * kept: what it runs really is seen inside. A dry run has a mode of its own. */
+static bool is_answered(const lmx_observer *o, const frame *f) {
+    return f->phase == LAM_RECOMPUTE && api->modes && api->modes() > o->capture->dry;
 }
 
 /* What torch itself notes around a mode's or a subclass's answer: nothing of the model's. */
@@ -270,7 +270,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     bool plain = is_atens(name) || strstr(name, "::");
-    bool real = plain && !is_answered(&f) && !runs_others(o, lane, record);
+    bool real = plain && !is_answered(o, &f) && !runs_others(o, lane, record);
     if (!plain && is_passage(name)) {
         push_frame(lane, &f);
         return;

@@ -45,6 +45,7 @@ def numbers(report):
             row.type,
             *[(int(n), n.state) for n in (row.params, row.macs, row.flops, row.dmas)],
             *[(int(n), n.state) for n in (row.backward_macs, row.backward_flops, row.backward_dmas)],
+            *[(int(n), n.state) for n in (row.recompute_macs, row.recompute_flops, row.recompute_dmas)],
         )
         for row in report.rows
     ]
