@@ -8,7 +8,7 @@
 #include "lamina.h"
 
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
-enum { LMI_MAX_INPUTS = 64, LMI_MAX_OPERANDS = 64 };
+enum { LMI_MAX_INPUTS = 64, LMI_MAX_OPERANDS = 64, LMI_LINE = 4096 };
 
 /* What options.def fills. */
 typedef struct lmi_args {
@@ -46,6 +46,8 @@ struct lmi_cli {
     int fd;       /* of that file, -1: not open */
     int out_errno;
     lam_status out_status; /* the first failure to write */
+    char line[LMI_LINE];   /* lmi_output_narrow: what was written of the line in hand */
+    size_t n_line;
 };
 
 /* -- verbs.c ----------------------------------------------------------------------------------- */
@@ -56,9 +58,9 @@ const lmi_verb *lmi_verb_find(const char *name);
 
 /* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
-/* The usage, options and remarks of a verb, at most 32 lines. */
 /* A sentence from column `at` on, in lines as wide as the terminal; later ones begin at `indent`. */
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
+/* The usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near { const char *word, *best; int32_t distance; } lmi_near;
@@ -78,6 +80,8 @@ int lmi_exit_code(lam_status s);
 bool lmi_output_allowed(lmi_cli *c);
 /* Sends the output to the file of -o, which is made when the first byte arrives. */
 void lmi_output_start(lmi_cli *c);
+/* From now on lines wider than the terminal are broken between words; what goes to a file is not. */
+void lmi_output_narrow(lmi_cli *c);
 /* Closes it and tells of a failure to write; the exit code is `code` where there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);

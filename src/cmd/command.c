@@ -58,6 +58,7 @@ int lmi_run_help(lmi_cli *c) {
 int lmi_run_doctor(lmi_cli *c) {
     lam_error e = {0};
     lam_status s = LAM_OK;
+    lmi_output_narrow(c);
     if (c->host->doctor)
         s = c->host->doctor(c->host->self, c->out, &e);
     else

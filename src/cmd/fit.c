@@ -54,12 +54,13 @@ int lmi_run_fit(lmi_cli *c) {
     lam_status s = follow(c, false, NULL, &m[0], &f[0], &e), trained = LAM_OK;
     if (s == LAM_OK) trained = follow(c, true, optimizer, &m[1], &f[1], &of_step);
     bool step = f[1] && f[1]->backward;
+    bool text = !c->args.format || strcmp(c->args.format, "text") == 0;
     int code = LMI_EXIT_OK;
+    if (text) lmi_output_narrow(c);
     if (f[0]) {
         lam_status put = lam_fit_write(f[0], step ? f[1] : NULL, m[step], NULL, c->args.format, c->args.exact,
                                        c->out, &written);
         if (put != LAM_OK && c->out_status == LAM_OK) code = lmi_complain_of(c, &written, put);
-        bool text = !c->args.format || strcmp(c->args.format, "text") == 0;
         if (trained == LAM_OK && !step && text)
             lmi_say(c, "\nno training step: no parameter gets a gradient from what comes out\n");
     }

@@ -140,7 +140,46 @@ void lmi_output_start(lmi_cli *c) {
     c->out = (lam_sink){put_watched, c};
 }
 
+/* Where the last column of a line begins, if there is room for words beside it: two blanks stand before it.
+ */
+static int32_t last_column(const char *line, int32_t width) {
+    int32_t column = (int32_t)strspn(line, " ");
+    for (int32_t i = column; line[i] && i <= width / 2; i++)
+        if (i > 1 && line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') column = i;
+    return column;
+}
+
+/* What was gathered of a line goes out as it is where it fits, else in several lines. */
+static void end_line(lmi_cli *c, const char *end) {
+    const lam_sink gathering = c->out;
+    c->out = (lam_sink){put_watched, c};
+    c->line[c->n_line] = '\0';
+    if (c->n_line <= (size_t)c->host->width) {
+        lmi_say(c, "%s%s", c->line, end);
+    } else {
+        int32_t column = last_column(c->line, c->host->width), leading = (int32_t)strspn(c->line, " ");
+        lmi_say(c, "%.*s", (int)column, c->line);
+        lmi_say_words(c, column, column > leading ? column : leading + 2, c->line + column);
+    }
+    c->n_line = 0;
+    c->out = gathering;
+}
+
+static lam_status put_narrow(void *to, const char *bytes, size_t n) {
+    lmi_cli *c = to;
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] == '\n' || c->n_line + 1 == sizeof c->line) end_line(c, "\n");
+        if (bytes[i] != '\n') c->line[c->n_line++] = bytes[i];
+    }
+    return c->out_status;
+}
+
+void lmi_output_narrow(lmi_cli *c) {
+    if (c->host->width > 0 && !to_file(c)) c->out = (lam_sink){put_narrow, c};
+}
+
 int lmi_output_end(lmi_cli *c, int code) {
+    if (c->n_line > 0) end_line(c, "");
     if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
     c->fd = -1;
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)

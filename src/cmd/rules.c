@@ -13,10 +13,12 @@ static void say_metric(lmi_cli *c, const lam_rule *r, lam_metric i) {
 
 /* As many spellings a line as fit. */
 static void say_only(lmi_cli *c, const char *only) {
-    enum { A_LINE = 90 };
+    enum { BEFORE = 11, LINE = 101 };
+    const int32_t width = c->host->width > BEFORE ? c->host->width : LINE;
+    const size_t a_line = (size_t)(width - BEFORE);
     for (const char *s = only, *label = "only"; s && *s; label = "") {
         size_t n = strcspn(s, " ");
-        while (s[n] && n + 1 + strcspn(s + n + 1, " ") <= A_LINE) n += 1 + strcspn(s + n + 1, " ");
+        while (s[n] && n + 1 + strcspn(s + n + 1, " ") <= a_line) n += 1 + strcspn(s + n + 1, " ");
         lmi_say(c, "  %-8s %.*s\n", label, (int)n, s);
         s += n + strspn(s + n, " ");
     }
@@ -40,6 +42,7 @@ int lmi_run_rules(lmi_cli *c) {
     const char *name = lmi_convention_wanted(c, c->args.operands[0]);
     if (!name) return LMI_EXIT_USAGE;
     int32_t convention = lam_convention_find(name);
+    lmi_output_narrow(c);
     lmi_say(c, "convention %s: %s\n", name, lam_convention_source(convention));
     lam_rule r;
     bool both = false; /* rules of layers came before those of operators */
@@ -58,6 +61,7 @@ int lmi_run_rules(lmi_cli *c) {
 }
 
 int lmi_run_conventions(lmi_cli *c) {
+    lmi_output_narrow(c);
     for (int32_t i = 0; i < lam_n_conventions(); i++)
         lmi_say(c, "%-12s %s%s\n", lam_convention_name(i), lam_convention_source(i),
                 i ? "" : " (the default)");

@@ -147,6 +147,7 @@ static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_e
 }
 
 int lmi_run_why(lmi_cli *c) {
+    lmi_output_narrow(c);
     const char *convention = lmi_convention_wanted(c, c->args.convention);
     lam_rules *own = NULL;
     int code = convention ? lmi_rules_wanted(c, &own) : LMI_EXIT_USAGE;

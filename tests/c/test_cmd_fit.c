@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `lamina fit` and `lamina graph`: what they ask of the host, what they print, and what they say where either
- * fails. */
+ * fails; and prose in lines as wide as the terminal. */
 #include "oom.h"
 
 #include "net.h"
@@ -146,6 +146,84 @@ static void graphs_are_drawn(void **state) {
     ERR_HAS("operators");
 }
 
+static lam_status doctor(void *self, lam_sink to, lam_error *e) {
+    static const char text[] =
+        "operators: observed; the layout of torch's records was found, and checked with "
+        "operators that are known\ncapture: wor";
+    (void)self, (void)e;
+    lam_status s = to.put(to.to, text, sizeof text - 1);
+    return s == LAM_OK ? to.put(to.to, "ks\n", 3) : s;
+}
+
+/* The same words in the same order. */
+static void same_words(const char *a, const char *b) {
+    while (*a || *b) {
+        a += strspn(a, " \n");
+        b += strspn(b, " \n");
+        size_t n = strcspn(a, " \n");
+        if (n != strcspn(b, " \n") || memcmp(a, b, n) != 0) fail_msg("'%.30s' is '%.30s'", a, b);
+        a += n;
+        b += n;
+    }
+}
+
+/* A word that is longer stands alone in its line, or after what is left of it. */
+static void lines_fit(const char *text, size_t width) {
+    for (const char *s = text; *s; s += strcspn(s, "\n"), s += *s == '\n') {
+        size_t n = strcspn(s, "\n"), last = n;
+        while (last > 0 && s[last - 1] != ' ') last--;
+        if (n > width && last > width / 2 + 1)
+            fail_msg("%d columns are %d: %.*s", (int)width, (int)n, (int)n, s);
+    }
+}
+
+static void prose_fits_a_terminal(void **state) {
+    (void)state;
+    static const char *const lines[] = {"rules exact", "rules layers", "conventions",    "doctor",
+                                        "fit m:fits",  "fit m:frozen", "why m:two a.fc", "why m:two ."};
+    static char wide[sizeof fake_out.text];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        for (int32_t width = 0; width <= 140; width += 20) {
+            lam_host h = fake_host();
+            h.live = live;
+            h.doctor = doctor;
+            h.width = i == 3 ? 0 : width; /* it tells the width */
+            assert_int_equal(fake_run(&h, lines[i]), 0);
+            if (width == 0) memcpy(wide, fake_out.text, sizeof wide);
+            same_words(wide, fake_out.text);
+            if (h.width >= 60) lines_fit(fake_out.text, (size_t)width);
+        }
+    }
+    lam_host h = fake_host();
+    h.doctor = doctor;
+    h.width = 60;
+    assert_int_equal(fake_run(&h, "doctor"), 0);
+    OUT_HAS("operators: observed; the layout of torch's records was\n  found, and checked with operators "
+            "that are "
+            "known\ncapture: works\n");
+    h.width = 30;
+    assert_int_equal(fake_run(&h, "conventions"), 0);
+    OUT_HAS("layers       multiplies and adds\n             of each layer type,\n");
+}
+
+/* What is read by programs, and files, have lines as long as they come. */
+static void only_prose_for_eyes_is_broken(void **state) {
+    (void)state;
+    lam_host h = fake_host();
+    h.live = live;
+    h.width = 20;
+    assert_int_equal(fake_run(&h, "fit m:fits --format json"), 0);
+    assert_ptr_equal(strchr(fake_out.text, '\n') + 1, fake_out.text + fake_out.n);
+    assert_int_equal(fake_run(&h, "why m:two a.fc -f -o test_cmd_fit.out"), 0);
+    FILE *f = fopen("test_cmd_fit.out", "rb");
+    assert_non_null(f);
+    static char text[1 << 14];
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    fclose(f);
+    remove("test_cmd_fit.out");
+    assert_non_null(strstr(text, "elements of the first input\n"));
+}
+
 /* Every refusal is an exit code other than 0, and no output that ends early is called whole. */
 static void try_line(void *arg, bool *ok) {
     lam_host h = fake_host();
@@ -162,9 +240,14 @@ static void memory_may_run_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_runs_are_asked_for), cmocka_unit_test(a_model_that_is_not_trained),
-        cmocka_unit_test(what_goes_wrong_is_said), cmocka_unit_test(an_output_that_fails),
-        cmocka_unit_test(graphs_are_drawn),        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(both_runs_are_asked_for),
+        cmocka_unit_test(a_model_that_is_not_trained),
+        cmocka_unit_test(what_goes_wrong_is_said),
+        cmocka_unit_test(an_output_that_fails),
+        cmocka_unit_test(graphs_are_drawn),
+        cmocka_unit_test(prose_fits_a_terminal),
+        cmocka_unit_test(only_prose_for_eyes_is_broken),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
