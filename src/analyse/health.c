@@ -220,7 +220,10 @@ static lam_status on_output(walk *w, int32_t i, const lam_bad *bad) {
         return LAM_OK;
     }
     if (p < 0) w->out_bad = true;
-    if (w->h->forward[k] >= LAM_HEALTH_PASSED) return LAM_OK; /* another of its results */
+    if (w->h->forward[k] >= LAM_HEALTH_PASSED) { /* another of its results, or its own work gave birth */
+        taint(w, k);
+        return LAM_OK;
+    }
     bool passes = w->tainted[k] || w->held[k] >= 0;
     if (!w->tainted[k]) {
         if (w->held[k] >= 0)
