@@ -99,7 +99,7 @@ static void choose(made *m) {
 static lam_model *built(const made *m) {
     net n = net_new();
     for (int32_t i = 0; i < m->n; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "m%d", (int)i);
         net_place(&n, m->parent[i], i ? name : "",
                   net_module(&n, "Layer", m->children[i] ? 0 : LAM_MODULE_LEAF));
