@@ -30,7 +30,7 @@ enum { VARIANTS = 26 };
 
 /* Each differs from every other in what makes an operator another one. */
 static void variants(lam_op_arg to[VARIANTS]) {
-    static const int64_t ab[] = {1, 2}, ac[] = {1, 3};
+    static const int64_t ab[] = {1, 2}, ac[] = {1, 3}, s23[] = {2, 3}, s32[] = {3, 2}, s6[] = {6};
     const lam_op_arg all[VARIANTS] = {
         value((lam_value){.type = LAM_NONE}),
         value((lam_value){.type = LAM_BOOL, .i = 0}),
@@ -47,17 +47,17 @@ static void variants(lam_op_arg to[VARIANTS]) {
         value((lam_value){.type = LAM_INTS, .n = 1, .ints = ab}),
         value((lam_value){.type = LAM_INTS, .n = 2, .ints = ab}),
         value((lam_value){.type = LAM_INTS, .n = 2, .ints = ac}),
-        T(1, 2, 3),
-        T(1, 3, 2),
-        T(1, 6),
-        T(2, 2, 3),
+        net_op_tensor(1, s23, 2),
+        net_op_tensor(1, s32, 2),
+        net_op_tensor(1, s6, 1),
+        net_op_tensor(2, s23, 2),
         T_UNSEEN(1),
-        with(T(1, 2, 3), NET_INT64, 0),
-        with(T(1, 2, 3), NET_FLOAT32, 1),
-        stored(T(1, 2, 3), 4, 4, 48),
-        stored(T(1, 2, 3), 5, 4, 48),
-        stored(T(1, 2, 3), 4, 5, 48),
-        stored(T(1, 2, 3), 4, 4, 49),
+        with(net_op_tensor(1, s23, 2), NET_INT64, 0),
+        with(net_op_tensor(1, s23, 2), NET_FLOAT32, 1),
+        stored(net_op_tensor(1, s23, 2), 4, 4, 48),
+        stored(net_op_tensor(1, s23, 2), 5, 4, 48),
+        stored(net_op_tensor(1, s23, 2), 4, 5, 48),
+        stored(net_op_tensor(1, s23, 2), 4, 4, 49),
     };
     memcpy(to, all, sizeof all);
 }
@@ -94,13 +94,15 @@ static void what_is_shared_is_told_apart(void **state) {
     (void)state;
     enum { MANY = 80 };
     static lam_op_arg in[MANY], out[MANY];
+    static const int64_t sizes[] = {2, 3};
     net n = net_new();
     net_place(&n, -1, "", net_leaf(&n, "Tanh"));
     int32_t call = net_call(&n, 0, -1, SH(2, 3), 0, SH(2, 3), 0);
     const op_at at = {call, -1, LAM_FORWARD, 0};
     for (uint64_t i = 0; i < MANY; i++) {
-        in[i] = D(0, 100 + i, 2, 3);
-        out[i] = D((int32_t)i, i % 2 ? 100 + i : 900 + i, 2, 3);
+        in[i] = data_of(0, 100 + i, 100 + i, sizes, 2);
+        uint64_t number = i % 2 ? 100 + i : 900 + i;
+        out[i] = data_of((int32_t)i, number, number, sizes, 2);
     }
     in[7].storage = in[7].object = 0; /* nobody knows its memory */
     net_op_args(&n, "my::list", at, in, MANY, out, MANY);
