@@ -2,7 +2,7 @@
  *
  * What is in vain: modules that were never called, results that reach no output, and parameters that no
  * gradient can reach. The graph is followed backwards from the outputs, once along everything that is read
- * and once along what a gradient passes. Only the forward is looked at. */
+ * and once along what a gradient passes. Only the forward is looked at, with backward passes inside it. */
 #include "analyse/graph.h"
 
 #include <stdio.h>
@@ -15,7 +15,9 @@ typedef struct search {
     bool *live;    /* per unit: an output depends on it */
     bool *passes;  /* per unit: a gradient comes to its result */
     int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
-    bool tells;    /* some operator says that gradients were wanted of it, so of the others they were not */
+    bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */
+    bool derives;  /* there is such a pass: what nothing reads may be what is differentiated */
+    bool tells;    /* an output wanted gradients: where nothing says so none were wanted */
     uint8_t *read; /* per tensor: how */
     bool *handed;  /* per unit: it made a result of some call */
     bool *in_vain; /* per call: what it gave reaches no output */
@@ -40,9 +42,7 @@ static lam_status find(search *s, lmi_vec *to, const char *path, const char *rea
 
 /* -- operators ----------------------------------------------------------------------------------- */
 
-static bool is_unit(const search *s, int32_t op) {
-    return s->g->flow.unit[op] == op && s->m->ops[op].phase == LAM_FORWARD;
-}
+static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] == op && s->inside[op]; }
 
 /* Hands a value to the program, or writes into memory that was there before the forward: it matters although
  * no output depends on it. */
@@ -129,7 +129,7 @@ static void lift(search *s, int32_t op) {
 static void follow(search *s) {
     for (int32_t i = s->m->n_ops - 1; i >= 0; i--) {
         const lam_op_sig *sig = s->m->ops[i].sig;
-        if (s->m->ops[i].phase != LAM_FORWARD) continue;
+        if (!s->inside[i]) continue;
         bool unit = is_unit(s, i), around = s->g->flow.unit[i] < 0;
         if (unit && !s->live[i] && matters(s, i)) s->live[i] = true;
         lift(s, i);
@@ -144,7 +144,29 @@ static void follow(search *s) {
     }
 }
 
+/* Of a backward pass inside a forward, operators of that forward come before and after. */
+static bool find_inside(search *s) {
+    const lam_model *m = s->m;
+    int32_t *root, open = -1, *last = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *last);
+    if (!last || !lmi_flow_roots(m, &s->scratch, &root)) return false;
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (m->ops[i].phase == LAM_FORWARD && m->ops[i].call >= 0) last[root[m->ops[i].call]] = i;
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        bool forward = m->ops[i].phase == LAM_FORWARD;
+        if (forward) open = m->ops[i].call >= 0 ? root[m->ops[i].call] : -1;
+        s->inside[i] = forward || (open >= 0 && i < last[open]);
+        s->derives = s->derives || (s->inside[i] && !forward);
+    }
+    return true;
+}
+
 /* -- outputs ------------------------------------------------------------------------------------- */
+
+static bool says_gradient(const search *s, int32_t op) {
+    for (int32_t i = op; i >= 0; i = s->m->ops[i].parent)
+        if ((s->m->ops[i].flags & SAYS) == LAM_OP_GRAD) return true;
+    return false;
+}
 
 static void start(search *s) {
     const lam_model *m = s->m;
@@ -157,6 +179,7 @@ static void start(search *s) {
         for (int32_t k = 0; k < ev->n_out; k++) {
             lmi_source from = lmi_flow_result(&s->g->flow, i, k);
             if (from.by == LMI_BY_NOTHING) s->known = false;
+            s->tells = s->tells || (from.by == LMI_BY_OP && says_gradient(s, from.index));
             mark(s, from, is_float(ev->out[k].dtype), -1);
         }
     }
@@ -241,13 +264,21 @@ static lam_status unused_calls(search *s, lam_error *e) {
     return LAM_OK;
 }
 
+/* What torch computes inside an operator of which something is used, and then leaves alone, is its own
+ * affair. */
+static bool is_torchs_own(const search *s, int32_t op) {
+    for (int32_t i = s->m->ops[op].parent; i >= 0; i = s->m->ops[i].parent)
+        if (s->live[i] && !(s->m->ops[i].flags & LAM_OP_NODE)) return true;
+    return false;
+}
+
 /* An operator of a call's own work whose result nothing uses. That a caller leaves one of several results
  * alone is nothing to tell. */
 static bool ran_in_vain(const search *s, int32_t op) {
     const lam_op *o = &s->m->ops[op];
     lmi_kind kind = lmi_op_kind(o->sig->word);
     if (!is_unit(s, op) || s->live[op] || s->handed[op] || s->g->of_op[op] < 0 || kind == LMI_K_fill ||
-        o->call < 0)
+        o->call < 0 || is_torchs_own(s, op))
         return false;
     bool gives = false;
     for (int32_t i = 0; i < o->sig->n_out; i++) {
@@ -371,13 +402,13 @@ static lam_status look(search *s, lam_error *e) {
     s->handed = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->handed);
     s->in_vain = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->in_vain);
     if (!s->live || !s->passes || !s->stop || !s->read || !s->handed || !s->in_vain) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_ops && !s->tells; i++)
-        s->tells = m->ops[i].phase == LAM_FORWARD && (m->ops[i].flags & SAYS) == LAM_OP_GRAD;
+    s->inside = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->inside);
+    if (!s->inside || !find_inside(s)) return lmi_nomem(e);
     start(s);
     follow(s);
     LAM_TRY(never_called(s, e));
-    if (s->known) LAM_TRY(unused_calls(s, e));
-    if (s->known) LAM_TRY(unused_work(s, e));
+    if (s->known && !s->derives) LAM_TRY(unused_calls(s, e));
+    if (s->known && !s->derives) LAM_TRY(unused_work(s, e));
     return no_gradient(s, e);
 }
 

@@ -184,6 +184,59 @@ def test_all_of_it_without_gradients_tells_nothing():
     assert seen.report().no_gradient == {}
 
 
+class Learns(nn.Module):
+    """A step of a gradient inside the forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        w = self.a.weight
+        with torch.enable_grad():
+            (slope,) = torch.autograd.grad(self.a(x).pow(2).sum(), w, create_graph=True)
+        return self.b(F.linear(x, w - 0.1 * slope, self.a.bias))
+
+
+class Slope(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1, bias=False))
+
+    def forward(self, x):
+        with torch.enable_grad():
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(self.net(x).sum(), x, create_graph=True)[0].norm()
+
+
+class Cast(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(3, 2)
+
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return self.b(self.a(x))
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.parametrize("kind", [Learns, Slope, Cast])
+@pytest.mark.parametrize("more", [{"ops": True}, {"backward": True}, {"ops": True, "dry": True}])
+def test_what_a_forward_derives_itself_passes_gradients_on(kind, more):
+    x = torch.rand(3, 4)
+    assert without(kind(), (x,), {}) == set()
+    report = lamina.inspect(kind(), x, **more)
+    assert (report.unused, report.no_gradient) == ({}, {})
+
+
+def test_what_torch_leaves_alone_inside_an_operator_is_its_own_affair():
+    class Repeats(nn.Module):
+        def forward(self, x):
+            return x.repeat(1, 2)
+
+    assert lamina.inspect(Repeats(), torch.rand(2, 4), ops=True).unused == {}
+
+
 TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
 SOME = [
     "googlenet",
