@@ -486,6 +486,17 @@ bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject 
     return ok;
 }
 
+int32_t lmx_dispatch_op(const lmx_capture *c) {
+    const thread *t = listens(c) ? find_thread(c->dispatcher, PyThread_get_thread_ident()) : NULL;
+    return t ? t->op : -1;
+}
+
+void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag) {
+    thread *t = listens(c) ? find_thread(c->dispatcher, PyThread_get_thread_ident()) : NULL;
+    while (t && op >= 0 && level-- > 0) op = op_at(t, op)->parent;
+    if (t && op >= 0 && (size_t)op < t->lane->ops.n) op_at(t, op)->flags |= flag;
+}
+
 /* == opening and closing =============================================================================== */
 
 bool lmx_dispatcher_new(lmx_capture *c) {

@@ -57,7 +57,8 @@ static inline lmx_ledger *lmx_ledger_of(const lmx_dry *d) {
  * for. Then the methods of the type that tell of callers and say what counts (ways.c). */
 bool lmx_dry_elsewhere(const lmx_dry *d, const char *callers);
 PyObject *lmx_dry_caller(PyObject *self, PyObject *level);
-PyObject *lmx_dry_aside(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_here(PyObject *self, PyObject *unused);
+PyObject *lmx_dry_aside(PyObject *self, PyObject *args);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
 PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
 /* Reads a tensor's; false without an exception where it has no plain layout. */

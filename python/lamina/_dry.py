@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from . import _lamina
 from ._dry_fused import FUSED
-from ._dry_ways import ELSEWHERE, INSTEAD
+from ._dry_ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 from ._errors import NeedsValuesError, UnsupportedError
 from ._tree import modules
 
@@ -51,6 +51,8 @@ READS = {
 AS_FIRST = ("aten::_masked_softmax",)
 # Of these torch tells a shape by the values of whole numbers beside the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
+# What the CPU gives with columns in order, whatever torch's shape functions say.
+BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
 # What the CPU leaves empty where a flag is off, and torch's shape functions do not: the flag, those results.
 EMPTY = {
     "aten::native_batch_norm": (5, "training", (1, 2)),
@@ -253,6 +255,7 @@ class _Run:
         self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
         self.reads_aside = 0  # numbers that are read next and that a real run does not read
+        self.one_hot = OneHot()
         self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
@@ -328,6 +331,17 @@ class _Run:
         if operator.opened is not None:
             with self.core:
                 return self.core.opened(operator.opened, args, kwargs)
+        if operator.name not in ANYHOW or self.core.here() < 0:
+            return self._answer(operator, function, args, kwargs, seen)
+        out = self.one_hot.instead(self, operator.name, args)
+        if out is None:
+            out = self._answer(operator, function, args, kwargs, seen)
+            self.one_hot.gave(operator.name, out)
+        return out
+
+    def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
+        if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
+            self.core.aside()  # there is no memory there that anything could be copied to
         known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
         if not known or not self._is_small(seen, args, kwargs):
             args = self._look(operator.name, seen, args)
@@ -343,12 +357,17 @@ class _Run:
             return self._by_meta(self.torch.ops.aten.empty_like.default, args[:1], {})
         if operator.name in EMPTY and not known:
             return self._with_empty(function, args, kwargs)
-        return self._compute(function, args, kwargs) if known else self._by_meta(function, args, kwargs)
+        if known:
+            return self._compute(function, args, kwargs)
+        out = self._by_meta(function, args, kwargs)
+        return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
         """What runs the operators that this one runs on the CPU, where its work is theirs."""
         if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
-            return self._inside(function)
+            inside = self._inside(function)
+            plain = self._has(function, "Conjugate") or _is_view(schema)
+            return inside if plain else partial(_conjugated, inside)
         if not self.core.wraps(schema.name):
             return None
         spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
@@ -511,9 +530,21 @@ class _Run:
         wanted = args[at] if at < len(args) else kwargs.get(name, True)
         out = self._by_meta(function, args, kwargs)
         if wanted:
-            return out
+            return self._by_columns(function._schema.name, out)
         none = {at: self.torch.empty((0,), dtype=out[at].dtype, device="meta") for at in unwanted}
         return tuple(self.core.like(none[at]) if at in none else each for at, each in enumerate(out))
+
+    def _by_columns(self, name: str, out: tuple[Any, ...]) -> tuple[Any, ...]:
+        which = BY_COLUMNS.get(name, ())
+        return tuple(
+            self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
+        )
+
+    def in_columns(self, shape: Any, dtype: Any) -> Any:
+        """A new fake tensor, whose matrices lie in memory column after column."""
+        *many, rows, columns = shape
+        with self.torch._C._DisableTorchDispatch():
+            return self.core.like(self.torch.empty([*many, columns, rows], dtype=dtype, device="meta").mT)
 
     def _recurrent(self, function: Any, args: Any) -> Any:
         """A layer of oneDNN's LSTM. For its backward it keeps memory that only oneDNN can size."""
@@ -580,6 +611,18 @@ class _Run:
             self.block(what + "of which torch does not tell the result's shape")
         told = str(error).partition("\n")[0]
         self.block(what + f"which torch's shape function refuses ({told})")
+
+
+def _conjugated(inside: Any, *args: Any, **kwargs: Any) -> Any:
+    """Below autograd torch gives such an operator copies of tensors that are conjugates by a flag alone."""
+    clone = sys.modules["torch"].ops.aten.clone.default
+
+    def physical(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)([physical(v) for v in value])
+        return clone(value) if hasattr(value, "is_conj") and value.is_conj() else value
+
+    return inside(*(physical(v) for v in args), **{k: physical(v) for k, v in kwargs.items()})
 
 
 def _of_layer(steps: int, examples: int, wide: int, hidden: int) -> list[tuple[int, ...]]:

@@ -71,6 +71,43 @@ def _one_hot(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     return _opened(run, plain)
 
 
+class OneHot:
+    """Tells one_hot where callers are not known, under torch's dispatch mode: one instruction of a frame of
+    Python's runs all its operators."""
+
+    def __init__(self) -> None:
+        self.frame: Any = None  # the frame that called, and where in it
+        self.at = -1
+        self.numbers: list[int] = []  # of the operators that it ran
+        self.classes: Any = None  # what its arange gave
+
+    def instead(self, run: _Run, name: str, args: tuple[Any, ...]) -> Any:
+        """What its comparison gives; None for another operator."""
+        frame = _caller()
+        if self.frame is not frame or self.at != frame.f_lasti:
+            self.frame, self.at, self.numbers, self.classes = frame, frame.f_lasti, [], None
+        if name != "aten::eq" or self.classes is None or args[1] is not self.classes:
+            self.numbers.append(run.core.here())
+            return None
+        for number in self.numbers:
+            run.core.aside(number)
+        self.frame = self.classes = None
+        return _one_hot(run, None, args, {})
+
+    def gave(self, name: str, out: Any) -> None:
+        """To be told of each operator that was not it."""
+        self.classes = out if name == "aten::arange" else None
+        if name == "aten::eq":
+            self.frame = None
+
+
+def _caller() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame.f_globals.get("__name__", "").startswith("lamina."):
+        frame = frame.f_back
+    return frame
+
+
 def _singular_values(run: _Run, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     x = args[0]
     if _wants_gradient(x):
@@ -149,9 +186,22 @@ def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _by_values(run: _Run, *_: Any) -> Any:
-    """How much a real run has in its place values decide, or shapes that are not at hand here: a mask that is
-    looked up instead of a choice, columns that are written to zeros instead of being put together."""
+    """How much a real run has in its place values decide: a mask that is looked up instead of a choice."""
     run.core.decided(0)
+
+
+def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """Columns that a real run writes to zeros laid out as the input, whose shapes are not at hand here."""
+    torch = sys.modules["torch"]
+    run.core.decided(0)
+    node = torch._C._current_autograd_node()
+    x = getattr(node, "_saved_input", None)
+    x = getattr(node, "_saved_self", None) if x is None else x
+    if x is None or x.dim() != args[0][0].dim():
+        return None
+    shape = torch.broadcast_shapes(x.shape, (*args[0][0].shape[:-1], x.shape[-1]))
+    zeros = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+    return run.core.like(zeros) if shape == x.shape else None
 
 
 INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
@@ -179,17 +229,23 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("LinalgEighBackward0", "aten::diagonal_scatter"): _diagonal,
     ("MaskedFillBackward1", "aten::where"): _by_values,
     ("MaskedFillBackward1", "aten::sum"): _by_values,
-    ("LinalgHouseholderProductBackward0", "aten::cat"): _by_values,
-    ("OrmqrBackward0", "aten::cat"): _by_values,
+    **{
+        (f"{name}Backward0", operator): instead
+        for name in ("LinalgHouseholderProduct", "Ormqr")
+        for operator, instead in {"aten::cat": _columns, "aten::zeros": _not_run}.items()
+    },
 }
+
+# What one_hot runs; also answered so where callers are not known.
+ANYHOW = ("aten::max", "aten::_local_scalar_dense", "aten::arange", "aten::eq")
 
 
 def _callers() -> dict[str, str]:
     found: dict[str, str] = {}
     for caller, name in INSTEAD:
-        found[name] = found.get(name, " ") + caller + " "
+        found[name] = found.get(name, "* " if name in ANYHOW else " ") + caller + " "
     return found
 
 
-# Of each of these operators the callers in which it is answered so, each between two spaces.
+# Of each of these operators the callers in which it is answered so, each between two spaces; a star: anyhow.
 ELSEWHERE = _callers()

@@ -134,16 +134,28 @@ static void set_generic(const lam_op *op, lam_shape x, lam_shape y, lmi_facts *f
     lmi_facts_axes(x, z, y, f);
 }
 
+enum { META = 14 }; /* c10's number of the device without memory */
+
+/* What goes there is neither read nor written. Where all tensors are there, a run without memory is counted by
+ * their shapes. */
+static bool goes_nowhere(const lam_op *op) {
+    if (op->sig->n_out != 1 || !op->sig->out->is_tensor || op->sig->out->device != META) return false;
+    for (int32_t i = 0; i < op->sig->n_in; i++)
+        if (op->sig->in[i].is_tensor && op->sig->in[i].device >= 0 && op->sig->in[i].device != META) return true;
+    return false;
+}
+
 static void set_frame(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lam_shape x = lmi_op_in(op, s), y = lmi_op_out(op, -1);
     lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
     lmi_fact_set(f, LMI_FACT_out, lmi_numel(y));
-    lmi_fact_set(f, LMI_FACT_ins, sum_in(op, elements));
-    lmi_fact_set(f, LMI_FACT_outs, sum_out(op, elements));
+    bool nowhere = goes_nowhere(op);
+    lmi_fact_set(f, LMI_FACT_ins, nowhere ? 0 : sum_in(op, elements));
+    lmi_fact_set(f, LMI_FACT_outs, nowhere ? 0 : sum_out(op, elements));
     lmi_fact_set(f, LMI_FACT_dims, x.ndim);
     set_generic(op, x, y, f);
     set_elements(op, f);
-    lmi_fact_set(f, LMI_FACT_second, lmi_op_numel(s, LMI_S_x2));
+    lmi_fact_set(f, LMI_FACT_second, nowhere ? 0 : lmi_op_numel(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_pair, lmi_op_tensor(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads, lmi_op_numel(s, LMI_S_grad));
     lmi_fact_set(f, LMI_FACT_sparse, lmi_op_is_sparse(op));
@@ -159,13 +171,14 @@ static int32_t first_bits(const lam_op_arg *args, int32_t n) {
 static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_slot_id role = lmi_op_tensor(s, LMI_S_x) ? LMI_S_x : LMI_S_q;
     int32_t bits = lmi_op_tensor(s, role) ? s->at[role].bits : first_bits(op->sig->in, op->sig->n_in);
-    lmi_fact_set(f, LMI_FACT_ins_bytes, sum_in(op, stored));
-    lmi_fact_set(f, LMI_FACT_outs_bytes, sum_out(op, stored));
+    bool nowhere = goes_nowhere(op);
+    lmi_fact_set(f, LMI_FACT_ins_bytes, nowhere ? 0 : sum_in(op, stored));
+    lmi_fact_set(f, LMI_FACT_outs_bytes, nowhere ? 0 : sum_out(op, stored));
     lmi_fact_set(f, LMI_FACT_in_bytes, lmi_stored(lmi_fact_get(f, LMI_FACT_in), bits));
     lmi_fact_set(f, LMI_FACT_in_item, bits > 0 && bits % 8 == 0 ? bits / 8 : -1);
     lmi_fact_set(f, LMI_FACT_out_bytes,
                  lmi_stored(lmi_fact_get(f, LMI_FACT_out), first_bits(op->sig->out, op->sig->n_out)));
-    lmi_fact_set(f, LMI_FACT_second_bytes, lmi_op_bytes(s, LMI_S_x2));
+    lmi_fact_set(f, LMI_FACT_second_bytes, nowhere ? 0 : lmi_op_bytes(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads_bytes, lmi_op_bytes(s, LMI_S_grad));
     lmi_fact_set(f, LMI_FACT_weights_bytes, lmi_op_bytes(s, LMI_S_w));
 }

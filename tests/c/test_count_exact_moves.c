@@ -61,6 +61,26 @@ static void moves(void **state) {
     }
 }
 
+/* A tensor on the meta device has no memory: what goes there is not read, what is there already is counted by
+ * its shape. */
+static void goes_nowhere(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 5000); i++) {
+        reseed((uint64_t)i);
+        int64_t s[LAYER_NDIM];
+        int32_t n = random_shape(0, 4, s);
+        bool there = coin(), copied = coin();
+        op_new(copied ? "aten::copy_" : "aten::_to_copy");
+        if (copied) in_tensor(0, n, s);
+        in_tensor(copied, n, s);
+        out_tensor(0, n, s);
+        the.in[0].device = the.out[0].device = 14;
+        the.in[copied].device = there ? 14 : coin() ? 0 : 1;
+        for (int k = 0; there && k < 2; k++) k ? wr_all(cells_of(elements(n, s))) : rd_all(cells_of(elements(n, s)));
+        op_proves();
+    }
+}
+
 static void joins(void **state) {
     (void)state;
     for (int i = 0; more(i, 5000); i++) {
@@ -373,6 +393,7 @@ static void undecided(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves),
+        cmocka_unit_test(goes_nowhere),
         cmocka_unit_test(joins),
         cmocka_unit_test(puts_values),
         cmocka_unit_test(gelus),

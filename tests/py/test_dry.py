@@ -308,6 +308,10 @@ WAYS = {
     "cholesky": lambda x: torch.linalg.cholesky(x @ x.T + torch.eye(4)),
     "quantile": lambda x: x.quantile(0.3, 1),
     "quantiles": lambda x: x.nanquantile(x[0, :2]),
+    "solved for vectors": lambda x: torch.linalg.solve(x[None], x[None, 0]).contiguous(),
+    "vectors": lambda x: torch.linalg.eig(x)[1].contiguous(),
+    "pseudo-inverse": lambda x: torch.linalg.pinv(torch.complex(x, x)[:, :3]),
+    "conjugate in order": lambda x: torch.linalg.svd(torch.complex(x, x))[2].mH.contiguous(),
     "summed to its own size": lambda x: x.sum_to_size(4, 4) + 1,
 }
 
@@ -315,9 +319,6 @@ WAYS = {
 @watched
 @pytest.mark.parametrize("name", [*FUNCTIONS, *WAYS])
 def test_functions(name):
-    if name in ("one hot of computed", "one hot of none") and _observe.way().name != "observer":
-        pytest.skip("that it is one_hot is not told")
-
     class Runs(nn.Module):
         def forward(self, x):
             return {**FUNCTIONS, **WAYS}[name](x)
@@ -398,6 +399,53 @@ def test_gradients_that_values_decide_are_lower_bounds(node):
     assert lazy.backward.macs.state == "exact"
 
 
+@observed
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_bound_is_below_the_gradient_of_a_product_with_reflections(left, rows, turned):
+    a = torch.rand(2, 2, rows).mT if turned else torch.rand(2, rows, 2)
+    c = torch.rand(2, rows, 3) if left else torch.rand(2, 3, rows)
+
+    class Reflects(nn.Module):
+        def forward(self, a, tau, c):
+            return torch.ormqr(a, tau, c, left)
+
+    real, dry = (
+        lamina.inspect(
+            Reflects(),
+            tuple(x.requires_grad_() for x in (a.detach(), torch.rand(2, 2), c.detach())),
+            convention="exact",
+            backward=True,
+            dry=dry,
+        ).backward
+        for dry in (False, True)
+    )
+    assert (dry.macs, dry.dmas.state) == (real.macs, "at least")
+    assert (dry.flops <= real.flops, dry.dmas < real.dmas) == (True, True)
+
+
+@watched
+@pytest.mark.parametrize("call", ["at once", "one by one", "again and again"])
+def test_what_looks_like_one_hot(call):
+    """The comparison that torch's one_hot is for tensors with a class of their own may be the model's."""
+
+    class Compares(nn.Module):
+        def run(self, function, *args):
+            return function(*args)
+
+        def forward(self, x):
+            i = x.argmax(1)
+            if call == "at once":
+                return (i.unsqueeze(-1) == torch.arange(4)).long()
+            if call == "one by one":
+                table = self.run(torch.arange, 4)
+                return self.run(torch.eq, self.run(torch.unsqueeze, i, -1), table).long()
+            return sum(nn.functional.one_hot(i, n).sum() for n in (4, 5, 6))
+
+    same(Compares(), torch.rand(4, 4), convention="exact")
+
+
 @watched
 def test_fields_of_many_layers_are_those_of_a_real_run():
     """Without times, layers whose results' addresses others have later are told apart by what ran when."""
@@ -458,6 +506,27 @@ def test_parameters_that_are_made_again():
     weight = net.weight
     same(net, torch.rand(2, 3), convention="exact")
     assert net.weight is weight
+
+
+class Offloaded(nn.Linear):
+    """Has its parameters on the meta device but for the time of its forward."""
+
+    def forward(self, x):
+        here = {name: p.detach() for name, p in self._parameters.items()}
+        for name, p in here.items():
+            self._parameters[name] = nn.Parameter(p.clone(), requires_grad=False)
+        y = super().forward(x)
+        for name, p in self._parameters.items():
+            self._parameters[name] = nn.Parameter(p.to("meta"), requires_grad=False)
+        for name, p in self._parameters.items():
+            self._parameters[name] = nn.Parameter(p.to("meta"), requires_grad=False)
+        return y
+
+
+@watched
+def test_what_goes_to_the_meta_device_is_not_copied():
+    dry = same(Offloaded(3, 4), torch.rand(2, 3), convention="exact")
+    assert dry.dmas == (2 + 4) * 3 + 4 + 2 * 4 + 2 * (4 * 3 + 4)
 
 
 def test_packed_weights_are_unpacked_into_real_memory():
