@@ -530,11 +530,13 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("caller($self, level, /)\n--\n\nThe name of the operator so many levels above the one that is "
                "answered; None where it is not known.")},
     {"here", lmx_dry_here, METH_NOARGS,
-     PyDoc_STR("here($self, /)\n--\n\nThe number of the operator that is answered, where operators are watched "
-               "through torch's dispatch mode; else -1.")},
+     PyDoc_STR(
+         "here($self, /)\n--\n\nThe number of the operator that is answered, where operators are watched "
+         "through torch's dispatch mode; else -1.")},
     {"aside", lmx_dry_aside, METH_VARARGS,
-     PyDoc_STR("aside($self, at=-1, /)\n--\n\nThe operator that is answered, or the one of this number, counts "
-               "nothing itself: a real run does not have it.")},
+     PyDoc_STR(
+         "aside($self, at=-1, /)\n--\n\nThe operator that is answered, or the one of this number, counts "
+         "nothing itself: a real run does not have it.")},
     {"whole", lmx_dry_whole, METH_O,
      PyDoc_STR("whole($self, level, /)\n--\n\nThe operator so many levels above does in a real run what "
                "others do here.")},

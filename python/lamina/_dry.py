@@ -47,8 +47,13 @@ READS = {
 }
 
 
-# Of these torch tells no shape: what comes out is as what goes in first.
-AS_FIRST = ("aten::_masked_softmax",)
+# Of these torch tells no shape: what comes out is as this argument.
+AS_ARGUMENT = {
+    "aten::_masked_softmax": 0,
+    "aten::fractional_max_pool3d_backward": 1,
+    "aten::multi_margin_loss_backward": 1,
+    "aten::multilabel_margin_loss_backward": 1,
+}
 # Of these torch tells a shape by the values of whole numbers beside the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
 # What the CPU gives with columns in order, whatever torch's shape functions say.
@@ -353,8 +358,9 @@ class _Run:
             return self._recurrent(function, args)
         if operator.is_view:
             return self._view(function, args, kwargs)
-        if operator.name in AS_FIRST and not known:
-            return self._by_meta(self.torch.ops.aten.empty_like.default, args[:1], {})
+        if operator.name in AS_ARGUMENT and not known:
+            like = args[AS_ARGUMENT[operator.name]]
+            return self._by_meta(self.torch.ops.aten.empty_like.default, (like,), {})
         if operator.name in EMPTY and not known:
             return self._with_empty(function, args, kwargs)
         if known:

@@ -136,12 +136,13 @@ static void set_generic(const lam_op *op, lam_shape x, lam_shape y, lmi_facts *f
 
 enum { META = 14 }; /* c10's number of the device without memory */
 
-/* What goes there is neither read nor written. Where all tensors are there, a run without memory is counted by
- * their shapes. */
+/* What goes there is neither read nor written. Where all tensors are there, a run without memory is counted
+ * by their shapes. */
 static bool goes_nowhere(const lam_op *op) {
     if (op->sig->n_out != 1 || !op->sig->out->is_tensor || op->sig->out->device != META) return false;
     for (int32_t i = 0; i < op->sig->n_in; i++)
-        if (op->sig->in[i].is_tensor && op->sig->in[i].device >= 0 && op->sig->in[i].device != META) return true;
+        if (op->sig->in[i].is_tensor && op->sig->in[i].device >= 0 && op->sig->in[i].device != META)
+            return true;
     return false;
 }
 
@@ -228,6 +229,8 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_conv_packed] = lmi_op_packed,
     [LMI_K_rnn_packed] = lmi_op_packed,
     [LMI_K_sparse_product] = lmi_op_dense,
+    [LMI_K_sparse_reduce] = lmi_op_dense,
+    [LMI_K_sparse_reduce_backward] = lmi_op_dense,
     [LMI_K_batch_norm] = lmi_op_norm,
     [LMI_K_batch_norm_backward] = lmi_op_norm,
     [LMI_K_layer_norm] = lmi_op_norm,
@@ -248,6 +251,11 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_gelu_backward] = lmi_op_point,
     [LMI_K_loss] = lmi_op_point,
     [LMI_K_nll_loss] = lmi_op_point,
+    [LMI_K_multi_margin_loss] = lmi_op_margin,
+    [LMI_K_multi_margin_loss_backward] = lmi_op_margin,
+    [LMI_K_multilabel_margin_loss] = lmi_op_margin,
+    [LMI_K_multilabel_margin_loss_backward] = lmi_op_margin,
+    [LMI_K_renorm] = lmi_op_axes,
     [LMI_K_embedding] = lmi_op_index,
     [LMI_K_embedding_bag] = lmi_op_index,
     [LMI_K_pick] = lmi_op_index,
@@ -263,10 +271,13 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_adaptive_avg_pool] = lmi_op_window,
     [LMI_K_adaptive_avg_pool_backward] = lmi_op_window,
     [LMI_K_adaptive_max_pool] = lmi_op_window,
-    [LMI_K_interpolate] = lmi_op_window,
-    [LMI_K_interpolate_backward] = lmi_op_window,
-    [LMI_K_grid_sample] = lmi_op_window,
-    [LMI_K_grid_sample_backward] = lmi_op_window,
+    [LMI_K_fractional_max_pool] = lmi_op_window,
+    [LMI_K_interpolate] = lmi_op_resample,
+    [LMI_K_interpolate_backward] = lmi_op_resample,
+    [LMI_K_interpolate_smooth] = lmi_op_resample,
+    [LMI_K_interpolate_smooth_backward] = lmi_op_resample,
+    [LMI_K_grid_sample] = lmi_op_resample,
+    [LMI_K_grid_sample_backward] = lmi_op_resample,
     [LMI_K_sort] = lmi_op_order,
     [LMI_K_sort_all] = lmi_op_order,
     [LMI_K_choose] = lmi_op_order,

@@ -81,6 +81,7 @@ static void product(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts 
     if (over_batch) red = lmi_times(red, lmi_axis(x, 0));
     lmi_fact_set(f, LMI_FACT_red, red);
     lmi_fact_set(f, LMI_FACT_products, lmi_times(lmi_numel(y), red));
+    lmi_fact_set(f, LMI_FACT_kept, lmi_numel(y));
     int64_t extra = scalings(s);
     bool gelu;
     if (k == LMI_K_product_act)

@@ -117,51 +117,19 @@ static void windows(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_
     lmi_fact_set(f, LMI_FACT_windows, lmi_times(planes, all.windows));
 }
 
-/* -- grids ----------------------------------------------------------------------------------------------- */
-
-static void blends(const lam_op *op, lmi_facts *f) {
-    int64_t taps = lmi_op_each(op->sig->word), sum = 0, power = 1;
-    for (int32_t i = 0; i < lmi_op_rank(op->sig->word); i++, power *= taps) sum += power;
-    lmi_fact_set(f, LMI_FACT_taps, taps);
-    lmi_fact_set(f, LMI_FACT_blends, sum);
-    lmi_fact_set(f, LMI_FACT_grads,
-                 lmi_numel(lmi_op_in(op, &(lmi_slots){0}))); /* a backward's first tensor */
-}
-
-/* Of a position: each coordinate 4 operations, 3 where corners are aligned, and rounded. Bilinear besides:
- * its distances to both sides, and a weight for each of 2, 4 or 8 neighbours, a product less than axes.
- * Bicubic: two distances, and 25 an axis for four weights: 3 more distances, and polynomials of 5 and 6
- * operations, two each. Of an element: a product for each neighbour and their sum, axis by axis where it is
- * bicubic. */
-static void grid(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    enum { BILINEAR, NEAREST, BICUBIC };
-    bool aligned;
-    int64_t positions = lmi_op_numel(s, LMI_S_x2), rank = lmi_op_rank(op->sig->word),
-            near = rank == 3 ? 8 : 4;
-    double mode = lmi_op_number(s, LMI_S_mode, -1);
-    if (rank == 0) rank = 2; /* the one of cuDNN, which has no mode */
-    lmi_fact_set(f, LMI_FACT_points, positions < 0 ? -1 : positions / rank);
-    bool told =
-        lmi_op_bool(s, LMI_S_align, &aligned) && mode >= BILINEAR && mode <= (rank == 2 ? BICUBIC : NEAREST);
-    bool backward = k == LMI_K_grid_sample_backward;
-    if (!told || (backward && mode != BILINEAR)) {
-        lmi_fact_set(f, LMI_FACT_each, -1);
-        return;
-    }
-    int64_t besides = mode == NEAREST ? 0 : mode == BICUBIC ? 2 + 2 * 25 : 2 * rank + near * (rank - 1);
-    lmi_fact_set(f, LMI_FACT_each, rank * (aligned ? 4 : 5) + besides);
-    lmi_fact_set(f, LMI_FACT_last, mode == NEAREST ? 0 : mode == BICUBIC ? 5 * 7 : 2 * near - 1);
+/* Windows that lie at random, all in bounds. */
+static void random_windows(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    const lam_value *v = s->at[LMI_S_kernel].present ? s->at[LMI_S_kernel].value : NULL;
+    int64_t win = v ? 1 : -1;
+    for (int32_t i = 0; v && i < lmi_op_rank(op->sig->word); i++)
+        win = lmi_times(win, v->type == LAM_INTS && v->n > 1 ? (i < v->n ? v->ints[i] : -1)
+                                                             : lmi_value_int(v, -1));
+    lmi_fact_set(f, LMI_FACT_win, win);
 }
 
 void lmi_op_window(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     switch (k) {
-    case LMI_K_interpolate:
-    case LMI_K_interpolate_backward:
-        blends(op, f);
-        lmi_op_sized(m, op, k, s, f);
-        break;
-    case LMI_K_grid_sample:
-    case LMI_K_grid_sample_backward: grid(op, k, s, f); break;
+    case LMI_K_fractional_max_pool: random_windows(op, s, f); break;
     case LMI_K_fold_columns: lmi_image_swept(s, lmi_op_out(op, -1), f); break;
     default: windows(m, op, k, s, f); break;
     }

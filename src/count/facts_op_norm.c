@@ -102,6 +102,11 @@ void lmi_op_axes(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
     }
     lam_shape x = lmi_op_in(op, s);
     int64_t axis = along(x, s), in = lmi_numel(x);
+    if (k == LMI_K_renorm) { /* one norm for each place along the axis */
+        lmi_op_power(op, s, f);
+        lmi_fact_set(f, LMI_FACT_rows, axis);
+        return;
+    }
     lmi_fact_set(f, LMI_FACT_axis, axis);
     lmi_fact_set(f, LMI_FACT_rows, axis < 0 || in < 0 ? -1 : axis == 0 ? 0 : in / axis);
 }
@@ -143,6 +148,25 @@ static int64_t by_encoder(const lam_model *m, const lam_op *op) {
     const lam_event *call = lam_model_event(m, op->call);
     lmi_kind kind = call ? lmi_word_kind(lam_model_module(m, call->module)->word) : LMI_N_KINDS;
     return kind == LMI_K_encoder_layer || kind == LMI_K_decoder_layer;
+}
+
+/* A difference between two of an input's elements and the margin, 2, and 0 at least, 1; a square where the
+ * power is
+ * 2. Backward: the square's slope, and the sum that the target's element gets. */
+static int64_t of_margin(lmi_kind k, const lmi_slots *s) {
+    double p = lmi_op_number(s, LMI_S_norm, 1);
+    bool backward = k == LMI_K_multi_margin_loss_backward;
+    return p == 1 || p == 2 ? 3 + (p == 2) + backward : -1;
+}
+
+void lmi_op_margin(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    lam_shape x = lmi_op_in(op, s);
+    int64_t in = lmi_numel(x), classes = lmi_axis(x, -1);
+    lmi_fact_set(f, LMI_FACT_rows, classes > 0 ? in / classes : classes);
+    lmi_fact_set(f, LMI_FACT_each, of_margin(k, s));
+    lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_w));
+    lmi_fact_set(f, LMI_FACT_reduction, lmi_value_int(s->at[LMI_S_reduction].value, -1));
 }
 
 void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

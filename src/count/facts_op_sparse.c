@@ -13,8 +13,11 @@ bool lmi_op_is_sparse(const lam_op *op) {
     return sparse_one(op->sig->in, op->sig->n_in) || sparse_one(op->sig->out, op->sig->n_out);
 }
 
+static bool reduces(lmi_kind k) { return k == LMI_K_sparse_reduce || k == LMI_K_sparse_reduce_backward; }
+
 static bool multiplies(lmi_kind k) {
-    return k == LMI_K_product || k == LMI_K_product_act || k == LMI_K_linear || k == LMI_K_sparse_product;
+    return reduces(k) || k == LMI_K_product || k == LMI_K_product_act || k == LMI_K_linear ||
+           k == LMI_K_sparse_product;
 }
 
 static const lam_op_arg *of_role(const lmi_slots *s, lmi_slot_id id) {
@@ -57,9 +60,34 @@ static bool stays(int id) {
     return false;
 }
 
+/* Sums and means of products, or the largest or smallest of them. */
+static void reduction(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    const lam_value *mode = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
+    const lam_op_arg *x = of_role(s, LMI_S_x), *w = of_role(s, LMI_S_x2);
+    lmi_fact_set(f, LMI_FACT_products, -1);
+    if (!mode || mode->type != LAM_TEXT || !x || !w || !x->sparse || w->sparse) return;
+    bool largest = !strcmp(mode->text, "amax") || !strcmp(mode->text, "amin"),
+         mean = !strcmp(mode->text, "mean");
+    if (!largest && !mean && strcmp(mode->text, "sum") != 0) return;
+    lmi_fact_set(f, LMI_FACT_largest, largest);
+    lmi_fact_set(f, LMI_FACT_divides, mean);
+    lmi_fact_set(f, LMI_FACT_products, lmi_times(x->values, lmi_axis((lam_shape){w->ndim, w->sizes}, -1)));
+    lmi_fact_set(f, LMI_FACT_kept, x->values);
+    (void)op;
+}
+
+/* Elements of the result that are there to be scaled. */
+static void kept(const lam_op *op, lmi_facts *f) {
+    if (op->sig->n_out == 1 && op->sig->out->sparse) lmi_fact_set(f, LMI_FACT_kept, op->sig->out->values);
+}
+
 void lmi_op_sparse(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     if (multiplies(k)) {
-        lmi_fact_set(f, LMI_FACT_products, products(op, s, f));
+        if (reduces(k))
+            reduction(op, s, f);
+        else
+            lmi_fact_set(f, LMI_FACT_products, products(op, s, f));
+        if (!reduces(k)) kept(op, f);
         return;
     }
     for (int i = 0; i < LMI_N_FACTS; i++) f->known[i] = f->known[i] && stays(i);

@@ -190,6 +190,22 @@ MAYBE static void op_says(int64_t macs, int64_t flops, int64_t dmas) {
     }
 }
 
+/* All of a tensor is read, or written. */
+MAYBE static void read_cells(int64_t n) {
+    if (n > 0) rd_all(cells_of(n));
+}
+MAYBE static void wrote_cells(int64_t n) {
+    if (n > 0) wr_all(cells_of(n));
+}
+
+/* n elements times their weights, added up. */
+MAYBE static void weigh(int64_t n) {
+    for (int64_t k = 0; k < n; k++) {
+        (void)mul(1, 2);
+        if (k) (void)add(1, 2);
+    }
+}
+
 /* A random shape of ndim axes, sometimes empty. */
 MAYBE static int32_t random_shape(int32_t least, int32_t most, int64_t *sizes) {
     int32_t ndim = (int32_t)pick(least, most);

@@ -76,7 +76,8 @@ static void goes_nowhere(void **state) {
         out_tensor(0, n, s);
         the.in[0].device = the.out[0].device = 14;
         the.in[copied].device = there ? 14 : coin() ? 0 : 1;
-        for (int k = 0; there && k < 2; k++) k ? wr_all(cells_of(elements(n, s))) : rd_all(cells_of(elements(n, s)));
+        for (int k = 0; there && k < 2; k++)
+            k ? wr_all(cells_of(elements(n, s))) : rd_all(cells_of(elements(n, s)));
         op_proves();
     }
 }

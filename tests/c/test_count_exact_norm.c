@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Proofs of `exact` for normalisations and softmax, forward and backward. */
+ * Proofs of `exact` for normalisations, softmax and losses of margins, forward and backward. */
 #include "oom.h"
 
 #include "op_build.h"
@@ -276,11 +276,163 @@ static void softmax(void **state) {
     op_says(0, -1, 12);
 }
 
+/* -- margins --------------------------------------------------------------------------------------------- */
+
+enum { NONE, MEAN };
+
+/* The distance between the target's element and each other one, with a margin: what is more than that is
+ * lost. */
+static void margins(int64_t rows, int64_t classes, bool squares, bool weighted) {
+    for (int64_t r = 0; r < rows; r++) {
+        bool begun = false;
+        for (int64_t i = 0; i < classes; i++) {
+            if (i == classes / 2) continue; /* the target */
+            double z = max2(0, add(sub(1, 2), 3));
+            if (squares) z = mul(z, z);
+            if (weighted) z = mul(z, 2);
+            if (begun) (void)add(z, 1);
+            begun = true;
+        }
+        (void)dvd(1, 2);
+    }
+}
+
+static void margins_backward(int64_t rows, int64_t classes, bool squares, bool weighted) {
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < classes; i++) {
+            double g = 0.5;
+            if (i != classes / 2) {
+                double z = max2(0, add(sub(1, 2), 3));
+                if (squares) g = mul(g, z);
+                if (weighted) g = mul(g, 2);
+                (void)sub(1, g);
+            }
+            (void)mul(g, 2);
+        }
+}
+
+static void multi_margin(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 4000); i++) {
+        reseed((uint64_t)i);
+        bool alone = pick(0, 4) == 0, back = coin(), squares = coin(), weighted = coin();
+        int64_t rows = alone ? 1 : pick(0, 4), classes = pick(1, 5), reduction = pick(0, 2);
+        int64_t x[] = {rows, classes}, *shape = alone ? x + 1 : x;
+        int32_t n = alone ? 1 : 2, at = back;
+        op_new(back ? "aten::multi_margin_loss_backward" : "aten::multi_margin_loss");
+        bool many = reduction == NONE;
+        if (back) {
+            in_tensor(0, many && !alone, x);
+            reads(many ? rows : 1);
+        }
+        in_tensor(at, n, shape);
+        in_tensor(at + 1, n - 1, x);
+        in_int(at + 2, squares ? 2 : 1), in_float(at + 3, 0.5);
+        if (weighted) in_tensor(at + 4, SIZES(classes));
+        if (!weighted) in_none(at + 4);
+        in_int(at + 5, reduction);
+        out_tensor(0, back ? n : many && !alone, back ? shape : x);
+        reads(rows * classes), reads(rows);
+        if (weighted) reads(rows); /* a class's weight for each target */
+        writes(back ? rows * classes : many ? rows : 1);
+        if (back) {
+            margins_backward(rows, classes, squares, weighted);
+        } else {
+            margins(rows, classes, squares, weighted);
+            for (int64_t r = 1; reduction != NONE && r < rows; r++) (void)add(1, 2);
+            if (reduction == MEAN) (void)dvd(1, 2);
+        }
+        op_proves();
+    }
+    op_new("aten::multi_margin_loss"); /* no power of torch's, and a reduction that was not told */
+    in_tensor(0, SIZES(2, 3));
+    in_tensor(1, SIZES(2));
+    in_int(2, 3);
+    in_int(5, 0);
+    out_tensor(0, SIZES(2));
+    op_says(0, -1, 6 + 2 + 2);
+}
+
+/* Of several targets values tell how many there are: with none, or with all, nothing is compared. */
+static void multilabel_margin(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 4000); i++) {
+        reseed((uint64_t)i);
+        bool back = coin();
+        int64_t rows = pick(1, 4), classes = pick(1, 5), reduction = pick(0, 2), s[] = {rows, classes};
+        int32_t many = reduction == NONE;
+        op_new(back ? "aten::multilabel_margin_loss_backward" : "aten::multilabel_margin_loss_forward");
+        if (back) {
+            in_tensor(0, many, s);
+            reads(many ? rows : 1);
+        }
+        in_tensor(back, 2, s);
+        in_tensor(back + 1, 2, s);
+        in_int(back + 2, reduction);
+        if (back) in_tensor(4, 2, s);
+        for (int t = 0; t < 2 + back; t++) reads(rows * classes);
+        out_tensor(0, back ? 2 : many, s);
+        if (!back) out_tensor(1, 2, s);
+        writes(back ? rows * classes : many ? rows : 1);
+        if (!back) writes(rows * classes);
+        for (int64_t k = 0; back && k < rows * classes; k++) (void)mul(1, 2);
+        for (int64_t r = 0; !back && r < rows; r++) {
+            if (many) (void)dvd(1, 2);
+            if (!many && r) (void)add(1, 2);
+        }
+        if (!back && !many) (void)dvd(1, 2);
+        if (!back && reduction == MEAN) (void)dvd(1, 2);
+        op_proves_least(1 << LAM_FLOPS);
+    }
+}
+
+/* -- what is longer than a norm -------------------------------------------------------------------------- */
+
+static void renorm(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 4000); i++) {
+        reseed((uint64_t)i);
+        int64_t s[4];
+        int32_t ndim = random_shape(2, 4, s), dim = (int32_t)pick(-ndim, ndim - 1);
+        int power = (int)pick(0, 3);
+        int64_t n = elements(ndim, s), rows = s[dim < 0 ? dim + ndim : dim];
+        op_new("aten::renorm");
+        in_tensor(0, ndim, s);
+        if (power == 0) in_float(1, HUGE_VAL);
+        if (power != 0) in_int(1, power);
+        in_int(2, dim), in_float(3, 1.5);
+        out_tensor(0, ndim, s);
+        reads(n), writes(n);
+        for (int64_t r = 0; r < rows; r++) {
+            for (int64_t k = 0; k < n / rows; k++) {
+                double x = power == 2 ? mul(3, 3) : abs1(-3);
+                if (power == 3) x = pow1(x, 3);
+                if (k) (void)(power ? add(1, x) : max2(1, x));
+            }
+            if (power > 1) (void)pow1(2, 1.0 / power);
+            if (less(1.5, 2)) (void)dvd(1.5, add(2, 1e-7));
+            for (int64_t k = 0; k < n / rows; k++) (void)mul(3, 0.75);
+        }
+        op_proves();
+    }
+    op_new("aten::renorm"); /* the axis was not told */
+    in_tensor(0, SIZES(2, 3));
+    in_int(1, 2);
+    out_tensor(0, SIZES(2, 3));
+    op_says(0, -1, 12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm),          cmocka_unit_test(rows_norm),
-        cmocka_unit_test(batch_norm_backward), cmocka_unit_test(row_norm_backward),
-        cmocka_unit_test(weight_norm),         cmocka_unit_test(softmax),
+        cmocka_unit_test(batch_norm),
+        cmocka_unit_test(rows_norm),
+        cmocka_unit_test(batch_norm_backward),
+        cmocka_unit_test(row_norm_backward),
+        cmocka_unit_test(weight_norm),
+        cmocka_unit_test(softmax),
+        cmocka_unit_test(multi_margin),
+        cmocka_unit_test(multilabel_margin),
+        cmocka_unit_test(renorm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,8 @@ static void sampled(void **state) {
     (void)state;
     for (int i = 0; more(i, 3000); i++) {
         reseed((uint64_t)i);
-        product("aten::addmm", 1, pick(0, 4), pick(0, 4), pick(0, 4), RESULT, true);
+        product(coin() ? "aten::addmm" : "aten::sparse_sampled_addmm", 1, pick(0, 4), pick(0, 4), pick(0, 4),
+                RESULT, true);
     }
 }
 
@@ -150,6 +151,118 @@ static void linears(void **state) {
         tell_stored(&the.out[0], &y, true);
         walk(&x, &w, &y);
         op_proves();
+    }
+}
+
+/* Result and gradients of a reduction of products: sums, means, or the largest. */
+typedef enum how { SUM, MEAN, LARGEST } how;
+
+static void divisions(int64_t n) {
+    for (int64_t i = 0; i < n; i++) (void)dvd(1, 2);
+}
+
+static void reduces(void **state) {
+    (void)state;
+    static const char *const names[] = {"sum", "mean", "amax", "amin"};
+    for (int i = 0; more(i, 6000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(0, 4), k = pick(0, 4), m = pick(0, 4), which = pick(0, 3);
+        how h = which > LARGEST ? LARGEST : (how)which;
+        matrix x = random_matrix(1, n, k, true), w = random_matrix(1, k, m, false),
+               y = random_matrix(1, n, m, false);
+        op_new("aten::_sparse_mm_reduce_impl");
+        in_tensor(0, SIZES(n, k));
+        in_tensor(1, SIZES(k, m));
+        in_text(2, names[which]);
+        out_tensor(0, SIZES(n, m));
+        out_tensor(1, SIZES(h == LARGEST ? n : 0, m));
+        tell_stored(&the.in[0], &x, false);
+        tell_stored(&the.in[1], &w, false);
+        tell_stored(&the.out[0], &y, true);
+        if (h == LARGEST) tell_stored(&the.out[1], &y, true);
+        if (h != LARGEST) walk(&x, &w, &y);
+        for (int64_t e = 0; h == LARGEST && e < x.stored * m; e++) (void)max2(1, mul(2, 3));
+        if (h == MEAN) divisions(n * m);
+        op_proves();
+    }
+}
+
+static void reduces_backward(void **state) {
+    (void)state;
+    static const char *const names[] = {"sum", "mean", "amax", "amin"};
+    for (int i = 0; more(i, 6000); i++) {
+        reseed((uint64_t)i);
+        int64_t n = pick(0, 4), k = pick(0, 4), m = pick(0, 4), which = pick(0, 3);
+        bool first = coin(), second = !first || coin();
+        how h = which > LARGEST ? LARGEST : (how)which;
+        matrix x = random_matrix(1, n, k, true), w = random_matrix(1, k, m, false),
+               y = random_matrix(1, n, m, false);
+        op_new("aten::_sparse_mm_reduce_impl_backward");
+        in_tensor(0, SIZES(n, k));
+        in_tensor(1, SIZES(n, m));
+        in_tensor(2, SIZES(k, m));
+        in_text(3, names[which]);
+        tell_stored(&the.in[0], &x, false);
+        tell_stored(&the.in[1], &y, false);
+        tell_stored(&the.in[2], &w, false);
+        if (first) {
+            out_tensor(0, SIZES(n, k));
+            tell_stored(&the.out[the.n_out - 1], &x, true);
+        }
+        if (second) {
+            out_tensor(1, SIZES(k, m));
+            tell_stored(&the.out[the.n_out - 1], &w, true);
+        }
+        for (int side = 0; side < first + second; side++) {
+            if (h != LARGEST) walk(&x, &w, &y); /* the same products, summed in another way */
+            for (int64_t e = 0; h == LARGEST && e < n * m; e++) (void)add(1, mul(2, 3));
+            if (h == MEAN) divisions(x.stored);
+        }
+        op_proves();
+    }
+}
+
+/* A reduction that is not told, and one of tensors of which none is sparse. */
+static void reduces_somehow(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        matrix x = random_matrix(1, 2, 3, true);
+        lam_count got[LAM_N_METRICS];
+        op_new("aten::_sparse_mm_reduce_impl");
+        in_tensor(0, SIZES(2, 3));
+        in_tensor(1, SIZES(3, 2));
+        if (i == 0) in_text(2, "prod");
+        if (i == 2) in_text(2, "sum");
+        out_tensor(0, SIZES(2, 2));
+        if (i < 2) tell_stored(&the.in[0], &x, false);
+        op_counts(got);
+        assert_int_equal(got[LAM_MACS].state, LAM_UNKNOWN);
+        assert_int_equal(got[LAM_FLOPS].state, LAM_UNKNOWN);
+        forget();
+    }
+}
+
+/* A result that is dense nowhere else is scaled where it is stored. */
+static void scaled(void **state) {
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        reseed((uint64_t)i);
+        matrix c = random_matrix(1, 4, 5, true);
+        lam_count got[LAM_N_METRICS];
+        op_new("aten::sparse_sampled_addmm");
+        in_tensor(0, SIZES(4, 5));
+        in_tensor(1, SIZES(4, 3));
+        in_tensor(2, SIZES(3, 5));
+        in_float(3, 0.5), in_float(4, 2);
+        out_tensor(0, SIZES(4, 5));
+        tell_stored(&the.in[0], &c, false);
+        tell_stored(&the.out[0], &c, true);
+        op_counts(got);
+        op_same(LAM_MACS, got[LAM_MACS], 60);
+        op_same(LAM_FLOPS, got[LAM_FLOPS], 120 + 2 * 20);
+        op_same(LAM_EFFECTIVE_MACS, got[LAM_EFFECTIVE_MACS], 3 * c.stored);
+        op_same(LAM_EFFECTIVE_FLOPS, got[LAM_EFFECTIVE_FLOPS], 6 * c.stored + 2 * c.stored);
+        forget();
     }
 }
 
@@ -221,6 +334,10 @@ int main(void) {
         cmocka_unit_test(sampled),
         cmocka_unit_test(vectors),
         cmocka_unit_test(linears),
+        cmocka_unit_test(reduces),
+        cmocka_unit_test(reduces_backward),
+        cmocka_unit_test(reduces_somehow),
+        cmocka_unit_test(scaled),
         cmocka_unit_test(not_told),
         cmocka_unit_test(element_by_element),
         cmocka_unit_test(signatures),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Proofs of `exact` for windows, grids and indices, forward and backward. */
+ * Proofs of `exact` for windows and indices, forward and backward. */
 #include "oom.h"
 
 #include "op_build.h"
@@ -68,13 +68,6 @@ static void mean_backward(int64_t covered) {
     for (int64_t i = 0; i < covered; i++) (void)add(1, 2);
 }
 
-static void read_whole(int64_t n) {
-    if (n > 0) rd_all(cells_of(n));
-}
-static void wrote_whole(int64_t n) {
-    if (n > 0) wr_all(cells_of(n));
-}
-
 static void pools(void **state) {
     (void)state;
     static const char *const names[4][2] = {{"aten::max_pool2d_with_indices",
@@ -102,8 +95,8 @@ static void pools(void **state) {
         if (max) in_ints(4, p.rank, p.dil);
         for (int32_t k = 0; k < 1 + (which == 0); k++) out_tensor(k, n, back ? x : y);
         each_window(&p, false, max ? largest : back ? mean_backward : mean);
-        read_whole(elements(n, back ? y : x));
-        for (int k = 0; k < 1 + (which == 0); k++) wrote_whole(elements(n, back ? x : y));
+        read_cells(elements(n, back ? y : x));
+        for (int k = 0; k < 1 + (which == 0); k++) wrote_cells(elements(n, back ? x : y));
         op_proves();
     }
 }
@@ -129,8 +122,8 @@ static void adaptive_pools(void **state) {
         out_tensor(0, n, which == 1 ? x : y);
         if (which == 2) out_tensor(1, n, y);
         each_window(&p, true, which == 2 ? largest : which ? mean_backward : mean);
-        read_whole(elements(n, which == 1 ? y : x)), wrote_whole(elements(n, which == 1 ? x : y));
-        if (which == 2) wrote_whole(elements(n, y));
+        read_cells(elements(n, which == 1 ? y : x)), wrote_cells(elements(n, which == 1 ? x : y));
+        if (which == 2) wrote_cells(elements(n, y));
         op_proves();
     }
 }
@@ -153,7 +146,7 @@ static void folds(void **state) {
         in_ints(1, 2, p.in), in_ints(2, 2, p.k), in_ints(3, 2, p.dil), in_ints(4, 2, p.pad),
             in_ints(5, 2, p.stride);
         out_tensor(0, n, x);
-        read_whole(elements(m, columns)), wrote_whole(elements(n, x));
+        read_cells(elements(m, columns)), wrote_cells(elements(n, x));
         assert_true(p.in[0] * p.in[1] <= 64);
         do {
             t[0] = t[1] = 0;
@@ -202,140 +195,6 @@ static void window_of_the_layer(void **state) {
     }
 }
 
-/* -- grids ----------------------------------------------------------------------------------------------- */
-
-/* Blends along the last axis, then the one before: 1 for the first, taps for the next, taps squared ... */
-static int64_t blend(int32_t rank, int64_t taps) {
-    int64_t n = 0;
-    for (int64_t lines = 1; rank-- > 0; lines *= taps) n += lines;
-    return n;
-}
-
-static void interpolations(void **state) {
-    (void)state;
-    static const struct {
-        const char *name, *back;
-        int32_t rank;
-        int64_t taps;
-    } all[] = {{"aten::upsample_linear1d", "aten::upsample_linear1d_backward", 1, 2},
-               {"aten::upsample_bilinear2d", "aten::upsample_bilinear2d_backward", 2, 2},
-               {"aten::upsample_bicubic2d", "aten::upsample_bicubic2d_backward", 2, 4},
-               {"aten::upsample_trilinear3d", "aten::upsample_trilinear3d_backward", 3, 2}};
-    for (int i = 0; more(i, 2000); i++) {
-        reseed((uint64_t)i);
-        size_t which = (size_t)pick(0, 3);
-        int64_t x[5] = {pick(1, 2), pick(1, 2)}, y[5] = {x[0], x[1]};
-        int32_t n = all[which].rank + 2;
-        bool back = coin();
-        for (int32_t d = 2; d < n; d++) x[d] = pick(1, 3), y[d] = pick(1, 4);
-        op_new(back ? all[which].back : all[which].name);
-        in_tensor(0, n, back ? y : x);
-        out_tensor(0, n, back ? x : y);
-        read_whole(elements(n, back ? y : x)), wrote_whole(elements(n, back ? x : y));
-        for (int64_t o = 0; o < elements(n, y); o++)
-            for (int64_t b = 0; b < blend(all[which].rank, all[which].taps); b++)
-                for (int64_t t = 0; t < all[which].taps; t++) {
-                    (void)mul(1, 2);
-                    if (t || back) (void)add(1, 2);
-                }
-        op_proves();
-    }
-}
-
-enum { BILINEAR, NEAREST, BICUBIC };
-
-/* Of one position: coordinates, and what each mode takes of them. */
-static void place(int64_t mode, int64_t rank, bool aligned) {
-    for (int axis = 0; axis < rank; axis++) {
-        double at = aligned ? mul(dvd(add(0.1, 1), 2), 3) : dvd(sub(mul(add(0.1, 1), 4), 1), 2);
-        double low = did(floor(at));
-        if (mode == NEAREST) continue;
-        double t = sub(at, low);
-        if (mode == BILINEAR) {
-            (void)sub(1, t);
-            continue;
-        }
-        double near[] = {t, sub(1, t)}, far[] = {add(t, 1), sub(2, t)}, a = -0.75;
-        for (int k = 0; k < 2; k++) { /* Keys' cubic, by Horner; its factors are constants */
-            (void)add(mul(mul(sub(mul(a + 2, near[k]), a + 3), near[k]), near[k]), 1);
-            (void)sub(mul(add(mul(sub(mul(a, far[k]), 5 * a), far[k]), 8 * a), far[k]), 4 * a);
-        }
-    }
-    for (int corner = 0; mode == BILINEAR && corner < (rank == 2 ? 4 : 8); corner++)
-        for (int axis = 1; axis < rank; axis++) (void)mul(1, 2);
-}
-
-static void weigh(int64_t n) {
-    for (int64_t k = 0; k < n; k++) {
-        (void)mul(1, 2);
-        if (k) (void)add(1, 2);
-    }
-}
-
-static void grid(void **state) {
-    (void)state;
-    for (int i = 0; more(i, 1000); i++) {
-        reseed((uint64_t)i);
-        int64_t rank = pick(2, 3), n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
-        int64_t mode = pick(BILINEAR, rank == 2 ? BICUBIC : NEAREST);
-        bool aligned = coin(), flat = rank == 2;
-        op_new(flat ? "aten::grid_sampler_2d" : "aten::grid_sampler_3d");
-        in_tensor(0, flat ? 4 : 5, flat ? (const int64_t[]){n, c, 4, 5} : (const int64_t[]){n, c, 2, 4, 5});
-        in_tensor(1, flat ? 4 : 5, flat ? (const int64_t[]){n, h, w, 2} : (const int64_t[]){n, 2, h, w, 3});
-        in_int(2, mode), in_int(3, 0), in_bool(4, aligned);
-        int64_t depth = flat ? 1 : 2, points = n * depth * h * w;
-        out_tensor(0, flat ? 4 : 5, flat ? (const int64_t[]){n, c, h, w} : (const int64_t[]){n, c, 2, h, w});
-        read_whole(n * c * 20 * depth), read_whole(points * rank), wrote_whole(points * c);
-        for (int64_t p = 0; p < points; p++) {
-            place(mode, rank, aligned);
-            for (int64_t k = 0; k < c; k++) {
-                if (mode == BILINEAR) weigh(flat ? 4 : 8);
-                for (int line = 0; mode == BICUBIC && line < 5; line++) weigh(4);
-            }
-        }
-        op_proves();
-    }
-    op_new("aten::grid_sampler_2d"); /* no mode of torch's */
-    in_tensor(0, SIZES(1, 1, 4, 5));
-    in_tensor(1, SIZES(1, 2, 2, 2));
-    in_int(2, 3), in_int(3, 0), in_bool(4, true);
-    out_tensor(0, SIZES(1, 1, 2, 2));
-    op_says(0, -1, 20 + 8 + 4);
-}
-
-static void grid_backward(void **state) {
-    (void)state;
-    for (int i = 0; more(i, 1000); i++) {
-        reseed((uint64_t)i);
-        int64_t n = pick(1, 2), c = pick(0, 3), h = pick(1, 3), w = pick(1, 3);
-        bool aligned = coin(), image = coin(), positions = !image || coin();
-        op_new("aten::grid_sampler_2d_backward");
-        in_tensor(0, SIZES(n, c, h, w));
-        in_tensor(1, SIZES(n, c, 4, 5));
-        in_tensor(2, SIZES(n, h, w, 2));
-        in_int(3, BILINEAR), in_int(4, 0), in_bool(5, aligned);
-        read_whole(n * c * h * w), read_whole(n * c * 20), read_whole(n * h * w * 2);
-        if (image) out_tensor(0, SIZES(n, c, 4, 5)), wrote_whole(n * c * 20);
-        if (positions) out_tensor(1, SIZES(n, h, w, 2)), wrote_whole(n * h * w * 2);
-        for (int64_t p = 0; p < n * h * w; p++) {
-            place(BILINEAR, 2, aligned);
-            for (int64_t k = 0; k < c * 4; k++) { /* each channel's neighbours */
-                if (image) (void)add(1, mul(0.5, 2));
-                for (int axis = 0; positions && axis < 2; axis++) (void)add(1, mul(mul(3, 2), 0.5));
-            }
-            for (int axis = 0; positions && axis < 2; axis++) (void)mul(1, 2);
-        }
-        op_proves();
-    }
-    op_new("aten::grid_sampler_2d_backward");
-    in_tensor(0, SIZES(1, 1, 2, 2));
-    in_tensor(1, SIZES(1, 1, 4, 5));
-    in_tensor(2, SIZES(1, 2, 2, 2));
-    in_int(3, NEAREST), in_int(4, 0), in_bool(5, true);
-    out_tensor(0, SIZES(1, 1, 4, 5));
-    op_says(0, -1, 4 + 20 + 8 + 20);
-}
-
 /* -- indices --------------------------------------------------------------------------------------------- */
 
 static void lookups(void **state) {
@@ -356,12 +215,12 @@ static void lookups(void **state) {
             in_tensor(1, SIZES(n));
             out_tensor(0, SIZES(n));
             now.extra_reads += n + n + n; /* both indices, and an element each */
-            wrote_whole(n);
+            wrote_cells(n);
         } else {
             out_tensor(0, SIZES(n, width));
             now.extra_reads += which == 2 ? n * width : n;
             for (int64_t k = 0; k < n * width; k++) now.extra_reads++;
-            wrote_whole(n * width);
+            wrote_cells(n * width);
         }
         op_proves();
     }
@@ -404,11 +263,11 @@ static void puts_one_by_one(void **state) {
         int64_t n = pick(0, 8), m = pick(1, 8);
         bool adds = coin();
         op_new("aten::put_");
-        in_tensor(0, SIZES(m)), read_whole(m);
-        in_tensor(1, SIZES(n)), read_whole(n);
-        in_tensor(2, SIZES(n)), read_whole(n);
+        in_tensor(0, SIZES(m)), read_cells(m);
+        in_tensor(1, SIZES(n)), read_cells(n);
+        in_tensor(2, SIZES(n)), read_cells(n);
         if (adds || coin()) in_bool(3, adds);
-        out_tensor(0, SIZES(m)), wrote_whole(m);
+        out_tensor(0, SIZES(m)), wrote_cells(m);
         for (int64_t k = 0; adds && k < n; k++) (void)add(1, 2);
         op_proves();
     }
@@ -422,13 +281,13 @@ static void bags_backward(void **state) {
         int64_t n = pick(0, 6), bags = pick(1, 4), row = pick(1, 4), mode = pick(SUM, MAX);
         bool dense = coin(), weighted = mode == SUM && coin();
         op_new(dense ? "aten::_embedding_bag_dense_backward" : "aten::_embedding_bag_backward");
-        in_tensor(0, SIZES(bags, row)), read_whole(bags * row);
-        in_tensor(1, SIZES(n)), read_whole(n);
+        in_tensor(0, SIZES(bags, row)), read_cells(bags * row);
+        in_tensor(1, SIZES(n)), read_cells(n);
         in_bool(dense ? 6 : 7, false);
         in_int(dense ? 7 : 8, mode);
-        if (weighted) in_tensor(dense ? 8 : 10, SIZES(n)), read_whole(n);
+        if (weighted) in_tensor(dense ? 8 : 10, SIZES(n)), read_cells(n);
         in_int(dense ? 9 : 11, -1);
-        out_tensor(0, SIZES(9, row)), wrote_whole(9 * row);
+        out_tensor(0, SIZES(9, row)), wrote_cells(9 * row);
         for (int64_t e = 0; mode != SUM && e < bags * row; e++) (void)(mode == MEAN ? dvd(1, 2) : add(1, 2));
         for (int64_t e = 0; mode != MAX && e < n * row; e++) (void)add(1, weighted ? mul(2, 3) : 2);
         op_proves();
@@ -448,11 +307,11 @@ static void weights_of_bags_backward(void **state) {
         reseed((uint64_t)i);
         int64_t n = pick(0, 6), bags = pick(1, 4), row = pick(1, 4);
         op_new("aten::_embedding_bag_per_sample_weights_backward");
-        in_tensor(0, SIZES(bags, row)), read_whole(bags * row);
-        in_tensor(1, SIZES(9, row)), read_whole(n * row);
-        in_tensor(2, SIZES(n)), read_whole(n);
+        in_tensor(0, SIZES(bags, row)), read_cells(bags * row);
+        in_tensor(1, SIZES(9, row)), read_cells(n * row);
+        in_tensor(2, SIZES(n)), read_cells(n);
         in_int(6, -1);
-        out_tensor(0, SIZES(n)), wrote_whole(n);
+        out_tensor(0, SIZES(n)), wrote_cells(n);
         for (int64_t k = 0; k < n; k++) weigh(row);
         op_proves();
     }
@@ -475,7 +334,7 @@ static void bags(void **state) {
         now.extra_reads += n + n * width + bags + (weighted ? n : 0);
         for (int64_t k = 0; k < n * width; k++) (void)add(weighted ? mul(1, 2) : 1, 1);
         for (int64_t k = 0; mode == 1 && k < bags * width; k++) (void)dvd(1, 2);
-        wrote_whole(bags * width);
+        wrote_cells(bags * width);
         op_proves();
     }
 }
@@ -540,21 +399,12 @@ static void results_given(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools),
-        cmocka_unit_test(adaptive_pools),
-        cmocka_unit_test(folds),
-        cmocka_unit_test(window_of_the_layer),
-        cmocka_unit_test(interpolations),
-        cmocka_unit_test(grid),
-        cmocka_unit_test(grid_backward),
-        cmocka_unit_test(lookups),
-        cmocka_unit_test(additions),
-        cmocka_unit_test(bags),
-        cmocka_unit_test(puts_one_by_one),
-        cmocka_unit_test(bags_backward),
-        cmocka_unit_test(weights_of_bags_backward),
-        cmocka_unit_test(moves),
-        cmocka_unit_test(results_given),
+        cmocka_unit_test(pools),         cmocka_unit_test(adaptive_pools),
+        cmocka_unit_test(folds),         cmocka_unit_test(window_of_the_layer),
+        cmocka_unit_test(lookups),       cmocka_unit_test(additions),
+        cmocka_unit_test(bags),          cmocka_unit_test(puts_one_by_one),
+        cmocka_unit_test(bags_backward), cmocka_unit_test(weights_of_bags_backward),
+        cmocka_unit_test(moves),         cmocka_unit_test(results_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -757,3 +757,59 @@ def test_losses_with_class_weights_and_gradients_of_bags():
     assert (report.flops, report.flops.state) == (4 * 2 + 3 + 3 + 1, "exact")
     report = lamina.inspect(Bags(), rows, convention="exact", backward=True)
     assert (report.backward.flops, report.backward.flops.state) == (8 * 3 + 2 * 3, "exact")
+
+
+def test_losses_of_margins_and_norms_that_are_held_down():
+    """Four rows of five classes, by hand: 3 operations for each but the target, 4 with squares, sums, quotients."""
+    target, weight = torch.tensor([1, 0, 4, 3]), torch.rand(5)
+
+    def of(function):
+        x = torch.rand(4, 5, requires_grad=True)
+        return exact(Calls(lambda _, x: function(x)), x, backward=True)
+
+    report = of(lambda x: F.multi_margin_loss(x, target))
+    assert (report.flops, report.flops.state) == (4 * (4 * 3 + 3 + 1) + 3 + 1, "exact")
+    assert (report.backward.flops, report.backward.flops.state) == (4 * (4 * 4 + 5), "exact")
+    report = of(lambda x: F.multi_margin_loss(x, target, p=2, weight=weight, reduction="none"))
+    assert (report.flops, report.backward.flops) == (4 * (4 * 5 + 3 + 1), 4 * (4 * 6 + 5))
+    assert report.dmas == 20 + 4 + 4 + 4
+    report = of(lambda x: F.multilabel_margin_loss(x, torch.tensor([[1, 2, -1, 0, 0]] * 4)))
+    assert (report.flops, report.flops.state) == (3 + 1 + 1, "at least")
+    assert any("how many targets there are, values tell" in gap for gap in report.gaps)
+    report = of(lambda x: x.renorm(2, 0, 0.5))
+    assert (report.flops, report.flops.state) == (20 + 16 + 4 + 3 * 4 + 20, "exact")
+
+
+def test_images_on_other_grids():
+    """Ten elements made four without aliasing read 4, 5, 5 and 4; the axis that keeps its size is left alone."""
+    images = torch.rand(2, 3, 10, 10, requires_grad=True)
+
+    def of(function):
+        return exact(Calls(lambda _, x: function(x)), images, backward=True)
+
+    report = of(lambda x: F.interpolate(x, (4, 4), mode="bilinear", antialias=True))
+    once = 2 * 18 - 4
+    assert (report.flops, report.flops.state) == (6 * (10 + 4) * once, "exact")
+    assert (report.backward.flops, report.backward.flops.state) == (6 * 3 * 18 * 18, "exact")
+    report = of(lambda x: F.interpolate(x, (10, 4), mode="bilinear", antialias=True))
+    assert report.flops == 6 * 10 * once
+    report = of(lambda x: F.fractional_max_pool2d(x, (2, 3), output_size=3))
+    assert (report.flops, report.flops.state) == (6 * 9 * 5, "exact")
+    where = torch.rand(2, 3, 3, 2, requires_grad=True)
+    report = of(lambda x: F.grid_sample(x, where, mode="bicubic", align_corners=False))
+    assert report.backward.flops == 2 * 9 * (3 * (48 + 128) + 62 + 38)
+
+
+def test_every_input_that_an_antialiased_one_depends_on_is_counted():
+    """The products are no fewer than the elements with a weight, and no more than two an element more."""
+    for size, mode in (((3, 7), "bilinear"), ((12, 5), "bicubic"), ((2, 2), "bicubic"), ((5, 11), "bilinear")):
+        x = torch.rand(1, 1, 9, 8)
+
+        def resize(x, size=size, mode=mode):
+            return F.interpolate(x, size, mode=mode, antialias=True)
+
+        weights = torch.autograd.functional.jacobian(resize, x).reshape(*size, 9, 8).ne(0)
+        rows, columns = weights.any(3).any(1).sum(), weights.any(2).any(0).sum()
+        report = exact(Calls(lambda _, x, resize=resize: resize(x)), x)
+        least = 9 * (2 * columns - size[1]) + size[1] * (2 * rows - size[0])
+        assert least <= report.flops <= least + 2 * 2 * (9 * size[1] + size[1] * size[0])

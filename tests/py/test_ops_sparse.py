@@ -111,3 +111,22 @@ def test_nothing_is_left_of_looking(way, monkeypatch):
     look(monkeypatch, way, torch.mm, sparse, torch.rand(8, 5))
     assert numbers() == before
     assert [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]] == parts
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.filterwarnings("ignore")
+def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
+    sparse = FORMS["csr"](matrix())
+    other = torch.rand(8, 5)
+    try:
+        torch.sparse.mm(sparse, other, "amax")
+    except (RuntimeError, TypeError) as error:
+        pytest.skip(f"not in this torch: {error}")
+    report = look(monkeypatch, way, torch.sparse.mm, sparse, other, "mean")
+    assert (report.macs, report.effective_macs) == (6 * 8 * 5, 4 * 5)
+    assert (report.flops, report.flops.state) == (2 * 6 * 8 * 5 + 6 * 5, "exact")
+    report = look(monkeypatch, way, torch.sparse.mm, sparse, other, "amax")
+    assert (report.macs, report.flops, report.flops.state) == (0, 2 * 4 * 5, "exact")
+    report = look(monkeypatch, way, torch.sparse.sampled_addmm, sparse, torch.rand(6, 3), torch.rand(3, 8))
+    assert (report.macs, report.effective_macs) == (6 * 3 * 8, 4 * 3)
+    assert (report.flops, report.flops.state) == (2 * 6 * 3 * 8, "exact")
