@@ -67,7 +67,7 @@ bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject 
 
 /* The operator of this thread that is open, by its number; -1: none. */
 int32_t lmx_dispatch_op(const lmx_capture *c);
-/* Gives one of lam_op_flags to operator number `op` of this thread, or to whoever is so many levels above it. */
+/* Gives one of lam_op_flags to operator number `op` of this thread, or to the one so many levels above it. */
 void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag);
 
 /* Calls `function`, while an answer is given: the operators that it runs are noted as inside the one that is

@@ -760,7 +760,7 @@ def test_losses_with_class_weights_and_gradients_of_bags():
 
 
 def test_losses_of_margins_and_norms_that_are_held_down():
-    """Four rows of five classes, by hand: 3 operations for each but the target, 4 with squares, sums, quotients."""
+    """Four rows of five classes, by hand: 3 operations for each but the target, 4 with squares; sums."""
     target, weight = torch.tensor([1, 0, 4, 3]), torch.rand(5)
 
     def of(function):
@@ -781,7 +781,7 @@ def test_losses_of_margins_and_norms_that_are_held_down():
 
 
 def test_images_on_other_grids():
-    """Ten elements made four without aliasing read 4, 5, 5 and 4; the axis that keeps its size is left alone."""
+    """Ten elements made four without aliasing read 4, 5, 5 and 4; an axis that keeps its size is no work."""
     images = torch.rand(2, 3, 10, 10, requires_grad=True)
 
     def of(function):
@@ -802,7 +802,7 @@ def test_images_on_other_grids():
 
 def test_every_input_that_an_antialiased_one_depends_on_is_counted():
     """The products are no fewer than the elements with a weight, and no more than two an element more."""
-    for size, mode in (((3, 7), "bilinear"), ((12, 5), "bicubic"), ((2, 2), "bicubic"), ((5, 11), "bilinear")):
+    for size, mode in (((3, 7), "bilinear"), ((12, 5), "bicubic"), ((5, 11), "bilinear")):
         x = torch.rand(1, 1, 9, 8)
 
         def resize(x, size=size, mode=mode):
