@@ -358,8 +358,10 @@ GRADIENTS = {
     "symmetric eigenvectors": lambda x: (lambda pair: pair[0].sum() + pair[1].sum())(
         torch.linalg.eigh(x @ x.mT)
     ),
-    "margins": lambda x: nn.functional.multi_margin_loss(x, torch.tensor([0, 3, 2, 1]))
-    + nn.functional.multilabel_margin_loss(x, torch.tensor([[1, -1, 0, 0]] * 4)),
+    "margins": lambda x: (
+        nn.functional.multi_margin_loss(x, torch.tensor([0, 3, 2, 1]))
+        + nn.functional.multilabel_margin_loss(x, torch.tensor([[1, -1, 0, 0]] * 4))
+    ),
     "windows at random": lambda x: nn.functional.fractional_max_pool3d(
         x.expand(2, 4, 4, 4), 2, output_size=2, _random_samples=torch.rand(1, 2, 3)
     ),
