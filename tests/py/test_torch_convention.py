@@ -137,6 +137,10 @@ CASES = {
     "einsum": (lambda: Calls(lambda t, w: torch.einsum("ab,bc,cd->ad", t, w, w)), rows),
     "vmap": (lambda: Calls(lambda t, w: torch.func.vmap(lambda r: r @ w)(t)), rows),
     "pinv": (lambda: Calls(lambda t, w: torch.linalg.pinv(w) @ torch.linalg.multi_dot([w, w])), rows),
+    "grid": (
+        lambda: Calls(lambda t, w: F.grid_sample(t, F.affine_grid(w[:4, :3].reshape(2, 2, 3), t.shape))),
+        x,
+    ),
     "nothing": (lambda: nn.ReLU(), rows),
 }  # fmt: skip
 
