@@ -135,14 +135,20 @@ int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i) {
     return -1;
 }
 
+/* A line without those below it: nothing, where what it did itself is one of them. */
+static void without(int64_t out[LAM_N_PHASES], const int64_t own[LAM_N_PHASES], bool split) {
+    for (int p = 0; p < LAM_N_PHASES; p++) out[p] = split && own[p] > 0 ? 0 : own[p];
+}
+
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     int64_t k = t->at[i].times;
     *out = t->at[i].line;
     out->calls = t->at[i].self.calls;
     out->times = k;
     if (lmi_nodes_open(t, out->job, i)) {
-        memcpy(out->own_ns, t->at[i].self.own_ns, sizeof out->own_ns);
-        memcpy(out->device_own_ns, t->at[i].self.device_own_ns, sizeof out->device_own_ns);
+        bool split = t->at[t->at[i].first_child].line.own;
+        without(out->own_ns, t->at[i].self.own_ns, split);
+        without(out->device_own_ns, t->at[i].self.device_own_ns, split);
     }
     if (k == 1) return;
     for (int m = 0; m < LAM_N_METRICS; m++) {

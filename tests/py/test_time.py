@@ -242,6 +242,26 @@ def test_containers_take_what_is_in_them():
 
 
 @observed
+def test_what_a_container_does_itself_is_told_in_one_line():
+    class Own(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.inner = nn.Parameter(torch.rand(200, 200)), nn.Linear(200, 200)
+
+        def forward(self, x):
+            return self.inner(x @ self.weight)
+
+    model = nn.Sequential(Own(), nn.Linear(200, 5))
+    report = lamina.inspect(model, torch.rand(16, 200), time=True, repeats=3, convention="exact")
+    table = str(report).splitlines()
+    column = table[2].index("%")
+    rows = [line for line in table[3:8] if line]
+    names = [re.match(r"[ ├─└│]*(\[own parameters\]|\S+)", line)[1] for line in rows]
+    shares = {name: float(line[: column + 1].split()[-1]) for name, line in zip(names, rows, strict=True)}
+    assert list(shares) == ["Sequential", "0", "[own parameters]", "inner", "1"]
+    assert shares["0"] == 0.0 < shares["[own parameters]"]
+
+
 def test_what_is_done_again_is_told_apart():
     model = checkpointed(reentrant=False)
     report, *_ = one_step(model, lambda: model(torch.randn(3, 5)).sum())
