@@ -17,20 +17,6 @@ static int64_t batched(int32_t *ndim, int64_t *s, int64_t high, int64_t wide) {
     return mats;
 }
 
-/* A tensor that is read or written whole. */
-static void in_whole(int32_t position, int32_t ndim, const int64_t *s) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < ndim; i++) n *= s[i];
-    in_tensor(position, ndim, s);
-    rd_all(cells_of(n));
-}
-static void out_whole(int32_t position, int32_t ndim, const int64_t *s) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < ndim; i++) n *= s[i];
-    out_tensor(position, ndim, s);
-    wr_all(cells_of(n));
-}
-
 /* -- elimination ----------------------------------------------------------------------------------------- */
 
 static void eliminate(int64_t m, int64_t n, bool pivots) {

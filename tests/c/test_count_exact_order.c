@@ -25,20 +25,6 @@ static void insert(int64_t n, int64_t most) {
     for (int64_t i = 0; i < n; i++) halve((i < most ? i : most) + 1);
 }
 
-static int64_t whole_in(int32_t position, int32_t ndim, const int64_t *s) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < ndim; i++) n *= s[i];
-    in_tensor(position, ndim, s);
-    rd_all(cells_of(n));
-    return n;
-}
-static void whole_out(int32_t position, int32_t ndim, const int64_t *s) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < ndim; i++) n *= s[i];
-    out_tensor(position, ndim, s);
-    wr_all(cells_of(n));
-}
-
 /* -- sorting --------------------------------------------------------------------------------------------- */
 
 /* A shape, and how long its rows are along an axis that is told, or the last one. */
@@ -64,11 +50,11 @@ static void sorts(void **state) {
         along a = shape_along();
         bool mode = coin(), stable = !mode && coin();
         op_new(mode ? "aten::mode" : "aten::sort");
-        whole_in(0, a.ndim, a.s);
+        in_whole(0, a.ndim, a.s);
         if (stable) in_bool(1, true);
         if (a.told) in_int(stable ? 2 : 1, a.dim);
         if (coin()) in_bool(3, false);
-        whole_out(0, a.ndim, a.s), whole_out(1, a.ndim, a.s);
+        out_whole(0, a.ndim, a.s), out_whole(1, a.ndim, a.s);
         for (int64_t r = 0; a.n && r < a.rows; r++) {
             insert(a.n, a.n);
             for (int64_t k = 1; mode && k < a.n; k++) (void)less(1, 2);
@@ -83,9 +69,9 @@ static void sorts_of_all(void **state) {
         reseed((uint64_t)i);
         along a = shape_along();
         op_new("aten::_unique2");
-        int64_t n = whole_in(0, a.ndim, a.s), left = n ? pick(1, n) : 0;
+        int64_t n = in_whole(0, a.ndim, a.s), left = n ? pick(1, n) : 0;
         in_bool(1, true), in_bool(2, false);
-        whole_out(0, 1, &left), whole_out(1, 1, (const int64_t[]){0});
+        out_whole(0, 1, &left), out_whole(1, 1, (const int64_t[]){0});
         insert(n, n);
         for (int64_t k = 1; k < n; k++) (void)less(1, 2);
         op_proves();
@@ -108,11 +94,11 @@ static void choices(void **state) {
                : which == KTH ? "aten::kthvalue"
                : nan          ? "aten::nanmedian"
                               : "aten::median");
-        int64_t all = whole_in(0, a.ndim, a.s), n = which == MIDDLE_OF_ALL ? all : a.n;
+        int64_t all = in_whole(0, a.ndim, a.s), n = which == MIDDLE_OF_ALL ? all : a.n;
         int64_t k = which >= MIDDLE ? (n + 1) / 2 : n ? pick(1, n) : 0;
         if (which < MIDDLE) in_int(1, k);
         if (a.told && which != MIDDLE_OF_ALL) in_int(which == MIDDLE ? 1 : 2, a.dim);
-        whole_out(0, 1, &a.rows);
+        out_whole(0, 1, &a.rows);
         for (int64_t r = 0; all && r < all / n; r++) insert(n, which == TOP ? k : nearer_end(n, k));
         for (int64_t r = 0; nan && r < all; r++) (void)did(1);
         op_proves();
@@ -127,10 +113,10 @@ static void searches(void **state) {
         int32_t ndim = random_shape(0, 3, s);
         bool buckets = coin();
         op_new(buckets ? "aten::bucketize" : "aten::searchsorted");
-        if (buckets) whole_in(0, ndim, s);
-        whole_in(buckets, 1, &n);
-        if (!buckets) whole_in(1, ndim, s);
-        whole_out(0, ndim, s);
+        if (buckets) in_whole(0, ndim, s);
+        in_whole(buckets, 1, &n);
+        if (!buckets) in_whole(1, ndim, s);
+        out_whole(0, ndim, s);
         int64_t values = 1;
         for (int32_t k = 0; k < ndim; k++) values *= s[k];
         for (int64_t v = 0; v < values; v++) halve(n + 1);
@@ -147,9 +133,9 @@ static void looks(void **state) {
         int which = (int)pick(0, 2);
         int32_t ndim = random_shape(1, 3, s);
         op_new(names[which]);
-        int64_t n = whole_in(0, ndim, s);
+        int64_t n = in_whole(0, ndim, s);
         if (which == 2 && coin()) in_none(3);
-        whole_out(0, 1, &left);
+        out_whole(0, 1, &left);
         for (int64_t k = which == 2; k < n; k++) (void)less(1, 2);
         op_proves();
     }
@@ -274,12 +260,12 @@ static void ctc_loss(void **state) {
         reseed((uint64_t)i);
         sequences q = some_sequences();
         op_new("aten::_ctc_loss");
-        (void)whole_in(0, SIZES(q.longest, q.n, pick(2, 4)));
-        (void)whole_in(1, SIZES(q.n, q.most));
+        (void)in_whole(0, SIZES(q.longest, q.n, pick(2, 4)));
+        (void)in_whole(1, SIZES(q.n, q.most));
         in_ints(2, (int32_t)q.n, q.steps);
         in_ints(3, (int32_t)q.n, q.labels);
-        whole_out(0, SIZES(q.n));
-        whole_out(1, SIZES(q.n, q.longest, 2 * q.most + 1));
+        out_whole(0, SIZES(q.n));
+        out_whole(1, SIZES(q.n, q.longest, 2 * q.most + 1));
         for (int64_t b = 0; b < q.n; b++) {
             walk(q.steps[b], q.labels[b]);
             if (q.labels[b]) reach(2);
@@ -298,15 +284,15 @@ static void ctc_loss_backward(void **state) {
         int64_t classes = pick(2, 4);
         bool told = coin(), zeroed = told && coin();
         op_new("aten::_ctc_loss_backward");
-        (void)whole_in(0, SIZES(q.n));
-        (void)whole_in(1, SIZES(q.longest, q.n, classes));
-        (void)whole_in(2, SIZES(q.n, q.most));
+        (void)in_whole(0, SIZES(q.n));
+        (void)in_whole(1, SIZES(q.longest, q.n, classes));
+        (void)in_whole(2, SIZES(q.n, q.most));
         in_ints(3, (int32_t)q.n, q.steps);
         in_ints(4, (int32_t)q.n, q.labels);
-        (void)whole_in(5, SIZES(q.n));
-        (void)whole_in(6, SIZES(q.n, q.longest, 2 * q.most + 1));
+        (void)in_whole(5, SIZES(q.n));
+        (void)in_whole(6, SIZES(q.n, q.longest, 2 * q.most + 1));
         if (told) in_bool(8, zeroed);
-        whole_out(0, SIZES(q.longest, q.n, classes));
+        out_whole(0, SIZES(q.longest, q.n, classes));
         for (int64_t b = 0; b < q.n && !zeroed; b++) {
             walk(q.steps[b], q.labels[b]);
             for (int64_t p = 0; p < q.steps[b] * (2 * q.labels[b] + 1); p++) (void)add(1, 2);
@@ -325,8 +311,8 @@ static void histogram(void **state) {
         int64_t s[2] = {pick(0, 6), pick(1, 4)}, bins = pick(1, 5);
         bool points = coin();
         op_new(points ? "aten::_histogramdd_from_bin_cts" : coin() ? "aten::histc" : "aten::histogram");
-        int64_t n = whole_in(0, 2, s);
-        whole_out(0, SIZES(bins));
+        int64_t n = in_whole(0, 2, s);
+        out_whole(0, SIZES(bins));
         for (int64_t e = 0; e < (points ? s[0] : n); e++) (void)less(1, 2);
         op_proves_least(1 << LAM_FLOPS);
     }
