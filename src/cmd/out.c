@@ -144,7 +144,7 @@ void lmi_output_start(lmi_cli *c) {
  */
 static int32_t last_column(const char *line, int32_t width) {
     int32_t column = (int32_t)strspn(line, " ");
-    for (int32_t i = column; line[i] && i <= width / 2; i++)
+    for (int32_t i = column; i <= width / 2 && line[i]; i++)
         if (i > 1 && line[i - 1] == ' ' && line[i - 2] == ' ' && line[i] != ' ') column = i;
     return column;
 }
