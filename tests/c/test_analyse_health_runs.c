@@ -164,7 +164,130 @@ static void the_spot_is_found(void **state) {
     }
 }
 
+/* -- anything at all --------------------------------------------------------------------------- */
+
+enum { ODD = 30 };
+
+static const char *const words[] = {NULL, "aten::log", "aten::div", "LogBackward0", "weight"};
+
+static const char *word(void) { return words[draw(0, 4)]; }
+
+/* What no honest source tells, in any order. */
+static lam_model *odd(void) {
+    static const int64_t sizes[] = {2, 3};
+    made m = {0};
+    grow(&m);
+    net n = net_new();
+    for (int32_t i = 0; i < m.n; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "m%d", (int)i);
+        int32_t module =
+            draw(0, 5) ? net_module(&n, m.children[i] ? "Block" : "Layer", 0) : net_leaf(&n, "Softmax");
+        net_place(&n, m.parent[i], i ? name : "", module);
+    }
+    for (int32_t i = 0; i < m.n; i++)
+        net_call_flags(&n, i, m.parent[i], draw(0, 6) ? 0 : LAM_CALL_AGAIN, sizes, 2, 0, sizes, 2, 0);
+    for (int32_t k = draw(0, ODD), calls = 0; k > 0; k--) {
+        calls += draw(0, 2);
+        lam_bad b = {.side = (lam_bad_side)draw(LAM_BAD_INPUT, LAM_N_BAD_SIDES - 1),
+                     .call = draw(-1, m.n - 1),
+                     .calls = calls < m.n ? calls : m.n,
+                     .index = draw(-1, 1),
+                     .fed = draw(0, 1),
+                     .gave = draw(0, 1),
+                     .from = -1,
+                     .pass = draw(0, 2),
+                     .name = word(),
+                     .found = {.nan = draw(0, 2) == 0, .inf = draw(0, 2), .first = draw(-1, 5)},
+                     .dtype = draw(0, 1) ? NET_FLOAT32 : -1,
+                     .ndim = draw(0, 1) ? 2 : -1,
+                     .sizes = sizes};
+        bool node = b.side == LAM_BAD_NODE;
+        b.phase = node ? LAM_BACKWARD : LAM_FORWARD;
+        b.found.negative = draw(0, 1) ? b.found.inf : 0;
+        b.inside = node ? word() : NULL;
+        if (node && b.fed) b.from = draw(-1, m.n - 1);
+        if (b.side == LAM_BAD_CHECK) b.text = draw(0, 1) ? "too large" : "too small";
+        lam_error e = {0};
+        (void)lam_build_bad(n.b, &b, &e); /* some can't be, and are refused */
+    }
+    NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.tensors = 9, .gradients = draw(0, 1), .cut = draw(0, 1)},
+                                &n.e));
+    return net_done(&n);
+}
+
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
+
+/* Two findings differ in something that is told. */
+static bool differ(const lam_model *m, const lam_finding *a, const lam_finding *b) {
+    const lam_bad *x = lam_model_bad(m, a->bad), *y = lam_model_bad(m, b->bad);
+    return a->place != b->place || a->phase != b->phase || a->own != b->own || a->input != b->input ||
+           a->check != b->check || a->before != b->before || a->after != b->after ||
+           !same_text(a->owned, b->owned) || !same_text(a->op, b->op) ||
+           (a->check && !same_text(x->text, y->text));
+}
+
+static lam_health_state worse(lam_health_state a, lam_health_state b) {
+    static const int rank[] = {
+        [LAM_HEALTH_FINE] = 0, [LAM_HEALTH_UNKNOWN] = 1, [LAM_HEALTH_PASSED] = 2, [LAM_HEALTH_BORN] = 3};
+    return rank[a] > rank[b] ? a : b;
+}
+
+static void check_places(const lam_model *m, const lam_health *h) {
+    for (int32_t place = 0; place < lam_model_n_places(m); place++)
+        for (int phase = LAM_FORWARD; phase <= LAM_BACKWARD; phase++) {
+            lam_health_state want = LAM_HEALTH_FINE;
+            for (int32_t i = 0; i < lam_model_n_events(m); i++)
+                if (lam_model_event(m, i)->place == place)
+                    want = worse(want, lam_health_of(h, i, (lam_phase)phase));
+            assert_int_equal(lam_health_at(h, place, (lam_phase)phase), want);
+        }
+}
+
+static void each_finding_is_told_once(void **state) {
+    (void)state;
+    for (int round = 0; round < rounds(5000); round++) {
+        lam_health *h;
+        lam_model *m = odd();
+        lam_error e = {0};
+        assert_int_equal(lam_health_new(&h, m, &e), LAM_OK);
+        const lam_finding *f;
+        for (int32_t i = 0; (f = lam_health_finding(h, i)); i++) {
+            assert_true(f->times >= 1 && f->bad >= 0 && f->bad < lam_model_n_bad(m) && f->text[0]);
+            assert_true(f->call < lam_model_n_events(m) && f->passed >= 0);
+            for (int32_t k = 0; k < i; k++)
+                if (!differ(m, f, lam_health_finding(h, k))) fail_msg("round %d: twice: %s", round, f->text);
+        }
+        assert_int_equal(strncmp(lam_health_sentence(h), "no NaN or Inf", 13) == 0,
+                         lam_health_finding(h, 0) == NULL);
+        check_places(m, h);
+        lam_health_free(h);
+        lam_model_free(m);
+    }
+}
+
+static void once(void *arg, bool *ok) {
+    lam_health *h;
+    lam_error e = {0};
+    *ok = lam_health_new(&h, arg, &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_health_free(h);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        lam_model *m = odd();
+        oom_sweep(once, m);
+        lam_model_free(m);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_spot_is_found)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_spot_is_found),
+        cmocka_unit_test(each_finding_is_told_once),
+        cmocka_unit_test(memory_may_run_out),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
