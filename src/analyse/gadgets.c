@@ -209,15 +209,31 @@ static void find_hidden(lam_gadgets *g) {
     }
 }
 
+/* A layer that stands at several places: a call of it tells not by which name it was reached, so all of them
+ * are at one place, unless others above it were called too. */
+static void find_same(lam_gadgets *g) {
+    const lam_model *m = g->m;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_module *mod = &m->modules[m->places[i].module];
+        const bool called = g->at[i].first >= 0 || g->at[i].first_again >= 0;
+        for (int32_t k = 0; !called && g->at[i].same < 0 && k < mod->n_places; k++) {
+            const lmi_gadget *other = &g->at[mod->places[k]];
+            if (other->first >= 0 || other->first_again >= 0) g->at[i].same = mod->places[k];
+        }
+        if (g->at[i].same >= 0) g->at[i].hidden = true;
+    }
+}
+
 static lam_status find(lam_gadgets *g, lmi_work *w, lam_error *e) {
     const lam_model *m = g->m;
     g->at = lmi_alloc(&g->arena, (uint64_t)m->n_places, sizeof *g->at);
     if (!g->at) return lmi_nomem(e);
-    for (int32_t i = 0; i < m->n_places; i++) g->at[i].first = g->at[i].first_again = -1;
+    for (int32_t i = 0; i < m->n_places; i++) g->at[i].first = g->at[i].first_again = g->at[i].same = -1;
     LAM_TRY(lmi_tree_build(w, e));
     LAM_TRY(weigh_all(g, w, e));
     LAM_TRY(choose_calls(g, &w->scratch, e));
     find_hidden(g);
+    find_same(g);
     LAM_TRY(add_times(g, e));
     LAM_TRY(add_memory(g, &w->scratch, e));
     add_values(g);

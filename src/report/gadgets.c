@@ -161,6 +161,9 @@ static void put_info(page *p, int32_t place) {
     field_millionths(p, "\"backward_latency\": ", backward, x->backward_ns);
     field(p, "\"calls\": ");
     put_known(p->b, x->hidden ? -1 : x->calls);
+    if (x->same < 0) return;
+    field(p, "\"same_as\": ");
+    quick_text(p->b, p->m->places[x->same].path);
 }
 
 /* -- the tree -------------------------------------------------------------------------------------------- */

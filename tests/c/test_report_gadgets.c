@@ -123,6 +123,39 @@ static void every_field(void **state) {
     lam_model_free(m);
 }
 
+/* Net has `a` and `list`, which has the same layer once more and one that nobody calls: what came of the
+ * calls is told at `a`, and nothing at `list.0`, where it is not known. */
+static void a_layer_at_two_places(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), list = net_module(&n, "ModuleList", 0);
+    int32_t fc = net_module(&n, "Linear", 0), other = net_module(&n, "Odd", 0);
+    int32_t top = net_place(&n, -1, "", root), below;
+    weigh(&n, fc, true);
+    net_place(&n, top, "a", fc);
+    below = net_place(&n, top, "list", list);
+    net_place(&n, below, "0", fc);
+    net_place(&n, below, "1", other);
+    call(&n, fc, call(&n, root, -1, 0, 1, 9), 0, 2, 3);
+    NET_OK(&n, lam_build_timed(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    write_page(m, NULL);
+    const char *at = strstr(shown, "\"a\": {"), *again = strstr(shown, "\"0\": {"), *unused;
+    assert_non_null(at);
+    assert_non_null(again);
+    unused = strstr(again, "\"1\": {");
+    assert_non_null(unused);
+    const char *same = strstr(shown, "\"same_as\": \"a\"\n");
+    assert_true(same > again && same < unused); /* and nowhere else: */
+    assert_null(strstr(same + 2, "same_as"));
+    at = strstr(at, "\"calls\": ");
+    again = strstr(again, "\"calls\": ");
+    assert_memory_equal(at, "\"calls\": 1\n", 11);
+    assert_memory_equal(again, "\"calls\": null,\n", 15);
+    assert_non_null(strstr(unused, "\"calls\": 0\n"));
+    lam_model_free(m);
+}
+
 static void not_asked_or_not_known(void **state) {
     (void)state;
     lam_model *m = two_runs(true);
@@ -224,9 +257,13 @@ static void gradients_of_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_field),        cmocka_unit_test(not_asked_or_not_known),
-        cmocka_unit_test(unknown_sizes),      cmocka_unit_test(deep),
-        cmocka_unit_test(memory_may_run_out), cmocka_unit_test(gradients_of_nothing),
+        cmocka_unit_test(every_field),
+        cmocka_unit_test(a_layer_at_two_places),
+        cmocka_unit_test(not_asked_or_not_known),
+        cmocka_unit_test(unknown_sizes),
+        cmocka_unit_test(deep),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(gradients_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

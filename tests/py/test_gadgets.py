@@ -237,6 +237,30 @@ def test_the_last_run_tells_the_shapes():
     assert seen["0"]["num_parameters"] == seen[""]["num_parameters"] == 12
 
 
+class SharedBetweenParents(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Sequential(nn.Linear(3, 3))
+        self.blk = nn.ModuleList([self.a, nn.ReLU(), nn.Tanh()])
+
+    def forward(self, x):
+        return self.blk[1](self.blk[0](self.a(x)))
+
+
+def test_a_layer_in_two_parents_is_told_once_and_never_as_not_called():
+    seen = infos(watched(SharedBetweenParents(), step).layers[0])
+    assert (seen["a"]["calls"], seen["a.0"]["calls"]) == (2, 2)
+    for path, first in {"blk.0": "a", "blk.0.0": "a.0"}.items():
+        assert seen[path]["same_as"] == first
+        assert {seen[path][field] for field in ("calls", "input_shapes", "forward_latency", "forward_nan")} == {
+            None
+        }
+        assert seen[path]["num_parameters"] == 12
+    assert seen["blk.1"]["calls"] == 1
+    assert seen["blk.2"]["calls"] == 0  # nobody called it
+    assert [path for path, info in seen.items() if "same_as" in info] == ["blk.0", "blk.0.0"]
+
+
 def test_watch_depth():
     net = nn.Sequential(nn.Sequential(nn.Sequential(nn.Linear(3, 3))))
     for depth, paths in ((0, {""}), (1, {"", "0"}), (-1, {"", "0", "0.0", "0.0.0"})):
