@@ -1253,7 +1253,10 @@ LAM_API int32_t lam_model_n_lifetimes(const lam_model *m);
 LAM_API const lam_lifetime *lam_model_lifetime(const lam_model *m, int32_t i);
 
 /* What an operator takes on a CPU beside its results (src/vocab/workspace.def). */
-typedef struct lam_cpu { int32_t threads, lanes; } lam_cpu; /* lanes: 32-bit numbers in a vector register */
+typedef struct lam_cpu {
+    int32_t threads, lanes; /* lanes: 32-bit numbers in a vector register */
+    bool half;              /* it computes in float16 */
+} lam_cpu;
 LAM_API lam_cpu lam_cpu_here(int32_t threads); /* this machine's */
 /* The rule that serves operators called `name`; -1 where there is none: they take nothing that matters. */
 LAM_API int32_t lam_workspace_rule(const char *name);
@@ -1278,6 +1281,7 @@ typedef struct lam_fit {
     const char *optimizer;            /* NULL: no step is made */
     bool backward;                    /* there was a backward pass */
     const char *gap;                  /* why it may be more; NULL */
+    const char *rough;                /* why it may be some per cent less or more; NULL */
     /* Of layers with causal attention: how many, and what they would keep of a token to go on from it. */
     int32_t cached_layers;
     int64_t cache_bytes;

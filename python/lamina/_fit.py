@@ -34,12 +34,14 @@ class Peak:
             and the parts of it.
         optimizer: what makes the step, None for a forward pass.
         gap: why it may be more, or None.
+        rough: why it may be some per cent less or more, or None.
         measured, off: what was counted instead, and by how many per cent the prediction differs, where
             :meth:`Fit.beside` was told; else None.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.gap: str | None = fields["gap"]
+        self.rough: str | None = fields["rough"]
         self.bytes = Count(fields["peak"], "exact" if self.gap is None else "at least")
         self.parts: dict[str, int] = fields["parts"]
         self.at: str = fields["at"]

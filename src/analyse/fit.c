@@ -285,6 +285,20 @@ static lam_status find_gap(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
+static lam_status find_rough(fit *w, lam_error *e) {
+    char text[200];
+    for (int32_t i = 0; i < w->m->n_ops; i++) {
+        const lam_op_sig *sig = w->m->ops[i].sig;
+        const char *type = lmi_workspace_rough(sig->name, sig->in, sig->n_in);
+        if (!type) continue;
+        snprintf(text, sizeof text, "what %s takes beside its results in %s is known roughly", sig->name,
+                 type);
+        w->f.rough = lmi_strdup(&w->arena, text);
+        return w->f.rough ? LAM_OK : lmi_nomem(e);
+    }
+    return LAM_OK;
+}
+
 static void tell(fit *w, int32_t step) {
     lam_fit *f = &w->f;
     int64_t all = 0;
@@ -313,6 +327,7 @@ static lam_status build(fit *w, lam_error *e) {
     LAM_TRY(hold_inputs(w, e));
     LAM_TRY(sum_up(w, e));
     LAM_TRY(find_gap(w, e));
+    LAM_TRY(find_rough(w, e));
     int64_t peak = find_peak(w, &step);
     if (w->with) LAM_TRY(hold_optimizer(w, &working, e));
     if (w->with && left_at_end(w) + working > peak) {

@@ -151,10 +151,13 @@ static int64_t first_in_rows(const asked *a) { return lmi_asked_copied(a, 0); }
 static const struct workspace {
     const char *name;
     int64_t (*run)(const asked *a);
+    bool in_32; /* measured there, and only roughly right in 16 bits */
 } rules[] = {
-#define WORKSPACE(name, rule) {name, rule},
+#define WORKSPACE(name, rule)   {name, rule, false},
+#define WORKSPACE32(name, rule) {name, rule, true},
 #include "vocab/workspace.def"
 #undef WORKSPACE
+#undef WORKSPACE32
 };
 enum { N_RULES = sizeof rules / sizeof *rules };
 
@@ -162,6 +165,16 @@ int32_t lam_workspace_rule(const char *name) {
     for (int32_t i = 0; name && i < N_RULES; i++)
         if (strcmp(rules[i].name, name) == 0) return i;
     return -1;
+}
+
+const char *lmi_workspace_rough(const char *name, const lam_op_arg *in, int32_t n_in) {
+    int32_t rule = lam_workspace_rule(name);
+    const lam_cpu cpu = lam_cpu_here(1);
+    for (int32_t i = 0; rule >= 0 && rules[rule].in_32 && i < n_in; i++) {
+        const char *type = in[i].is_tensor ? lam_dtype_name(in[i].dtype) : "";
+        if (strcmp(type, "bfloat16") == 0 || (strcmp(type, "float16") == 0 && cpu.half)) return type;
+    }
+    return NULL;
 }
 
 int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *strides, int32_t n_in,
@@ -173,9 +186,10 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
 }
 
 lam_cpu lam_cpu_here(int32_t threads) {
-    lam_cpu cpu = {threads > 0 ? threads : 1, 8};
+    lam_cpu cpu = {threads > 0 ? threads : 1, 8, false};
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) cpu.lanes = 16;
+    cpu.half = cpu.lanes == 16 && __builtin_cpu_supports("avx512fp16");
 #endif
     return cpu;
 }

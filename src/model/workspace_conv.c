@@ -13,8 +13,9 @@ typedef enum way { LMI_BLOCKS, LMI_DEPTHWISE, LMI_GROUPS, LMI_IMAGE, LMI_COLUMNS
 enum {
     FEW = 3,
     WIDE = 14,
-    PART = 4
-}; /* channels; elements of a window; channels of a group that fill a register */
+    PART = 4,
+    AVX512 = 16
+}; /* channels; elements of a window; channels of a group that fill a register; lanes */
 
 typedef struct conv {
     const lam_op_arg *x, *w;
@@ -69,7 +70,8 @@ static void look_at_blocks(const lmi_asked *a, conv *c) {
 static bool by_onednn(const lmi_asked *a, const conv *c) {
     const char *type = lam_dtype_name(c->x->dtype);
     int64_t n = 1, last = c->w->sizes[c->w->ndim - 1], before = c->axes > 1 ? c->w->sizes[c->w->ndim - 2] : 1;
-    if (strcmp(type, "bfloat16") == 0 || strcmp(type, "float16") == 0) return true;
+    if (strcmp(type, "bfloat16") == 0) return a->cpu.lanes >= AVX512;
+    if (strcmp(type, "float16") == 0) return a->cpu.half;
     if (strcmp(type, "float32") != 0) return false;
     for (int32_t i = 0; i < c->x->ndim && i < 4; i++) n = lmi_times(n, c->x->sizes[i]);
     bool worth =
@@ -151,9 +153,29 @@ static int64_t transposed(const lmi_asked *a, const conv *c) {
     return lmi_most(2 * c->by, kept + c->bx + half_in_blocks(a, c));
 }
 
-/* By ATen: columns, and of volumes ones that a bias is multiplied with. */
-static int64_t transposed_in_columns(const conv *c) {
-    return columns(c) + (c->axes == 3 ? lmi_times(c->positions, lmi_item(c->x)) : 0);
+/* == by ATen =========================================================================================== */
+
+/* Bytes of a copy of one group's channels, which in several images are not in one piece. */
+static int64_t group(const conv *c, int64_t bytes) { return c->x->sizes[0] > 1 ? bytes / c->groups : 0; }
+
+/* The plain kernel for volumes takes all groups together. */
+static bool group_by_group(const conv *c) {
+    return c->groups > 1 && (c->axes < 3 || c->transposed || c->dilated);
+}
+
+/* Columns of as many images as are written at a time; a kernel for each group that there is. */
+static int64_t written(const conv *c) {
+    int64_t images = c->transposed ? c->axes < 3 : !c->dilated, all = columns(c);
+    if (as_it_is(c) && !c->transposed) return 0;
+    if (!group_by_group(c)) all = lmi_times(all, c->groups);
+    return images ? lmi_times(all, c->x->sizes[0]) : all;
+}
+
+/* Of volumes a transposed one has ones that a bias is multiplied with. The results of groups are joined. */
+static int64_t in_columns(const conv *c) {
+    int64_t ones = c->transposed && c->axes == 3 ? lmi_times(c->positions, lmi_item(c->x)) : 0;
+    int64_t all = written(c) + ones;
+    return group_by_group(c) ? lmi_most(all + group(c, c->bx), c->by) : all;
 }
 
 /* == forward =========================================================================================== */
@@ -163,11 +185,7 @@ int64_t lmi_convolution(const lmi_asked *a) {
     if (!look_at(a, &c, 0, 1, 3)) return 0;
     c.biased = lmi_asked_tensor(a, 2) != NULL;
     int64_t extra = c.last ? 0 : lmi_asked_copied(a, 0);
-    if (c.order == LMI_COLUMNS && c.transposed) return extra + transposed_in_columns(&c);
-    if (c.order == LMI_COLUMNS) {
-        int64_t images = c.dilated ? 1 : c.x->sizes[0], joined = c.groups > 1 ? c.by : 0;
-        return extra + joined + (as_it_is(&c) ? 0 : lmi_times(columns(&c), images));
-    }
+    if (c.order == LMI_COLUMNS) return extra + in_columns(&c);
     if (c.transposed) return extra + transposed(a, &c);
     if (c.last) {
         bool weights = c.w->sizes[1] > 1 && !lmi_asked_channels_last(a, 1);
@@ -175,7 +193,10 @@ int64_t lmi_convolution(const lmi_asked *a) {
     }
     if (c.far || (c.order == LMI_GROUPS && c.in == c.groups)) return extra + c.by;
     if (c.order == LMI_DEPTHWISE && c.axes == 3) return extra + 2 * c.by;
-    return extra + lmi_most(c.px + c.pw + gathered(a, &c) + c.py - c.by, c.py);
+    int64_t copies = c.px + c.pw + gathered(a, &c) + c.py;
+    if (lmi_item(c.x) == 2 && c.window == 1 && c.order == LMI_BLOCKS) /* and a bias of its own */
+        return extra + copies + lmi_times(c.out, lmi_item(c.x)) + (c.biased ? c.by : 0);
+    return extra + lmi_most(copies - c.by, c.py);
 }
 
 /* == backward ========================================================================================== */
@@ -220,6 +241,19 @@ static int64_t data_backward(const lmi_asked *a, const conv *c) {
     return (in_steps ? lmi_most(peak, 2 * c->bx) : peak) - c->bw;
 }
 
+/* By ATen. The gradient of a bias is added up in 32 bits, from a copy: of transposed volumes in the same
+ * loop, elsewhere afterwards. */
+static int64_t in_columns_backward(const conv *c, bool biased) {
+    bool grouped = group_by_group(c), sums = biased && lmi_item(c->x) == 2;
+    int64_t images = c->dilated || c->transposed ? 1 : c->x->sizes[0], all = columns(c);
+    int64_t copy = sums ? lmi_times(2, c->by) + lmi_times(4, c->out) : 0;
+    if (!grouped) all = lmi_times(all, c->groups);
+    if (grouped) copy /= c->groups;
+    all = as_it_is(c) && c->axes < 3 ? 0 : lmi_times(all, images);
+    all = c->axes == 3 && c->transposed ? all + copy : lmi_most(all, copy - c->bw);
+    return grouped ? all + group(c, c->bx) + group(c, c->by) : all;
+}
+
 /* First the gradient of the data, then that of the weights. */
 int64_t lmi_convolution_backward(const lmi_asked *a) {
     conv c;
@@ -227,8 +261,8 @@ int64_t lmi_convolution_backward(const lmi_asked *a) {
     int64_t extra =
         c.last ? (lmi_asked_channels_last(a, 0) ? 0 : c.by) : lmi_asked_copied(a, 0) + lmi_asked_copied(a, 1);
     if (c.order == LMI_COLUMNS) {
-        int64_t images = c.dilated || c.transposed ? 1 : c.x->sizes[0];
-        return extra + (as_it_is(&c) && c.axes < 3 ? 0 : lmi_times(columns(&c), images));
+        bool biased = lmi_asked_number(a, 10, 2, 0) != 0;
+        return extra + in_columns_backward(&c, biased);
     }
     if (c.transposed && c.out <= FEW) { /* an image, left as it is */
         c.py = 0;

@@ -148,6 +148,14 @@ static void put_rows(writer *w) {
         lmi_putf(&w->out, "  and %d other layer%s\n", (int)(f->n_rows - n), f->n_rows - n == 1 ? "" : "s");
 }
 
+/* That of the forward pass, else that of the step. */
+static void put_reason(writer *w, const char *what, const char *forward, const char *step) {
+    if (!forward && !step) return;
+    lmi_putf(&w->out, "\n%s: ", what);
+    lmi_put_clean(&w->out, forward ? forward : step);
+    lmi_putc(&w->out, '\n');
+}
+
 static void put_notes(writer *w) {
     char text[NUMBER];
     const lam_fit *f = w->fit[0] ? w->fit[0] : w->fit[1];
@@ -162,13 +170,9 @@ static void put_notes(writer *w) {
                  "is causal\n",
                  bytes_text(w, text, count_of(f->masked_bytes)), (int)f->masked_layers,
                  f->masked_layers == 1 ? "" : "s");
-    for (int32_t i = 0; i < N_RUNS; i++) {
-        if (!w->fit[i] || !w->fit[i]->gap) continue;
-        lmi_put(&w->out, "\nit may be more: ");
-        lmi_put_clean(&w->out, w->fit[i]->gap);
-        lmi_putc(&w->out, '\n');
-        return;
-    }
+    put_reason(w, "it may be more", w->fit[0] ? w->fit[0]->gap : NULL, w->fit[1] ? w->fit[1]->gap : NULL);
+    put_reason(w, "it may be somewhat less or more", w->fit[0] ? w->fit[0]->rough : NULL,
+               w->fit[1] ? w->fit[1]->rough : NULL);
 }
 
 static void put_text(writer *w) {
@@ -223,6 +227,8 @@ static void put_run(writer *w, int32_t run) {
     lmi_put_json(&w->out, f->optimizer);
     lmi_put(&w->out, ",\"gap\":");
     lmi_put_json(&w->out, f->gap);
+    lmi_put(&w->out, ",\"rough\":");
+    lmi_put_json(&w->out, f->rough);
     lmi_putf(&w->out, ",\"cached_layers\":%d,\"cache_bytes\":%lld", (int)f->cached_layers,
              (long long)f->cache_bytes);
     lmi_putf(&w->out, ",\"masked_layers\":%d,\"masked_bytes\":%lld", (int)f->masked_layers,

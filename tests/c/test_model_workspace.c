@@ -7,7 +7,7 @@
 #include "ops_net.h"
 
 enum { AXES = 8, MOST = 12 };
-static const lam_cpu wide = {1, 16};
+static const lam_cpu wide = {1, 16, false};
 
 static lam_op_arg whole(int32_t at, int64_t i) {
     return (lam_op_arg){.position = at, .value = {.type = LAM_INT, .i = i}, .ndim = -1};
@@ -77,11 +77,45 @@ static void small_convolutions_write_columns(void **state) {
 static void narrow_registers_make_narrow_blocks(void **state) {
     (void)state;
     const lam_op_arg in[] = {T(0, 1, 24, 56, 56), T(1, 24, 1, 3, 3), CONV(2, 1, 1, 24)};
-    int64_t eight = ask("aten::convolution", (lam_cpu){1, 8}, false, in, 8);
+    int64_t eight = ask("aten::convolution", (lam_cpu){1, 8, false}, false, in, 8);
     assert_int_equal(eight, 24 * 56 * 56 * 4 + 24 * 9 * 4);
     /* with threads oneDNN serves windows of one too */
     const lam_op_arg one[] = {T(0, 1, 64, 56, 56), T(1, 64, 64, 1, 1), CONV(1, 0, 1, 1)};
-    assert_true(ask("aten::convolution", (lam_cpu){4, 16}, false, one, 8) > 0);
+    assert_true(ask("aten::convolution", (lam_cpu){4, 16, false}, false, one, 8) > 0);
+}
+
+/* The same in another type: 5 float16, 7 float64, 15 bfloat16. */
+static int64_t ask_in(int32_t dtype, const char *name, lam_cpu cpu, const lam_op_arg *in, int32_t n) {
+    lam_op_arg all[MOST];
+    for (int32_t i = 0; i < n; i++) {
+        all[i] = in[i];
+        if (in[i].is_tensor) all[i].dtype = dtype;
+    }
+    return ask(name, cpu, false, all, n);
+}
+
+static void other_types_have_other_kernels(void **state) {
+    (void)state;
+    const lam_op_arg groups[] = {T(0, 2, 64, 28, 28), T(1, 64, 16, 3, 3), CONV(1, 1, 1, 4)};
+    const lam_op_arg image[] = {T(0, 1, 60, 20, 20), T(1, 30, 20, 5, 5), CONV(1, 2, 1, 3)};
+    const lam_op_arg deep[] = {T(0, 2, 32, 56, 56), T(1, 32, 1, 3, 3), CONV(1, 1, 1, 32)};
+    const lam_op_arg back[] = {T(0, 3, 32, 20, 20), T(1, 32, 16, 2, 2), LIST(3, 2, 2), LIST(4, 0, 0),
+                               LIST(5, 1, 1),       whole(6, 1),        LIST(7, 0, 0), whole(8, 1)};
+    const lam_op_arg volume[] = {T(0, 2, 8, 10, 10, 10), T(1, 12, 4, 3, 3, 3), LIST(3, 1, 1, 1),
+                                 LIST(4, 0, 0, 0),       LIST(5, 1, 1, 1),     whole(6, 0),
+                                 LIST(7, 0, 0, 0),       whole(8, 2)};
+    const lam_op_arg point[] = {T(0, 2, 64, 28, 28), T(1, 64, 64, 1, 1), CONV(1, 0, 1, 1)};
+    const lam_cpu half = {1, 16, true};
+    assert_int_equal(ask_in(5, "aten::convolution", wide, groups, 8), 501760);
+    assert_int_equal(ask_in(7, "aten::convolution", wide, groups, 8), 4 * 501760);
+    assert_int_equal(ask_in(5, "aten::convolution", wide, image, 8), 400000);
+    assert_int_equal(ask_in(5, "aten::convolution", wide, deep, 8), 401408); /* results to be joined */
+    assert_int_equal(ask_in(5, "aten::convolution", wide, back, 8), 153600);
+    assert_int_equal(ask_in(5, "aten::convolution", wide, volume, 8), 442368);
+    assert_int_equal(ask_in(5, "aten::convolution", wide, point, 8), 0);
+    assert_int_equal(ask_in(15, "aten::convolution", wide, point, 8), 409728);
+    assert_int_equal(ask_in(5, "aten::convolution", half, point, 8), 409728); /* as in bfloat16 */
+    assert_int_equal(ask_in(15, "aten::convolution", (lam_cpu){1, 8, false}, point, 8), 0);
 }
 
 #define BACK(stride, pad, groups, data)                                                                      \
@@ -104,6 +138,24 @@ static void backward_needs_both_in_blocks(void **state) {
     assert_in_range(ASK("aten::convolution_backward", T(0, 2, 768, 14, 14), T(1, 2, 3, 224, 224),
                         T(2, 768, 3, 16, 16), BACK(16, 0, 1, 0)),
                     10039296, 10039552);
+}
+
+/* Data and gradient of a group are copied; 32 bits for the gradient of a transposed one's bias. */
+static void backward_in_columns(void **state) {
+    (void)state;
+    const lam_op_arg groups[] = {T(0, 2, 64, 28, 28), T(1, 2, 64, 28, 28), T(2, 64, 16, 3, 3),
+                                 BACK(1, 1, 4, 1)};
+    const lam_op_arg biased[] = {T(0, 3, 40, 59, 59), T(1, 3, 8, 20, 20), T(2, 8, 40, 2, 2), LIST(4, 3, 3),
+                                 LIST(5, 0, 0),       LIST(6, 1, 1),      whole(7, 1),       LIST(8, 0, 0),
+                                 whole(9, 1),         LIST(10, 1, 1, 1)};
+    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, groups, 10), 451584 + 2 * 50176);
+    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, biased, 10),
+                     4 * 40 * 3 * 59 * 59 + 160 - 2560);
+    assert_int_equal(ask_in(7, "aten::convolution_backward", wide, biased, 10), 4 * 128000);
+    const lam_op_arg point[] = {T(0, 2, 64, 20, 20), T(1, 2, 32, 20, 20), T(2, 64, 32, 1, 1), LIST(4, 1, 1),
+                                LIST(5, 0, 0),       LIST(6, 1, 1),       whole(7, 0),        LIST(8, 0, 0),
+                                whole(9, 1),         LIST(10, 1, 1, 1)};
+    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, point, 10), 4 * 51200 + 4 * 64 - 4096);
 }
 
 /* Windows with a step, and what is as it is. */
@@ -310,6 +362,8 @@ int main(void) {
         cmocka_unit_test(small_convolutions_write_columns),
         cmocka_unit_test(narrow_registers_make_narrow_blocks),
         cmocka_unit_test(backward_needs_both_in_blocks),
+        cmocka_unit_test(other_types_have_other_kernels),
+        cmocka_unit_test(backward_in_columns),
         cmocka_unit_test(backward_of_steps),
         cmocka_unit_test(transposed_convolutions),
         cmocka_unit_test(backward_of_transposed_convolutions),

@@ -133,6 +133,40 @@ static void foreign_operators_make_it_a_lower_bound(void **state) {
     lam_model_free(m);
 }
 
+/* In bfloat16, in which the workspace of a convolution's backward is not known exactly. */
+static void what_is_known_roughly_says_so(void **state) {
+    (void)state;
+    enum { BFLOAT16 = 15 };
+    net n = net_new();
+    int32_t root = net_linear(&n, 3, 4);
+    net_place(&n, -1, "", root);
+    int32_t call = net_call(&n, root, -1, SH(1, 3), 0, SH(1, 4), 0);
+    lam_op_arg in = net_op_tensor(0, SH(2, 3, 4, 4));
+    in.dtype = BFLOAT16;
+    const lam_op_info op = {.name = "aten::convolution_backward",
+                            .call = call,
+                            .parent = -1,
+                            .phase = LAM_BACKWARD,
+                            .n_in = 1,
+                            .in = &in};
+    NET_OK(&n, lam_build_op(n.b, &op, NULL, &n.e));
+    took(&n, 200, 0, -1, LAM_TAKEN_TENSOR);
+    lam_model *m = net_done(&n);
+    lam_error e = {0};
+    lam_fit *f = fit_of(m, "sgd");
+    assert_null(f->gap);
+    assert_int_equal(f->peak.state, LAM_EXACT);
+    assert_string_equal(
+        f->rough, "what aten::convolution_backward takes beside its results in bfloat16 is known roughly");
+    assert_int_equal(lam_fit_write(NULL, f, m, NULL, NULL, false, show_sink(), &e), LAM_OK);
+    show_has("\nit may be somewhat less or more: what aten::convolution_backward takes");
+    show_lacks("it may be more");
+    assert_int_equal(lam_fit_write(NULL, f, m, NULL, "json", false, show_sink(), &e), LAM_OK);
+    show_has("\"gap\":null,\"rough\":\"what aten::convolution_backward takes");
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
 static lam_op_arg at_position(const int64_t *sizes, int32_t ndim, int32_t position, uint64_t memory) {
     lam_op_arg a = net_op_tensor(0, sizes, ndim);
     a.position = position;
@@ -338,6 +372,7 @@ int main(void) {
         cmocka_unit_test(a_step_has_gradients_and_an_optimizer),
         cmocka_unit_test(the_step_itself_may_be_the_peak),
         cmocka_unit_test(sums_in_place_of_elements),
+        cmocka_unit_test(what_is_known_roughly_says_so),
         cmocka_unit_test(foreign_operators_make_it_a_lower_bound),
         cmocka_unit_test(causal_attention_would_keep_keys),
         cmocka_unit_test(attention_that_is_written_out_may_be_causal),

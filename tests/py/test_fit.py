@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import json
 import math
@@ -243,6 +244,43 @@ def test_a_type():
     assert 2 * half.forward.parts["input"] == whole.forward.parts["input"]
     assert 2 * half.step.parts["activations"] == whole.step.parts["activations"]
     assert next(model.parameters()).dtype == torch.float32
+
+
+HALVES = {
+    "window": (nn.Conv2d(16, 32, 3, padding=1), (2, 16, 28, 28)),
+    "point": (nn.Conv2d(32, 64, 1), (2, 32, 20, 20)),
+    "groups": (nn.Conv2d(64, 32, 3, groups=4), (2, 64, 14, 14)),
+    "one image in groups": (nn.Conv2d(60, 30, 5, groups=3), (1, 60, 20, 20)),
+    "volume in groups": (nn.Conv3d(8, 12, 3, groups=2), (2, 8, 10, 10, 10)),
+    "transposed": (nn.ConvTranspose2d(8, 40, 2, 3), (3, 8, 20, 20)),
+    "transposed in groups": (nn.ConvTranspose2d(32, 32, 3, 2, 1, groups=4), (2, 32, 20, 20)),
+    "transposed volume": (nn.ConvTranspose3d(8, 4, 2, 2), (2, 8, 5, 5, 5)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("name", HALVES)
+def test_convolutions_of_other_types(name, dtype):
+    """What is not known exactly says so."""
+    net, shape = HALVES[name]
+    model, x = copy.deepcopy(net).to(dtype), torch.rand(shape).to(dtype)
+    try:
+        model(x)
+    except RuntimeError as error:
+        pytest.skip(f"this torch has no such kernel: {error}")
+    fit = lamina.fit(model, x, optimizer="sgd")
+    above = allocated.held(model, (x,), {})
+    run = allocated.forward_peak(model, (x,), {}) + above
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    step = allocated.step_peak(model, (x,), {}, optimizer) + above
+    for peak, measured in ((fit.forward, run), (fit.step, step)):
+        assert dtype != torch.float64 or peak.rough is None
+        assert dtype != torch.bfloat16 or peak.rough
+        if peak.rough is None:
+            assert abs(peak.bytes - measured) <= 0.01 * measured
+            continue
+        assert peak.rough.startswith("what aten::convolution takes beside its results in ")
+        assert "it may be somewhat less or more: what aten::convolution takes" in str(fit)
 
 
 def test_nothing_is_allocated_and_nothing_is_left():
