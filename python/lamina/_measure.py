@@ -33,9 +33,12 @@ class Measure(NamedTuple):
         return self.warmup == 0 and self.repeats == 1
 
     def check(self, *, dry: bool) -> Measure:
-        """Itself; ValueError for what makes no sense."""
+        """Itself; ValueError for what makes no sense, TypeError for what is no number."""
         if dry:
             raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
+        for name, number in (("warmup", self.warmup), ("repeats", self.repeats)):
+            if number is not None and not isinstance(number, int):
+                raise TypeError(f"{name} is {number!r}; it is a whole number")
         if self.warmup < 0:
             raise ValueError(f"warmup={self.warmup} is not possible; give 0 or more")
         if self.repeats is not None and self.repeats < 1:

@@ -366,6 +366,12 @@ def test_what_makes_no_sense_is_refused(wrong):
         lamina.inspect(small(), (torch.randn(3, 6),), time=True, **wrong)
 
 
+@pytest.mark.parametrize("name", ["warmup", "repeats"])
+def test_what_is_no_number_is_named(name):
+    with pytest.raises(TypeError, match=f"{name} is '3'; it is a whole number"):
+        lamina.inspect(small(), (torch.randn(3, 6),), time=True, **{name: "3"})
+
+
 def test_without_nodes_the_backward_is_unknown_and_not_zero(monkeypatch):
     monkeypatch.setattr(_run, "nodes", lambda: "because")
     with lamina.capture(small(), time=True) as watch:
