@@ -106,6 +106,108 @@ static void a_late_run_is_named(void **state) {
     lam_model_free(m);
 }
 
+/* -- other reports of the same step ------------------------------------------------------------- */
+
+static void as_torch_inspector_tells_it(void **state) {
+    (void)state;
+    lam_model *m = full_step();
+    lam_gadgets *g;
+    assert_int_equal(lam_gadgets_new(&g, m, NULL), LAM_OK);
+    static const lam_gadget_options some[] = {{-1, true, true},
+                                              {0, true, false},
+                                              {1, false, true},
+                                              {1, false, false}};
+    static const char *const names[] = {"full-gadgets", "full-gadgets-0-forward", "full-gadgets-1-backward",
+                                        NULL};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(lam_gadgets_write(g, &some[i], show_sink(), NULL), LAM_OK);
+        if (names[i]) show_golden(names[i], true);
+    }
+    assert_int_equal(lam_gadgets_write(g, NULL, show_refusing(), NULL), LAM_IO);
+    lam_gadgets_free(g);
+    lam_model_free(m);
+}
+
+static void as_a_drawing(void **state) {
+    (void)state;
+    lam_model *m = full_step();
+    lam_graph *g;
+    assert_int_equal(lam_graph_new(&g, m, NULL), LAM_OK);
+    assert_int_equal(lam_graph_dot(g, false, show_sink(), NULL), LAM_OK);
+    show_golden("full-dot", true);
+    assert_int_equal(lam_graph_dot(g, true, show_sink(), NULL), LAM_OK);
+    show_golden("full-dot-ops", true);
+    assert_int_equal(lam_graph_dot(g, true, show_refusing(), NULL), LAM_IO);
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
+/* What the causes of a difference come to is the difference. */
+static void causes_add_up(const lam_model *m, lam_metric metric, lam_phase phase) {
+    static const char *const formats[] = {"text", "md", "json", "csv"};
+    const lam_compare_options o = {.metric = metric, .phase = phase};
+    lam_comparison *c;
+    lam_error e = {0};
+    if (lam_compare_new(&c, m, &o, &e) != LAM_OK) fail_msg("%s", e.text);
+    const lam_compared *row;
+    int32_t n = 0;
+    for (; (row = lam_compare_row(c, n)); n++) {
+        int64_t sum = 0;
+        for (int32_t k = 0; k < row->n_causes; k++) {
+            sum += row->causes[k].difference;
+            assert_non_null(row->causes[k].text);
+        }
+        if (row->told) assert_int_equal(sum, n ? row->difference : 0);
+        if (!row->told) assert_true(row->n_causes == 0);
+    }
+    assert_true(n > 1);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        for (int exact = 0; exact < 2; exact++)
+            assert_int_equal(lam_compare_write(c, formats[i], exact ? 60 : 0, exact, show_sink(), &e),
+                             LAM_OK);
+        show_has("exact");
+        assert_int_equal(lam_compare_write(c, formats[i], 0, false, show_refusing(), NULL), LAM_IO);
+    }
+    lam_compare_free(c);
+}
+
+static void counters_beside_each_other(void **state) {
+    (void)state;
+    lam_model *const models[] = {full_step(), net_step(), net_residual()};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        causes_add_up(models[i], LAM_MACS, LAM_FORWARD);
+        causes_add_up(models[i], LAM_FLOPS, LAM_FORWARD);
+        causes_add_up(models[i], LAM_MACS, LAM_BACKWARD);
+        causes_add_up(models[i], LAM_FLOPS, LAM_BACKWARD);
+        lam_model_free(models[i]);
+    }
+}
+
+static void compare_all(void *arg, bool *ok) {
+    lam_comparison *c = NULL;
+    lam_error e = {0};
+    *ok = lam_compare_new(&c, arg, NULL, &e) == LAM_OK &&
+          lam_compare_write(c, "text", 80, false, show_sink(), &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_compare_free(c);
+}
+
+static void inspect_all(void *arg, bool *ok) {
+    lam_gadgets *g = NULL;
+    lam_error e = {0};
+    *ok = lam_gadgets_new(&g, arg, &e) == LAM_OK && lam_gadgets_write(g, NULL, show_sink(), &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_gadgets_free(g);
+}
+
+static void draw_all(void *arg, bool *ok) {
+    lam_graph *g = NULL;
+    lam_error e = {0};
+    *ok = lam_graph_new(&g, arg, &e) == LAM_OK && lam_graph_dot(g, true, show_sink(), &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_graph_free(g);
+}
+
 static void write_as(const void *costs, const char *format, bool *ok) {
     lam_error e = {0};
     lam_report_options o = everything_as(format);
@@ -123,6 +225,9 @@ static void memory_may_run_out(void **state) {
     oom_sweep(write_text, c);
     oom_sweep(write_json, c);
     oom_sweep(write_csv, c);
+    oom_sweep(compare_all, m);
+    oom_sweep(inspect_all, m);
+    oom_sweep(draw_all, m);
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -142,9 +247,15 @@ static void a_sink_may_refuse(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_every_format),    cmocka_unit_test(to_the_last_digit),
-        cmocka_unit_test(unknown_is_null),    cmocka_unit_test(a_late_run_is_named),
-        cmocka_unit_test(memory_may_run_out), cmocka_unit_test(a_sink_may_refuse),
+        cmocka_unit_test(in_every_format),
+        cmocka_unit_test(to_the_last_digit),
+        cmocka_unit_test(unknown_is_null),
+        cmocka_unit_test(a_late_run_is_named),
+        cmocka_unit_test(as_torch_inspector_tells_it),
+        cmocka_unit_test(as_a_drawing),
+        cmocka_unit_test(counters_beside_each_other),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(a_sink_may_refuse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
