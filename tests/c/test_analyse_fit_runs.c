@@ -176,6 +176,100 @@ static void what_a_cache_would_keep(void **state) {
     }
 }
 
+/* -- attention that is written out ------------------------------------------------------------- */
+
+typedef struct written {
+    bool scaled, masked, softmax, copied; /* what is done between the two products */
+    int32_t mask_axes;
+    bool cast, between; /* another type; another product between the mask and the softmax */
+    bool unseen;        /* nobody knows where the probabilities come from */
+    int32_t value_axes;
+    int64_t keys;
+} written;
+
+static uint64_t next_number;
+
+/* An operator on `x` (and `y`) of the scores' shape, whose result is a new tensor. */
+static lam_op_arg then(net *n, op_at at, const char *name, lam_op_arg x, const lam_op_arg *y) {
+    lam_op_arg in[] = {x, x}, out = x;
+    in[0].position = 0;
+    if (y) in[1] = *y;
+    in[1].position = 1;
+    out.position = 0;
+    out.object = out.storage = next_number += 10;
+    net_op_args(n, name, at, in, y ? 2 : 1, &out, 1);
+    return out;
+}
+
+static int32_t masked_layers(const written *w) {
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Attention");
+    net_place(&n, -1, "", root);
+    const op_at at = {net_call(&n, root, -1, SH(1, 8), 0, SH(1, 8), 0), -1, LAM_FORWARD, 0};
+    const int64_t q[] = {2, 4, 6, 8}, k[] = {2, 4, 8, w->keys}, of[] = {2, 4, 6, w->keys},
+                  v[] = {2, 4, w->keys, 8}, mask[] = {6, w->keys};
+    next_number = 1000;
+    lam_op_arg s = data_of(0, 30, 30, of, 4);
+    const lam_op_arg qk[] = {data_of(0, 10, 10, q, 4), data_of(1, 20, 20, k, 4)};
+    const lam_op_arg m = data_of(1, 40, 40, mask + 2 - w->mask_axes, w->mask_axes);
+    net_op_args(&n, "aten::matmul", at, qk, 2, &s, 1);
+    if (w->scaled)
+        s = then(&n, at, "aten::div", s, &(lam_op_arg){.ndim = -1, .value = {.type = LAM_FLOAT, .f = 2}});
+    if (w->masked) s = then(&n, at, "aten::add", s, &m);
+    if (w->between) s = then(&n, at, "aten::matmul", s, &s);
+    if (w->softmax) s = then(&n, at, "aten::softmax", s, NULL);
+    if (w->copied) s = then(&n, at, "aten::clone", s, NULL);
+    if (w->cast) {
+        lam_op_arg half = then(&n, at, "aten::neg", s, NULL);
+        half.dtype = 5;
+        s = then(&n, at, "aten::to", half, NULL);
+    }
+    if (w->unseen) s.object = s.storage = 777777;
+    s.position = 0;
+    const lam_op_arg pv[] = {s, data_of(1, 50, 50, v + 4 - w->value_axes, w->value_axes)};
+    const lam_op_arg y = data_of(0, 60, 60, q, 4);
+    net_op_args(&n, "aten::matmul", at, pv, 2, &y, 1);
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){100, 0, 0, LAM_TAKEN_TENSOR}, &n.e));
+    lam_model *model = net_done(&n);
+    lam_fit *f = fit_of(model);
+    int32_t layers = f->masked_layers;
+    assert_int_equal(f->cached_layers, 0);
+    assert_int_equal(f->masked_bytes, layers * 2 * 4 * 8 * 4);
+    lam_fit_free(f);
+    lam_model_free(model);
+    return layers;
+}
+
+static void attention_that_is_written_out(void **state) {
+    (void)state;
+    const written whole = {true, true, true, true, 2, false, false, false, 4, 6};
+    written w = whole;
+    assert_int_equal(masked_layers(&w), 1);
+    w.scaled = w.copied = false;
+    assert_int_equal(masked_layers(&w), 1);
+    bool *const needed[] = {&w.masked, &w.softmax};
+    for (int i = 0; i < 2; i++) {
+        w = whole;
+        *needed[i] = false;
+        assert_int_equal(masked_layers(&w), 0);
+    }
+    bool *const wrong[] = {&w.cast, &w.between, &w.unseen};
+    for (int i = 0; i < 3; i++) {
+        w = whole;
+        *wrong[i] = true;
+        assert_int_equal(masked_layers(&w), 0);
+    }
+    w = whole;
+    w.mask_axes = 1; /* a bias */
+    assert_int_equal(masked_layers(&w), 0);
+    w = whole;
+    w.value_axes = 3; /* heads are not told */
+    assert_int_equal(masked_layers(&w), 0);
+    w = whole;
+    w.keys = 9; /* of something else */
+    assert_int_equal(masked_layers(&w), 0);
+}
+
 static void once(void *arg, bool *ok) {
     lam_fit *f = NULL;
     lam_error e = {0};
@@ -197,6 +291,7 @@ int main(void) {
         cmocka_unit_test(the_peak_is_the_most_at_any_moment),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),
+        cmocka_unit_test(attention_that_is_written_out),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
