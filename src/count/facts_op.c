@@ -171,14 +171,15 @@ static int32_t first_bits(const lam_op_arg *args, int32_t n) {
 /* The same in bytes, by each tensor's own type. */
 static void set_bytes(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_slot_id role = lmi_op_tensor(s, LMI_S_x) ? LMI_S_x : LMI_S_q;
+    int32_t out = first_bits(op->sig->out, op->sig->n_out);
     int32_t bits = lmi_op_tensor(s, role) ? s->at[role].bits : first_bits(op->sig->in, op->sig->n_in);
     bool nowhere = goes_nowhere(op);
     lmi_fact_set(f, LMI_FACT_ins_bytes, nowhere ? 0 : sum_in(op, stored));
     lmi_fact_set(f, LMI_FACT_outs_bytes, nowhere ? 0 : sum_out(op, stored));
     lmi_fact_set(f, LMI_FACT_in_bytes, lmi_stored(lmi_fact_get(f, LMI_FACT_in), bits));
     lmi_fact_set(f, LMI_FACT_in_item, bits > 0 && bits % 8 == 0 ? bits / 8 : -1);
-    lmi_fact_set(f, LMI_FACT_out_bytes,
-                 lmi_stored(lmi_fact_get(f, LMI_FACT_out), first_bits(op->sig->out, op->sig->n_out)));
+    lmi_fact_set(f, LMI_FACT_out_bytes, lmi_stored(lmi_fact_get(f, LMI_FACT_out), out));
+    lmi_fact_set(f, LMI_FACT_out_item, out > 0 && out % 8 == 0 ? out / 8 : -1);
     lmi_fact_set(f, LMI_FACT_second_bytes, nowhere ? 0 : lmi_op_bytes(s, LMI_S_x2));
     lmi_fact_set(f, LMI_FACT_grads_bytes, lmi_op_bytes(s, LMI_S_grad));
     lmi_fact_set(f, LMI_FACT_weights_bytes, lmi_op_bytes(s, LMI_S_w));
@@ -209,6 +210,7 @@ static lmi_op_family *const families[LMI_N_KINDS] = {
     [LMI_K_linear] = lmi_op_dense,
     [LMI_K_contract] = lmi_op_inside,
     [LMI_K_move] = lmi_op_sized,
+    [LMI_K_either] = lmi_op_made,
     [LMI_K_product] = lmi_op_dense,
     [LMI_K_product_act] = lmi_op_dense,
     [LMI_K_grouped_mm] = lmi_op_dense,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, and the
- * size that an interpolation was asked for. */
+ * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, the
+ * size that an interpolation was asked for, and numbers that become tensors. */
 #include "count/facts_op.h"
 
 #include "model/model.h"
@@ -30,6 +30,18 @@ void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_s
         if (n < 0 || lmi_add_over(sum, n, &sum)) return;
     }
     if (last > first) lmi_fact_set(f, LMI_FACT_inside, sum);
+}
+
+/* Of two that are chosen from, after the mask. */
+void lmi_op_made(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)k, (void)s;
+    int64_t n = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_op_arg *a = &op->sig->in[i];
+        bool number = a->value.type == LAM_INT || a->value.type == LAM_FLOAT || a->value.type == LAM_BOOL;
+        n += !a->is_tensor && number && (a->position == 1 || a->position == 2);
+    }
+    lmi_fact_set(f, LMI_FACT_made, n);
 }
 
 void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {

@@ -82,6 +82,36 @@ static void goes_nowhere(void **state) {
     }
 }
 
+/* Of two tensors or numbers; a number becomes a tensor first. */
+static void chooses(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 5000); i++) {
+        reseed((uint64_t)i);
+        int64_t s[LAYER_NDIM];
+        int32_t n = random_shape(0, 4, s), dtype;
+        op_new("aten::where");
+        dtype = the.dtype;
+        the.dtype = 11; /* bool */
+        reads(0, n, s)->item = 1;
+        the.dtype = dtype;
+        for (int32_t at = 1; at <= 2; at++) {
+            if (coin()) {
+                reads(at, n, s);
+                continue;
+            }
+            if (coin())
+                in_float(at, 0.5);
+            else
+                in_int(at, 3);
+            cells *made = cells_of(1);
+            wr_all(made);
+            rd_all(made);
+        }
+        writes(n, s);
+        op_proves();
+    }
+}
+
 static void joins(void **state) {
     (void)state;
     for (int i = 0; more(i, 5000); i++) {
@@ -395,6 +425,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moves),
         cmocka_unit_test(goes_nowhere),
+        cmocka_unit_test(chooses),
         cmocka_unit_test(joins),
         cmocka_unit_test(puts_values),
         cmocka_unit_test(gelus),

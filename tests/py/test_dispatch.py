@@ -176,6 +176,30 @@ FUSED = {
 }
 
 
+CHOICES = {
+    "number second": lambda x: torch.where(x > 0.5, x, 0.0),
+    "number first": lambda x: torch.where(x > 0.5, 1, x),
+    "two numbers": lambda x: torch.where(x > 0.5, 1.0, 0.0) * x,
+    "no number": lambda x: torch.where(x > 0.5, x, x[0]),
+}
+
+
+@needs_observer
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_number_that_becomes_a_tensor_is_counted_alike(monkeypatch, name):
+    def told(way):
+        monkeypatch.setenv("LAMINA_CAPTURE", way)
+        x = torch.ones(4, 4, requires_grad=True)
+        report = exact(Calls(lambda _, x: CHOICES[name](x)), x, backward=True)
+        whole = (report, report.backward)
+        return [(n.dmas, n.bytes_read, n.bytes_written, n.flops) for n in whole]
+
+    assert told("observer") == told("dispatch")
+    if name == "number second":
+        # the comparison; the number, and then three tensors and the result
+        assert told("observer")[0][0] == 2 * 16 + 1 + 3 * 16 + 1
+
+
 @needs_observer
 @pytest.mark.parametrize("inference", [False, True])
 @pytest.mark.parametrize("name", FUSED)
