@@ -4,6 +4,7 @@
  * followed, every value is held against what it may be. */
 #include "store/store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
@@ -137,11 +138,21 @@ static lam_status make_ready(lmi_db *d, lam_error *e) {
     return lmi_db_run(d, "COMMIT;", e);
 }
 
+/* SQLite tries again to read what it may not write, and tells why that failed: of a file that is not there in
+ * a folder that can't be written to, that it is not there. */
+static lam_status not_opened(const lmi_db *d, lam_error *e) {
+    static const char doing[] = "it can't be opened to be written";
+    const int fd = d->db ? open(d->file, O_RDWR | O_CREAT | O_CLOEXEC, 0644) : -1;
+    const int why = d->db && fd < 0 ? errno : 0;
+    if (fd >= 0) close(fd);
+    if (!why || why == ENOENT) return lmi_db_fail(d, doing, e);
+    return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, strerror(why));
+}
+
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
     *d = (lmi_db){NULL, file, 0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(file, &d->db, flags, NULL) != SQLITE_OK)
-        return lmi_db_fail(d, "it can't be opened to be written", e);
+    if (sqlite3_open_v2(file, &d->db, flags, NULL) != SQLITE_OK) return not_opened(d, e);
     sqlite3_busy_timeout(d->db, WAIT_MS);
     return make_ready(d, e);
 }

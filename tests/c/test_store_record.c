@@ -5,10 +5,12 @@
 #include "step_net.h"
 #include "store/store.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static lam_recording *opened(const char *file, int64_t run, int32_t last) {
@@ -300,6 +302,32 @@ static void a_full_disk_ends_the_recording(void **state) {
     lam_recording_free(r);
 }
 
+/* In a child that is nobody, for the administrator may write anywhere. Exits with 0 where it was refused. */
+_Noreturn static void record_as_nobody(const char *file) {
+    enum { NOBODY = 65534 };
+    const lam_run_info info = {.every = 1, .unix_ns = 1};
+    lam_recorder *w = NULL;
+    lam_error e = {0};
+    if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) _exit(0); /* it can't be tried here */
+    lam_status s = lam_recorder_new(&w, file, &info, &e);
+    _exit(s == LAM_IO && strstr(e.text, strerror(EACCES)) ? 0 : 1);
+}
+
+static void a_folder_that_may_not_be_written_to_is_named_so(void **state) {
+    (void)state;
+    char folder[] = P_tmpdir "/lamina_closed_XXXXXX", file[sizeof folder + 16];
+    int status = 0;
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/run.lamina", folder);
+    assert_int_equal(chmod(folder, 0555), 0);
+    pid_t child = fork();
+    if (child == 0) record_as_nobody(file);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(rmdir(folder), 0); /* nothing is in it */
+}
+
 /* A worker that loads data has a copy of the recorder, and must not write with it. */
 static void a_forked_child_writes_nothing(void **state) {
     (void)state;
@@ -482,6 +510,7 @@ int main(void) {
         cmocka_unit_test(other_files_stay),
         cmocka_unit_test(a_kill_loses_a_second_at_most),
         cmocka_unit_test(a_full_disk_ends_the_recording),
+        cmocka_unit_test(a_folder_that_may_not_be_written_to_is_named_so),
         cmocka_unit_test(a_forked_child_writes_nothing),
         cmocka_unit_test(a_full_ring_refuses),
         cmocka_unit_test(two_threads_share_a_ring),
