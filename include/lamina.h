@@ -511,6 +511,7 @@ typedef struct lam_cost_options {
     bool (*ask)(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                 lam_count out[LAM_N_METRICS]);
     void *ask_self;
+    bool totals_only; /* rows, parameters and sentences are left for lam_costs_settle */
 } lam_cost_options;
 
 typedef struct lam_cost_row {
@@ -547,6 +548,9 @@ typedef struct lam_costs lam_costs;
 /* Costs of model `m`, which must outlive the result. */
 LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o,
                                  lam_error *e);
+/* Makes what `totals_only` left out: until then there are no rows, parameters, gaps or names without a rule to
+ * read. Does nothing where they are there. LAM_NOMEM: there will be none. */
+LAM_API lam_status lam_costs_settle(lam_costs *c, lam_error *e);
 LAM_API void lam_costs_free(lam_costs *c);
 LAM_API const lam_model *lam_costs_model(const lam_costs *c);
 LAM_API int32_t lam_costs_convention(const lam_costs *c);

@@ -81,7 +81,7 @@ static bool ask_custom(void *self, const lam_model *m, int32_t event, lam_count 
 static lam_costs *count(lmx_model *m, const char *convention, bool released, PyObject *function,
                         lmx_own *own) {
     custom c = {m->st, function, false};
-    lam_cost_options o = {.convention = convention, .released = released};
+    lam_cost_options o = {.convention = convention, .released = released, .totals_only = true};
     if (function != Py_None) {
         o.custom = ask_custom;
         o.custom_self = &c;
@@ -138,9 +138,18 @@ static void costs_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
+/* Who asks for totals alone does not wait for rows. NULL with an exception. */
+static lam_costs *settled(PyObject *self) {
+    lam_error e = {.at = -1};
+    if (lam_costs_settle(self_of(self)->costs, &e) == LAM_OK) return self_of(self)->costs;
+    lmx_raise(self_of(self)->st, &e);
+    return NULL;
+}
+
 static PyObject *costs_rows(PyObject *self, PyObject *unused) {
     (void)unused;
-    return lmx_rows(self_of(self)->costs);
+    const lam_costs *c = settled(self);
+    return c ? lmx_rows(c) : NULL;
 }
 
 /* == totals ============================================================================================ */
@@ -178,21 +187,24 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
 
 static PyObject *costs_times(PyObject *self, PyObject *unused) {
     (void)unused;
-    return lmx_times(self_of(self)->costs);
+    const lam_costs *c = settled(self);
+    return c ? lmx_times(c) : NULL;
 }
 
 static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lam_peak peak;
     if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
-    return lmx_speeds(self_of(self)->costs, &peak);
+    const lam_costs *c = settled(self);
+    return c ? lmx_speeds(c, &peak) : NULL;
 }
 
 static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
     (void)unused;
     const char *name;
     int32_t n = 0;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && (name = lam_costs_unruled_op(self_of(self)->costs, i, &n)); i++) {
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (name = lam_costs_unruled_op(c, i, &n)); i++) {
         PyObject *item = Py_BuildValue("(si)", name, (int)n);
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
@@ -216,7 +228,9 @@ static PyObject *costs_operator(PyObject *self, PyObject *args) {
 
 static PyObject *costs_params(PyObject *self, PyObject *unused) {
     (void)unused;
-    lam_param_totals p = lam_costs_params(self_of(self)->costs);
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    lam_param_totals p = lam_costs_params(c);
     PyObject *d = PyDict_New();
     bool ok =
         d && lmx_put(d, "params", lmx_count(p.params)) &&
@@ -236,10 +250,10 @@ static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
     (void)unused;
     const char *type;
     int32_t n = 0;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && (type = lam_costs_unruled(self_of(self)->costs, i, &n)); i++) {
-        PyObject *item =
-            Py_BuildValue("(sis)", type, (int)n, lam_costs_unruled_path(self_of(self)->costs, i));
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (type = lam_costs_unruled(c, i, &n)); i++) {
+        PyObject *item = Py_BuildValue("(sis)", type, (int)n, lam_costs_unruled_path(c, i));
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }
@@ -249,8 +263,9 @@ static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
 static PyObject *costs_gaps(PyObject *self, PyObject *unused) {
     (void)unused;
     const char *gap;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && (gap = lam_costs_gap(self_of(self)->costs, i)); i++) {
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (gap = lam_costs_gap(c, i)); i++) {
         PyObject *item = lmx_str(gap);
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
@@ -269,15 +284,18 @@ static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
     int depth;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "i:aggregate", &depth)) return NULL;
-    if (lam_costs_aggregate(self_of(self)->costs, depth, &e) != LAM_OK)
-        return lmx_raise(self_of(self)->st, &e);
+    lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_costs_aggregate(c, depth, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
 }
 
 static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
     (void)unused;
     lam_error e = {.at = -1};
-    if (lam_costs_rf_backwards(self_of(self)->costs, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_costs_rf_backwards(c, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
     Py_RETURN_NONE;
 }
 
@@ -287,7 +305,8 @@ static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
     int64_t first, last;
     lam_error e = {.at = -1};
     if (!PyArg_ParseTuple(args, "iiL:rf_seen", &row, &axis, &element)) return NULL;
-    const lam_costs *c = self_of(self)->costs;
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
     lam_rf_axis x;
     int shown = -1, i = 0;
     for (; lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++)
@@ -311,7 +330,9 @@ static PyObject *why_as_dict(const lam_why *w) {
 /* The row's number from the arguments, checked. */
 static bool parse_row(PyObject *self, PyObject *args, int *row) {
     if (!PyArg_ParseTuple(args, "i", row)) return false;
-    int32_t n = lam_costs_n_rows(self_of(self)->costs);
+    const lam_costs *c = settled(self);
+    if (!c) return false;
+    int32_t n = lam_costs_n_rows(c);
     if (*row >= 0 && *row < n) return true;
     lmx_fail(self_of(self)->st, LAM_RANGE, NULL, "there is no row %d; there are %d", *row, (int)n);
     return false;
@@ -529,7 +550,9 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
         if (!set_named(st, key, value, &o)) return NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
-    if (lam_report_write(self_of(self)->costs, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
         lmx_vec_free(&text.bytes);
         return lmx_raise(st, &e);
     }

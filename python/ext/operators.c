@@ -10,7 +10,7 @@
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
 } known;
-enum { FEW_BITS = 7, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
+enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
 
 typedef struct pusher {
     lmx_lane *lane;

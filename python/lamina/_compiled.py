@@ -160,7 +160,8 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
 
 class Compiler:
     """Keeps out of a capture what torch's compiler does: the backward of compiled code is compiled when it
-    first runs, by trying operators on tensors without memory, and nothing can put that off."""
+    first runs, by trying operators on tensors without memory, and nothing can put that off. Where nothing
+    was compiled, nothing can run that does so."""
 
     NOTE = "compiled code went backward for the first time: what torch's compiler did for it is not counted"
 
@@ -252,12 +253,17 @@ class Tells:
         Compiled.imported()
 
 
+def compiled_codes() -> Any:
+    """All that was compiled in this process; of nothing, as in most processes, False as a condition."""
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(getattr(frames, "input_codes", None), "seen", None)
+
+
 def seen_through() -> set[str]:
     """The names under which torch notes the compiled code of this process that runs operator by operator."""
-    frames = sys.modules.get("torch._dynamo.convert_frame")
-    codes = getattr(getattr(frames, "input_codes", None), "seen", None)
+    codes = compiled_codes()
     if not codes:
-        return set()  # nothing was compiled, as in most processes
+        return set()
     regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions(codes)}
     through = {name for name, seen in regions.items() if seen}
     return through | {BACKWARD} if through and all(regions.values()) else through

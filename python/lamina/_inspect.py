@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._compiled import AROUND, AS_IT_IS, Compiled, Compiler
+from ._compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes
 from ._errors import NoRuleError, UsageError
 from ._fit import Again
 from ._generators import state_of_generators
@@ -247,7 +247,7 @@ class Capture:
 
                 self._following = Following(self._watch)
                 self._following.open()
-            if self._ops:
+            if self._ops and compiled_codes():
                 self._compiler = Compiler(self._watch)
                 self._compiler.open()
             self._watch.start()

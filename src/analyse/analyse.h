@@ -98,6 +98,8 @@ struct lam_costs {
     struct lmi_beats *beats; /* of the calls here, where times are those of another capture; else NULL */
     lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
     bool rf_pending; /* they, and those of the rows, are not there yet: lmi_rf_need */
+    struct lmi_work *pending; /* what rows are made of; NULL: they are there */
+    bool unsettled;           /* they could not be made */
 };
 
 /* True where the convention counts operators. */

@@ -8,20 +8,41 @@
 /* Bounds what the costs of one model may take; a model of a million calls needs under half of it. */
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
-static lam_status run_steps(lmi_work *w, lam_error *e) {
+static lam_status find_totals(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_tree_build(w, e));
     LAM_TRY(lmi_ops_sum(w, e));
     LAM_TRY(lmi_price_events(w, e));
+    lmi_ops_totals(w);
+    if (!w->c->released) lmi_find_total(w);
+    return lmi_times_of(w->c, e);
+}
+
+static lam_status find_rows(lmi_work *w, lam_error *e) {
     LAM_TRY(lmi_rows(w, e));
+    if (w->c->released) lmi_find_total(w);
     LAM_TRY(lmi_params(w, e));
     LAM_TRY(lmi_gaps(w, e));
     w->c->rf_pending = true;
-    return lmi_times_of(w->c, e);
+    return LAM_OK;
+}
+
+static void free_work(lmi_work *w) {
+    if (!w) return;
+    for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_free(&w->by_type[i]);
+    for (size_t i = 0; i < w->own_code.n; i++) lmi_rule_code_free(((lmi_rule_code **)w->own_code.data)[i]);
+    lmi_vec_free(&w->own_code);
+    lmi_map_free(&w->own_by_rule);
+    lmi_vec_free(&w->op_groups);
+    lmi_map_free(&w->op_by_name);
+    lmi_vec_free(&w->groups);
+    lmi_arena_free(&w->scratch);
+    free(w);
 }
 
 static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e) {
     lmi_work *w = calloc(1, sizeof *w);
     if (!w) return lmi_nomem(e);
+    c->pending = w;
     w->c = c;
     w->m = c->model;
     w->cv = c->convention;
@@ -29,19 +50,24 @@ static lam_status compute(lam_costs *c, const lam_cost_options *o, lam_error *e)
     lmi_arena_init(&w->scratch, ARENA_LIMIT);
     lmi_vec_init(&w->groups, sizeof(lmi_group));
     for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_init(&w->by_type[i]);
-    lmi_vec_init(&w->op_code, sizeof(lmi_op_code));
-    lmi_map_init(&w->op_by_rule);
+    lmi_vec_init(&w->own_code, sizeof(lmi_rule_code *));
+    lmi_map_init(&w->own_by_rule);
     lmi_vec_init(&w->op_groups, sizeof(lmi_op_group));
     lmi_map_init(&w->op_by_name);
-    lam_status s = run_steps(w, e);
-    for (int i = 0; i < LMI_N_CAUSES; i++) lmi_map_free(&w->by_type[i]);
-    lmi_vec_free(&w->op_code);
-    lmi_map_free(&w->op_by_rule);
-    lmi_vec_free(&w->op_groups);
-    lmi_map_free(&w->op_by_name);
-    lmi_vec_free(&w->groups);
-    lmi_arena_free(&w->scratch);
-    free(w);
+    LAM_TRY(find_totals(w, e));
+    w->o = NULL; /* the caller's, and asked for all that it is asked for */
+    return o->totals_only && !c->released ? LAM_OK : lam_costs_settle(c, e);
+}
+
+lam_status lam_costs_settle(lam_costs *c, lam_error *e) {
+    if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_settle", "there are no costs to settle");
+    if (c->unsettled) return lmi_nomem(e);
+    lmi_work *w = c->pending;
+    lam_status s = w ? find_rows(w, e) : LAM_OK;
+    c->pending = NULL;
+    c->unsettled = s != LAM_OK;
+    if (s != LAM_OK) c->n_rows = c->n_gaps = c->n_unruled = c->ops.n_unruled = 0;
+    free_work(w);
     return s;
 }
 
@@ -83,6 +109,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
 
 void lam_costs_free(lam_costs *c) {
     if (!c) return;
+    free_work(c->pending);
     lam_times_free(c->times);
     lam_times_free(c->device_times);
     lmi_map_free(&c->own.by_name);

@@ -5,35 +5,24 @@
  * Parents come before what runs inside them, so one pass forward decides all, however deep they nest. */
 #include "analyse/work.h"
 
-/* -- formulas, parsed once ----------------------------------------------------------------------- */
+/* -- formulas, read once -------------------------------------------------------------------------- */
 
-static lam_status parse(lmi_work *w, const lmi_rule *r, lmi_op_code *out, lam_error *e) {
-    *out = (lmi_op_code){{NULL}};
-    for (int i = 0; i < LAM_N_METRICS; i++) {
-        for (int k = 0; k < i && !out->formula[i]; k++) /* effective counts are mostly those themselves */
-            if (r->formula[k] == r->formula[i]) out->formula[i] = out->formula[k];
-        if (!r->formula[i] || out->formula[i]) continue;
-        LAM_TRY(lmi_formula_parse(&w->formula, r->formula[i], e));
-        uint64_t size = offsetof(lmi_formula, code) + (uint64_t)w->formula.n * sizeof *w->formula.code;
-        out->formula[i] = lmi_copy(&w->scratch, &w->formula, 1, size);
-        if (!out->formula[i]) return lmi_nomem(e);
+static lam_status own_code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e) {
+    int64_t at = lmi_map_get_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r);
+    if (at < 0) {
+        at = (int64_t)w->own_code.n;
+        lmi_rule_code **to = lmi_vec_push(&w->own_code);
+        if (!to) return lmi_nomem(e);
+        *to = NULL;
+        LAM_TRY(lmi_rule_code_new(to, r, e));
+        LAM_TRY(lmi_map_put_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r, at, e));
     }
+    *out = *(lmi_rule_code **)lmi_vec_at(&w->own_code, (size_t)at);
     return LAM_OK;
 }
 
-static lam_status code_of(lmi_work *w, const lmi_rule *r, const lmi_op_code **out, lam_error *e) {
-    int64_t at = lmi_map_get_u64(&w->op_by_rule, (uint64_t)(uintptr_t)r);
-    if (at < 0) {
-        lmi_op_code code;
-        at = (int64_t)w->op_code.n;
-        LAM_TRY(parse(w, r, &code, e));
-        lmi_op_code *to = lmi_vec_push(&w->op_code);
-        if (!to) return lmi_nomem(e);
-        *to = code;
-        LAM_TRY(lmi_map_put_u64(&w->op_by_rule, (uint64_t)(uintptr_t)r, at, e));
-    }
-    *out = lmi_vec_at(&w->op_code, (size_t)at);
-    return LAM_OK;
+static lam_status code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e) {
+    return r->name ? own_code_of(w, r, out, e) : lmi_rule_code_of(w->cv, r, out, e);
 }
 
 /* -- which operators count ----------------------------------------------------------------------- */
@@ -67,8 +56,11 @@ static bool is_strange(const lam_op *o) {
     return false;
 }
 
+/* True where adding it would change nothing. */
+static bool is_nothing(lam_count n) { return n.n == 0 && n.over == 0 && n.state == LAM_EXACT; }
+
 static bool costs_some(const lam_costs *c, int metric, lam_count n) {
-    return c->has[metric] && (n.state != LAM_EXACT || n.n != 0 || n.over != 0);
+    return c->has[metric] && !is_nothing(n);
 }
 
 /* -- sums a call --------------------------------------------------------------------------------- */
@@ -84,9 +76,10 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRI
     const lam_op *o = &w->m->ops[op];
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (is_nothing(n[i])) continue;
         if (!lmi_is_effective(i) || !t->told[op])
             sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
-        t->costs[op] = t->costs[op] || costs_some(w->c, i, n[i]);
+        t->costs[op] = t->costs[op] || w->c->has[i];
     }
     t->computes[op] = costs_some(w->c, LAM_MACS, n[LAM_MACS]) || costs_some(w->c, LAM_FLOPS, n[LAM_FLOPS]);
     sum->any = true;
@@ -134,7 +127,7 @@ static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_MET
 /* By a rule of the caller's own. What it does not give of what the convention tells is not known. */
 static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
     lam_count n[LAM_N_METRICS];
-    const lmi_op_code *code;
+    const lmi_rule_code *code;
     lmi_facts facts;
     bool known = true;
     LAM_TRY(code_of(w, rule, &code, e));
@@ -153,11 +146,16 @@ static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *r
 }
 
 /* Runs the formulas. False where one gave no number, but for effective counts; `all`: those included. */
-static bool evaluate(const lmi_op_code *code, const lmi_facts *facts, lam_count n[LAM_N_METRICS], bool *all) {
+static bool evaluate(const lmi_rule_code *code, const lmi_facts *facts, lam_count n[LAM_N_METRICS],
+                     bool *all) {
     bool known = true;
     *all = true;
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], facts)) : lmi_unknown();
+        int like = lmi_is_effective(i) ? i - LAM_EFFECTIVE_MACS : i; /* whose formula it mostly has */
+        if (like != i && code->formula[i] == code->formula[like])
+            n[i] = n[like];
+        else
+            n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], facts)) : lmi_unknown();
         bool missing = n[i].state != LAM_EXACT && code->formula[i];
         known = known && (!missing || lmi_is_effective(i));
         *all = *all && !missing;
@@ -171,7 +169,7 @@ static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *ru
     const lam_op_sig *sig = w->m->ops[op].sig;
     lmi_sig_cost *kept = &w->by_sig[sig->index];
     lam_count n[LAM_N_METRICS];
-    const lmi_op_code *code;
+    const lmi_rule_code *code;
     lmi_facts facts;
     bool all;
     if (rule->name) return count_own(w, t, op, rule, e);
@@ -240,7 +238,7 @@ static bool tells_less(const lam_count n[LAM_N_METRICS]) {
 static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error *e) {
     lmi_sig_cost *kept = &w->by_sig[sig->index];
     const lmi_rule *rule = lmi_rule_for_op(w->cv, sig->word, sig->name);
-    const lmi_op_code *code;
+    const lmi_rule_code *code;
     lmi_facts facts;
     lam_count n[LAM_N_METRICS];
     bool all;
@@ -267,7 +265,7 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     const lam_count *told = kept->told;
     lam_count n[LAM_N_METRICS];
     if (kept->tells == LMI_TELLS_OF_LAYER) {
-        const lmi_op_code *code;
+        const lmi_rule_code *code;
         lmi_facts facts;
         bool all;
         LAM_TRY(code_of(w, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &code, e));
@@ -290,8 +288,21 @@ typedef struct round_trip {
     bool left;            /* data went out */
 } round_trip;
 
-static bool is_named(const lam_model *m, int32_t op, const char *name) {
-    return op >= 0 && strcmp(m->ops[op].sig->name, name) == 0;
+/* Which of those it is; operators of one signature have one name. */
+static lmi_trip trip_of(const lmi_work *w, int32_t op) {
+    static const char *const names[] = {
+        [LMI_TRIP_ITEM] = "aten::item",       [LMI_TRIP_CONJ] = "aten::resolve_conj",
+        [LMI_TRIP_NEG] = "aten::resolve_neg", [LMI_TRIP_TO] = "aten::to",
+        [LMI_TRIP_EMPTY] = "aten::empty",     [LMI_TRIP_LIFT] = "aten::lift_fresh"};
+    if (op < 0) return LMI_TRIP_NONE;
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_trip *kept = &w->by_sig[sig->index].trip;
+    if (*kept == LMI_TRIP_NEW) {
+        *kept = LMI_TRIP_NONE;
+        for (size_t i = LMI_TRIP_ITEM; i < sizeof names / sizeof *names; i++)
+            if (strcmp(sig->name, names[i]) == 0) *kept = (lmi_trip)i;
+    }
+    return *kept;
 }
 
 static bool gives_number(const lam_op *o) { return o->sig->n_out > 0 && o->sig->out[0].ndim == 0; }
@@ -303,13 +314,12 @@ static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error
     const lam_model *m = w->m;
     const lam_op *o = &m->ops[op];
     if (r->last >= 0 && o->parent >= r->last) return LAM_OK; /* inside it */
-    if (is_named(m, op, "aten::item")) return LAM_OK; /* a tensor made of numbers may ask others for them */
+    lmi_trip now = trip_of(w, op), last = trip_of(w, r->last);
+    if (now == LMI_TRIP_ITEM) return LAM_OK; /* a tensor made of numbers may ask others for them */
     lam_status s = LAM_OK;
-    if (is_named(m, op, "aten::resolve_neg") && is_named(m, r->last, "aten::resolve_conj") &&
-        o->parent == m->ops[r->last].parent)
-        r->left = true;
-    bool made = is_named(m, r->last, "aten::to") && is_named(m, r->before, "aten::empty");
-    if (r->left && !made && is_named(m, op, "aten::lift_fresh") && !gives_number(o))
+    if (now == LMI_TRIP_NEG && last == LMI_TRIP_CONJ && o->parent == m->ops[r->last].parent) r->left = true;
+    bool made = last == LMI_TRIP_TO && trip_of(w, r->before) == LMI_TRIP_EMPTY;
+    if (r->left && !made && now == LMI_TRIP_LIFT && !gives_number(o))
         s = count_hidden(w, op, LMI_UNSEEN_OUTSIDE, e);
     r->before = r->last;
     r->last = op;
@@ -324,7 +334,7 @@ static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) 
                                ? NULL
                                : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
     if (!rule || !rule->formula[LAM_FLOPS] || strcmp(rule->formula[LAM_FLOPS], "0") == 0) return LAM_OK;
-    const lmi_op_code *code;
+    const lmi_rule_code *code;
     lmi_facts facts;
     lam_count n[LAM_N_METRICS];
     bool all;
@@ -463,8 +473,21 @@ static void sum_phase(lmi_work *w, lam_phase p) {
     lmi_no_opinion(w->c, total);
 }
 
+/* Where only a forward ran, the other phases are 0 and no sums of them are made. */
+void lmi_ops_totals(lmi_work *w) {
+    bool by_ops = lmi_by_ops(w->c);
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        if (by_ops && (p == LAM_FORWARD || w->back))
+            sum_phase(w, (lam_phase)p);
+        else if (by_ops)
+            lmi_no_opinion(w->c, w->c->ops.total[p]);
+        for (int i = 0; !by_ops && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
+            w->c->ops.total[p][i] = lmi_unknown();
+    }
+}
+
 /* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
- * parent. Where only a forward ran, the other phases are 0 and no sums of them are made. */
+ * parent. */
 static lam_status subtotals(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
     lmi_op_sum *whole = NULL;
@@ -474,19 +497,12 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     }
     for (int32_t i = m->n_events - 1; whole && i >= 0; i--)
         if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
-    for (int p = 0; p < LAM_N_PHASES; p++)
-        if (p == LAM_FORWARD || whole)
-            sum_phase(w, (lam_phase)p);
-        else
-            lmi_no_opinion(w->c, w->c->ops.total[p]);
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         lam_cost_row *row = &w->c->rows[r];
         int32_t at = row->event >= 0 ? row->event : m->n_events;
         if (row->event >= 0 || lmi_is_outside(row))
             fill_phases(w->c, row, whole ? &w->by_call[at] : NULL, whole ? &whole[at] : NULL);
     }
-    /* Without any place there is no row to show them in. */
-    if (m->n_places == 0) memcpy(w->c->total, w->c->ops.total[LAM_FORWARD], sizeof w->c->total);
     return LAM_OK;
 }
 
@@ -494,7 +510,7 @@ lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
     if (lmi_by_ops(w->c)) return subtotals(w, e);
     lmi_op_sum unknown = {0};
     for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
-        for (int i = 0; i < LAM_N_METRICS; i++) w->c->ops.total[p][i] = unknown.n[p][i] = lmi_unknown();
+        for (int i = 0; i < LAM_N_METRICS; i++) unknown.n[p][i] = lmi_unknown();
     for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(w->c, &w->c->rows[r], &unknown, &unknown);
     return LAM_OK;
 }

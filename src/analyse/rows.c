@@ -129,19 +129,31 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
     }
     for (int32_t r = 0; r < c->n_rows; r++) {
         lam_cost_row *row = &c->rows[r];
-        for (int k = 0; k < LAM_N_METRICS; k++) {
-            if (row->event >= 0) row->total[k] = lmi_settled(sum[row->event][k]);
-            c->total[k] = lmi_count_add(c->total[k], row->metric[k]);
-        }
+        for (int k = 0; k < LAM_N_METRICS && row->event >= 0; k++)
+            row->total[k] = lmi_settled(sum[row->event][k]);
     }
-    for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
-    if (c->n_rows == 0) lmi_no_opinion(c, c->total);
     return LAM_OK;
 }
 
 /* Operators that ran outside every call are shown at the root, so that the rows add up to the total. */
 static bool works_outside(const lmi_work *w) {
     return w->by_call && w->by_call[w->m->n_events].any && w->m->n_places > 0;
+}
+
+static void add_to_total(lam_costs *c, const lam_count n[LAM_N_METRICS]) {
+    for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_count_add(c->total[k], n[k]);
+}
+
+/* Every call has a row, but where a tool chose its own. */
+void lmi_find_total(lmi_work *w) {
+    lam_costs *c = w->c;
+    int32_t n = c->released ? c->n_rows : w->m->n_events;
+    for (int32_t i = 0; i < n; i++) add_to_total(c, c->released ? c->rows[i].metric : c->prices[i].metric);
+    if (!c->released && works_outside(w)) add_to_total(c, w->by_call[w->m->n_events].n[LAM_FORWARD]);
+    for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
+    if (n == 0 && (c->released || !works_outside(w))) lmi_no_opinion(c, c->total);
+    /* Without any place there is no row to show them in. */
+    if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);
 }
 
 lam_status lmi_rows(lmi_work *w, lam_error *e) {

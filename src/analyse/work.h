@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the steps of lam_costs_new share. Everything here lives in `scratch`, which is freed when they are
- * done; what the caller keeps is in the costs' own arena. */
+ * What the steps of lam_costs_new and lam_costs_settle share. Everything here lives in `scratch`, which is
+ * freed when they are done; what the caller keeps is in the costs' own arena. */
 #ifndef LMI_ANALYSE_WORK_H
 #define LMI_ANALYSE_WORK_H
 
@@ -26,11 +26,6 @@ typedef struct lmi_group { /* one cause for one class */
     const char *reason;
 } lmi_group;
 
-/* The formulas of a rule that serves operators, parsed once. */
-typedef struct lmi_op_code {
-    const lmi_formula *formula[LAM_N_METRICS];
-} lmi_op_code;
-
 /* Work that an operator shows to have run without being seen. */
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
@@ -49,6 +44,18 @@ typedef struct lmi_op_group {
     const char *reason;
 } lmi_op_group;
 
+/* Operators that tell by their order that data left for numpy or the like, or came from there. */
+typedef enum lmi_trip {
+    LMI_TRIP_NEW, /* nobody has looked yet */
+    LMI_TRIP_NONE,
+    LMI_TRIP_ITEM,
+    LMI_TRIP_CONJ,
+    LMI_TRIP_NEG,
+    LMI_TRIP_TO,
+    LMI_TRIP_EMPTY,
+    LMI_TRIP_LIFT
+} lmi_trip;
+
 /* What operators of one signature cost, where that does not depend on the layer that runs them. */
 typedef struct lmi_sig_cost {
     enum lmi_sig_state { LMI_SIG_NEW, LMI_SIG_KNOWN, LMI_SIG_OF_LAYER } state;
@@ -58,6 +65,7 @@ typedef struct lmi_sig_cost {
     /* Of an operator that stands for what it calls: what it knows of the work that has an effect. */
     enum lmi_sig_tells { LMI_TELLS_NEW, LMI_TELLS_NOTHING, LMI_TELLS_SELF, LMI_TELLS_OF_LAYER } tells;
     const lam_count *told; /* LMI_TELLS_SELF: the numbers */
+    lmi_trip trip;
 } lmi_sig_cost;
 
 /* What the operators of one call cost together. */
@@ -86,9 +94,8 @@ typedef struct lmi_work {
     lmi_op_sum *by_call;  /* one an event, and one for what ran outside every call */
     bool back;            /* it holds something of another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
-    lmi_vec op_code;      /* lmi_op_code */
-    lmi_formula formula;  /* the one that is being read */
-    lmi_map op_by_rule;   /* by the rule's address */
+    lmi_vec own_code;     /* lmi_rule_code *: of rules of the caller's own, */
+    lmi_map own_by_rule;  /* by the rule's address */
     lmi_vec op_groups;    /* lmi_op_group */
     lmi_map op_by_name;
 } lmi_work;
@@ -102,8 +109,9 @@ void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
              lam_count out[LAM_N_METRICS]);
 /* The numbers of an event from its operators. */
 void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
-/* The rows' backward and recomputed numbers and c->ops.total; LAM_UNKNOWN where the convention counts
- * calls. */
+/* c->ops.total, and after the rows their backward and recomputed numbers; LAM_UNKNOWN where the convention
+ * counts calls. */
+void lmi_ops_totals(lmi_work *w);
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
 /* The capture ended before the run: the group that says so. */
 lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e);
@@ -126,6 +134,8 @@ int32_t lmi_tree_common(const lmi_work *w, int32_t a, int32_t b);
 /* Fills c->prices. */
 lam_status lmi_price_events(lmi_work *w, lam_error *e);
 
+/* Fills c->total: what the calls cost together, or the rows that the tool of the convention's name chose. */
+void lmi_find_total(lmi_work *w);
 /* Fills c->rows but for their parameters, receptive fields and reasons. */
 lam_status lmi_rows(lmi_work *w, lam_error *e);
 

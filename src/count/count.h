@@ -6,6 +6,8 @@
 
 #include "model/model.h"
 
+#include <stdatomic.h>
+
 typedef enum lmi_fact_id {
 #define FACT(id, doc) LMI_FACT_##id,
 #include "count/facts.def"
@@ -121,6 +123,12 @@ typedef struct lmi_own {
     lmi_map by_name; /* freed by the owner */
 } lmi_own;
 
+/* A rule's formulas, read. Metrics may share one. */
+typedef struct lmi_rule_code {
+    const lmi_formula *formula[LAM_N_METRICS]; /* NULL: the rule has none */
+} lmi_rule_code;
+typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
+
 typedef struct lmi_convention {
     const char *name, *source;
     const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
@@ -136,6 +144,7 @@ typedef struct lmi_convention {
     int32_t n_rules;
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
+    lmi_rule_slot *codes;     /* of op_rules, each NULL until it is asked for */
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 
@@ -144,6 +153,13 @@ const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
 /* The rule that serves this module under the convention's `match`; NULL: none. */
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
+
+/* Reads a rule's formulas; to be freed. */
+lam_status lmi_rule_code_new(lmi_rule_code **out, const lmi_rule *r, lam_error *e);
+void lmi_rule_code_free(lmi_rule_code *code);
+/* The formulas of one of the convention's `op_rules`, which stay until the process ends; any thread may ask. */
+lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lmi_rule_code **out,
+                            lam_error *e);
 
 /* Effective counts are told beside the others: where they can't be had, an operator is known all the same. */
 static inline bool lmi_is_effective(int metric) { return metric >= LAM_EFFECTIVE_MACS; }

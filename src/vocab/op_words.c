@@ -34,36 +34,28 @@ static const struct op_word {
 
 enum { N_WORDS = sizeof words / sizeof *words };
 
-/* The words of names_aten.def come first; both tables are sorted, each for itself. */
-#define NAME(spelling, kind, signature, each, last) +1
-#define WRAP                                        NAME
-enum {
-    N_ATEN = 0
-#include "vocab/names_aten.def"
-};
-#undef WRAP
-#undef NAME
-
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 
-/* Which way the first n bytes of `name` lie from a whole spelling. */
-static int order(const char *name, size_t n, const char *spelling) {
-    int o = strncmp(name, spelling, n);
-    return o ? o : spelling[n] ? -1 : 0;
+/* Open addressing: 1 + the word, 0 none. A search by halves would go through memory that nobody has asked
+ * for, and a capture asks for some thirty names. */
+enum { N_PLACES = 8192 };
+_Static_assert(N_WORDS * 2 < N_PLACES && N_WORDS < INT16_MAX, "half of the places stay free");
+static int16_t places[N_PLACES];
+
+static size_t place_of(const char *name, size_t n) { return lmi_hash(name, n) % N_PLACES; }
+
+__attribute__((constructor)) static void place_words(void) {
+    for (int16_t i = 0; i < N_WORDS; i++) {
+        size_t at = place_of(words[i].name, strlen(words[i].name));
+        while (places[at]) at = (at + 1) % N_PLACES;
+        places[at] = (int16_t)(i + 1);
+    }
 }
 
 static int32_t find(const char *name, size_t n) {
-    bool aten = n > 6 && memcmp(name, "aten::", 6) == 0;
-    int32_t low = aten ? 0 : N_ATEN, high = aten ? N_ATEN : N_WORDS;
-    while (low < high) {
-        int32_t mid = low + (high - low) / 2;
-        int o = order(name, n, words[mid].name);
-        if (o == 0) return mid;
-        if (o < 0) {
-            high = mid;
-        } else {
-            low = mid + 1;
-        }
+    for (size_t at = place_of(name, n); places[at]; at = (at + 1) % N_PLACES) {
+        const char *spelling = words[places[at] - 1].name;
+        if (strncmp(spelling, name, n) == 0 && !spelling[n]) return places[at] - 1;
     }
     return -1;
 }

@@ -11,6 +11,7 @@ static void every_word_has_a_rule(void **state) {
     const lmi_convention *exact = lmi_convention_named("exact", NULL),
                          *layers = lmi_convention_named("layers", NULL);
     for (int32_t w = 0; lam_word_op_name(w); w++) {
+        assert_int_equal(lam_word_op(lam_word_op_name(w)), w);
         const lmi_rule *r = lmi_rule_for_op(exact, w, lam_word_op_name(w));
         if (lmi_op_kind(w) == LMI_K_composite) {
             assert_null(r);

@@ -468,8 +468,65 @@ static void speed(void **state) {
     assert_true(ns < 5000);
 }
 
+/* -- rules of operators, read once ---------------------------------------------------------------- */
+
+static void same_formula(const lmi_formula *got, const char *text) {
+    lmi_formula f;
+    assert_int_equal(lmi_formula_parse(&f, text, NULL), LAM_OK);
+    assert_int_equal(got->n, f.n);
+    for (int32_t i = 0; i < f.n; i++) {
+        assert_int_equal(got->code[i].op, f.code[i].op);
+        assert_int_equal(got->code[i].fact, f.code[i].fact);
+        assert_int_equal(got->code[i].number, f.code[i].number);
+    }
+}
+
+static void read_once(void **state) {
+    (void)state;
+    int32_t n = 0;
+    for (int32_t c = 0; c < lam_n_conventions(); c++) {
+        const lmi_convention *cv = lmi_convention_at(c);
+        for (int32_t k = 0; cv->op_rules && k < cv->n_rules; k++) {
+            const lmi_rule *r = &cv->op_rules[k];
+            const lmi_rule_code *code, *again;
+            assert_int_equal(lmi_rule_code_of(cv, r, &code, NULL), LAM_OK);
+            assert_int_equal(lmi_rule_code_of(cv, r, &again, NULL), LAM_OK);
+            assert_ptr_equal(code, again);
+            for (int i = 0; i < LAM_N_METRICS; i++) {
+                assert_int_equal(code->formula[i] != NULL, r->formula[i] != NULL);
+                if (r->formula[i]) same_formula(code->formula[i], r->formula[i]);
+                n += r->formula[i] != NULL;
+            }
+        }
+    }
+    assert_true(n > 500);
+}
+
+static void read_it(void *arg, bool *ok) {
+    lam_error e = {.at = -1};
+    lmi_rule_code *code = NULL;
+    lam_status s = lmi_rule_code_new(&code, arg, &e);
+    *ok = s == LAM_OK;
+    assert_int_equal(e.status, s);
+    if (!*ok) assert_int_equal(s, LAM_NOMEM);
+    lmi_rule_code_free(code);
+}
+
+static void read_without_memory(void **state) {
+    (void)state;
+    lmi_rule r = {.formula = {"in", "2 * in", "in", NULL, NULL, "in", "out + 1"}};
+    oom_sweep(read_it, &r);
+    r.formula[LAM_DMAS] = "in +";
+    lam_error e = {.at = -1};
+    lmi_rule_code *code = NULL;
+    assert_int_equal(lmi_rule_code_new(&code, &r, &e), LAM_SYNTAX);
+    assert_null(code);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(read_once),
+        cmocka_unit_test(read_without_memory),
         cmocka_unit_test(arithmetic),
         cmocka_unit_test(bounds),
         cmocka_unit_test(floor_division),
