@@ -548,8 +548,8 @@ typedef struct lam_costs lam_costs;
 /* Costs of model `m`, which must outlive the result. */
 LAM_API lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_options *o,
                                  lam_error *e);
-/* Makes what `totals_only` left out: until then there are no rows, parameters, gaps or names without a rule to
- * read. Does nothing where they are there. LAM_NOMEM: there will be none. */
+/* Makes what `totals_only` left out: until then there are no rows, parameters, gaps or names without a rule
+ * to read. Does nothing where they are there. LAM_NOMEM: there will be none. */
 LAM_API lam_status lam_costs_settle(lam_costs *c, lam_error *e);
 LAM_API void lam_costs_free(lam_costs *c);
 LAM_API const lam_model *lam_costs_model(const lam_costs *c);
