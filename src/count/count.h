@@ -157,7 +157,7 @@ const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
 /* Reads a rule's formulas; to be freed. */
 lam_status lmi_rule_code_new(lmi_rule_code **out, const lmi_rule *r, lam_error *e);
 void lmi_rule_code_free(lmi_rule_code *code);
-/* The formulas of one of the convention's `op_rules`. They stay until the process ends; any thread may ask. */
+/* The formulas of one of `op_rules`. They stay until the process ends; any thread may ask. */
 lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lmi_rule_code **out,
                             lam_error *e);
 
