@@ -645,11 +645,9 @@ def watch(
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: ``every`` is less than 1, or ``file`` or the list of models is empty.
+        ValueError: ``every`` is less than 1, or ``file`` is empty.
     """
     models = model if isinstance(model, list | tuple) else [model]
-    if not models:
-        raise ValueError("there is no model in the list; give at least one")
     return Watch(models, every, file, memory=memory, health=health)
 
 

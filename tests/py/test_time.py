@@ -262,6 +262,7 @@ def test_what_a_container_does_itself_is_told_in_one_line():
     assert shares["0"] == 0.0 < shares["[own parameters]"]
 
 
+@observed
 def test_what_is_done_again_is_told_apart():
     model = checkpointed(reentrant=False)
     report, *_ = one_step(model, lambda: model(torch.randn(3, 5)).sum())
