@@ -61,7 +61,7 @@ static bool stays(int id) {
 }
 
 /* Sums and means of products, or the largest or smallest of them. */
-static void reduction(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+static void reduction(const lmi_slots *s, lmi_facts *f) {
     const lam_value *mode = s->at[LMI_S_mode].present ? s->at[LMI_S_mode].value : NULL;
     const lam_op_arg *x = of_role(s, LMI_S_x), *w = of_role(s, LMI_S_x2);
     lmi_fact_set(f, LMI_FACT_products, -1);
@@ -73,7 +73,6 @@ static void reduction(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_divides, mean);
     lmi_fact_set(f, LMI_FACT_products, lmi_times(x->values, lmi_axis((lam_shape){w->ndim, w->sizes}, -1)));
     lmi_fact_set(f, LMI_FACT_kept, x->values);
-    (void)op;
 }
 
 /* Elements of the result that are there to be scaled. */
@@ -83,11 +82,12 @@ static void kept(const lam_op *op, lmi_facts *f) {
 
 void lmi_op_sparse(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     if (multiplies(k)) {
-        if (reduces(k))
-            reduction(op, s, f);
-        else
+        if (reduces(k)) {
+            reduction(s, f);
+        } else {
             lmi_fact_set(f, LMI_FACT_products, products(op, s, f));
-        if (!reduces(k)) kept(op, f);
+            kept(op, f);
+        }
         return;
     }
     for (int i = 0; i < LMI_N_FACTS; i++) f->known[i] = f->known[i] && stays(i);

@@ -169,10 +169,11 @@ int32_t lam_workspace_rule(const char *name) {
 
 const char *lmi_workspace_rough(const char *name, const lam_op_arg *in, int32_t n_in) {
     int32_t rule = lam_workspace_rule(name);
-    const lam_cpu cpu = lam_cpu_here(1);
-    for (int32_t i = 0; rule >= 0 && rules[rule].in_32 && i < n_in; i++) {
+    if (rule < 0 || !rules[rule].in_32) return NULL;
+    for (int32_t i = 0; i < n_in; i++) {
         const char *type = in[i].is_tensor ? lam_dtype_name(in[i].dtype) : "";
-        if (strcmp(type, "bfloat16") == 0 || (strcmp(type, "float16") == 0 && cpu.half)) return type;
+        if (strcmp(type, "bfloat16") == 0) return type;
+        if (strcmp(type, "float16") == 0 && lam_cpu_here(1).half) return type;
     }
     return NULL;
 }

@@ -104,17 +104,21 @@ MAYBE static void out_none(int32_t position) {
     the.out[the.n_out++] = (lam_op_arg){.position = position, .dtype = -1, .device = -1, .ndim = -1};
 }
 
-/* A tensor that is read or written whole; how many elements it has. */
-MAYBE static int64_t in_whole(int32_t position, int32_t ndim, const int64_t *sizes) {
+MAYBE static int64_t elements_of(int32_t ndim, const int64_t *sizes) {
     int64_t n = 1;
     for (int32_t i = 0; i < ndim; i++) n *= sizes[i];
+    return n;
+}
+
+/* A tensor that is read or written whole; how many elements it has. */
+MAYBE static int64_t in_whole(int32_t position, int32_t ndim, const int64_t *sizes) {
+    int64_t n = elements_of(ndim, sizes);
     in_tensor(position, ndim, sizes);
     rd_all(cells_of(n));
     return n;
 }
 MAYBE static int64_t out_whole(int32_t position, int32_t ndim, const int64_t *sizes) {
-    int64_t n = 1;
-    for (int32_t i = 0; i < ndim; i++) n *= sizes[i];
+    int64_t n = elements_of(ndim, sizes);
     out_tensor(position, ndim, sizes);
     wr_all(cells_of(n));
     return n;

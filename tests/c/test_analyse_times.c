@@ -304,14 +304,6 @@ static void speeds_beside_a_peak(void **state) {
     lam_model_free(m);
 }
 
-static void take_times(void *arg, bool *ok) {
-    lam_times *t = NULL;
-    lam_error e = {0};
-    *ok = lam_times_new(&t, arg, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_times_free(t);
-}
-
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = ten_runs();

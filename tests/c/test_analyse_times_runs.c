@@ -4,7 +4,7 @@
  * open, to the call that made the node that runs, or to the engine between two nodes. */
 #include "oom.h"
 
-#include "net.h"
+#include "timed_net.h"
 
 enum { CALLS = 40, PLACES = 8, NODES = 12, TIME = 4000 };
 
@@ -147,20 +147,12 @@ static void every_nanosecond_is_somebodys(void **state) {
     }
 }
 
-static void once(void *arg, bool *ok) {
-    lam_times *t = NULL;
-    lam_error e = {0};
-    *ok = lam_times_new(&t, arg, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_times_free(t);
-}
-
 static void memory_may_run_out(void **state) {
     (void)state;
     for (int i = 0; i < 5; i++) {
         made d;
         lam_model *m = made_up(&d);
-        oom_sweep(once, m);
+        oom_sweep(take_times, m);
         lam_model_free(m);
     }
 }

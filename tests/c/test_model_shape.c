@@ -3,38 +3,11 @@
  * The sizes of what operators give, against windows that are slid one by one, and what no rule answers. */
 #include "oom.h"
 
-#include "ops_net.h"
+#include "shape_args.h"
 
 #include <stdlib.h>
 
 enum { NONE = -1, HALF = 5, BOOLEAN = 11, INT64 = 4 };
-
-static lam_op_arg of_type(lam_op_arg a, int32_t dtype) {
-    a.dtype = dtype;
-    return a;
-}
-static lam_op_arg whole(int32_t at, int64_t i) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INT, .i = i}, .ndim = -1};
-}
-static lam_op_arg flag(int32_t at, bool yes) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_BOOL, .i = yes}, .ndim = -1};
-}
-static lam_op_arg real(int32_t at, double f) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_FLOAT, .f = f}, .ndim = -1};
-}
-static lam_op_arg nothing(int32_t at) { return (lam_op_arg){.position = at, .ndim = -1}; }
-static lam_op_arg list(int32_t at, const int64_t *ints, int32_t n) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INTS, .n = n, .ints = ints}, .ndim = -1};
-}
-
-/* A list of integers on the spot: LIST(3, 1, 1). */
-#define LIST(at, ...) list(at, SH(__VA_ARGS__))
-
-static lam_result got[LAM_MAX_RESULTS];
-
-static int32_t ask(const char *name, const lam_op_arg *in, int32_t n) {
-    return lam_shape_run(lam_shape_rule(name), in, n, got);
-}
 
 static void is_sizes(const lam_result *r, const int64_t *sizes, int32_t ndim) {
     assert_int_equal(r->ndim, ndim);
@@ -42,8 +15,8 @@ static void is_sizes(const lam_result *r, const int64_t *sizes, int32_t ndim) {
 }
 
 #define ASK(name, ...)                                                                                       \
-    ask(name, (lam_op_arg[]){__VA_ARGS__},                                                                   \
-        (int32_t)(sizeof((lam_op_arg[]){__VA_ARGS__}) / sizeof(lam_op_arg)))
+    shapes_of(name, (lam_op_arg[]){__VA_ARGS__},                                                             \
+              (int32_t)(sizeof((lam_op_arg[]){__VA_ARGS__}) / sizeof(lam_op_arg)))
 #define GIVES(i, ...) is_sizes(&got[i], SH(__VA_ARGS__))
 
 /* -- element by element ------------------------------------------------------------------------------ */
@@ -197,24 +170,24 @@ static void tables(void **state) {
                          nothing(6),
                          flag(7, true),
                          whole(8, -1)};
-    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 4);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
     GIVES(0, 2, 4);
     GIVES(1, 0);
     GIVES(3, 2);
-    assert_int_equal(ask("aten::_embedding_bag_forward_only", bags, 9), 4);
+    assert_int_equal(shapes_of("aten::_embedding_bag_forward_only", bags, 9), 4);
     GIVES(2, 3);
     bags[6] = T(6, 12);
-    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 4);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
     GIVES(1, 0);
     bags[4] = whole(4, 1);
-    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 0); /* only a sum is weighted */
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 0); /* only a sum is weighted */
     bags[6] = nothing(6);
     bags[4] = whole(4, 2); /* the largest */
-    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 4);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 4);
     GIVES(1, 12);
     GIVES(3, 2, 4);
     bags[4] = whole(4, 3);
-    assert_int_equal(ask("aten::_embedding_bag", bags, 9), 0);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bags, 9), 0);
     assert_int_equal(ASK("aten::cat", T(0, 2, 3), T(0, 2, 4), T(0, 2, 5), whole(1, -1)), 1);
     GIVES(0, 2, 12);
     assert_int_equal(ASK("aten::cat", T(0, 2, 3), T(0, 3, 3), whole(1, 1)), 0);
@@ -273,7 +246,7 @@ static void convolutions_unknown(void **state) {
     (void)state;
     lam_op_arg in[] = {T(0, 2, 4, 8), T(1, 6, 2, 3),  T(2, 6),    LIST(3, 1), LIST(4, 0),
                        LIST(5, 1),    flag(6, false), LIST(7, 0), whole(8, 2)};
-    assert_int_equal(ask("aten::convolution", in, 9), 1);
+    assert_int_equal(shapes_of("aten::convolution", in, 9), 1);
     const lam_op_arg wrong[] = {T(0, 2, 5, 8),
                                 T(0, 4, 8),
                                 T(0, 0, 4, 8),
@@ -290,10 +263,10 @@ static void convolutions_unknown(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         lam_op_arg *at = &in[wrong[i].position], was = *at;
         *at = wrong[i];
-        assert_int_equal(ask("aten::convolution", in, 9), 0);
+        assert_int_equal(shapes_of("aten::convolution", in, 9), 0);
         *at = was;
     }
-    assert_int_equal(ask("aten::convolution", in, 5), 0); /* cut short */
+    assert_int_equal(shapes_of("aten::convolution", in, 5), 0); /* cut short */
 }
 
 static void pools(void **state) {

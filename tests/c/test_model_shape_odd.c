@@ -4,38 +4,14 @@
  * fit (tests/py/test_dry_shapes.py holds the answers against torch's own). */
 #include "oom.h"
 
-#include "ops_net.h"
+#include "shape_args.h"
 
 enum { BYTE = 0, INT64 = 4, HALF = 5, COMPLEX = 9, BOOLEAN = 11, BFLOAT16 = 15, FLOAT8 = 23 };
 static const int64_t HUGE_SIZE = INT64_C(1) << 34;
 
 #define SCALAR(at) net_op_tensor(at, NULL, 0)
 
-static lam_op_arg of_type(lam_op_arg a, int32_t dtype) {
-    a.dtype = dtype;
-    return a;
-}
-static lam_op_arg whole(int32_t at, int64_t i) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INT, .i = i}, .ndim = -1};
-}
-static lam_op_arg flag(int32_t at, bool yes) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_BOOL, .i = yes}, .ndim = -1};
-}
-static lam_op_arg real(int32_t at, double f) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_FLOAT, .f = f}, .ndim = -1};
-}
-static lam_op_arg nothing(int32_t at) { return (lam_op_arg){.position = at, .ndim = -1}; }
-static lam_op_arg list(int32_t at, const int64_t *ints, int32_t n) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INTS, .n = n, .ints = ints}, .ndim = -1};
-}
-#define LIST(at, ...) list(at, SH(__VA_ARGS__))
-#define EMPTY(at)     list(at, NULL, 0)
-
-static lam_result got[LAM_MAX_RESULTS];
-
-static int32_t ask(const char *name, const lam_op_arg *in, int32_t n) {
-    return lam_shape_run(lam_shape_rule(name), in, n, got);
-}
+#define EMPTY(at) list(at, NULL, 0)
 
 enum { MOST = 12 };
 
@@ -43,14 +19,14 @@ enum { MOST = 12 };
 static void refuses(const char *name, const lam_op_arg *good, int32_t n, const lam_op_arg *wrong,
                     int32_t n_wrong) {
     lam_op_arg in[MOST];
-    if (ask(name, good, n) < 1) fail_msg("%s is not answered", name);
+    if (shapes_of(name, good, n) < 1) fail_msg("%s is not answered", name);
     for (int32_t i = 0; i < n_wrong; i++) {
         int32_t at = 0;
         memcpy(in, good, sizeof *in * (size_t)n);
         while (at < n && in[at].position != wrong[i].position) at++;
         assert_true(at < MOST);
         in[at] = wrong[i];
-        if (ask(name, in, at < n ? n : n + 1) != 0)
+        if (shapes_of(name, in, at < n ? n : n + 1) != 0)
             fail_msg("%s is answered with wrong argument %d, at position %d", name, (int)i,
                      (int)wrong[i].position);
     }
@@ -62,15 +38,15 @@ static void needs(const char *name, const lam_op_arg *good, int32_t n, int32_t p
     int32_t kept = 0;
     for (int32_t i = 0; i < n; i++)
         if (good[i].position != position) in[kept++] = good[i];
-    if (ask(name, in, kept) != 0) fail_msg("%s is answered without argument %d", name, (int)position);
+    if (shapes_of(name, in, kept) != 0) fail_msg("%s is answered without argument %d", name, (int)position);
     in[kept] = nothing(position);
-    if (ask(name, in, kept + 1) != 0) fail_msg("%s is answered with none for %d", name, (int)position);
+    if (shapes_of(name, in, kept + 1) != 0) fail_msg("%s is answered with none for %d", name, (int)position);
 }
 
 #define GOOD(...)                                                                                            \
     (const lam_op_arg[]){__VA_ARGS__}, (int32_t)(sizeof((lam_op_arg[]){__VA_ARGS__}) / sizeof(lam_op_arg))
 #define WRONG(...)     GOOD(__VA_ARGS__)
-#define ASK(name, ...) ask(name, GOOD(__VA_ARGS__))
+#define ASK(name, ...) shapes_of(name, GOOD(__VA_ARGS__))
 
 static void pairs(void **state) {
     (void)state;
@@ -188,7 +164,7 @@ static void norms(void **state) {
     refuses("aten::native_batch_norm", training, 6, WRONG(of_type(T(1, 3), HALF), of_type(T(0, 2, 3), HALF)));
     const lam_op_arg doubles[] = {of_type(T(0, 2, 3), 7), nothing(1), nothing(2), nothing(3), nothing(4),
                                   flag(5, true)};
-    assert_int_equal(ask("aten::native_batch_norm", doubles, 6), 3);
+    assert_int_equal(shapes_of("aten::native_batch_norm", doubles, 6), 3);
     assert_int_equal(got[1].dtype, 7);
     refuses("aten::native_layer_norm", GOOD(T(0, 2, 3, 4), LIST(1, 3, 4), T(2, 3, 4), nothing(3)),
             WRONG(nothing(0), nothing(1), whole(1, 4), EMPTY(1), LIST(1, 1, 2, 3, 4), LIST(1, 3, 3), T(2, 4),
@@ -212,7 +188,7 @@ static void axes(void **state) {
     refuses("aten::cat", GOOD(T(0, 2, 3), T(0, 2, 4), whole(1, 1)),
             WRONG(T(0, 2), T(0, 3, 3), whole(1, 2), whole(1, -3), whole(0, 1)));
     const lam_op_arg mixed[] = {T(0, 2, 3), whole(0, 4)};
-    assert_int_equal(ask("aten::cat", mixed, 2), 0);
+    assert_int_equal(shapes_of("aten::cat", mixed, 2), 0);
     assert_int_equal(ASK("aten::cat", SCALAR(0), whole(1, 0)), 0);
     assert_int_equal(ASK("aten::cat", T(0, INT64_MAX), T(0, 1), whole(1, 0)), 0);
 }
@@ -234,7 +210,7 @@ static void tables(void **state) {
             WRONG(nothing(0), nothing(1), nothing(2), T(0, 10), of_type(T(1, 3, 4), INT64),
                   of_type(T(2, 1, 3), INT64), T(3, 1), of_type(T(6, 12), HALF), whole(4, -1), whole(4, 3),
                   of_type(T(2, 0), INT64), of_type(T(0, 10, 4), 7)));
-    assert_int_equal(ask("aten::_embedding_bag", bag, 9), 4);
+    assert_int_equal(shapes_of("aten::_embedding_bag", bag, 9), 4);
     assert_int_equal(got[1].sizes[0], 12); /* one is left out: each index's bag is told */
 }
 

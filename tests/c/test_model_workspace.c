@@ -4,18 +4,10 @@
  * are hostile or missing. */
 #include "oom.h"
 
-#include "ops_net.h"
+#include "shape_args.h"
 
 enum { AXES = 8, MOST = 12 };
 static const lam_cpu wide = {1, 16, false};
-
-static lam_op_arg whole(int32_t at, int64_t i) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INT, .i = i}, .ndim = -1};
-}
-static lam_op_arg list(int32_t at, const int64_t *ints, int32_t n) {
-    return (lam_op_arg){.position = at, .value = {.type = LAM_INTS, .n = n, .ints = ints}, .ndim = -1};
-}
-#define LIST(at, ...) list(at, SH(__VA_ARGS__))
 
 /* Strides of elements one after another; `last`: with channels last. */
 static void strides_of(const lam_op_arg *a, bool last, int64_t *to) {

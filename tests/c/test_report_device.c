@@ -281,7 +281,7 @@ static void without_a_device_nothing_changes(void **state) {
     lam_model_free(m);
 }
 
-static void take_times(void *arg, bool *ok) {
+static void take_device_times(void *arg, bool *ok) {
     lam_times *t = NULL;
     lam_error e = {0};
     *ok = lam_device_times_new(&t, arg, &e) == LAM_OK;
@@ -302,7 +302,7 @@ static void build(void *arg, bool *ok) {
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = one_stream();
-    oom_sweep(take_times, m);
+    oom_sweep(take_device_times, m);
     oom_sweep(build, NULL);
     lam_model_free(m);
 }

@@ -24,4 +24,13 @@ OOM_UNUSED static int32_t timed_call(net *n, int32_t module, int32_t parent, int
     return index;
 }
 
+/* For oom_sweep: the times of a model. */
+OOM_UNUSED static void take_times(void *arg, bool *ok) {
+    lam_times *t = NULL;
+    lam_error e = {0};
+    *ok = lam_times_new(&t, arg, &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_times_free(t);
+}
+
 #endif
