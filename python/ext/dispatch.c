@@ -42,9 +42,7 @@ static lmx_dispatcher *open_ones; /* under the GIL */
 /* == what torch offers ================================================================================= */
 
 static void load_symbols(lmx_modes *m) {
-    PyObject *name = PyUnicode_FromString("torch");
-    PyObject *torch = name ? PyImport_GetModule(name) : NULL;
-    void *library = torch ? lmx_torch_library(torch) : NULL;
+    void *library = lmx_torch_library();
     if (library) {
         lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &m->peek);
         lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &m->grad_enabled);
@@ -54,8 +52,6 @@ static void load_symbols(lmx_modes *m) {
     PyObject *told = m->peek && m->sequence ? PyObject_CallNoArgs(m->sequence) : NULL;
     if (m->sequence && (!told || PyLong_AsUnsignedLongLong(told) != m->peek())) m->peek = NULL;
     Py_XDECREF(told);
-    Py_XDECREF(torch);
-    Py_XDECREF(name);
     PyErr_Clear();
 }
 

@@ -6,6 +6,7 @@
 
 #include "dispatch.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -320,9 +321,8 @@ static PyObject *attribute(PyObject *from, const char *name) {
 /* What of torch is needed; false with an exception, where this torch has it not. */
 static bool load(lmx_dry *d) {
     lmx_state *st = d->st;
-    PyObject *name = PyUnicode_FromString("torch"), *torch = name ? PyImport_GetModule(name) : NULL;
-    PyObject *low = attribute(torch, "_C"), *aoti = attribute(low, "_aoti");
-    void *library = torch ? lmx_torch_library(torch) : NULL;
+    PyObject *low = lmx_imported("torch._C"), *aoti = attribute(low, "_aoti");
+    void *library = lmx_torch_library();
     d->subclass = attribute((PyObject *)st->torch.tensor, "_make_subclass");
     d->steal = attribute(aoti, "alloc_tensors_by_stealing_from_void_ptrs");
     d->below = attribute(low, "_DisableTorchDispatch");
@@ -332,8 +332,7 @@ static bool load(lmx_dry *d) {
     if (ok) lmx_symbol(library, "torch_from_blob", &d->api.owned);
     Py_XDECREF(aoti);
     Py_XDECREF(low);
-    Py_XDECREF(torch);
-    Py_XDECREF(name);
+    if (library) dlclose(library); /* torch keeps it loaded */
     if (!ok)
         lmx_fail(st, LAM_UNSUPPORTED, NULL,
                  "this torch does not offer what a dry run needs: tensors without memory, made by its "

@@ -212,8 +212,9 @@ bool lmx_torch_ready(lmx_state *st);
 void lmx_torch_forget_types(lmx_torch *t);
 /* A module that somebody has imported, a new reference; NULL without an exception. */
 PyObject *lmx_imported(const char *name);
-/* libtorch_cpu, which is in this process already: it is never loaded. The caller closes the handle. */
-void *lmx_torch_library(PyObject *torch);
+/* The libtorch_cpu of the torch that was imported; nothing is loaded. The caller closes the handle. NULL
+ * without an exception. */
+void *lmx_torch_library(void);
 /* A function that a library exports, into the pointer at `function`; NULL and false where there is none. */
 bool lmx_symbol(void *library, const char *name, void *function);
 void lmx_torch_clear(lmx_torch *t);

@@ -13,12 +13,9 @@ bool lmx_allocator_find(lmx_allocator *f, char *why, size_t size) {
     static lmx_allocator found; /* torch stays loaded */
     *f = found;
     if (f->alloc) return true;
-    PyObject *torch = PyImport_ImportModule("torch");
-    void *library = torch ? lmx_torch_library(torch) : NULL;
-    Py_XDECREF(torch);
+    void *library = lmx_torch_library();
     *f = (lmx_allocator){NULL, NULL, NULL};
     if (!library) {
-        PyErr_Clear();
         snprintf(why, size, "libtorch_cpu was not found among the loaded libraries");
         return false;
     }
@@ -124,7 +121,7 @@ void lmx_gradient_prove(lmx_state *st) {
     if (gradient.tried || st->torch.offset < 0) return;
     gradient.tried = true;
     PyObject *torch = PyImport_ImportModule("torch");
-    void *library = torch ? lmx_torch_library(torch) : NULL;
+    void *library = lmx_torch_library();
     PyObject *one = lmx_new_tensor(torch, 3), *grad = one ? lmx_new_tensor(torch, 3) : NULL;
     bool plain = grad && Py_TYPE(one) == st->torch.tensor && Py_TYPE(grad) == st->torch.tensor;
     if (library && plain) lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &gradient.of);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Where the fields of torch's records lie. A known operation is run and its own arguments are looked for in
  * its record; Python then checks what was found with other operations (lamina._observe). Looking follows
- * words that may be no pointers, so it happens in a process of its own; here a layout is only used. */
+ * words that may be no pointers, through the kernel, which says where there is no memory; and it happens in a
+ * process of its own; here a layout is only used. */
 #include "observe.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how passed. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
@@ -67,11 +69,7 @@ static bool load_api(lmx_record_api *api, void *library) {
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st) {
     if (!OFFERED || the_api.loaded) return the_api.loaded ? &the_api : NULL;
-    PyObject *name = PyUnicode_FromString("torch");
-    PyObject *torch = name && lmx_torch_ready(st) ? PyImport_GetModule(name) : NULL;
-    void *library = torch ? lmx_torch_library(torch) : NULL;
-    Py_XDECREF(name);
-    Py_XDECREF(torch);
+    void *library = lmx_torch_ready(st) ? lmx_torch_library() : NULL;
     PyErr_Clear();
     if (!library) return NULL;
     the_api.loaded = load_api(&the_api, library);
@@ -123,41 +121,52 @@ typedef struct trial {
     int32_t tags[MAX_ARGS];
     uint64_t words[MAX_ARGS];
     unsigned char begin[RECORD], end[RECORD];
+    int pipe[2]; /* through which words are looked at */
 } trial;
 
 static trial *current;
 
 static bool may_point(uint64_t word) { return word > 4096 && word < (uint64_t)1 << 47 && word % 8 == 0; }
 
+/* The word at an address that may be none: a record has room that nobody wrote, with what the stack held
+ * there before. False where there is no memory. */
+static bool peek(const trial *t, uint64_t at, uint64_t *word) {
+    ssize_t told = write(t->pipe[1], (const void *)(uintptr_t)at, sizeof *word); /* NOLINT */
+    return told > 0 && read(t->pipe[0], word, (size_t)told) == told && told == (ssize_t)sizeof *word;
+}
+
+static bool holds(const trial *t, uint64_t at, uint64_t wanted) {
+    uint64_t word;
+    return peek(t, at, &word) && word == wanted;
+}
+
 static bool holds_arguments(const trial *t, uint64_t at) {
     bool any = false;
     for (size_t i = 0; i < t->n; i++) {
         if (!t->objects[i]) continue;
         any = true;
-        if (lmx_word_at((void *)(uintptr_t)at, i * LMX_IVALUE) != t->objects[i]) return false;
+        if (!holds(t, at + i * LMX_IVALUE, t->objects[i])) return false;
     }
     return any;
 }
 
 static void find_list(trial *t, size_t i) {
-    const void *list = (void *)(uintptr_t)t->words[i];
-    for (int32_t at = 8; t->list < 0 && may_point(t->words[i]) && at <= 32; at += 8) {
-        uint64_t from = lmx_word_at(list, (size_t)at), to = lmx_word_at(list, (size_t)at + 8);
-        if (!may_point(from) || to - from != 2 * LMX_IVALUE) continue;
-        const void *values = (void *)(uintptr_t)from;
-        if (lmx_word_at(values, 0) == t->ints[i][0] && lmx_word_at(values, LMX_IVALUE) == t->ints[i][1])
-            t->list = at;
+    uint64_t list = t->words[i], from;
+    for (int32_t at = 8; t->list < 0 && may_point(list) && at <= 32; at += 8) {
+        if (!peek(t, list + (uint64_t)at, &from) || !may_point(from)) continue;
+        if (!holds(t, list + (uint64_t)at + 8, from + 2 * LMX_IVALUE)) continue;
+        if (holds(t, from, t->ints[i][0]) && holds(t, from + LMX_IVALUE, t->ints[i][1])) t->list = at;
     }
 }
 
 /* A std::string begins with the address of its bytes and their number. */
 static void find_text(trial *t, size_t i) {
-    const void *object = (void *)(uintptr_t)t->words[i];
+    uint64_t object = t->words[i], from, first;
     size_t n = strlen(t->texts[i]);
-    for (int32_t at = 8; t->text < 0 && may_point(t->words[i]) && at <= 32; at += 8) {
-        uint64_t from = lmx_word_at(object, (size_t)at);
-        if (!may_point(from) || lmx_word_at(object, (size_t)at + 8) != n) continue;
-        if (memcmp((const void *)(uintptr_t)from, t->texts[i], n + 1) == 0) t->text = at;
+    for (int32_t at = 8; t->text < 0 && may_point(object) && at <= 32; at += 8) {
+        if (!peek(t, object + (uint64_t)at, &from) || !may_point(from)) continue;
+        if (!holds(t, object + (uint64_t)at + 8, n) || n >= sizeof first || !peek(t, from, &first)) continue;
+        if (memcmp(&first, t->texts[i], n + 1) == 0) t->text = at;
     }
 }
 
@@ -182,7 +191,7 @@ static void find_outputs(trial *t, const void *record) {
     for (int32_t at = t->inputs + 16; t->inputs >= 0 && at < RECORD - 8; at += 8) {
         uint64_t from = lmx_word_at(record, (size_t)at), to = lmx_word_at(record, (size_t)at + 8);
         if (t->outputs >= 0 || !may_point(from) || to - from != LMX_IVALUE) continue;
-        if (lmx_word_at((void *)(uintptr_t)from, 0) == t->objects[0]) t->outputs = at;
+        if (holds(t, from, t->objects[0])) t->outputs = at;
     }
 }
 
@@ -276,12 +285,15 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     for (Py_ssize_t i = 0; i < PyTuple_Size(expected) && i < MAX_ARGS; i++)
         if (!expect(st, &t, PyTuple_GetItem(expected, i))) return NULL;
     lmx_callback look = {.start = look_at_start, .end = look_at_end, .nodes = nodes != 0, .values = !nodes};
+    if (pipe(t.pipe)) return PyErr_SetFromErrno(PyExc_OSError);
     t.look = &look;
     current = &t;
     uint64_t handle = lmx_add_callback(api, &look);
     PyObject *result = PyObject_CallFunctionObjArgs(call, NULL);
     api->remove(handle);
     current = NULL;
+    close(t.pipe[0]);
+    close(t.pipe[1]);
     if (!result) return NULL;
     Py_DECREF(result);
     if (!t.begun) Py_RETURN_NONE;

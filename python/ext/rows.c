@@ -117,7 +117,8 @@ static PyObject *axis_as_dict(const lam_rf_axis *x) {
 /* The axes that the row's columns go by; None where no graph tells of the row. */
 static PyObject *axes_of(const lam_costs *c, int32_t row) {
     lam_rf_axis x;
-    if (lam_costs_rf_axis(c, row, 0, &x, NULL) != LAM_OK) return lmx_str(NULL);
+    lam_status s = lam_costs_rf_axis(c, row, 0, &x, NULL);
+    if (s != LAM_OK) return s == LAM_NOMEM ? PyErr_NoMemory() : lmx_str(NULL);
     PyObject *list = PyList_New(0);
     for (int32_t i = 0; list && lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++) {
         PyObject *item = x.shown ? axis_as_dict(&x) : NULL;

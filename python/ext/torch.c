@@ -48,13 +48,15 @@ static void *library_beside(PyObject *torch, const char *name) {
     return dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
 }
 
-void *lmx_torch_library(PyObject *torch) {
+void *lmx_torch_library(void) {
     static const char *const names[] = {"libtorch_cpu.so", "libtorch_cpu.dylib", "libtorch.so"};
+    PyObject *torch = lmx_imported("torch");
     void *handle = NULL;
-    for (size_t i = 0; !handle && i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; torch && !handle && i < sizeof names / sizeof *names; i++) {
         handle = library_beside(torch, names[i]);
         if (!handle) handle = dlopen(names[i], RTLD_NOLOAD | RTLD_LAZY);
     }
+    Py_XDECREF(torch);
     return handle;
 }
 
@@ -65,8 +67,8 @@ bool lmx_symbol(void *library, const char *name, void *function) {
     return at != NULL;
 }
 
-static bool load_shim(lmx_torch *t, PyObject *torch) {
-    void *library = lmx_torch_library(torch);
+static bool load_shim(lmx_torch *t) {
+    void *library = lmx_torch_library();
     if (!library) {
         snprintf(t->why, sizeof t->why, "libtorch_cpu was not found among the loaded libraries");
         return false;
@@ -182,7 +184,7 @@ static void try_shim(lmx_state *st, PyObject *torch) {
     if (!alloc) {
         snprintf(t->why, sizeof t->why,
                  "this torch hands out no tensor handle to prove where tensors keep theirs");
-    } else if (load_shim(t, torch)) {
+    } else if (load_shim(t)) {
         if (prove(st, torch, alloc))
             snprintf(t->why, sizeof t->why,
                      "the handle lies at byte %d of a tensor: proved with two tensors of torch's own",

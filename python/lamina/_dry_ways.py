@@ -103,7 +103,7 @@ class OneHot:
 
 def _caller() -> Any:
     frame: Any = sys._getframe(1)
-    while frame.f_globals.get("__name__", "").startswith("lamina."):
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("lamina."):
         frame = frame.f_back
     return frame
 

@@ -145,22 +145,47 @@ static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *r
     return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
 }
 
-/* Runs the formulas. False where one gave no number, but for effective counts; `all`: those included. */
-static bool evaluate(const lmi_rule_code *code, const lmi_facts *facts, lam_count n[LAM_N_METRICS],
-                     bool *all) {
-    bool known = true;
-    *all = true;
+/* What the formulas of a rule gave. */
+typedef struct outcome {
+    lmi_facts facts;
+    lam_count n[LAM_N_METRICS];
+    bool known; /* each gave a number, but for effective counts */
+    bool all;   /* those did too */
+} outcome;
+
+static void evaluate(const lmi_rule_code *code, outcome *out) {
+    lam_count *n = out->n;
+    out->known = out->all = true;
     for (int i = 0; i < LAM_N_METRICS; i++) {
         int like = lmi_is_effective(i) ? i - LAM_EFFECTIVE_MACS : i; /* whose formula it mostly has */
         if (like != i && code->formula[i] == code->formula[like])
             n[i] = n[like];
         else
-            n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], facts)) : lmi_unknown();
+            n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &out->facts))
+                                    : lmi_unknown();
         bool missing = n[i].state != LAM_EXACT && code->formula[i];
-        known = known && (!missing || lmi_is_effective(i));
-        *all = *all && !missing;
+        out->known = out->known && (!missing || lmi_is_effective(i));
+        out->all = out->all && !missing;
     }
-    return known;
+}
+
+/* Counts an operator by its arguments and the layer that runs it. */
+static lam_status of_op(lmi_work *w, int32_t op, const lmi_rule *rule, outcome *out, lam_error *e) {
+    const lmi_rule_code *code;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &out->facts);
+    evaluate(code, out);
+    return LAM_OK;
+}
+
+/* Counts every operator of a signature, as far as that doesn't depend on a layer. */
+static lam_status of_sig(lmi_work *w, const lam_op_sig *sig, const lmi_rule *rule, outcome *out,
+                         lam_error *e) {
+    const lmi_rule_code *code;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_sig(w->m, sig, &out->facts);
+    evaluate(code, out);
+    return LAM_OK;
 }
 
 /* Most operators are like one that was counted already. The layer around an operator is asked only where its
@@ -168,28 +193,22 @@ static bool evaluate(const lmi_rule_code *code, const lmi_facts *facts, lam_coun
 static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
     const lam_op_sig *sig = w->m->ops[op].sig;
     lmi_sig_cost *kept = &w->by_sig[sig->index];
-    lam_count n[LAM_N_METRICS];
-    const lmi_rule_code *code;
-    lmi_facts facts;
-    bool all;
+    outcome got;
     if (rule->name) return count_own(w, t, op, rule, e);
     if (kept->state == LMI_SIG_NEW) {
-        LAM_TRY(code_of(w, rule, &code, e));
-        lmi_facts_of_sig(w->m, sig, &facts);
-        (void)evaluate(code, &facts, kept->n, &all);
-        kept->state = all ? LMI_SIG_KNOWN : LMI_SIG_OF_LAYER;
+        LAM_TRY(of_sig(w, sig, rule, &got, e));
+        memcpy(kept->n, got.n, sizeof kept->n);
+        kept->state = got.all ? LMI_SIG_KNOWN : LMI_SIG_OF_LAYER;
         kept->missed = missed(w, op, rule);
     }
     if (kept->state == LMI_SIG_KNOWN) {
         add(w, t, op, kept->n, true);
         return kept->missed ? unsure(w, op, NULL, NULL, kept->n, LMI_UNSEEN_NONE, e) : LAM_OK;
     }
-    LAM_TRY(code_of(w, rule, &code, e));
-    lmi_facts_of_op(w->m, op, &facts);
-    bool known = evaluate(code, &facts, n, &all);
-    add(w, t, op, n, known);
-    if (known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
-    return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
+    LAM_TRY(of_op(w, op, rule, &got, e));
+    add(w, t, op, got.n, got.known);
+    if (got.known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, got.n, LMI_UNSEEN_NONE, e);
+    return got.known ? LAM_OK : unsure(w, op, rule, &got.facts, got.n, LMI_UNSEEN_NONE, e);
 }
 
 /* The tool has no formula for it and counts 0. */
@@ -238,18 +257,13 @@ static bool tells_less(const lam_count n[LAM_N_METRICS]) {
 static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error *e) {
     lmi_sig_cost *kept = &w->by_sig[sig->index];
     const lmi_rule *rule = lmi_rule_for_op(w->cv, sig->word, sig->name);
-    const lmi_rule_code *code;
-    lmi_facts facts;
-    lam_count n[LAM_N_METRICS];
-    bool all;
+    outcome got;
     kept->tells = LMI_TELLS_NOTHING;
     if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
-    LAM_TRY(code_of(w, rule, &code, e));
-    lmi_facts_of_sig(w->m, sig, &facts);
-    (void)evaluate(code, &facts, n, &all);
-    if (!all) kept->tells = LMI_TELLS_OF_LAYER;
-    if (!all || !tells_less(n)) return LAM_OK;
-    kept->told = lmi_copy(&w->scratch, n, LAM_N_METRICS, sizeof *n);
+    LAM_TRY(of_sig(w, sig, rule, &got, e));
+    if (!got.all) kept->tells = LMI_TELLS_OF_LAYER;
+    if (!got.all || !tells_less(got.n)) return LAM_OK;
+    kept->told = lmi_copy(&w->scratch, got.n, LAM_N_METRICS, sizeof *got.n);
     kept->tells = LMI_TELLS_SELF;
     return kept->told ? LAM_OK : lmi_nomem(e);
 }
@@ -263,16 +277,11 @@ static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e
     if (kept->tells == LMI_TELLS_NEW) LAM_TRY(learn_effective(w, o->sig, e));
     if (kept->tells == LMI_TELLS_NOTHING) return LAM_OK;
     const lam_count *told = kept->told;
-    lam_count n[LAM_N_METRICS];
+    outcome got;
     if (kept->tells == LMI_TELLS_OF_LAYER) {
-        const lmi_rule_code *code;
-        lmi_facts facts;
-        bool all;
-        LAM_TRY(code_of(w, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &code, e));
-        lmi_facts_of_op(w->m, op, &facts);
-        (void)evaluate(code, &facts, n, &all);
-        if (!tells_less(n)) return LAM_OK;
-        told = n;
+        LAM_TRY(of_op(w, op, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &got, e));
+        if (!tells_less(got.n)) return LAM_OK;
+        told = got.n;
     }
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
@@ -334,16 +343,11 @@ static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) 
                                ? NULL
                                : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
     if (!rule || !rule->formula[LAM_FLOPS] || strcmp(rule->formula[LAM_FLOPS], "0") == 0) return LAM_OK;
-    const lmi_rule_code *code;
-    lmi_facts facts;
-    lam_count n[LAM_N_METRICS];
-    bool all;
-    LAM_TRY(code_of(w, rule, &code, e));
-    lmi_facts_of_op(w->m, op, &facts);
-    if (!evaluate(code, &facts, n, &all) || n[LAM_FLOPS].state != LAM_EXACT || n[LAM_FLOPS].n == 0)
-        return LAM_OK;
+    outcome got;
+    LAM_TRY(of_op(w, op, rule, &got, e));
+    if (!got.known || got.n[LAM_FLOPS].state != LAM_EXACT || got.n[LAM_FLOPS].n == 0) return LAM_OK;
     w->c->ops.role[op] = LMI_ROLE_COUNTED;
-    add(w, t, op, n, true);
+    add(w, t, op, got.n, true);
     return LAM_OK;
 }
 

@@ -87,13 +87,16 @@ static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
     fill_fixed(s, x);
 }
 
-static const lmi_span *spans_of(const lam_costs *c, int32_t row) {
-    (void)lmi_rf_need(c, NULL);
-    return c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
+/* The reach along each axis that is followed; NULL for a row that has none. */
+static lam_status spans_of(const lam_costs *c, int32_t row, const lmi_span **out, lam_error *e) {
+    LAM_TRY(lmi_rf_need(c, e));
+    *out = c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
+    return LAM_OK;
 }
 
 lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out, lam_error *e) {
-    const lmi_span *s = spans_of(c, row);
+    const lmi_span *s;
+    LAM_TRY(spans_of(c, row, &s, e));
     if (!s || i < 0 || i >= c->rf->n_slots)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_axis", "row %d has no axis %d that was followed",
                         (int)row, (int)i);
@@ -111,7 +114,8 @@ static int64_t elements_along(const lam_costs *c, int32_t row, const lmi_span *s
 
 lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element, int64_t *first,
                              int64_t *last, lam_error *e) {
-    const lmi_span *s = spans_of(c, row);
+    const lmi_span *s;
+    LAM_TRY(spans_of(c, row, &s, e));
     if (!s || i < 0 || i >= c->rf->n_slots || s[i].kind == LMI_SPAN_UNKNOWN)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "row %d has no axis %d that is known", (int)row,
                         (int)i);

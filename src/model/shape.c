@@ -51,6 +51,12 @@ static bool entry(const asked *a, int32_t position, int32_t i, int32_t n, int64_
     return true;
 }
 
+/* The i-th of a list of exactly `n`. */
+static bool among(const asked *a, int32_t position, int32_t i, int32_t n, int64_t *out) {
+    const lam_op_arg *t = at(a, position);
+    return t && t->value.type == LAM_INTS && t->value.n == n && entry(a, position, i, n, out);
+}
+
 static lam_result *give(const asked *a, lam_result *out, int32_t ndim) {
     out->in = -1;
     out->dtype = a->dtype;
@@ -229,7 +235,7 @@ static int32_t pad2d(const asked *a, lam_result *out) {
     copy_of(a, x, out);
     for (int32_t i = 0; i < 2; i++) {
         int64_t before, after, *size = &out->sizes[x->ndim - 1 - i];
-        if (!entry(a, 1, 2 * i, 4, &before) || !entry(a, 1, 2 * i + 1, 4, &after)) return 0;
+        if (!among(a, 1, 2 * i, 4, &before) || !among(a, 1, 2 * i + 1, 4, &after)) return 0;
         if (before < 0 || after < 0 || before >= *size || after >= *size) return 0;
         *size += before + after;
     }
@@ -256,7 +262,7 @@ static int32_t unpool2d(const asked *a, lam_result *out) {
     if (!x || !tensor(a, 1) || x->ndim < 3) return 0;
     copy_of(a, x, out);
     for (int32_t i = 0; i < 2; i++)
-        if (!entry(a, 2, i, 2, &out->sizes[x->ndim - 2 + i]) || out->sizes[x->ndim - 2 + i] < 1) return 0;
+        if (!among(a, 2, i, 2, &out->sizes[x->ndim - 2 + i]) || out->sizes[x->ndim - 2 + i] < 1) return 0;
     return 1;
 }
 
@@ -291,7 +297,7 @@ static int32_t adaptive2d(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0);
     int64_t height, width;
     if (!x || x->ndim < 3 || x->ndim > 4) return 0;
-    if (!entry(a, 1, 0, 2, &height) || !entry(a, 1, 1, 2, &width)) return 0;
+    if (!among(a, 1, 0, 2, &height) || !among(a, 1, 1, 2, &width)) return 0;
     copy_of(a, x, out);
     for (int32_t i = 0; i < x->ndim; i++)
         if (x->sizes[i] <= 0) return 0;

@@ -53,6 +53,9 @@ static void pictures(void **state) {
     GIVES(0, 2, 6, 5);
     assert_int_equal(ASK("aten::max_unpool2d", T(0, 2, 3, 2), of_type(T(1, 2, 3, 2), INT64), LIST(2, 0, 5)),
                      0);
+    /* Of a list that is too short the last size doesn't stand for all, as that of a window does. */
+    assert_int_equal(ASK("aten::reflection_pad2d", T(0, 2, 3, 5, 7), LIST(1, 1)), 0);
+    assert_int_equal(ASK("aten::max_unpool2d", T(0, 2, 3, 2), of_type(T(1, 2, 3, 2), INT64), LIST(2, 6)), 0);
     assert_int_equal(ASK("aten::roll", T(0, 2, 3), LIST(1, 4, -1), LIST(2, -1, 0)), 1);
     GIVES(0, 2, 3);
     assert_int_equal(ASK("aten::roll", T(0, 2, 3), LIST(1, 3), LIST(2, 1)), 0); /* all the way round */
@@ -296,6 +299,7 @@ static void pools(void **state) {
     assert_int_equal(ASK("aten::_adaptive_avg_pool2d", T(0, 2, 3, 8, 8), LIST(1, 1, 5)), 1);
     GIVES(0, 2, 3, 1, 5);
     assert_int_equal(ASK("aten::_adaptive_avg_pool2d", T(0, 2, 3, 8, 0), LIST(1, 1, 5)), 0);
+    assert_int_equal(ASK("aten::_adaptive_avg_pool2d", T(0, 2, 3, 8, 8), LIST(1, 5)), 0);
 }
 
 /* The lines are in the order that the search needs. */

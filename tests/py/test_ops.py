@@ -677,6 +677,22 @@ def test_the_proof_is_remembered_and_a_damaged_file_is_not_believed(tmp_path):
     assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) != "observer\n"
 
 
+def test_what_the_stack_held_before_is_no_pointer_to_the_proof():
+    """A record has room that torch doesn't write. What it keeps may look like an address beside a number of
+    arguments, and lead nowhere."""
+    code = (
+        "import ctypes, torch\nfrom lamina import _lamina\n"
+        "class Much(ctypes.Structure):\n    _fields_ = [('words', ctypes.c_uint64 * 8192)]\n"
+        "much, x, leave = Much(), torch.empty(2, 4), ctypes.CDLL(None).getpid\n"
+        "leave.argtypes = [Much]\n"  # which lies on the stack then, and stays there
+        "for words in ((0x10000008, 1), (1, 0x10000008), (0x10000008, 0x10000018)):\n"
+        "    much.words[:] = words * 4096\n"
+        "    told = _lamina.probe_record('aten::relu_', lambda: (leave(much), x.relu_()), (x,))\n"
+        "    print(told['inputs'] > 0, told['outputs'] > 0)\n"
+    )
+    assert in_process(code) == "True True\n" * 3
+
+
 def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
     """Another build of either is another key, and so another file."""
     from lamina import _lamina
