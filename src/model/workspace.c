@@ -186,11 +186,20 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
     return n > 0 ? n : 0;
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/* Of a processor that has avx512bw. Compilers before GCC 12 and Clang 15 don't know this feature by name. */
+static bool has_avx512fp16(void) {
+    uint32_t a = 7, b, c = 0, d;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    return d >> 23 & 1;
+}
+#endif
+
 lam_cpu lam_cpu_here(int32_t threads) {
     lam_cpu cpu = {threads > 0 ? threads : 1, 8, false};
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")) cpu.lanes = 16;
-    cpu.half = cpu.lanes == 16 && __builtin_cpu_supports("avx512fp16");
+    cpu.half = cpu.lanes == 16 && has_avx512fp16();
 #endif
     return cpu;
 }

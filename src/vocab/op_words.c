@@ -45,7 +45,7 @@ static int16_t places[N_PLACES];
 static size_t place_of(const char *name, size_t n) { return lmi_hash(name, n) % N_PLACES; }
 
 __attribute__((constructor)) static void place_words(void) {
-    for (int16_t i = 0; i < N_WORDS; i++) {
+    for (int32_t i = 0; i < N_WORDS; i++) {
         size_t at = place_of(words[i].name, strlen(words[i].name));
         while (places[at]) at = (at + 1) % N_PLACES;
         places[at] = (int16_t)(i + 1);
