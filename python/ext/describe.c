@@ -276,6 +276,7 @@ static bool push_stem(void *self, PyObject *name, PyObject *unused) {
     (void)unused;
     static const char *const suffixes[] = {"_v", "_orig"};
     const stems *at = self;
+    if (name == at->t->st->n_weight || name == at->t->st->n_bias) return true; /* as most are called */
     const char *text = lmx_utf8(name);
     size_t n = strlen(text);
     for (size_t i = 0; i < 2; i++) {

@@ -57,6 +57,25 @@ typedef struct frame {
 
 /* == lanes ============================================================================================= */
 
+/* The vector of open transforms moves: each backward pass has a copy of what the thread that asked for it
+ * had. The pointer to what holds it stays, and so does the vector's place in there. */
+static void find_transforms(lmx_lane *lane) {
+    enum { NEAR = 256 };
+    lane->holder = NULL;
+    if (!api->transforms || !api->is_batched || !api->wrapper || !api->transforming) return;
+    const char *vector = api->transforms();
+    const void *const *holder = api->transforming();
+    uint64_t at = holder && *holder ? (uint64_t)(vector - (const char *)*holder) : NEAR;
+    if (at >= NEAR) return;
+    lane->holder = holder;
+    lane->vector_at = (size_t)at;
+}
+
+static bool is_transforming(const lmx_lane *lane) {
+    const void *held = lane->holder ? *lane->holder : NULL;
+    return held && lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
+}
+
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane *lane = lmx_lane_new();
     if (!lane) return NULL;
@@ -64,7 +83,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->thread = api->thread();
     lane->last_call = -1;
     lane->most = o->capture->most_ops;
-    lane->transforms = api->transforms && api->is_batched && api->wrapper ? api->transforms() : NULL;
+    find_transforms(lane);
     lane->kept = api->kept ? api->kept() : NULL;
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
@@ -193,9 +212,7 @@ static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const voi
 static bool runs_others(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     const lmx_layout *l = o->layout;
     if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
-    const void *open = lane->transforms;
-    if (!open || lmx_word_at(open, 0) == lmx_word_at(open, 8)) return false;
-    return any_tensor(l, inputs_of(l, record), is_transformed, 1);
+    return is_transforming(lane) && any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
 
 /* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were

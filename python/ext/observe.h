@@ -46,6 +46,7 @@ typedef struct lmx_record_api {
     int (*task)(void);          /* the number of the backward pass that this thread is at; -1 none */
     /* Transforms (vmap, grad): the open ones as a vector, and whether a tensor is what one made. */
     const void *(*transforms)(void);
+    const void *const *(*transforming)(void); /* the thread's pointer to what holds that vector */
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
     int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first */
@@ -149,7 +150,9 @@ typedef struct lmx_id {
 /* What one thread did for a capture. Nobody else writes to it, and all but the origins is read once the
  * thread is done. */
 /* How many arguments and results an operator's schema has; -1 unknown. */
-typedef struct lmx_arity { int32_t in, out; } lmx_arity;
+typedef struct lmx_arity {
+    int32_t in, out;
+} lmx_arity;
 
 typedef struct lmx_lane {
     struct lmx_lane *next;
@@ -169,12 +172,12 @@ typedef struct lmx_lane {
     int32_t n_packed; /* so many arguments */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
-    lmx_vec names;     /* char: texts with their ends */
-    lmx_vec frames;    /* of observe.c: what is open */
-    lmx_vec origins;   /* from sequence numbers to calls: what other threads read, where */
+    lmx_vec names;            /* char: texts with their ends */
+    lmx_vec frames;           /* of observe.c: what is open */
+    lmx_vec origins;          /* from sequence numbers to calls: what other threads read, where */
     atomic_bool origins_held; /* nobody changes them, and nobody reads them but their thread */
-    int32_t last_call; /* of the last node with a number, -1 */
-    int32_t *by_text;  /* hash table of offsets of names, -1 empty */
+    int32_t last_call;        /* of the last node with a number, -1 */
+    int32_t *by_text;         /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
     struct {
         const char *at;
@@ -182,8 +185,10 @@ typedef struct lmx_lane {
         bool asked, closed; /* closed: once somebody asked */
         lmx_arity arity;
     } seen[256]; /* names that were met at this address */
-    /* Of the thread, asked once: torch's levels of transforms and the callbacks it runs. NULL: unknown. */
-    const void *transforms;
+    /* Of the thread, asked once. NULL: unknown. What holds torch's levels of transforms, and where in it they
+     * are (bytes); the callbacks torch runs. */
+    const void *const *holder;
+    size_t vector_at;
     char *kept;
 } lmx_lane;
 
@@ -228,9 +233,9 @@ struct lmx_observer {
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
     bool nodes_only;
-    bool tells_ops; /* somebody listens to operators */
+    bool tells_ops;          /* somebody listens to operators */
     const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */
-    bool spread;    /* parameters of the model are spread over several processes */
+    bool spread;             /* parameters of the model are spread over several processes */
 };
 
 /* The name of an operator, without the overload: "aten::convolution". */

@@ -58,6 +58,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN5torch8autograd25get_current_graph_task_idEv", &api->task);
     lmx_symbol(library, "_ZN2at9functorch20getDynamicLayerStackEv", &api->transforms);
+    lmx_symbol(library, "_ZN2at9functorch20functorchTLSAccessorEv", &api->transforming);
     lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", &api->modes);

@@ -259,11 +259,8 @@ def compiled_codes() -> Any:
     return getattr(getattr(frames, "input_codes", None), "seen", None)
 
 
-def seen_through() -> set[str]:
-    """The names under which torch notes the compiled code of this process that runs operator by operator."""
-    codes = compiled_codes()
-    if not codes:
-        return set()
+def seen_through(codes: Any) -> set[str]:
+    """The names under which torch notes what runs operator by operator, of all that was compiled."""
     regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions(codes)}
     through = {name for name, seen in regions.items() if seen}
     return through | {BACKWARD} if through and all(regions.values()) else through

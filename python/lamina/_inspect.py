@@ -20,7 +20,6 @@ from ._run import Run, check_module, describe_object, finish, new_watch, run_onc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextlib import nullcontext
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -208,7 +207,7 @@ class Capture:
         self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance: Compiled | nullcontext[None] | None = None
+        self._stance: Compiled | None = None
         self._compiler: Compiler | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
@@ -216,17 +215,12 @@ class Capture:
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._again = Again(self._root, args, kwargs, own=True)
 
-    def _new_stance(self, dispatch: str | None) -> Compiled | nullcontext[None]:
-        """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it."""
-        return Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
-
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
-        dispatch = None
-        if self._ops:
-            dispatch = need()
-        stance = self._new_stance(dispatch)
+        dispatch = need() if self._ops else None
+        # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
+        stance = Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
         self._watch = new_watch(
             self._root,
             self._given,
@@ -260,9 +254,9 @@ class Capture:
         return self
 
     def _end_compiler(self) -> None:
-        compiler, self._compiler = self._compiler, None
-        if compiler is not None:
-            compiler.close()
+        if self._compiler is not None:
+            self._compiler.close()
+            self._compiler = None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -276,7 +270,8 @@ class Capture:
         finally:
             if following is not None:
                 following.close()
-            self._end_compiler()
+            if self._compiler is not None:
+                self._end_compiler()
             self._stance.__exit__(kind, error, trace)
         self.error = error
         puts: list[Callable[[], None]] = []  # describing a module may run a property of the user's own
@@ -315,7 +310,7 @@ class Capture:
         check_convention(convention)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
-        report = Report(self._model, convention, own=rules_of(rules), **shown)
+        report = Report(self._model, convention, own=rules_of(rules) if rules is not None else (), **shown)
         report._again = self._again
         return all_ruled(report) if strict else report
 
@@ -358,7 +353,7 @@ def capture(
         ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
             sentence says why.
     """
-    return Capture(model, ops, time, memory, looks(look, health=health))
+    return Capture(model, ops, time, memory, looks(look, health=health) if look or health else None)
 
 
 def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:

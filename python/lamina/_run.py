@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
-from ._compiled import Compiled, seen_through
+from ._compiled import Compiled, compiled_codes, seen_through
 from ._errors import UsageError
 from ._generators import state_of_generators
 from ._observe import need, nodes
@@ -264,11 +264,10 @@ def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> 
     """The model of a capture that was stopped, with what only Python can tell of it. ``before`` is called
     once before code of the user's runs, which is seldom."""
     watch.memory_gradients()
-    through = seen_through()
-    if through:
+    codes = compiled_codes()
+    if codes and (through := seen_through(codes)):
         watch.seen_through(through)
-    ranks = note_of_ranks()
-    if ranks is not None:
+    if _lamina.has_group() and (ranks := note_of_ranks()):
         watch.note(ranks)
     return watch.model(before)
 

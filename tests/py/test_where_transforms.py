@@ -246,6 +246,30 @@ def test_a_function_under_vmap():
     assert by_path(report, "backward_macs") == {"": int(report.backward.macs)}
 
 
+class Batched(torch.autograd.Function):
+    """A product whose forward and backward are written for one row."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return torch.vmap(lambda row: row @ w)(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, w = ctx.saved_tensors
+        into = torch.vmap(lambda row: row @ w.t())(grad)
+        return into, torch.vmap(torch.outer)(x, grad).sum(0)
+
+
+def test_vmap_in_a_backward():
+    """A backward pass has levels of transforms of its own: those of its operators are seen."""
+    middle = Calls(lambda self, x: Batched.apply(x, self.w), w=nn.Parameter(torch.rand(8, 8)))
+    model = nn.Sequential(nn.Linear(8, 8), middle, nn.Linear(8, 2))
+    once = exact(model, rows(), backward=True)
+    assert by_path(once) == {"0": 256, "1": 256, "2": 64}
+    assert by_path(once, "backward_macs")["1"] == 256  # outer is no product of matrices
+
+
 def test_data_parallel_without_devices_calls_the_module():
     inner = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 2))
     report = exact(nn.DataParallel(inner), rows(), backward=True)
