@@ -44,9 +44,9 @@ valgrind: ## the C tests under valgrind
 	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
 
 fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SECONDS (60) each
-	@tools/setup lint
+	@tools/setup fuzz
 	@$(IN_VENV) cmake -G Ninja -S . -B build/fuzz -DLAMINA_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang
-	@$(IN_VENV) cmake --build build/fuzz
+	@$(IN_VENV) cmake --build build/fuzz --target fuzzers
 	@for target in build/fuzz/tests/c/fuzz/fuzz_*; do [ -x "$$target" ] && [ ! -d "$$target" ] || continue; \
 	    mkdir -p build/fuzz/found-$$(basename $$target); \
 	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) || exit 1; \

@@ -30,6 +30,7 @@ def setup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
         ("demo", "here", lambda: True),
         ("demo", "a", lambda: False),
         ("lint", "b", lambda: False),
+        ("fuzz", "b", lambda: False),
     ]
     return module
 
@@ -37,6 +38,7 @@ def setup(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
 def test_missing_packages_follow_the_purpose(setup: ModuleType) -> None:
     assert setup.missing_packages("demo") == ["a"]
     assert setup.missing_packages("lint") == ["a", "b"]
+    assert setup.missing_packages("all") == ["a", "b"]
 
 
 def test_where_it_may_not_install_it_prints_the_line(
