@@ -262,7 +262,7 @@ static void a_kill_loses_a_second_at_most(void **state) {
 
 /* Ends a forked child as another program. What it has of its parent's is not its to free, and would be
  * reported as lost under valgrind. */
-static void leave(int code) {
+_Noreturn static void leave(int code) {
     char text[32];
     snprintf(text, sizeof text, "exit %d", code);
     execl("/bin/sh", "sh", "-c", text, (char *)NULL);
@@ -308,9 +308,9 @@ _Noreturn static void record_as_nobody(const char *file) {
     const lam_run_info info = {.every = 1, .unix_ns = 1};
     lam_recorder *w = NULL;
     lam_error e = {0};
-    if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) _exit(0); /* it can't be tried here */
+    if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY))) leave(0); /* it can't be tried here */
     lam_status s = lam_recorder_new(&w, file, &info, &e);
-    _exit(s == LAM_IO && strstr(e.text, strerror(EACCES)) ? 0 : 1);
+    leave(s == LAM_IO && strstr(e.text, strerror(EACCES)) ? 0 : 1);
 }
 
 static void a_folder_that_may_not_be_written_to_is_named_so(void **state) {
