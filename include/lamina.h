@@ -188,6 +188,8 @@ LAM_API lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t e
 /* Tensor `tensor` is a weight that a quantised layer keeps in an object of its own: neither parameter nor
  * buffer, unpacked to be told. Its owner owns it as a buffer. */
 LAM_API lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e);
+/* In a backward pass from all floating-point outputs a gradient `came` to tensor `tensor`, or none did. */
+LAM_API lam_status lam_build_gradient(lam_builder *b, int32_t tensor, bool came, lam_error *e);
 /* `module` owns tensor `tensor` under `name` ("weight"). */
 LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor,
                                   bool is_buffer, lam_error *e);
@@ -338,6 +340,7 @@ typedef struct lam_tensor {
     int64_t numel, bytes; /* -1: unknown */
     int64_t elsewhere;    /* of numel: what other processes hold */
     bool requires_grad, packed;
+    int8_t gradient; /* of a backward pass from all outputs: 1 came, -1 did not, 0 nobody looked */
     int32_t owner; /* the first module that owns it, -1 none */
     int32_t n_owners;
 } lam_tensor;

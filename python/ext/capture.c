@@ -152,6 +152,14 @@ static PyObject *capture_given(PyObject *self, PyObject *function) {
     Py_RETURN_NONE;
 }
 
+static PyObject *capture_gradients(PyObject *self, PyObject *came) {
+    if (!PyDict_Check(came)) return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", came);
+    Py_INCREF(came);
+    Py_XDECREF(self_of(self)->gradients);
+    self_of(self)->gradients = came;
+    Py_RETURN_NONE;
+}
+
 static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
     return lmx_memory_state(self_of(self), args);
 }
@@ -203,6 +211,7 @@ static void drop_records(lmx_capture *c) {
     c->ledger = NULL;
     Py_CLEAR(c->root);
     Py_CLEAR(c->given);
+    Py_CLEAR(c->gradients);
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
     Py_CLEAR(c->notes);
@@ -238,6 +247,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(c->root);
     Py_VISIT(c->given);
+    Py_VISIT(c->gradients);
     Py_VISIT(c->alias);
     Py_VISIT(c->open_regions);
     Py_VISIT(c->notes);
@@ -291,6 +301,10 @@ static PyMethodDef capture_methods[] = {
          "called with.")},
     {"memory_gradients", capture_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
+    {"gradients", capture_gradients, METH_O,
+     PyDoc_STR(
+         "gradients($self, came, /)\n--\n\nBy id: a parameter, and whether a backward pass from all outputs "
+         "gave it a gradient.")},
     {"memory_state", capture_memory_state, METH_VARARGS,
      PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
                "`parameter`.")},

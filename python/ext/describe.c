@@ -157,6 +157,16 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
 
 /* == one module ======================================================================================== */
 
+/* Whether a gradient came to it, where a backward pass was looked at. */
+static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
+    PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
+    PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
+    Py_XDECREF(id);
+    if (!came) return !PyErr_Occurred();
+    bool is_there = PyTuple_Check(came) && PyTuple_GetItem(came, 1) == Py_True;
+    return check(t, lam_build_gradient(t->b, index, is_there, &t->e));
+}
+
 static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     *index = lmx_map_get(&t->by_tensor, tensor);
     if (*index >= 0) return true;
@@ -181,6 +191,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (sparse && info.bytes < 0) info.dtype = -1; /* what it takes is not known */
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
+    if (!push_gradient(t, tensor, *index)) return false;
     return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
 }
 

@@ -13,6 +13,13 @@ typedef struct task {
     int32_t base;
 } task;
 
+/* The copy that ran last in a thread, and where in Python's code. All of it is only compared. */
+typedef struct copy {
+    const void *of, *frame;
+    long at;
+    int32_t op; /* -1: none */
+} copy;
+
 /* A thread that ran operators under the mode. */
 typedef struct thread {
     struct thread *next;
@@ -25,6 +32,7 @@ typedef struct thread {
     bool describing;   /* what is run now is our own */
     int32_t op;        /* the operator that is open, -1 */
     int32_t behind;    /* the call of the node that ran last */
+    copy copied;
 } thread;
 
 struct lmx_dispatcher {
@@ -55,8 +63,7 @@ static void load_symbols(lmx_modes *m) {
     PyErr_Clear();
 }
 
-/* False with an exception. */
-static bool load_modes(lmx_state *st) {
+bool lmx_modes_load(lmx_state *st) {
     lmx_modes *m = st->modes;
     if (m->open) return true;
     PyObject *module = PyImport_ImportModule("lamina._dispatch");
@@ -101,7 +108,7 @@ static int64_t number_of(PyObject *function, int64_t none) {
     return none;
 }
 
-static uint64_t next_sequence(const lmx_modes *m) {
+uint64_t lmx_modes_sequence(const lmx_modes *m) {
     return m->peek ? m->peek() : (uint64_t)number_of(m->sequence, 0);
 }
 
@@ -114,8 +121,9 @@ static thread *new_thread(lmx_capture *c, unsigned long id) {
         free(t);
         return NULL;
     }
-    *t = (thread){.next = c->dispatcher->threads, .id = id, .lane = lane, .op = -1, .behind = -1};
-    t->peeked = next_sequence(c->st->modes);
+    *t = (thread){
+        .next = c->dispatcher->threads, .id = id, .lane = lane, .op = -1, .behind = -1, .copied = {.op = -1}};
+    t->peeked = lmx_modes_sequence(c->st->modes);
     c->dispatcher->threads = t;
     lane->most = c->most_ops;
     lane->next = c->observer->lanes;
@@ -235,7 +243,7 @@ bool lmx_dispatch_call(lmx_capture *c) {
         c->lost = true;
         return false;
     }
-    t->peeked = next_sequence(m);
+    t->peeked = lmx_modes_sequence(m);
     lmx_lane_note_origin(t->lane, (int64_t)t->peeked, c->open_call);
     const lmx_call *open = c->open_call >= 0 ? (lmx_call *)c->calls.data + c->open_call : NULL;
     return task_of(m, t, open ? open->parent : -1) != NULL;
@@ -257,17 +265,53 @@ static int32_t new_op(lmx_capture *c, thread *t, const lmx_overload *o) {
     return (int32_t)lane->ops.n - 1;
 }
 
+/* The instruction of Python's that runs: -1 where none is told. */
+static long instruction(const void **frame) {
+    PyObject *here = (PyObject *)PyEval_GetFrame(); /* borrowed */
+    PyObject *told = here ? PyObject_GetAttrString(here, "f_lasti") : NULL;
+    long at = told ? PyLong_AsLong(told) : -1;
+    Py_XDECREF(told);
+    PyErr_Clear();
+    *frame = here;
+    return at;
+}
+
+/* In a forward autograd copies what an operator is about to overwrite where its gradient needs it. A mode is
+ * told before that operator is; the observer sees it inside. The same instruction of Python's asked for both,
+ * which a copy of the program's own and what overwrites its source never have in common. */
+static int32_t adopt(thread *t, const lmx_overload *o, PyObject *args, int32_t op) {
+    copy was = t->copied;
+    const void *frame, *first = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    t->copied.op = -1;
+    if (o->copies) {
+        t->copied = (copy){.of = first, .op = op};
+        t->copied.at = instruction(&t->copied.frame);
+        return op;
+    }
+    if (!o->writes || was.op < 0 || was.op != op - 1 || was.of != first || was.at < 0) return op;
+    lmx_op *own = op_at(t, op), *inside = op_at(t, was.op), kept = *inside;
+    bool alike = kept.parent == own->parent && kept.phase == own->phase && !(kept.flags & LAM_OP_FAILED);
+    if (!alike || own->phase == LAM_BACKWARD) return op;
+    if (instruction(&frame) != was.at || frame != was.frame) return op;
+    *inside = *own;
+    *own = kept;
+    own->parent = was.op;
+    return was.op;
+}
+
 /* False only for an exception that must reach the user. */
 static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args, PyObject *kwargs,
                   int32_t *op) {
     int32_t n = 0;
     *op = new_op(c, t, o);
     if (*op < 0) return true;
+    *op = adopt(t, o, args, *op);
     describes(c, t, true);
     bool ok = lmx_pack_arguments(c->st, t->lane, o, args, kwargs, &n);
     describes(c, t, false);
     op_at(t, *op)->in = lmx_lane_take(t->lane);
-    op_at(t, *op)->t0_ns = lmx_now_ns();
+    bool alone = *op + 1 == (int32_t)t->lane->ops.n;
+    op_at(t, *op)->t0_ns = alone ? lmx_now_ns() : op_at(t, *op + 1)->t0_ns;
     return ok;
 }
 
@@ -509,7 +553,7 @@ bool lmx_dispatcher_new(lmx_capture *c) {
 
 bool lmx_dispatch(lmx_capture *c) {
     lmx_dispatcher *d = c->dispatcher;
-    if (!load_modes(c->st)) return false;
+    if (!lmx_modes_load(c->st)) return false;
     d->mode = PyObject_CallNoArgs(c->st->modes->open);
     if (!d->mode) return false;
     d->next = open_ones;

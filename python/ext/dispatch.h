@@ -30,6 +30,8 @@ typedef struct lmx_overload {
     bool many;             /* it gives a tuple of results */
     bool unseen;           /* a question to a tensor, and no work */
     bool higher;           /* a higher-order operator: it runs functions */
+    bool copies;           /* aten::clone */
+    bool writes;           /* in place, to its first argument */
     PyObject *args[LMX_OVERLOAD_ARGS];     /* str: names */
     PyObject *defaults[LMX_OVERLOAD_ARGS]; /* NULL where there is none */
     bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number that stands for one */
@@ -51,6 +53,10 @@ struct lmx_modes {
     lmx_map by_func;
 };
 
+/* Looks for what torch offers, once; false with an exception. Then the number of the node that autograd makes
+ * next in this thread, 0 where that is not told. */
+bool lmx_modes_load(lmx_state *st);
+uint64_t lmx_modes_sequence(const lmx_modes *m);
 /* NULL with an exception. It lives as long as the extension. */
 const lmx_overload *lmx_overload_of(lmx_state *st, PyObject *func);
 /* The i-th argument of the schema, borrowed; NULL, without an exception, where none was given. */

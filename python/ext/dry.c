@@ -17,7 +17,7 @@ typedef enum way { BY_RULE, BY_VIEW, BY_OTHERS } way;
 typedef struct entry {
     int32_t rule, workspace;
     way way;
-    bool adds;
+    bool adds, writes;     /* aten::add; it writes to its first argument */
     const char *elsewhere; /* callers in which a real run goes another way, each between spaces; NULL: none */
 } entry;
 
@@ -35,6 +35,11 @@ typedef struct reading {
 
 /* == what is known of an operator ====================================================================== */
 
+static bool writes(const char *name) {
+    size_t n = strlen(name);
+    return n > 2 && name[n - 1] == '_' && name[n - 2] != '_';
+}
+
 static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
     PyObject *callers;
@@ -42,8 +47,12 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
     int way;
     bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &way, &callers);
     if (ok)
-        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1, lam_workspace_rule(name), (enum way)way,
-                       strcmp(name, "aten::add") == 0, NULL};
+        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1,
+                       lam_workspace_rule(name),
+                       (enum way)way,
+                       strcmp(name, "aten::add") == 0,
+                       writes(name),
+                       NULL};
     /* The text is kept as long as what is known of the operator. */
     if (ok && callers != Py_None)
         ok = PyList_Append(d->held, callers) == 0 && (out->elsewhere = lmx_utf8(callers)) != NULL;
@@ -191,24 +200,6 @@ static PyObject *pack(const reading *r, lam_order order, const lam_result *out, 
     return all;
 }
 
-/* torch goes back through a view that was written to in another way where tensors have a class of their own.
- */
-static bool note_written(lmx_dry *d, PyObject *tensor) {
-    static const char told[] =
-        "a view was written to in place: the gradient takes another way through it in a dry "
-        "run, and copies that a real backward makes there are missing from its DMAs";
-    if (d->wrote_view || !d->capture) return true;
-    PyObject *wanted = PyObject_GetAttr(tensor, d->st->n_requires_grad);
-    PyObject *view = wanted == Py_True ? PyObject_CallMethod(tensor, "_is_view", NULL) : NULL, *done = NULL;
-    d->wrote_view = view == Py_True;
-    if (d->wrote_view) done = PyObject_CallMethod(d->capture, "note", "s", told);
-    bool ok = !PyErr_Occurred();
-    Py_XDECREF(done);
-    Py_XDECREF(view);
-    Py_XDECREF(wanted);
-    return ok;
-}
-
 /* NULL without an exception where no rule serves. */
 static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
     lam_result out[LAM_MAX_RESULTS];
@@ -218,7 +209,6 @@ static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwa
     if (n == 0) return NULL;
     /* Values that are known are not known any more once something unknown was written there. */
     if (out->in >= 0 && Py_TYPE(r.object[out->in]) == d->known) return NULL;
-    if (out->in >= 0 && !note_written(d, r.object[out->in])) return NULL;
     return pack(&r, lam_shape_order(rule), out, n);
 }
 
@@ -275,12 +265,15 @@ static void note_workspace(lmx_dry *d, int32_t rule, PyObject *args) {
 
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     entry e;
-    if (!entry_of(d, function, &e)) return NULL;
+    if (!entry_of(d, function, &e) || !lmx_dry_look_back(d)) return NULL;
+    PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    if (e.writes && first && is_fake(d, first) && !lmx_dry_wrote(d, first)) return NULL;
     if (lmx_dry_elsewhere(d, e.elsewhere)) return by_others(d, function, args, kwargs);
     PyObject *out = e.adds && lmx_ledger_of(d) ? lmx_added_in_place(d, args) : NULL;
     if (!out && PyErr_Occurred()) return NULL;
     if (!out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
     if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
+    if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
     if (out && e.workspace >= 0 && lmx_ledger_of(d)) note_workspace(d, e.workspace, args);
     return out;
@@ -482,6 +475,10 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->below);
     Py_VISIT(d->capture);
     Py_VISIT(d->held);
+    Py_VISIT(d->written);
+    Py_VISIT(d->seen_last);
+    Py_VISIT(d->chain);
+    Py_VISIT(d->rebuilt);
     return 0;
 }
 
@@ -500,6 +497,10 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->below);
     Py_CLEAR(d->capture);
     Py_CLEAR(d->held);
+    Py_CLEAR(d->written);
+    Py_CLEAR(d->seen_last);
+    Py_CLEAR(d->chain);
+    Py_CLEAR(d->rebuilt);
     return 0;
 }
 

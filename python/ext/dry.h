@@ -30,7 +30,12 @@ typedef struct lmx_dry {
     PyObject *subclass, *steal, *below;
     PyObject *capture;          /* strong: what runs to answer is not the model's */
     bool paused;                /* what the capture was before the operator that is answered */
-    bool wrote_view;            /* a view that needs a gradient was written to, and a note says so */
+    PyObject *written;          /* set: addresses of tensors that views were written to of; NULL: none */
+    PyObject *seen_last;        /* a weak reference to the view of one of these that was made last, or NULL */
+    PyObject *chain;            /* list: numbers of the nodes of that view and of those that it is a view of */
+    int32_t n_cuts;             /* how many of these views have fewer elements than what they are of */
+    PyObject *rebuilt;          /* set: numbers of nodes where a real run has another; NULL: none */
+    bool rebuilt_told;
     PyObject *held;             /* list: keeps what is in the maps */
     int32_t op;                 /* the last one noted before what is answered now */
     lam_cpu cpu;
@@ -61,6 +66,13 @@ PyObject *lmx_dry_here(PyObject *self, PyObject *unused);
 PyObject *lmx_dry_aside(PyObject *self, PyObject *args);
 PyObject *lmx_dry_whole(PyObject *self, PyObject *level);
 PyObject *lmx_dry_decided(PyObject *self, PyObject *level);
+/* Once a view was written to, torch goes back through views of the same memory by one operator of its own,
+ * and where tensors have a class of their own by what made them: it makes them anew and drops them. To be
+ * told of what an operator in place writes to, of each view that was made, and of each operator before it is
+ * answered; all are false with an exception. */
+bool lmx_dry_wrote(lmx_dry *d, PyObject *tensor);
+bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view);
+bool lmx_dry_look_back(lmx_dry *d);
 /* Reads a tensor's; false without an exception where it has no plain layout. */
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out);
 /* A fake tensor at an address of its own; NULL with an exception. */

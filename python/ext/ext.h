@@ -400,6 +400,7 @@ typedef struct lmx_capture {
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
     PyObject *why; /* str: why they are, for a note; NULL: no note */
     PyObject *raised; /* while a call is left that raised: what; not owned */
+    PyObject *gradients; /* dict: by address, a parameter and whether a gradient came; NULL: nobody looked */
     PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
 } lmx_capture;
 

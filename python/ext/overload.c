@@ -110,7 +110,11 @@ static lmx_overload *new_overload(lmx_state *st, PyObject *func) {
     }
     o->word = lam_word_op(lmx_utf8(o->name));
     o->wraps = o->word < 0 || lam_word_op_wraps(o->word);
-    o->unseen = is_unseen(lmx_utf8(o->name));
+    const char *name = lmx_utf8(o->name);
+    size_t n = strlen(name);
+    o->unseen = is_unseen(name);
+    o->copies = strcmp(name, "aten::clone") == 0;
+    o->writes = n > 2 && name[n - 1] == '_' && name[n - 2] != '_';
     o->implicit = !o->higher && lmx_modes_implicit(st, func);
     return o;
 }

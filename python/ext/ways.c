@@ -87,3 +87,107 @@ PyObject *lmx_dry_decided(PyObject *self, PyObject *level) {
     mark(self, n, LAM_OP_VALUES);
     Py_RETURN_NONE;
 }
+
+/* == views that are written to ========================================================================= */
+
+static bool put_number(PyObject **set, unsigned long long number) {
+    if (!*set) *set = PySet_New(NULL);
+    PyObject *o = PyLong_FromUnsignedLongLong(number);
+    bool ok = *set && o && PySet_Add(*set, o) == 0;
+    Py_XDECREF(o);
+    return ok;
+}
+
+static bool has_number(PyObject *set, unsigned long long number) {
+    PyObject *o = set ? PyLong_FromUnsignedLongLong(number) : NULL;
+    bool yes = o && PySet_Contains(set, o) > 0;
+    Py_XDECREF(o);
+    return yes;
+}
+
+static unsigned long long address(const void *o) { return (unsigned long long)(uintptr_t)o; }
+
+bool lmx_dry_wrote(lmx_dry *d, PyObject *tensor) {
+    PyObject *base = PyObject_GetAttrString(tensor, "_base");
+    bool ok = base && (base == Py_None || put_number(&d->written, address(base)));
+    Py_XDECREF(base);
+    return ok;
+}
+
+/* The view that was made last of what was written to, a new reference; NULL for none or where it is gone. */
+static PyObject *last_view(const lmx_dry *d) {
+    PyObject *view = d->seen_last ? PyObject_CallNoArgs(d->seen_last) : NULL;
+    if (view == Py_None) Py_CLEAR(view);
+    PyErr_Clear();
+    return view;
+}
+
+static int64_t elements(lmx_dry *d, PyObject *tensor) {
+    lmx_plain p;
+    int64_t n = 1;
+    if (!lmx_plain_of(d, tensor, &p)) return -1;
+    for (int32_t i = 0; i < p.ndim; i++) n *= p.sizes[i];
+    return n;
+}
+
+static bool wants_gradient(const lmx_dry *d, PyObject *tensor) {
+    PyObject *told = PyObject_GetAttr(tensor, d->st->n_requires_grad);
+    bool yes = told == Py_True;
+    Py_XDECREF(told);
+    PyErr_Clear();
+    return yes;
+}
+
+/* The node of a view was made just before. */
+static bool add_view(lmx_dry *d, PyObject *of, PyObject *view, bool goes_on) {
+    if (!goes_on) Py_CLEAR(d->chain);
+    if (!goes_on) d->n_cuts = 0;
+    if (!d->chain) d->chain = PyList_New(0);
+    if (!d->chain || !lmx_modes_load(d->st)) return false;
+    PyObject *number = PyLong_FromUnsignedLongLong(lmx_modes_sequence(d->st->modes) - 1);
+    bool ok = number && PyList_Append(d->chain, number) == 0;
+    Py_XDECREF(number);
+    if (ok) d->seen_last = PyWeakref_NewRef(view, NULL);
+    d->n_cuts += elements(d, of) != elements(d, view);
+    return ok && d->seen_last;
+}
+
+bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view) {
+    if (!d->written || !of || !PyObject_TypeCheck(view, d->st->torch.tensor)) return true;
+    PyObject *last = last_view(d);
+    bool goes_on = last == of;
+    Py_XDECREF(last);
+    Py_CLEAR(d->seen_last);
+    if (!goes_on && !has_number(d->written, address(of))) return !PyErr_Occurred();
+    return !wants_gradient(d, of) || add_view(d, of, view, goes_on);
+}
+
+/* The operator belongs to the backward pass of a view that was made anew: a real run has new zeros there and
+ * one copy to them, as the gradient of one cut has too. */
+static bool look_at_node(lmx_dry *d) {
+    static const char told[] = "a view was written to in place: the gradient takes another way through it in "
+                               "a dry run, and copies that a "
+                               "real backward makes there are missing from its DMAs";
+    const lmx_modes *m = d->st->modes;
+    PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL, *done = NULL;
+    PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
+    bool yes = number && PySet_Contains(d->rebuilt, number) > 0;
+    Py_XDECREF(number);
+    Py_XDECREF(node);
+    if (yes) mark((PyObject *)d, 0, LAM_OP_VALUES);
+    if (yes && !d->rebuilt_told && d->capture) done = PyObject_CallMethod(d->capture, "note", "s", told);
+    d->rebuilt_told = d->rebuilt_told || yes;
+    Py_XDECREF(done);
+    return !PyErr_Occurred();
+}
+
+bool lmx_dry_look_back(lmx_dry *d) {
+    PyObject *view = last_view(d);
+    bool dropped = d->seen_last && !view,
+         ok = true; /* which nobody but autograd does before anything reads it */
+    Py_XDECREF(view);
+    for (Py_ssize_t i = 0; dropped && d->n_cuts != 1 && ok && i < PyList_Size(d->chain); i++)
+        ok = put_number(&d->rebuilt, PyLong_AsUnsignedLongLong(PyList_GetItem(d->chain, i)));
+    if (dropped) Py_CLEAR(d->seen_last);
+    return ok && (!d->rebuilt || look_at_node(d));
+}

@@ -130,6 +130,16 @@ def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
     return aten.empty((), dtype=x.dtype).copy_(each.mean() if reduction == 1 else each.sum())
 
 
+def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
+    """aten::soft_margin_loss_backward, which gives its result the memory that it needs on the way."""
+    aten = _aten()
+    share = 1 / x.numel() if reduction == 1 and x.numel() else 1.0  # not a count: of the mean
+    z = aten.exp(aten.mul(aten.neg(target), x))
+    out = aten.mul_.Scalar(aten.mul(target, z), -share)
+    aten.add_.Scalar(z, 1)
+    return aten.mul_.Tensor(aten.div_.Tensor(out, z), grad)
+
+
 def _exchanges(pivots: Any) -> Any:
     """The sign of the rows' exchanges."""
     torch, aten = sys.modules["torch"], _aten()
@@ -250,6 +260,7 @@ FUSED = {
     "aten::linalg_inv_ex": inverse,
     "aten::linalg_lu": triangles,
     "aten::soft_margin_loss": soft_margin_loss,
+    "aten::soft_margin_loss_backward": soft_margin_loss_backward,
     "aten::index_put": index_put,
     "aten::_native_multi_head_attention": attention,
     "aten::_transformer_encoder_layer_fwd": encoder_layer,

@@ -204,6 +204,24 @@ def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     return run.core.like(zeros) if shape == x.shape else None
 
 
+def _chooses_weights(run: _Run, *_: Any) -> Any:
+    """A smoothed cross entropy sums up the weights of the targets that are not ignored: how many those are
+    values decide. With a class of tensors' own all are looked up, and masked."""
+    run.weighs = True
+    run.core.decided(0)
+
+
+def _of_weights(run: _Run, *_: Any) -> Any:
+    if run.weighs:
+        run.core.decided(0)
+
+
+def _sums_weights(run: _Run, *_: Any) -> Any:
+    if run.weighs:
+        run.core.decided(0)
+    run.weighs = False
+
+
 INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     ("aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices"): _pool,
     ("aten::one_hot", "aten::max"): _one_hot_largest,
@@ -226,6 +244,10 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
             "aten::mul": _spread,
         }.items()
     },
+    ("aten::cross_entropy_loss", "aten::masked_fill"): _chooses_weights,
+    ("aten::cross_entropy_loss", "aten::gather"): _of_weights,
+    ("aten::cross_entropy_loss", "aten::masked_fill_"): _of_weights,
+    ("aten::cross_entropy_loss", "aten::sum"): _sums_weights,
     ("LinalgEighBackward0", "aten::diagonal_scatter"): _diagonal,
     ("MaskedFillBackward1", "aten::where"): _by_values,
     ("MaskedFillBackward1", "aten::sum"): _by_values,

@@ -292,6 +292,11 @@ def call_root(
     return None
 
 
+def _is_whole(parameter: Any) -> bool:
+    """A tensor to which gradients come themselves, and not to what it is made of or spread over."""
+    return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
+
+
 def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, whole: bool) -> None:
     """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
     from ._backward import floats, leaves, no_gradients_left, start_of
@@ -310,3 +315,4 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, who
         torch.autograd.backward(ends, starts)
         watch.pause(True)  # noqa: FBT003
         watch.memory_gradients()
+        watch.gradients({id(p): (p, p.grad is not None) for p in parameters(root) if _is_whole(p)})

@@ -2,7 +2,8 @@
  *
  * What is in vain: modules that were never called, results that reach no output, and parameters that no
  * gradient can reach. The graph is followed backwards from the outputs, once along everything that is read
- * and once along what a gradient passes. Only the forward is looked at, with backward passes inside it. */
+ * and once along what a gradient passes. Only the forward is looked at, with backward passes inside it, and
+ * which parameters a backward pass from all outputs really gave a gradient. */
 #include "analyse/graph.h"
 
 #include <stdio.h>
@@ -371,6 +372,13 @@ static void find_owners(const search *s, owners *all) {
     }
 }
 
+/* What a backward pass showed counts for more than what the graph lets one expect: a function with a gradient
+ * of its own may give none. */
+static bool gets_one(const search *s, int32_t t) {
+    int8_t shown = s->m->tensors[t].gradient;
+    return s->m->tensors[t].requires_grad && (shown > 0 || (shown == 0 && s->read[t] & READ_PASSES));
+}
+
 static lam_status no_gradient(search *s, lam_error *e) {
     const lam_model *m = s->m;
     owners *all = lmi_alloc(&s->scratch, (uint64_t)m->n_tensors, sizeof *all);
@@ -381,10 +389,12 @@ static lam_status no_gradient(search *s, lam_error *e) {
     for (int32_t t = 0; t < m->n_tensors; t++) any = any || s->read[t];
     for (int32_t t = 0; t < m->n_tensors; t++) {
         char text[256] = LMI_FROZEN;
-        if (!all[t].parameter || (m->tensors[t].requires_grad && s->read[t] & READ_PASSES)) continue;
+        if (!all[t].parameter || gets_one(s, t)) continue;
         if (m->tensors[t].requires_grad) {
-            if (!s->known || !any || all[t].opaque) continue;
-            why_not(s, t, all[t].called, &looked, text, sizeof text);
+            bool told = s->known && any && !all[t].opaque && !(s->read[t] & READ_PASSES);
+            if (!told && m->tensors[t].gradient == 0) continue;
+            if (told) why_not(s, t, all[t].called, &looked, text, sizeof text);
+            if (!told) snprintf(text, sizeof text, "the backward pass brought it none");
         }
         LAM_TRY(find(s, &s->g->no_gradient, s->g->tensor_name[t], text, e));
     }

@@ -122,6 +122,11 @@ int64_t lmi_op_factors(const lmi_slots *s) {
     return bounds(s) + (alpha->present && (!plain || lmi_op_number(s, LMI_S_alpha, 1) != 1));
 }
 
+/* With a scale elu is selu: scale*(max(0,x) + min(0, alpha*(exp(x)-1))), 7 operations and not 4. */
+static int64_t extra_of_map(const lmi_slots *s) {
+    return lmi_op_factors(s) + (lmi_op_number(s, LMI_S_scale, 1) != 1 ? 3 : 0);
+}
+
 static int64_t by_tanh(const lam_model *m, const lam_op *op, const lmi_slots *s) {
     const lam_value *v = s->at[LMI_S_approximate].present ? s->at[LMI_S_approximate].value : NULL;
     if (!v || v->type != LAM_TEXT) { /* the layer that called it says it too */
@@ -175,7 +180,7 @@ void lmi_op_point(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_sl
     case LMI_K_communicate_parts: lmi_fact_set(f, LMI_FACT_divides, divides(s)); break;
     case LMI_K_gelu:
     case LMI_K_gelu_backward: lmi_fact_set(f, LMI_FACT_by_tanh, by_tanh(m, op, s)); break;
-    case LMI_K_map: lmi_fact_set(f, LMI_FACT_extra, lmi_op_factors(s)); break;
+    case LMI_K_map: lmi_fact_set(f, LMI_FACT_extra, extra_of_map(s)); break;
     default:
         lmi_fact_set(f, LMI_FACT_weighted, lmi_op_tensor(s, LMI_S_w));
         lmi_fact_set(f, LMI_FACT_reduction, lmi_value_int(s->at[LMI_S_reduction].value, -1));

@@ -260,6 +260,12 @@ lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lam_build_gradient(lam_builder *b, int32_t tensor, bool came, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->tensors, tensor, "the tensor that wants a gradient", e));
+    ((lam_tensor *)lmi_vec_at(&b->tensors, (size_t)tensor))->gradient = came ? 1 : -1;
+    return LAM_OK;
+}
+
 lam_status lam_build_owns(lam_builder *b, int32_t module, const char *name, int32_t tensor, bool is_buffer,
                           lam_error *e) {
     lam_owned o = {.tensor = tensor, .is_buffer = is_buffer};

@@ -160,6 +160,7 @@ OOM_UNUSED static lam_model *full_step(void) {
     int32_t spread = net_numbered(&n, conv, "weight", 100, true, SH(4, 4, 3)), packed;
     net_numbered(&n, fc, "weight", 101, true, SH(2, 32));
     net_numbered(&n, fc, "bias", 102, false, SH(2));
+    NET_OK(&n, lam_build_gradient(n.b, spread, true, &n.e));
     NET_OK(&n, lam_build_elsewhere(n.b, spread, 24, &n.e));
     packed = net_tensor(&n, false, SH(3, 5));
     NET_OK(&n, lam_build_packed(n.b, packed, &n.e));

@@ -234,6 +234,39 @@ static void without_the_outputs_little_is_told(void **state) {
     lam_model_free(m);
 }
 
+/* relu(x) * w, and a backward pass that gave w a gradient, or none, or nobody looked; no operator reads the
+ * other parameter, which had one too. */
+static lam_graph *shown_by(int came, lam_model **m) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0);
+    int32_t w = net_numbered(&n, root, "w", 100, true, SH(2)),
+            odd = net_numbered(&n, root, "odd", 101, true, SH(2));
+    net_place(&n, -1, "", root);
+    lam_op_arg x = D(0, 1, 2), y = D(0, 2, 2), z = D(0, 3, 2);
+    int32_t call = net_step_of(&n, root, -1, &x, &z);
+    const op_at mine = {call, -1, LAM_FORWARD, 0};
+    net_op_args(&n, "aten::relu", mine, IN(x), OUT(y));
+    net_op_args(&n, "aten::mul", mine, IN(y, D(1, 100, 2)), OUT(z));
+    if (came) NET_OK(&n, lam_build_gradient(n.b, w, came > 0, &n.e));
+    if (came) NET_OK(&n, lam_build_gradient(n.b, odd, true, &n.e));
+    assert_int_equal(lam_build_gradient(n.b, 2, true, &n.e), LAM_RANGE);
+    *m = net_done(&n);
+    assert_int_equal(lam_model_tensor(*m, w)->gradient, came);
+    return graph_of(*m);
+}
+
+static void a_backward_pass_shows_more_than_the_graph(void **state) {
+    (void)state;
+    for (int came = -1; came <= 1; came++) {
+        lam_model *m;
+        lam_graph *g = shown_by(came, &m);
+        expect_deaf(g, "w", came < 0 ? "the backward pass brought it none" : NULL);
+        expect_deaf(g, "odd", came ? NULL : "no operator of the forward reads it");
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
+}
+
 /* -- where there is none ----------------------------------------------------------------------- */
 
 static void without_operators_there_is_a_sentence(void **state) {
@@ -318,6 +351,7 @@ int main(void) {
         cmocka_unit_test(reasons_without_a_gradient),
         cmocka_unit_test(what_runs_without_gradients),
         cmocka_unit_test(without_the_outputs_little_is_told),
+        cmocka_unit_test(a_backward_pass_shows_more_than_the_graph),
         cmocka_unit_test(without_operators_there_is_a_sentence),
         cmocka_unit_test(blind_operators_have_none),
         cmocka_unit_test(an_empty_model_has_an_empty_graph),

@@ -112,6 +112,25 @@ static void chooses(void **state) {
     }
 }
 
+/* Of a mask alone: where it is not 0, a list of places an axis. */
+static void looks_for_places(void **state) {
+    (void)state;
+    for (int i = 0; more(i, 2000); i++) {
+        reseed((uint64_t)i);
+        int64_t s[LAYER_NDIM], found = 0;
+        int32_t n = random_shape(1, 3, s);
+        op_new("aten::where");
+        cells *x = cells_of(elements(n, s));
+        in_tensor(0, n, s);
+        for (int64_t k = 0; k < x->n; k++) found += sub(rd(x, k), 0) != 0;
+        for (int32_t axis = 0; axis < n; axis++) {
+            wr_all(cells_of(found));
+            out_tensor(axis, SIZES(found));
+        }
+        op_proves();
+    }
+}
+
 static void joins(void **state) {
     (void)state;
     for (int i = 0; more(i, 5000); i++) {
@@ -426,6 +445,7 @@ int main(void) {
         cmocka_unit_test(moves),
         cmocka_unit_test(goes_nowhere),
         cmocka_unit_test(chooses),
+        cmocka_unit_test(looks_for_places),
         cmocka_unit_test(joins),
         cmocka_unit_test(puts_values),
         cmocka_unit_test(gelus),

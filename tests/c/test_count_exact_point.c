@@ -169,6 +169,15 @@ static void arguments(void **state) {
         out_tensor(0, SIZES(2, 3));
         op_says(0, 6 * ((which & 1) + (which >> 1)), 12);
     }
+    for (int scaled = 0; scaled < 2; scaled++) { /* selu, as a dispatch mode is shown it */
+        op_new("aten::elu");
+        in_tensor(0, SIZES(2, 3));
+        in_float(1, 1.67);
+        in_float(2, scaled ? 1.05 : 1);
+        in_float(3, 1);
+        out_tensor(0, SIZES(2, 3));
+        op_says(0, scaled ? 42 : 24, 12);
+    }
     op_new("aten::gelu");
     in_tensor(0, SIZES(2, 3));
     out_tensor(0, SIZES(2, 3));

@@ -229,6 +229,68 @@ def test_what_a_forward_derives_itself_passes_gradients_on(kind, more):
     assert (report.unused, report.no_gradient) == ({}, {})
 
 
+class GivesNone(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        return x * y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None, gradient
+
+
+class Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        out = x * 1
+        ctx.mark_non_differentiable(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return None
+
+
+def guarded(net, x):
+    with torch.no_grad():
+        fixed = net.a(x)
+    return net.b(x) * fixed
+
+
+# What becomes of a, of which only a backward pass shows that no gradient comes; and one where it does.
+DEAF = {
+    "gives none": lambda net, x: GivesNone.apply(net.a(x), net.b(x)),
+    "is marked": lambda net, x: net.b(x) + Marked.apply(net.a(x)),
+    "is checkpointed": lambda net, x: net.b(checkpoint(net.a, x, use_reentrant=True)),
+    "is guarded": guarded,
+    "gets one": lambda net, x: net.b(net.a(x)),
+}
+
+
+@pytest.mark.parametrize("dry", [False, True])
+@pytest.mark.parametrize("way", ["observer", "dispatch"])
+@pytest.mark.parametrize("name", DEAF)
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
+def test_a_backward_pass_shows_which_gradients_came(name, way, dry, monkeypatch):
+    if _observe._proved(way).name != way:
+        pytest.skip(f"{_observe._proved(way).why}")
+    if dry and not_observed():
+        pytest.skip(str(not_observed()))
+
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x):
+            return DEAF[name](self, x)
+
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    report = lamina.inspect(Two(), torch.rand(4, 4), backward=True, dry=dry)
+    assert set(report.no_gradient) == without(Two(), (torch.rand(4, 4),), {})
+    assert (report.no_gradient == {}) == (name == "gets one")
+
+
 def test_what_torch_leaves_alone_inside_an_operator_is_its_own_affair():
     class Repeats(nn.Module):
         def forward(self, x):
