@@ -253,7 +253,7 @@ def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
         return _gone
     if isinstance(value, torch.Tensor):
         ref = weakref.ref(value)
-        plain = value.layout is torch.strided
+        plain = value.layout is torch.strided and not value.is_nested
         size, dtype, grad = (value.shape if plain else None), value.dtype, value.requires_grad
 
         def tensor() -> Any:

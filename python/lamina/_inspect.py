@@ -363,13 +363,13 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
         raise TypeError(
             f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
         )
+    torch = sys.modules["torch"]
+    if isinstance(args, (torch.Tensor, torch.nn.utils.rnn.PackedSequence)):
+        return (args,)
     if isinstance(args, tuple):
         if len(args) > 1 and all(type(each) is int for each in args) and root is not None:
             _refuse_sizes(root, args)
         return args
-    torch = sys.modules["torch"]
-    if isinstance(args, torch.Tensor):
-        return (args,)
     if isinstance(args, dict):
         raise TypeError(
             "args is a dict; give keyword arguments as the third argument, lamina.inspect(model, (), {...})"

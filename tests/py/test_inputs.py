@@ -193,6 +193,27 @@ def test_sparse_and_strange_inputs_are_rows_all_the_same():
     assert lamina.inspect(nn.Sequential(Sums()), torch.eye(3).to_sparse()).rows[0].in_shapes == ((3, 3),)
 
 
+def test_nested_tensors():
+    layer = nn.Linear(4, 2)
+    nested = torch.nested.nested_tensor([x(3, 4), x(5, 4)])
+    try:
+        layer(nested)
+    except RuntimeError as error:
+        pytest.skip(f"this torch has no layer for them: {error}")
+    report = lamina.inspect(layer, nested)
+    assert report.rows[0].type == "Linear" and report.params == 10
+    del nested
+    with pytest.raises(ValueError, match="is gone"):
+        report.fit()
+
+
+def test_a_packed_sequence_is_one_argument():
+    """It is a tuple, and not the arguments."""
+    packed = nn.utils.rnn.pack_sequence([x(3, 4), x(2, 4)])
+    lone = lamina.inspect(nn.LSTM(4, 2), packed)
+    assert lone.macs == lamina.inspect(nn.LSTM(4, 2), (packed,)).macs
+
+
 def test_empty_batch():
     assert lamina.inspect(nn.Linear(4, 4), x(0, 4)).macs == 0
 
