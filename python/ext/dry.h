@@ -31,8 +31,8 @@ typedef struct lmx_dry {
     PyObject *capture;          /* strong: what runs to answer is not the model's */
     bool paused;                /* what the capture was before the operator that is answered */
     PyObject *written;          /* set: addresses of tensors that views were written to of; NULL: none */
-    PyObject *seen_last;        /* a weak reference to the view of one of these that was made last, or NULL */
-    PyObject *chain;            /* list: numbers of the nodes of that view and of those that it is a view of */
+    PyObject *seen_last;        /* weak, to the view of one of these that was made last; or NULL */
+    PyObject *chain;            /* list: numbers of the nodes of that view and of those it is a view of */
     int32_t n_cuts;             /* how many of these views have fewer elements than what they are of */
     PyObject *rebuilt;          /* set: numbers of nodes where a real run has another; NULL: none */
     bool rebuilt_told;

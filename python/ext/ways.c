@@ -166,8 +166,8 @@ bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view) {
  * one copy to them, as the gradient of one cut has too. */
 static bool look_at_node(lmx_dry *d) {
     static const char told[] = "a view was written to in place: the gradient takes another way through it in "
-                               "a dry run, and copies that a "
-                               "real backward makes there are missing from its DMAs";
+                               "a dry run, and copies that a real backward makes there are missing from its "
+                               "DMAs";
     const lmx_modes *m = d->st->modes;
     PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL, *done = NULL;
     PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
@@ -183,8 +183,7 @@ static bool look_at_node(lmx_dry *d) {
 
 bool lmx_dry_look_back(lmx_dry *d) {
     PyObject *view = last_view(d);
-    bool dropped = d->seen_last && !view,
-         ok = true; /* which nobody but autograd does before anything reads it */
+    bool dropped = d->seen_last && !view, ok = true; /* as only autograd does before anything reads it */
     Py_XDECREF(view);
     for (Py_ssize_t i = 0; dropped && d->n_cuts != 1 && ok && i < PyList_Size(d->chain); i++)
         ok = put_number(&d->rebuilt, PyLong_AsUnsignedLongLong(PyList_GetItem(d->chain, i)));
