@@ -21,8 +21,8 @@ typedef struct lam_run_info {
 typedef struct lam_step_info {
     int32_t root;     /* which root of the run, from 0 */
     const char *name; /* what to call it; copied */
-    int64_t number;   /* of the step among those of the root in this mode, from 0 */
-    bool training;    /* that mode */
+    int64_t number;   /* of its first call among those of the root of this kind, from 0 */
+    bool training, gradients; /* that kind: the mode, and whether torch made graphs */
     int64_t unix_ns, t0_ns; /* when it began: of the calendar, and monotonic */
 } lam_step_info;
 
@@ -52,21 +52,30 @@ typedef struct lam_middle { int64_t median, deviation, n; } lam_middle;
 typedef struct lam_recorded_run {
     int64_t run; /* its number in the file, from 1 */
     const char *command, *host, *torch, *lamina; /* NULL: not told */
-    int32_t rank, world, every, n_models;
+    int32_t rank, world, every;
+    int32_t n_models; /* each once for each kind of its steps */
     int64_t started_unix_ns, seen_unix_ns; /* seen: when the file was last written to */
     int64_t ended_unix_ns;                 /* 0: it runs still, or its process died */
     int64_t dropped;
 } lam_recorded_run;
-typedef struct lam_recorded_model { /* a root, as its tree was */
+typedef struct lam_recorded_model { /* a root, as its tree was, and one kind of its steps */
     const char *name;
+    /* Steps are of a kind that have the same mode and number of calls, and in which torch made graphs or
+     * not and a backward pass was seen or not. Where there are more than three numbers of calls, steps of
+     * one call are of one kind and those of several are of another. */
+    int32_t kind, n_kinds;  /* the kind-th, from 0, of n_kinds of this root */
+    bool training;          /* in train() mode */
+    int32_t gradients;      /* torch made graphs: 1 yes, 0 no, -1 the file does not tell */
+    bool went_back;         /* a backward pass was seen */
+    int64_t least_calls, most_calls; /* of the root in a step */
     int64_t params, local_params, param_bytes; /* distinct ones; local: those in this process; -1 unknown */
     int32_t n_places;
-    /* steps that were seen: of those in train() mode where there are any, without the first, which warms up,
-     * if there are others. Else of the others. `last` is the number of the newest one. */
-    bool training, warmed_up; /* the first one was left out */
-    int64_t n_steps, last, n_others, failed; /* n_others: seen in the other mode; failed: that raised */
-    lam_middle forward_ns, backward_ns;      /* of a step */
-    lam_middle step_ns;                      /* from the start of one step to that of the next */
+    bool warmed_up;       /* the root's first step was left out: it warms up, and there are others */
+    int64_t n_steps;      /* that were seen, without that one */
+    int64_t last, failed; /* the number of the newest one; how many raised */
+    lam_middle forward_ns, backward_ns; /* of a step */
+    lam_middle step_ns; /* from the start of one to that of the next; n 0 where steps differ in their calls */
+    lam_middle call_ns; /* from a call of the root to the next of that mode, with gradients or without */
     lam_middle peak_bytes;
     lam_middle device_forward_ns, device_backward_ns; /* by a GPU's clock, */
     lam_middle device_peak_bytes;                     /* and of its memory, where there is one */
@@ -91,8 +100,8 @@ typedef struct lam_recorded_place {
 } lam_recorded_place;
 
 typedef struct lam_recording lam_recording;
-/* Reads run `run` of `file` (0: the newest), of its `last` newest steps only (0: as many as fit in memory).
- * The file is not trusted. LAM_IO where it is no recording or is damaged. */
+/* Reads run `run` of `file` (0: the newest), of its `last` newest steps of each kind only (0: as many as
+ * fit in memory). The file is not trusted. LAM_IO where it is no recording or is damaged. */
 LAM_API lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
                                       lam_error *e);
 LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */
@@ -107,6 +116,7 @@ typedef struct lam_recording_options {
     int32_t width;      /* 0: 100 */
     int32_t rows;       /* 0: every layer, in the tree's order; else so many, slowest first */
     int32_t depth;      /* -1: no limit */
+    bool first_kinds;   /* layers of the first kind of steps of each root alone; of others only the sums */
     bool ascii;
     int64_t now_unix_ns; /* 0: how long ago a run was seen is not told */
 } lam_recording_options;

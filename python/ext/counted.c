@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Calls that are counted, see counted.h. Most of them are one subtraction. */
+ * Calls that are counted, see counted.h. Most of them are one addition. */
 #include "counted.h"
 
 lmx_counted *lmx_roots;
@@ -7,58 +7,45 @@ lmx_counted *lmx_roots;
 static void let_go(lmx_counted *r) {
     if (--r->users) return;
     Py_XDECREF(r->told);
+    Py_DECREF((PyObject *)r->turns);
     PyMem_Free(r);
 }
 
-/* The answer to what is told; -1 with an exception. */
-static int64_t tell(lmx_counted *r, int moment, bool training, int64_t left) {
+/* False with an exception. */
+static bool tell(lmx_counted *r, int moment, int kind) {
     PyObject *told = r->told; /* who is told may stop counting */
     Py_INCREF(told);
-    PyObject *answer = PyObject_CallFunction(told, "iiL", moment, (int)training, (long long)left);
+    PyObject *answer = PyObject_CallFunction(told, "iiO", moment, kind, Py_None);
     Py_DECREF(told);
-    left = answer ? PyLong_AsLongLong(answer) : -1;
     Py_XDECREF(answer);
-    return left;
+    return answer != NULL;
 }
 
-static bool tell_begin(lmx_counted *r, PyObject *self, bool training) {
-    if (r->sampler) {
-        bool ok = lmx_sample_before(r->sampler, self, training, r->left);
-        r->every_one = r->sampler && lmx_sampling(r->sampler);
-        return ok;
-    }
-    int64_t left = r->left[training];
-    r->left[training] = 0;
-    left = tell(r, 0, training, left);
-    if (PyErr_Occurred()) return false;
-    r->every_one = left < 0;
-    r->left[training] = left < 0 ? -1 - left : left;
-    return true;
-}
-
-static PyObject *tell_end(lmx_counted *r, bool training, PyObject *result) {
+static PyObject *tell_end(lmx_counted *r, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     if (!result) PyErr_Fetch(&type, &value, &trace);
     if (r->sampler)
         lmx_sample_after(r->sampler, !result);
     else
-        tell(r, result ? 1 : 2, training, 0);
+        tell(r, result ? 1 : 2, 0);
     if (type) PyErr_Restore(type, value, trace);
     if (result && PyErr_Occurred()) Py_CLEAR(result);
     return result;
 }
 
 bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told) {
+    const int grad = lmx_gradients(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
     r->users++;
     r->inside = true;
-    *told = r->every_one || !r->left[training];
-    if (*told) return tell_begin(r, self, training);
-    r->left[training]--;
-    return true;
+    *told = false;
+    if (grad < 0) return false;
+    if (lmx_turns_skip(r->turns, kind)) return true;
+    *told = true;
+    return r->sampler ? lmx_sample_before(r->sampler, self, kind) : tell(r, 0, kind);
 }
 
-PyObject *lmx_count_end(lmx_counted *r, bool training, bool told, PyObject *result) {
-    if (told && r->told) result = tell_end(r, training, result);
+PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result) {
+    if (told && r->told) result = tell_end(r, result);
     r->inside = false;
     let_go(r);
     return result;
@@ -67,25 +54,21 @@ PyObject *lmx_count_end(lmx_counted *r, bool training, bool told, PyObject *resu
 /* == beginning and ending ============================================================================== */
 
 PyObject *lmx_count_calls(PyObject *module, PyObject *args) {
-    PyObject *of, *told, *how = Py_None;
-    long long left[2] = {0, 0};
-    if (!PyArg_ParseTuple(args, "OO|O(LL):count", &of, &told, &how, &left[0], &left[1])) return NULL;
+    PyObject *of, *turns, *told, *how = Py_None;
+    if (!PyArg_ParseTuple(args, "OOO|O:count", &of, &turns, &told, &how)) return NULL;
     lmx_state *st = lmx_state_of(module);
-    lmx_sampler *sampler = how == Py_None ? NULL : lmx_sampler_new(st, how, told);
-    if (!sampler && how != Py_None) return NULL;
+    lmx_turns *t = lmx_turns_of(st, turns);
+    lmx_sampler *sampler = t && how != Py_None ? lmx_sampler_new(st, how, t, told) : NULL;
+    if (!t || (!sampler && how != Py_None)) return NULL;
     lmx_counted *r = PyMem_Calloc(1, sizeof *r);
     if (!r) {
         lmx_sampler_drop(sampler);
         return PyErr_NoMemory();
     }
     Py_INCREF(told);
-    *r = (lmx_counted){.next = lmx_roots,
-                       .st = st,
-                       .module = of,
-                       .told = told,
-                       .sampler = sampler,
-                       .left = {left[0], left[1]},
-                       .users = 1};
+    Py_INCREF(turns);
+    *r = (lmx_counted){
+        .next = lmx_roots, .st = st, .module = of, .told = told, .turns = t, .sampler = sampler, .users = 1};
     lmx_roots = r;
     Py_RETURN_NONE;
 }
@@ -104,8 +87,8 @@ PyObject *lmx_end_step(PyObject *module, PyObject *args) {
     const void *of = PyLong_AsVoidPtr(address);
     if (PyErr_Occurred()) return NULL;
     const lmx_counted *r = *find(of);
-    if (!r || !r->sampler) Py_RETURN_NONE;
-    return lmx_sample_end(r->sampler, record != 0);
+    if (r && r->sampler && !lmx_sample_end(r->sampler, record != 0)) return NULL;
+    Py_RETURN_NONE;
 }
 
 PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
@@ -116,12 +99,9 @@ PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
     if (!r) Py_RETURN_NONE;
     *at = r->next;
     lmx_sampler *sampler = r->sampler;
-    PyObject *numbers = sampler ? lmx_sample_numbers(sampler) : PyTuple_New(0);
-    PyObject *left =
-        numbers ? Py_BuildValue("((LL)N)", (long long)r->left[0], (long long)r->left[1], numbers) : NULL;
     Py_CLEAR(r->told);
     r->sampler = NULL;
     let_go(r);
     lmx_sampler_drop(sampler);
-    return left;
+    Py_RETURN_NONE;
 }

@@ -8,18 +8,19 @@
 typedef struct lmx_counted {
     struct lmx_counted *next;
     lmx_state *st;
-    PyObject *module;       /* borrowed: whoever counts it stops when it goes */
-    PyObject *told;         /* strong; NULL: nobody counts it any more */
-    lmx_sampler *sampler;   /* who sees and records steps; NULL: whoever is told */
-    int64_t left[2];        /* calls in eval and in train mode before the next one that is told */
-    int users;              /* the list, and the calls that are under way */
-    bool every_one, inside; /* inside: of a call; those inside it are not counted */
+    PyObject *module;     /* borrowed: whoever counts it stops when it goes */
+    PyObject *told;       /* strong; NULL: nobody counts it any more */
+    lmx_turns *turns;     /* strong */
+    lmx_sampler *sampler; /* who sees and records steps; NULL: whoever is told */
+    int users;            /* the list, and the calls that are under way */
+    bool inside;          /* of a call; those inside it are not counted */
 } lmx_counted;
 extern lmx_counted *lmx_roots; /* guarded by the GIL */
 
-/* A call of it begins; *told: somebody has to know of its end. False where it must not be made. */
+/* A call of it begins in that mode; *told: somebody has to know of its end. False where it must not be made.
+ */
 bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told);
 /* It has ended so: the result, or NULL with an exception, which is kept. */
-PyObject *lmx_count_end(lmx_counted *r, bool training, bool told, PyObject *result);
+PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result);
 
 #endif

@@ -177,7 +177,7 @@ typedef struct lmx_torch {
 struct lmx_state {
     PyObject *errors; /* the module lamina._errors, once it was needed */
     PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type,
-        *recorder_type;
+        *recorder_type, *turns_type;
 #define X(name) PyObject *n_##name;
     LMX_NAMES(X)
 #undef X
@@ -411,10 +411,10 @@ void lmx_unwatch(lmx_capture *c);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */
-/* count(root, told, how=None, left=(0, 0)): while ours is in place, `told` is asked when a call of the root
- * begins and told when it ends; or, with `how`, steps are seen and recorded without asking (sample.h).
- * uncount(id(root)): the calls left in each mode and the numbers of the next steps, or None.
- * end_step(id(root), record): ends the step that is being seen. */
+/* count(root, turns, told, how=None): while ours is in place, `told` hears of the calls of the root whose
+ * turn it is (turns.h), when they begin and when they end; or, with `how`, steps are seen and recorded
+ * without (sample.h). uncount(id(root)) ends that. end_step(id(root), record): ends the step that is being
+ * seen. */
 PyObject *lmx_count_calls(PyObject *module, PyObject *args);
 PyObject *lmx_uncount_calls(PyObject *module, PyObject *address);
 PyObject *lmx_end_step(PyObject *module, PyObject *args);
@@ -546,7 +546,7 @@ PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 /* == tables for module.c =============================================================================== */
 
 extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec,
-    lmx_recorder_spec;
+    lmx_recorder_spec, lmx_turns_spec;
 extern PyMethodDef lmx_text_methods[]; /* text.c */
 extern PyMethodDef lmx_fit_methods[];  /* fitted.c */
 PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */

@@ -40,18 +40,19 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
 static PyObject *recorder_step(PyObject *self, PyObject *args) {
     PyObject *model;
     lam_step_info info = {0};
-    int training;
+    int training, gradients;
     long long number, unix_ns, t0_ns;
     recorder *r = self_of(self);
     lam_error e = {.at = -1};
-    if (!PyArg_ParseTuple(args, "OisLpLL:step", &model, &info.root, &info.name, &number, &training, &unix_ns,
-                          &t0_ns))
+    if (!PyArg_ParseTuple(args, "OisLppLL:step", &model, &info.root, &info.name, &number, &training,
+                          &gradients, &unix_ns, &t0_ns))
         return NULL;
     if (!r->to) return lmx_fail(r->st, LAM_USAGE, NULL, "the recording is closed");
     lam_model *m = lmx_model_release(r->st, model);
     if (!m) return NULL;
     info.number = number;
     info.training = training != 0;
+    info.gradients = gradients != 0;
     info.unix_ns = unix_ns;
     info.t0_ns = t0_ns;
     if (lam_recorder_step(r->to, m, &info, &e) != LAM_OK) return lmx_raise(r->st, &e);
@@ -96,9 +97,9 @@ static void recorder_dealloc(PyObject *self) {
 static PyMethodDef recorder_methods[] = {
     {"step", recorder_step, METH_VARARGS,
      PyDoc_STR(
-         "step($self, model, root, name, number, training, unix_ns, t0_ns, /)\n--\n\nHands over what "
-         "`model` saw of one step of root number `root`: it is the recorder's then. Raises what ended the "
-         "recording.")},
+         "step($self, model, root, name, number, training, gradients, unix_ns, t0_ns, /)\n--\n\nHands over "
+         "what `model` saw of one step of root number `root`: it is the recorder's then. Raises what ended "
+         "the recording.")},
     {"close", recorder_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run; does nothing twice.")},
     {NULL, NULL, 0, NULL},

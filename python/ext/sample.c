@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /* Steps that are being seen at a time: a thread may have eight captures, and the user's own are among them.
- * Calls of a root that one step may take up before its backward begins. */
-enum { OPEN = 4, CALLS = 4 };
+ * Calls of modules that a step may have before it gets no further call of the root. */
+enum { OPEN = 4, MOST_NOTED = 1 << 16 };
 
 struct lmx_sampler {
     lmx_sampler *next; /* among those that see a step, oldest first */
@@ -21,14 +21,13 @@ struct lmx_sampler {
     PyObject *told_of_compiling; /* torch's list: when it is empty, compiling would not be told of */
     char *name;
     int32_t root;
-    int64_t every, numbers[2];
+    lmx_turns *turns; /* strong */
     pid_t process;
-    int users; /* whoever counts, and calls that are under way */
-    bool nodes;
+    int users;           /* whoever counts, and calls that are under way */
+    bool nodes, dropped; /* dropped: nobody counts any more, and no step may begin */
     /* the step that is being seen */
     lmx_capture *capture; /* strong; NULL: none */
     lam_step_info about;
-    int calls;
     /* the tree that the recorder knows, all strong */
     lmx_vec types, places;          /* PyTypeObject * of each node; lmx_place */
     lmx_vec call_infos, node_infos; /* lam_call_info, lam_op_info: room to tell them in */
@@ -56,6 +55,7 @@ static void let_go(lmx_sampler *s) {
     Py_DECREF(s->told);
     Py_DECREF(s->recorder);
     Py_DECREF(s->told_of_compiling);
+    Py_DECREF((PyObject *)s->turns);
     PyMem_Free(s->name);
     PyMem_Free(s);
 }
@@ -67,18 +67,14 @@ static char *copy_of(const char *text) {
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
-lmx_sampler *lmx_sampler_new(lmx_state *st, PyObject *how, PyObject *told) {
-    lmx_sampler s = {.st = st, .told = told, .users = 1, .process = getpid()};
-    long long every, numbers[2];
+lmx_sampler *lmx_sampler_new(lmx_state *st, PyObject *how, lmx_turns *turns, PyObject *told) {
+    lmx_sampler s = {.st = st, .told = told, .turns = turns, .users = 1, .process = getpid()};
     const char *name;
     int nodes;
-    if (!PyArg_ParseTuple(how, "OLispO!(LL)", &s.recorder, &every, &s.root, &name, &nodes, &PyList_Type,
-                          &s.told_of_compiling, &numbers[0], &numbers[1]) ||
+    if (!PyArg_ParseTuple(how, "OispO!", &s.recorder, &s.root, &name, &nodes, &PyList_Type,
+                          &s.told_of_compiling) ||
         !lmx_recorder_of(st, s.recorder))
         return NULL;
-    s.every = every;
-    s.numbers[0] = numbers[0];
-    s.numbers[1] = numbers[1];
     s.nodes = nodes != 0;
     s.name = copy_of(name);
     lmx_sampler *made = s.name ? PyMem_Malloc(sizeof *made) : NULL;
@@ -91,6 +87,7 @@ lmx_sampler *lmx_sampler_new(lmx_state *st, PyObject *how, PyObject *told) {
     Py_INCREF(told);
     Py_INCREF(s.recorder);
     Py_INCREF(s.told_of_compiling);
+    Py_INCREF((PyObject *)turns);
     return made;
 }
 
@@ -113,12 +110,12 @@ static void put(lmx_sampler *s, lmx_capture *c) {
     *at = s;
     n_seeing += 1;
     s->capture = c;
-    s->calls = 0;
 }
 
 /* In a forked child other threads, which might be waited for, are gone: there the capture is left alone. */
 static void give_up_step(lmx_sampler *s) {
     lmx_capture *c = take(s);
+    if (c) lmx_turns_again(s->turns);
     if (!c || s->process != getpid()) return;
     lmx_unwatch(c);
     Py_DECREF(c);
@@ -126,6 +123,7 @@ static void give_up_step(lmx_sampler *s) {
 
 void lmx_sampler_drop(lmx_sampler *s) {
     if (!s) return;
+    s->dropped = true;
     give_up_step(s);
     let_go(s);
 }
@@ -234,7 +232,7 @@ static bool record(lmx_sampler *s, lmx_capture *c) {
 /* == steps ============================================================================================= */
 
 static bool tell(lmx_sampler *s, int moment, PyObject *error) {
-    PyObject *answer = PyObject_CallFunction(s->told, "iiiO", moment, 0, 0, error);
+    PyObject *answer = PyObject_CallFunction(s->told, "iiO", moment, 0, error);
     Py_XDECREF(answer);
     return answer != NULL;
 }
@@ -253,12 +251,16 @@ static bool fail(lmx_sampler *s) {
     return ok;
 }
 
+/* A backward pass was seen in the step, or can't be. */
+static bool went_back(const lmx_sampler *s) { return !s->nodes || lmx_observer_n(s->capture->observer) > 0; }
+
 static bool finish(lmx_sampler *s) {
+    if (!s->capture) return true;
+    const bool wanted = lmx_turns_end(s->turns, went_back(s));
     lmx_capture *c = take(s);
-    if (!c) return true;
     s->users++;
     lmx_unwatch(c);
-    bool ok = record(s, c) || fail(s);
+    bool ok = !wanted || record(s, c) || fail(s);
     Py_DECREF(c); /* which may drop the model, and with it all who count its calls */
     let_go(s);
     return ok;
@@ -270,16 +272,24 @@ static int64_t unix_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* A model that is called no more may keep a step open; it gives way to those that are. */
-static bool begin(lmx_sampler *s, PyObject *module, bool training) {
+/* A model that is called no more may keep a step open; it gives way to those that are. Where its backward
+ * pass may be yet to come, what was seen is no step, unless there will be no other. */
+static bool give_way(lmx_sampler *s) {
+    if (went_back(s) || !(s->turns->kind & LMX_GRAD) || !s->turns->number) return finish(s);
+    give_up_step(s);
+    return true;
+}
+
+static bool begin(lmx_sampler *s, PyObject *module, int kind) {
     while (n_seeing >= OPEN)
-        if (!finish(seeing)) return false;
+        if (!give_way(seeing)) return false;
     lmx_capture *c = lmx_capture_brief(s->st, module, s->nodes);
     if (!c) return false;
     s->about = (lam_step_info){.name = s->name,
                                .root = s->root,
-                               .training = training,
-                               .number = s->numbers[training],
+                               .training = (kind & LMX_TRAINING) != 0,
+                               .gradients = (kind & LMX_GRAD) != 0,
+                               .number = s->turns->number,
                                .unix_ns = unix_now(),
                                .t0_ns = lmx_now_ns()};
     bool ok = lmx_device_listen(c, true, false) && lmx_capture_open(c);
@@ -290,12 +300,6 @@ static bool begin(lmx_sampler *s, PyObject *module, bool training) {
     return ok;
 }
 
-/* True while several calls come before one backward, as those of a discriminator do. */
-static bool goes_on(const lmx_sampler *s, bool training) {
-    bool went_back = !s->nodes || lmx_observer_n(s->capture->observer) > 0;
-    return !went_back && training && s->about.training && s->calls < CALLS;
-}
-
 /* What is called in a backward pass does forward work again, which begins no step. It may raise on purpose to
  * end early. */
 static bool goes_back(const lmx_sampler *s) {
@@ -303,61 +307,57 @@ static bool goes_back(const lmx_sampler *s) {
     return api && api->task && api->task() >= 0;
 }
 
-static bool before(lmx_sampler *s, PyObject *module, bool training, int64_t left[2]) {
+/* So much was noted that another call of the root would be too many. */
+static bool is_full(const lmx_sampler *s) { return s->capture->calls.n >= MOST_NOTED; }
+
+static bool before(lmx_sampler *s, PyObject *module, int kind) {
     if (goes_back(s)) return true;
-    if (s->capture && !goes_on(s, training) && !finish(s)) return false;
-    if (left[training]) {
-        left[training]--;
-    } else if (!s->capture) {
-        if (!lmx_rests() || PyList_Size(s->told_of_compiling) < 1) return tell(s, 4, Py_None);
-        if (!begin(s, module, training) && !fail(s)) return false;
-        left[training] = s->every - 1;
-        s->numbers[training] += s->every;
+    if (s->capture) {
+        if (lmx_turns_goes_on(s->turns, kind, went_back(s) || is_full(s))) return true;
+        if (!finish(s)) return false;
     }
-    s->calls++;
-    return true;
+    if (s->dropped || !lmx_turns_begin(s->turns, kind)) return true;
+    if (!lmx_rests() || PyList_Size(s->told_of_compiling) < 1) {
+        lmx_turns_again(s->turns);
+        return tell(s, 4, Py_None);
+    }
+    if (begin(s, module, kind)) return true;
+    lmx_turns_again(s->turns);
+    return fail(s);
 }
 
-bool lmx_sample_before(lmx_sampler *s, PyObject *module, bool training, int64_t left[2]) {
+bool lmx_sample_before(lmx_sampler *s, PyObject *module, int kind) {
     s->users++;
-    bool ok = before(s, module, training, left);
+    bool ok = before(s, module, kind);
     let_go(s);
     return ok;
 }
 
-/* Without gradients no backward will follow. True too with an exception. */
-static bool no_gradients(lmx_sampler *s) {
-    const lmx_record_api *api = lmx_record_api_of(s->st);
-    if (api && api->grad_enabled) return !api->grad_enabled();
+int lmx_gradients(lmx_state *st) {
+    const lmx_record_api *api = lmx_record_api_of(st);
+    if (api && api->grad_enabled) return api->grad_enabled();
     PyObject *torch = PyImport_ImportModule("torch");
     PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
-    bool none = enabled != Py_True;
+    int is = enabled ? PyObject_IsTrue(enabled) : -1;
     Py_XDECREF(enabled);
     Py_XDECREF(torch);
-    return none;
+    return is;
 }
 
+/* A step without gradients is over: no backward will follow. */
 bool lmx_sample_after(lmx_sampler *s, bool raised) {
-    if (!s->capture || (raised ? goes_back(s) : !no_gradients(s))) return true;
-    if (PyErr_Occurred()) return false;
+    if (!s->capture || (raised ? goes_back(s) : (s->turns->kind & LMX_GRAD) != 0)) return true;
     s->users++;
     bool ok = finish(s);
     let_go(s);
     return ok;
 }
 
-bool lmx_sampling(const lmx_sampler *s) { return s->capture != NULL; }
-
-PyObject *lmx_sample_end(lmx_sampler *s, bool record) {
-    if (!s->capture) Py_RETURN_NONE;
-    PyObject *about = Py_BuildValue("(Li)", (long long)s->about.number, (int)s->about.training);
+bool lmx_sample_end(lmx_sampler *s, bool record) {
+    if (!s->capture) return true;
     s->users++;
-    if (record && !finish(s)) Py_CLEAR(about);
+    bool ok = !record || finish(s);
     if (!record) give_up_step(s);
     let_go(s);
-    return about;
-}
-
-PyObject *lmx_sample_numbers(const lmx_sampler *s) {
-    return Py_BuildValue("(LL)", (long long)s->numbers[0], (long long)s->numbers[1]);
+    return ok;
 }

@@ -334,9 +334,8 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
 
 static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
                          PyObject *names) {
-    bool training = is_training(r->st, self), told;
-    bool ok = lmx_count_begin(r, self, training, &told);
-    return lmx_count_end(r, training, told, ok ? captured(s, self, args, n, names) : NULL);
+    bool told, ok = lmx_count_begin(r, self, is_training(r->st, self), &told);
+    return lmx_count_end(r, told, ok ? captured(s, self, args, n, names) : NULL);
 }
 
 static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {

@@ -20,6 +20,7 @@ from ._run import Run, check_module, describe_object, finish, new_watch, run_onc
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import nullcontext
     from types import TracebackType
 
     from typing_extensions import Unpack
@@ -207,7 +208,7 @@ class Capture:
         self._health = health
         self._watch: _lamina.Capture | None = None
         self._model: _lamina.Model | None = None
-        self._stance: Compiled | None = None
+        self._stance: Compiled | nullcontext[None] | None = None
         self._compiler: Compiler | None = None
         self._again: Again | None = None
         self.error: BaseException | None = None
@@ -215,12 +216,16 @@ class Capture:
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._again = Again(self._root, args, kwargs, own=True)
 
+    def _new_stance(self, dispatch: str | None) -> Compiled | nullcontext[None]:
+        """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it. A watch
+        (_watch.py) answers otherwise."""
+        return Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
+
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
         dispatch = need() if self._ops else None
-        # Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it.
-        stance = Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
+        stance = self._new_stance(dispatch)
         self._watch = new_watch(
             self._root,
             self._given,

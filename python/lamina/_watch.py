@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching a training run: every N-th step of a model is captured and recorded, the others are counted.
+"""Watching a training run: one in N steps of a model is captured and recorded, the others are counted.
 
 A root's calls are counted in C, by the entry that captures have in ``torch.nn.Module``, which stays there
 between them (:mod:`lamina._rest`). Where torch's compiler may be used, they are counted by a ``__call__`` in
-the root's own class: a Python function, because the compiler can look through one. A sampled step is an
-ordinary capture, open from one call of the root to the next; what it saw goes to the recorder, whose thread
-writes it. Where steps are only timed and calls are counted in C, all of that is done there
+the root's own class: a Python function, because the compiler can look through one. Which calls begin a step
+that is seen is decided in one place for both (python/ext/turns.c). A sampled step is an ordinary capture,
+open from one call of the root to the first one after a backward pass; what it saw goes to the recorder,
+whose thread writes it. Where steps are only timed and calls are counted in C, all of that is done there
 (python/ext/sample.c).
 """
 
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
 EVERY = 100
 FILE = "run.lamina"
+TRAINING, GRAD = 1, 2  # together, a kind of call
 OPEN = 4  # captures at a time; a thread may have eight, and the user's own are among them
-CALLS = 4  # calls of a root that one sampled step may take up before its backward begins
+NOTED = 65536  # calls of modules that a step may have before it gets no further call of the root
 
 _roots: dict[int, _Root] = {}  # by the identity of what is called
 _lock = threading.Lock()
@@ -109,7 +111,7 @@ def _base_of(cls: Any) -> Any:
 
 
 def _counting(cls: Any, own: Any) -> Callable[..., Any]:
-    compiling, roots = compiling_now(), _roots
+    compiling, roots, grad = compiling_now(), _roots, sys.modules["torch"].is_grad_enabled
     base = _base_of(cls) if own is None else None
     # What compiled code was made of is not looked up, or it would not serve while a capture is open.
     plain = own if own is not None else cls.__call__
@@ -124,25 +126,26 @@ def _counting(cls: Any, own: Any) -> Callable[..., Any]:
             return answer(self, *args, **kwargs)
         root.inside = True
         try:
-            left, mode = root.left, self.training
-            if root.idle and left[mode]:  # most steps
-                left[mode] -= 1
+            kind = (TRAINING if self.training is True else 0) | (GRAD if grad() else 0)
+            if root.other is None and root.turns.skip(kind):  # most steps
                 return answer(self, *args, **kwargs)
-            return _seen(root, own, base, self, args, kwargs)
+            return _seen(root, kind, own, base, self, args, kwargs)
         finally:
             root.inside = False
 
     return __call__
 
 
-def _seen(root: _Root | None, own: Any, base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _seen(
+    root: _Root | None, kind: int, own: Any, base: Any, module: Any, args: Any, kwargs: dict[str, Any]
+) -> Any:
     """The call itself, with every watch around it that knows the root."""
     if root is None:
         answer = own if base is None else base.__call__
         return answer(module, *args, **kwargs)
     try:
-        root.before(module, bool(getattr(module, "training", False)))
-        result = _seen(root.other, own, base, module, args, kwargs)
+        root.before(module, kind)
+        result = _seen(root.other, kind, own, base, module, args, kwargs)
     except BaseException:
         root.raised()
         raise
@@ -183,6 +186,10 @@ class _Step:
         """True where a backward pass was seen, or can't be."""
         return self._goes_back or self._watch.n_ops > 0
 
+    def is_full(self) -> bool:
+        """So much was noted that another call of the root would be too many."""
+        return self._watch.n_calls >= NOTED
+
     def seen(self) -> _lamina.Model | None:
         """What it saw, once it is closed."""
         return self._watch.model()
@@ -218,6 +225,10 @@ class _Looking(Capture):
         """True where a backward pass was seen, or can't be."""
         return self._watch is None or self._watch.n_ops > 0 or nodes() is not None
 
+    def is_full(self) -> bool:
+        """So much was noted that another call of the root would be too many."""
+        return self._watch is None or self._watch.n_calls >= NOTED
+
     def seen(self) -> _lamina.Model | None:
         """What it saw, once it is closed."""
         return self._model
@@ -230,20 +241,16 @@ class _Root:
         "__weakref__",
         "about",
         "again",
-        "called",
-        "calls",
         "capture",
         "classes",
-        "idle",
         "in_c",
         "inside",
         "keys",
-        "left",
         "module",
         "name",
         "number",
-        "numbers",
         "other",
+        "turns",
         "watch",
     )
 
@@ -255,14 +262,10 @@ class _Root:
         self.keys = {id(module), id(given)}
         self.classes = {type(module), type(given)}
         self.inside = False
-        self.left = [0, 0]  # calls before the next step to be seen, in eval and in train mode
-        self.numbers = [0, 0]  # of that step
+        self.turns = _lamina.Turns(watch.every, number)
         self.capture: _Step | _Looking | None = None
-        self.called = False  # told when it is forgotten
-        self.calls = 0
-        self.about: tuple[int, bool, int, int] = (0, False, 0, 0)
+        self.about: tuple[int, bool, bool, int, int] = (0, False, False, 0, 0)
         self.other = _roots.get(id(given))  # the same root of another watch
-        self.idle = self.other is None  # nobody wants to know of a call that is not due
         if self.other is not None:
             self.other.count_in_python()
         for key in self.keys:
@@ -295,13 +298,11 @@ class _Root:
         """Where steps are only timed, they are seen there too."""
         how = self.watch.how_in_c()
         if how is None:
-            _lamina.count(module, self.told)
+            _lamina.count(module, self.turns, self.told)
             return
         recorder, nodes = how
-        numbers, left = (self.numbers[0], self.numbers[1]), (self.left[0], self.left[1])
-        self.left = [0, 0]
-        about = (recorder, self.watch.every, self.number, self.name, nodes, Rest.told(), numbers)
-        _lamina.count(module, self.told, about, left)
+        about = (recorder, self.number, self.name, nodes, Rest.told())
+        _lamina.count(module, self.turns, self.told, about)
 
     def count_in_python(self, *, record: bool = True) -> None:
         """Takes it back. A step that is being seen in C is recorded, or the next is seen in its place."""
@@ -309,20 +310,12 @@ class _Root:
             return
         self.in_c = False
         key = next(iter(self.keys))
-        seen = _lamina.end_step(key, record)
-        left, numbers = _lamina.uncount(key) or ((0, 0), ())
-        self.left = [mine + its for mine, its in zip(self.left, left, strict=True)]
-        self.numbers = [*numbers] or self.numbers
-        if seen is not None and not record:
-            self._again(*seen)
+        _lamina.end_step(key, record)
+        _lamina.uncount(key)
         for of in self.classes:
             _Class.add(of)
 
-    def _again(self, number: int, training: int) -> None:
-        """A step was given up; the next is seen in its place."""
-        self.left[training], self.numbers[training] = 0, number + 1
-
-    def told(self, moment: int, training: int, left: int, error: Exception | None = None) -> int:
+    def told(self, moment: int, kind: int, error: Exception | None) -> None:
         """A call that is counted in C begins, has ended, or has raised; or it could not be seen there, now or
         from now on."""
         if error is not None:
@@ -330,33 +323,27 @@ class _Root:
         elif moment == 4:
             self.count_in_python()
         elif moment == 0:
-            self.left[training] += left
-            self.before(self.module(), bool(training))
-            left, self.left[training] = self.left[training], 0
-            return left if self.idle else -1 - left
+            self.before(self.module(), kind)
         elif moment == 1:
             self.after()
         else:
             self.raised()
-        return 0
 
-    def before(self, module: Any, training: bool) -> None:
+    def before(self, module: Any, kind: int) -> None:
         """A call of the root begins, and with it a step; but for one that does forward work again."""
         if self.again():
             return
-        if self.capture is not None and not self._goes_on(training):
+        capture = self.capture
+        if capture is not None:
+            if self.turns.goes_on(kind, capture.went_back() or capture.is_full()):
+                return
             self.finish()
-        if self.left[training]:
-            self.left[training] -= 1
-        elif self.capture is None:
-            self._open(module, self.numbers[training], training)
-            self.left[training] = self.watch.every - 1
-            self.numbers[training] += self.watch.every
-        self.calls += 1
+        if self.turns.begin(kind):
+            self._open(module, kind)
 
     def after(self) -> None:
         """It has ended. Without gradients no backward will follow."""
-        if self.capture is not None and not sys.modules["torch"].is_grad_enabled():
+        if self.capture is not None and not self.turns.kind & GRAD:
             self.finish()
 
     def raised(self) -> None:
@@ -364,21 +351,17 @@ class _Root:
         if not self.again():
             self.finish()
 
-    def _goes_on(self, training: bool) -> bool:
-        """True while several calls come before one backward, as those of a discriminator do."""
-        capture = self.capture
-        assert capture is not None
-        return not capture.went_back() and training and self.about[1] and self.calls < CALLS
-
-    def _open(self, module: Any, number: int, training: bool) -> None:
+    def _open(self, module: Any, kind: int) -> None:
         try:
             self.watch.make_room()
-            capture = self.watch.new_capture(module)
-            self.about = (number, training, time_ns(), monotonic_ns())
+            capture = self.watch.new_capture(module, waits=self.turns.waits)
+            training, gradients = bool(kind & TRAINING), bool(kind & GRAD)
+            self.about = (self.turns.number, training, gradients, time_ns(), monotonic_ns())
             capture.open()
-            self.capture, self.calls, self.idle = capture, 0, False
+            self.capture = capture
             self.watch.open.append(self)
         except Exception as error:
+            self.turns.again()
             self.watch.give_up(error)
 
     def finish(self) -> None:
@@ -388,14 +371,31 @@ class _Root:
         capture, self.capture = self.capture, None
         if capture is None:
             return
-        self.idle = self.other is None
+        wanted = self.turns.end(capture.went_back())
         if self in self.watch.open:
             self.watch.open.remove(self)
         try:
             capture.close()
-            self.watch.write(self, capture)
+            if wanted:
+                self.watch.write(self, capture)
         except Exception as error:
             self.watch.give_up(error)
+
+    def give_way(self) -> None:
+        """Others need the room. Where its backward pass may be yet to come, what was seen is no step, unless
+        there will be no other."""
+        capture, turns = self.capture, self.turns
+        if capture is None or capture.went_back() or not turns.kind & GRAD or not turns.number:
+            self.finish()
+        else:
+            self._give_up_step(capture)
+
+    def _give_up_step(self, capture: _Step | _Looking) -> None:
+        """The next one is seen in its place."""
+        self.capture = None
+        self.turns.again()
+        self.watch.open.remove(self)
+        capture.close()
 
     def compiling(self) -> None:
         """Something is about to be compiled, which must not meet a capture: a step with one is given up, and
@@ -403,10 +403,7 @@ class _Root:
         capture = self.capture
         if capture is None or capture.stance is not None:
             return
-        self.capture, self.idle = None, self.other is None
-        self.watch.open.remove(self)
-        capture.close()
-        self._again(*self.about[:2])
+        self._give_up_step(capture)
 
     def _gone(self, _: object) -> None:
         self.forget()
@@ -422,11 +419,9 @@ class _Root:
             elif first is not None:
                 first.skip(self)
         classes, self.classes = self.classes, set()
-        self.called = self.called or any(self.numbers)
         if self.in_c:
             self.in_c = False
-            _, numbers = _lamina.uncount(next(iter(self.keys))) or ((), ())
-            self.called = self.called or any(numbers)
+            _lamina.uncount(next(iter(self.keys)))
             return
         for of in classes:
             _Class.remove(of)
@@ -435,7 +430,6 @@ class _Root:
         """Another watch of this root was closed."""
         if self.other is gone:
             self.other = gone.other
-            self.idle = self.other is None and self.capture is None
         elif self.other is not None:
             self.other.skip(gone)
 
@@ -460,7 +454,7 @@ class Watch:
 
     Attributes:
         file: the file that it writes, with the rank in its name where several processes run together.
-        every: how many steps lie between two that are seen.
+        every: one in so many calls of a model is seen.
         stopped: the sentence that ended the recording before its time, or None. It was written to stderr.
     """
 
@@ -556,7 +550,7 @@ class Watch:
         for root in self._roots:
             root.finish()
             root.forget()
-        self._never = [root.name for root in self._roots if not root.called]
+        self._never = [root.name for root in self._roots if not root.turns.calls]
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None
@@ -567,10 +561,10 @@ class Watch:
         except Exception as error:
             self.give_up(error)
 
-    def new_capture(self, module: Any) -> _Step | _Looking:
-        """The capture of one step."""
+    def new_capture(self, module: Any, *, waits: bool) -> _Step | _Looking:
+        """The capture of one step, or of what is waited through before one."""
         stance = None if Rest.look() else Compiled(AS_IT_IS)
-        if self._memory or self._health:
+        if (self._memory or self._health) and not waits:
             return _Looking(module, stance, memory=self._memory, health=self._health)
         root = module if stance is None else check_module(module)
         return _Step(module, root, stance, nodes=self._nodes)
@@ -597,7 +591,7 @@ class Watch:
     def make_room(self) -> None:
         """A model that is called no more may keep a step open; it gives way to those that are."""
         while len(self.open) >= OPEN:
-            self.open[0].finish()
+            self.open[0].give_way()
 
     def write(self, root: _Root, capture: _Step | _Looking) -> None:
         """Hands over what one step showed."""
@@ -625,14 +619,16 @@ def watch(
     memory: bool = False,
     health: bool = False,
 ) -> Watch:
-    """Records every ``every``-th step of a training loop: ``with lamina.watch(model): ...``
+    """Records one in ``every`` steps of a training loop: ``with lamina.watch(model): ...``
 
-    A step is one call of ``model`` and what follows until the next, the backward pass with it. ``model``
-    may be a list of models, whose steps are counted apart, as are those in train and in eval mode. The first
-    step of each is seen, then each ``every``-th: how long each layer takes; with ``memory`` what it
-    allocates and retains; with ``health`` whether there is a NaN or Inf, and which layer made the first one.
-    In between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.15 ms and a
-    few microseconds a layer.
+    A step is one call of ``model``, or several before one backward pass, and what follows until the next, the
+    backward pass with it. ``model`` may be a list of models, whose steps are counted apart, as are those in
+    train and in eval mode, with and without gradients. The first step of each is seen, then one in each
+    ``every`` calls, at a place that moves from window to window, so that a loop which does several things in
+    turn shows each of them: how long each layer takes; with ``memory`` what it allocates and retains; with
+    ``health`` whether there is a NaN or Inf, and which layer made the first one. In
+    between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.15 ms and a few
+    microseconds a layer.
 
     ``file`` is an SQLite database (docs/recording.md). It is written by a thread of its own within half a
     second of a step's end; if the process is killed, the file is whole and has all but the last second.

@@ -111,7 +111,7 @@ static int64_t age(const recordings *r) {
     int64_t sum = 0;
     for (int32_t i = 0; i < r->n; i++) {
         const lam_recorded_model *m;
-        for (int32_t k = 0; (m = lam_recording_model(r->at[i], k)); k++) sum += m->last + m->n_others + 2;
+        for (int32_t k = 0; (m = lam_recording_model(r->at[i], k)); k++) sum += m->last + m->n_steps + 2;
     }
     return sum;
 }
@@ -130,6 +130,7 @@ static bool is_over(const recordings *r, int64_t now) {
 static lam_status show_once(lmi_cli *c, const recordings *r, bool again, lam_error *e) {
     static const char over[] = "\033[H\033[2J";
     lam_recording_options o = options(c);
+    o.first_kinds = !o.rows;
     if (!o.rows) o.rows = LIVE_ROWS;
     lam_status s = LAM_OK;
     bool terminal = c->host->out_is_terminal && !c->args.once;

@@ -8,12 +8,20 @@
 
 enum { CELLS = 8 };
 
+/* What was not seen yet is of no kind. */
+static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
+    if (a->last < 0) return true;
+    bool calls = a->most_calls == b->most_calls || (a->least_calls < a->most_calls && b->most_calls > 1);
+    return a->training == b->training && a->gradients == b->gradients && a->went_back == b->went_back &&
+           calls;
+}
+
 /* Processes may have met their models in another order. Of several of one name the first is taken. */
 static int32_t index_in(const lmi_recorded *w, int32_t i) {
     const lam_recorded_model *m, *wanted = lam_recording_model(w->all[0], w->model);
     if (i == 0 || !wanted) return w->model;
     for (int32_t k = 0; (m = lam_recording_model(w->all[i], k)); k++)
-        if (strcmp(m->name, wanted->name) == 0) return k;
+        if (strcmp(m->name, wanted->name) == 0 && is_same_kind(wanted, m)) return k;
     return -1;
 }
 
@@ -182,6 +190,14 @@ static lam_status put_stragglers(lmi_recorded *w) {
     return lmi_sheet_end(&t, w, 1, "d");
 }
 
+static void put_name(lmi_recorded *w) {
+    const lam_recorded_model *m = model_of(w, 0);
+    lmi_put(&w->out, m->name);
+    if (m->n_kinds < 2) return;
+    lmi_put(&w->out, ", ");
+    lmi_put_kind(&w->out, m);
+}
+
 lam_status lmi_recorded_ranks(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = model_of(w, 0);
@@ -190,10 +206,15 @@ lam_status lmi_recorded_ranks(lmi_recorded *w) {
     else
         lmi_putf(&w->out, "%d recordings", (int)w->n);
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
-    if (m) lmi_putf(&w->out, "; %s", m->name);
+    if (m) lmi_put(&w->out, "; ");
+    if (m) put_name(w);
     lmi_put(&w->out, "\n\n");
     do {
-        if (w->model > 0) lmi_putf(&w->out, "\n%s\n\n", model_of(w, 0)->name);
+        if (w->model > 0) {
+            lmi_putc(&w->out, '\n');
+            put_name(w);
+            lmi_put(&w->out, "\n\n");
+        }
         LAM_TRY(put_each(w));
         put_spread(w);
         LAM_TRY(put_stragglers(w));

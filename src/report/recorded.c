@@ -281,17 +281,35 @@ static void put_device(lmi_recorded *w, const lam_recorded_model *m) {
     }
 }
 
+/* "a training step of 2 calls": what is usual is not said. */
+void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m) {
+    lmi_put(b, m->training ? "a training step" : "a step in eval mode");
+    if (m->gradients == (m->training ? 0 : 1))
+        lmi_put(b, m->training ? " without gradients" : " with gradients");
+    if (m->least_calls < m->most_calls)
+        lmi_putf(b, " of %lld to %lld calls", (long long)m->least_calls, (long long)m->most_calls);
+    else if (m->most_calls > 1)
+        lmi_putf(b, " of %lld calls", (long long)m->most_calls);
+    else if (m->call_ns.n && !m->step_ns.n)
+        lmi_put(b, " of 1 call"); /* and others of its mode are not */
+    if (m->training && m->gradients && !m->went_back && m->n_kinds > 1)
+        lmi_put(b, " without a backward pass");
+}
+
+/* " every 12 ms +- 1 ms" */
+static void put_pace(lmi_recorded *w, lam_middle m) {
+    if (!m.n) return;
+    lmi_put(&w->out, " every ");
+    lmi_put_ns(&w->out, m);
+    if (m.n < 2) return; /* one alone deviates from nothing */
+    lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
+    lmi_put_ns(&w->out, (lam_middle){m.deviation, 0, 1});
+}
+
 static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
-    lmi_put(&w->out, m->training ? "a training step" : "a step in eval mode");
-    if (m->step_ns.n) {
-        lmi_putc(&w->out, ' ');
-        lmi_put_ns(&w->out, m->step_ns);
-    }
-    if (m->step_ns.n > 1) { /* one alone deviates from nothing */
-        lmi_put(&w->out, w->o->ascii ? " +- " : " \302\261 ");
-        lmi_put_ns(&w->out, (lam_middle){m->step_ns.deviation, 0, 1});
-    }
-    lmi_put(&w->out, m->step_ns.n ? ": forward " : " forward ");
+    lmi_put_kind(&w->out, m);
+    put_pace(w, m->step_ns);
+    lmi_put(&w->out, ": forward ");
     lmi_put_ns(&w->out, m->forward_ns);
     if (m->backward_ns.n) {
         lmi_put(&w->out, ", backward ");
@@ -302,7 +320,13 @@ static void put_times(lmi_recorded *w, const lam_recorded_model *m) {
         lmi_put_size(&w->out, m->peak_bytes);
     }
     put_device(w, m);
+    if (!m->step_ns.n && m->call_ns.n) {
+        lmi_put(&w->out, "; a call");
+        put_pace(w, m->call_ns);
+    }
     lmi_putc(&w->out, '\n');
+    if (m->least_calls < m->most_calls)
+        lmi_put(&w->out, "! these steps differ in their calls, so medians are of unlike steps\n");
 }
 
 static void put_health(lmi_recorded *w, int32_t model, const lam_recorded_model *m) {
@@ -339,7 +363,9 @@ static void put_steps(lmi_recorded *w, const lam_recorded_model *m) {
 
 static lam_status put_model(lmi_recorded *w, int32_t model) {
     const lam_recorded_model *m = lam_recording_model(w->all[0], model);
-    lmi_putf(&w->out, "\n%s: ", m->name);
+    lmi_putf(&w->out, "\n%s", m->name);
+    if (m->n_kinds > 1) lmi_putf(&w->out, ", steps of kind %d of %d", (int)m->kind + 1, (int)m->n_kinds);
+    lmi_put(&w->out, ": ");
     lmi_put_integer(&w->out, m->params);
     lmi_put(&w->out, " params");
     if (m->local_params != m->params) {
@@ -348,11 +374,6 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
         lmi_put(&w->out, " of them in this process");
     }
     put_steps(w, m);
-    if (m->n_others) {
-        lmi_put(&w->out, ", and ");
-        lmi_put_integer(&w->out, m->n_others);
-        lmi_put(&w->out, m->training ? " in eval mode" : " in train mode");
-    }
     if (m->failed) {
         lmi_put(&w->out, "; ");
         lmi_put_integer(&w->out, m->failed);
@@ -361,7 +382,7 @@ static lam_status put_model(lmi_recorded *w, int32_t model) {
     lmi_putc(&w->out, '\n');
     if (m->n_steps) put_times(w, m);
     put_health(w, model, m);
-    return m->n_steps ? put_layers(w, model) : LAM_OK;
+    return m->n_steps && !(w->o->first_kinds && m->kind) ? put_layers(w, model) : LAM_OK;
 }
 
 static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
@@ -373,7 +394,7 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     lmi_put(&w->out, ", ");
     lmi_put_state(w, run, &w->out);
     if (run->every > 1)
-        lmi_putf(&w->out, "; every %d steps", (int)run->every);
+        lmi_putf(&w->out, "; one in %d steps", (int)run->every);
     else
         lmi_put(&w->out, "; every step");
     if (run->dropped) {

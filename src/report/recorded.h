@@ -37,6 +37,7 @@ void lmi_put_ns(lmi_buf *b, lam_middle m);
 void lmi_put_size(lmi_buf *b, lam_middle bytes);
 void lmi_put_integer(lmi_buf *b, int64_t n); /* "1,234"; "?" below 0 */
 void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-11-21 19:40:12 UTC" */
+void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m); /* "a training step of 2 calls" */
 /* "ended after 12 s", "not ended yet", "never ended: last written ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
 /* Columns of a grid two spaces apart, the first `left` of them aligned to the left. Where they are wider than

@@ -28,10 +28,15 @@ static void csv_number(lmi_buf *b, int64_t n) {
     if (n >= 0) lmi_putf(b, "%lld", (long long)n);
 }
 
-static void csv_place(lmi_buf *b, const lam_recorded_run *run, const char *model,
+static void csv_place(lmi_buf *b, const lam_recorded_run *run, const lam_recorded_model *m,
                       const lam_recorded_place *p) {
     lmi_putf(b, "%d,", (int)run->rank);
-    lmi_put_csv(b, model);
+    lmi_put_csv(b, m->name);
+    lmi_putf(b, ",%d", (int)m->training);
+    csv_number(b, m->gradients);
+    csv_number(b, m->went_back);
+    csv_number(b, m->least_calls);
+    csv_number(b, m->most_calls);
     lmi_putc(b, ',');
     lmi_put_csv(b, p->path);
     lmi_putc(b, ',');
@@ -50,7 +55,8 @@ static void csv_place(lmi_buf *b, const lam_recorded_run *run, const char *model
 }
 
 lam_status lmi_recorded_csv(lmi_recorded *w) {
-    lmi_put(&w->out, "rank,model,path,type,depth,params,local_params,steps");
+    lmi_put(&w->out, "rank,model,training,gradients,went_back,least_calls,most_calls,path,type,depth,params,"
+                     "local_params,steps");
 #define X(name, field) lmi_put(&w->out, "," name "," name "_deviation");
     PLACE_NUMBERS(X)
 #undef X
@@ -60,7 +66,7 @@ lam_status lmi_recorded_csv(lmi_recorded *w) {
         const lam_recorded_place *p;
         for (int32_t i = 0; (m = lam_recording_model(w->all[r], i)); i++)
             for (int32_t k = 0; (p = lam_recording_place(w->all[r], i, k)); k++)
-                csv_place(&w->out, lam_recording_run(w->all[r]), m->name, p);
+                csv_place(&w->out, lam_recording_run(w->all[r]), m, p);
     }
     return LAM_OK;
 }
@@ -103,16 +109,22 @@ static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
     const lam_recorded_place *p, *bad = lam_recording_place(r, i, m->first_bad);
     lmi_put(b, "{\"name\": ");
     lmi_put_json(b, m->name);
+    json_number(b, "kind", m->kind);
+    json_number(b, "kinds", m->n_kinds);
     lmi_putf(b, ", \"training\": %s", m->training ? "true" : "false");
+    lmi_putf(b, ", \"gradients\": %s", m->gradients < 0 ? "null" : m->gradients ? "true" : "false");
+    lmi_putf(b, ", \"went_back\": %s", m->went_back ? "true" : "false");
+    json_number(b, "least_calls", m->least_calls);
+    json_number(b, "most_calls", m->most_calls);
     json_number(b, "params", m->params);
     json_number(b, "local_params", m->local_params);
     json_number(b, "param_bytes", m->param_bytes);
     json_number(b, "steps", m->n_steps);
     lmi_putf(b, ", \"first_step_left_out\": %s", m->warmed_up ? "true" : "false");
     json_number(b, "last_step", m->last);
-    json_number(b, "steps_in_other_mode", m->n_others);
     json_number(b, "failed_steps", m->failed);
     json_middle(b, "step_ns", m->step_ns);
+    json_middle(b, "call_ns", m->call_ns);
     json_middle(b, "forward_ns", m->forward_ns);
     json_middle(b, "backward_ns", m->backward_ns);
     json_middle(b, "peak_bytes", m->peak_bytes);
@@ -178,7 +190,7 @@ static lam_status json_stragglers(lmi_recorded *w) {
 }
 
 lam_status lmi_recorded_json(lmi_recorded *w) {
-    lmi_put(&w->out, "{\"schema_version\": 1, \"runs\": [");
+    lmi_put(&w->out, "{\"schema_version\": 2, \"runs\": [");
     for (int32_t i = 0; i < w->n; i++) {
         lmi_put(&w->out, i ? ",\n" : "\n");
         json_run(&w->out, w->all[i]);

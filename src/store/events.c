@@ -132,12 +132,18 @@ static lam_status put_version(writer *w) {
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
+/* Steps of each mode have numbers of their own. */
+static const char *mode_of(const lmi_step *s) {
+    if (s->training) return s->gradients ? "" : " (no gradients)";
+    return s->gradients > 0 ? " (eval, gradients)" : " (eval)";
+}
+
 /* A number that is known, under the tag "ResNet/WHAT" or "ResNet/PATH/WHAT", in milliseconds or bytes. */
 static lam_status put(writer *w, const lmi_root *root, const lmi_step *s, const char *path, const char *what,
                       int64_t n, double unit) {
     if (n < 0) return LAM_OK;
     w->tag.n = 0;
-    lmi_putf(&w->tag, "%s%s/", root->told.name, s->training ? "" : " (eval)");
+    lmi_putf(&w->tag, "%s%s/", root->told.name, mode_of(s));
     if (path) lmi_putf(&w->tag, "%s/", *path ? path : "(the model)");
     lmi_put(&w->tag, what);
     return put_scalar(w, s, (double)n / unit);

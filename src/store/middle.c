@@ -9,8 +9,7 @@
 enum { MOST_ROWS = 4000000 }; /* that are held at once: newer steps win */
 
 bool lmi_counts(const lmi_root *root, const lmi_step *s) {
-    bool warms_up = s->number == 0 && root->told.last > 0;
-    return (s->training == 1) == root->told.training && !warms_up && !s->failed;
+    return !(s->number == 0 && root->told.last > 0) && !s->failed;
 }
 
 /* -- medians ----------------------------------------------------------------------------------- */
@@ -41,17 +40,11 @@ static lam_middle middle(int64_t *of, size_t n) {
 
 /* -- a root ------------------------------------------------------------------------------------ */
 
-/* Training counts before evaluation. */
-static void choose_mode(lmi_root *root) {
+static void note_steps(lmi_root *root) {
     lam_recorded_model *m = &root->told;
-    int64_t training = 0;
-    for (int64_t i = 0; i < root->n_steps; i++) training += root->steps[i].training;
-    m->training = training > 0;
-    m->n_others = m->training ? root->n_steps - training : training;
     m->last = -1;
     for (int64_t i = 0; i < root->n_steps; i++) {
         const lmi_step *s = &root->steps[i];
-        if ((s->training == 1) != m->training) continue;
         if (s->number > m->last) m->last = s->number;
         m->failed += s->failed;
         m->warmed_up = m->warmed_up || (s->number == 0 && !s->failed);
@@ -59,11 +52,18 @@ static void choose_mode(lmi_root *root) {
     m->warmed_up = m->warmed_up && m->last > 0;
 }
 
-/* Nanoseconds from the start of one step to that of the next, between two steps that were seen. */
+/* Nanoseconds from one call of that mode to the next, between two steps that were seen. */
 static int64_t pace(const lmi_step *newer, const lmi_step *older) {
-    int64_t steps = newer->number - older->number, ns;
-    if (steps <= 0 || lmi_sub_over(newer->t0_ns, older->t0_ns, &ns) || ns < 0) return -1;
-    return ns / steps <= LMI_MOST ? ns / steps : -1;
+    int64_t calls = newer->number - older->number, ns;
+    if (calls <= 0 || lmi_sub_over(newer->t0_ns, older->t0_ns, &ns) || ns < 0) return -1;
+    return ns / calls <= LMI_MOST ? ns / calls : -1;
+}
+
+/* From the start of a step to that of the next, where that can be told from what lies between calls. */
+static int64_t of_calls(const lmi_root *root, int64_t call) {
+    int64_t step;
+    if (!root->uniform || call < 0 || lmi_mul_over(call, root->told.least_calls, &step)) return -1;
+    return step <= LMI_MOST ? step : -1;
 }
 
 static void sum_health(lmi_root *root) {
@@ -72,7 +72,7 @@ static void sum_health(lmi_root *root) {
     m->first_bad_step = -1;
     for (int64_t i = 0; i < root->n_steps; i++) {
         const lmi_step *s = &root->steps[i];
-        if (!s->looked || (s->training == 1) != m->training) continue;
+        if (!s->looked) continue;
         if (m->nonfinite < 0) m->nonfinite = 0;
         if (!s->bad) continue;
         m->nonfinite++;
@@ -83,22 +83,27 @@ static void sum_health(lmi_root *root) {
 
 static lam_status sum_root(lmi_root *root, lam_error *e) {
     size_t n = (size_t)root->n_steps;
-    enum { FORWARD, BACKWARD, STEP, PEAK, DEVICE_FORWARD, DEVICE_BACKWARD, DEVICE_PEAK, N };
+    enum { FORWARD, BACKWARD, STEP, CALL, PEAK, DEVICE_FORWARD, DEVICE_BACKWARD, DEVICE_PEAK, N };
     lam_recorded_model *told = &root->told;
-    lam_middle *const to[N] = {&told->forward_ns,       &told->backward_ns,       &told->step_ns,
-                               &told->peak_bytes,       &told->device_forward_ns, &told->device_backward_ns,
+    lam_middle *const to[N] = {&told->forward_ns,
+                               &told->backward_ns,
+                               &told->step_ns,
+                               &told->call_ns,
+                               &told->peak_bytes,
+                               &told->device_forward_ns,
+                               &told->device_backward_ns,
                                &told->device_peak_bytes};
     int64_t *values = calloc(n + 1, sizeof *values * N);
     if (!values) return lmi_nomem(e);
     const lmi_step *newer = NULL;
     size_t k = 0;
-    choose_mode(root);
+    note_steps(root);
     for (size_t i = 0; i < n; i++) {
         const lmi_step *s = &root->steps[i];
         if (!lmi_counts(root, s)) continue;
-        const int64_t of_step[N] = {s->forward,    s->backward,       newer ? pace(newer, s) : -1,
-                                    s->peak,       s->device_forward, s->device_backward,
-                                    s->device_peak};
+        const int64_t call = newer ? pace(newer, s) : -1;
+        const int64_t of_step[N] = {s->forward, s->backward,       of_calls(root, call), call,
+                                    s->peak,    s->device_forward, s->device_backward,   s->device_peak};
         for (size_t what = 0; what < N; what++) values[what * n + k] = of_step[what];
         k++;
         newer = s;

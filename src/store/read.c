@@ -127,6 +127,7 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
         {&to->device_forward, true, LMI_MOST, "a step's forward time on a device"},
         {&to->device_backward, true, LMI_MOST, "a step's backward time on a device"},
         {&to->device_peak, true, LMI_MOST, "a step's peak of a device's memory"},
+        {&to->gradients, true, 1, "whether a step had gradients"},
     };
     const int n = (int)(sizeof columns / sizeof *columns);
     for (int i = 0; i < n; i++)
@@ -139,12 +140,17 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
 #define OF_STEPS                                                                                             \
     "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns, backward_ns,"      \
     " peak_bytes, looked, first_bad, "
-#define FROM_STEPS ", bad FROM steps WHERE model = ? ORDER BY id DESC LIMIT ?"
+#define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
+#define FROM_STEPS(gradients)                                                                                \
+    ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " gradients ", calls,"                  \
+    " backward_ns IS NULL ORDER BY id DESC) AS nth FROM steps WHERE model = ?)"                              \
+    " WHERE nth <= ? ORDER BY id DESC"
 
-/* Tables of the first version know of no device. */
+/* Tables of the first version know of no device, and those of the second of no gradients. */
 static const char *steps_of(const lmi_db *d) {
-    return d->version < 2 ? OF_STEPS "NULL, NULL, NULL" FROM_STEPS
-                          : OF_STEPS "device_forward_ns, device_backward_ns, device_peak_bytes" FROM_STEPS;
+    return d->version < 2   ? OF_STEPS "NULL, NULL, NULL, NULL" FROM_STEPS("1")
+           : d->version < 3 ? OF_STEPS OF_DEVICE ", NULL" FROM_STEPS("1")
+                            : OF_STEPS OF_DEVICE ", gradients" FROM_STEPS("gradients");
 }
 
 static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
@@ -154,7 +160,7 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
     LAM_TRY(lmi_db_prepare(&r->db, &s, steps_of(&r->db), e));
     lmi_vec_init(&rows, sizeof(lmi_step));
     sqlite3_bind_int64(s, 1, root->id);
-    sqlite3_bind_int64(s, 2, last > 0 ? last : -1);
+    sqlite3_bind_int64(s, 2, last > 0 ? last : INT64_MAX);
     lam_status status = LAM_OK;
     while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
         lmi_step *to = lmi_vec_push(&rows);
@@ -257,6 +263,7 @@ static lam_status read_all(lam_recording *r, const char *file, int64_t run, int3
     LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
     LAM_TRY(lmi_read_run(r, run, e));
     LAM_TRY(lmi_read_roots(r, last, e));
+    LAM_TRY(lmi_split_kinds(r, e));
     return lmi_sum_up(r, e);
 }
 

@@ -34,8 +34,8 @@ lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_
     LAM_TRY(lmi_db_prepare(db, &w->step,
                            "INSERT INTO steps (model, number, training, started_unix_ns, started_ns, calls,"
                            " failed, forward_ns, backward_ns, peak_bytes, looked, first_bad, bad,"
-                           " device_forward_ns, device_backward_ns, device_peak_bytes)"
-                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           " device_forward_ns, device_backward_ns, device_peak_bytes, gradients)"
+                           " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                            e));
     LAM_TRY(lmi_db_prepare(db, &w->layer,
                            "INSERT INTO layers (step, place, calls, forward_ns, forward_self_ns, backward_ns,"
@@ -75,9 +75,10 @@ static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
     const int64_t *id = lmi_vec_at(&w->models, (size_t)p->model);
     if (!id) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
-    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuu", *id, p->number, yes(p->training), p->unix_ns,
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuui", *id, p->number, yes(p->training), p->unix_ns,
                        p->t0_ns, p->calls, yes(p->failed), p->forward, p->backward, p->peak, yes(p->looked),
-                       (int64_t)p->first_bad, p->bad, p->device_forward, p->device_backward, p->device_peak));
+                       (int64_t)p->first_bad, p->bad, p->device_forward, p->device_backward, p->device_peak,
+                       yes(p->gradients)));
     int64_t step = sqlite3_last_insert_rowid(w->db->db);
     for (int32_t i = 0; i < p->n_rows; i++) {
         const lmi_measure *r = &p->rows[i];

@@ -272,6 +272,7 @@ lmi_packet *lmi_packet_step(const lam_model *m, const lam_step_info *info) {
     p->unix_ns = info->unix_ns;
     p->t0_ns = info->t0_ns;
     p->training = info->training;
+    p->gradients = info->gradients;
     p->backward = p->peak = p->first_bad = UNKNOWN;
     p->device_forward = p->device_backward = p->device_peak = UNKNOWN;
     p->rows = all;

@@ -53,4 +53,17 @@ static const char second[] =
     "UPDATE meta SET value = '2' WHERE key = 'schema';"
     "PRAGMA user_version = 2;";
 
-const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second};
+/* Whether torch made graphs in a step, which was not noted before. */
+static const char third[] =
+    "ALTER TABLE steps ADD COLUMN gradients INTEGER;"
+    "DROP VIEW IF EXISTS timeline;"
+    "CREATE VIEW timeline AS SELECT m.run, m.name AS model, s.number AS step, s.training, s.gradients,"
+    " p.path, p.type, l.calls, l.forward_ns, l.forward_self_ns, l.backward_ns, l.recompute_ns,"
+    " l.allocated_bytes, l.retained_bytes, l.peak_bytes, l.nan, l.inf, l.device_forward_ns, l.device_self_ns,"
+    " l.device_backward_ns, l.device_recompute_ns, l.device_retained_bytes, l.device_peak_bytes"
+    " FROM layers l JOIN steps s ON s.id = l.step"
+    " JOIN models m ON m.id = s.model JOIN places p ON p.model = m.id AND p.place = l.place;"
+    "UPDATE meta SET value = '3' WHERE key = 'schema';"
+    "PRAGMA user_version = 3;";
+
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third};

@@ -21,7 +21,7 @@ typedef struct lmi_db {
     int64_t version;  /* of its tables */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 2, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 3, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* Statements that make version i + 1 of the tables of version i. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
@@ -82,7 +82,7 @@ typedef struct lmi_packet {
     int64_t device_forward, device_backward, device_peak;
     int32_t first_bad;
     const char *bad; /* "NaN", "Inf"; NULL: none, or nobody looked */
-    bool training, failed, looked;
+    bool training, gradients, failed, looked;
     int32_t n_rows;
     lmi_measure *rows;
 } lmi_packet;

@@ -107,6 +107,7 @@ OOM_UNUSED static void step_put(lam_recorder *r, int64_t number, int64_t slow, b
     lam_step_info info = {.name = "Net",
                           .number = number,
                           .training = training,
+                          .gradients = training,
                           .unix_ns = INT64_C(1700000000000000000) + number * 5000000,
                           .t0_ns = 1 + number * 5000000};
     if (lam_recorder_step(r, m, &info, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);

@@ -22,15 +22,16 @@ static void a_recording_is_shown(void **state) {
     const char *file = step_recording("run.lamina", 0, 1, 1);
     assert_int_equal(on("show %s", file), 0);
     OUT_HAS("run 1: python train.py; began 2023-11-14");
-    OUT_HAS("5 steps seen up to step 500, the first left out, and 1 in eval mode");
+    OUT_HAS("Net, steps of kind 1 of 2: 30 params; 5 steps seen up to step 500, the first left out\n");
+    OUT_HAS("Net, steps of kind 2 of 2: 30 params; 1 step seen up to step 0\na step in eval mode: forward");
     ERR_IS_EMPTY();
     assert_int_equal(fake_lives, 0);
     assert_int_equal(on("show %s -n 1", file), 0);
     OUT_HAS("and 2 more");
     assert_int_equal(on("show %s --format csv", file), 0);
-    OUT_HAS("rank,model,path,type");
+    OUT_HAS("rank,model,training,gradients,went_back,least_calls,most_calls,path,type");
     assert_int_equal(on("show %s --format json", file), 0);
-    OUT_HAS("{\"schema_version\": 1, \"runs\": [");
+    OUT_HAS("{\"schema_version\": 2, \"runs\": [");
     assert_int_equal(on("show %s --run 1", file), 0);
     assert_int_equal(on("show %s --run 7", file), 2);
     ERR_HAS("7");
@@ -225,7 +226,7 @@ static void other_files_are_refused(void **state) {
     refused(file);
     file = step_recording("newer.lamina", 0, 1, 1);
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 3", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version = 4", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(db);
     refused(file);
     refused(step_file("absent.lamina"));

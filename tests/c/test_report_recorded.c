@@ -115,7 +115,7 @@ static void narrow_and_plain(void **state) {
         written(&r, 1, &o);
         const char *table = strstr(shown, "\nlayer");
         assert_non_null(table);
-        for (const char *s = table + 1; *s; s += strcspn(s, "\n") + 1)
+        for (const char *s = table + 1; *s && *s != '\n'; s += strcspn(s, "\n") + 1)
             if (strcspn(s, "\n") > (size_t)o.width) fail_msg("wider than %d:\n%s", (int)o.width, shown);
         for (const char *s = shown; *s; s++) assert_true((unsigned char)*s < 128);
         has("forward");
@@ -153,13 +153,14 @@ static void few_steps(void **state) {
     (void)state;
     lam_recording *r = recorded("two.lamina", 0, 1, 1, "DELETE FROM steps WHERE number > 200 AND training");
     written(&r, 1, NULL);
-    has("; 2 steps seen up to step 200, the first left out, and 1 in eval mode");
-    has("\na training step 5.00 ms: forward");
+    has(": 30 params; 2 steps seen up to step 200, the first left out\n");
+    has("\na training step every 5.00 ms: forward");
     lam_recording_free(r);
     r = recorded("raised.lamina", 0, 1, 1, "UPDATE steps SET failed = 1; UPDATE runs SET every = 1");
     written(&r, 1, NULL);
     has("; every step\n");
-    has("; no whole step seen up to step 500, and 1 in eval mode; 6 raised\n");
+    has("; no whole step seen up to step 500; 6 raised\n");
+    has("; no whole step seen up to step 0; 1 raised\n");
     lam_recording_free(r);
     r = recorded("outside.lamina", 0, 1, 1,
                  "UPDATE steps SET looked = 1; UPDATE steps SET bad = 'NaN' WHERE number = 300");
@@ -227,7 +228,7 @@ static void processes_side_by_side(void **state) {
     has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
     o.format = "csv";
     written(all, RANKS, &o);
-    has("\n2,Net,first,Linear");
+    has("\n2,Net,1,1,1,1,1,first,Linear");
     free_ranks(all);
 }
 
@@ -244,7 +245,8 @@ static void several_models(void **state) {
                  OTHER_MODEL "UPDATE models SET name = CASE id WHEN 1 THEN 'Other' ELSE 'Net' END"),
     };
     written(all, 2, NULL);
-    has("2 processes of 2: python train.py; Net\n\nrank  last step ");
+    has("2 processes of 2: python train.py; Net, a training step\n\nrank  last step ");
+    has("\nNet, a step in eval mode\n\nrank  last step ");
     const char *other = strstr(shown, "\nOther\n\nrank  last step ");
     assert_non_null(other);
     assert_true(strstr(shown, "\n0           500 ") < other && strstr(shown, "\n1             ? ") < other);
@@ -252,7 +254,7 @@ static void several_models(void **state) {
     for (int32_t i = 0; i < 2; i++) lam_recording_free(all[i]);
     lam_recording *alone[] = {recorded("one.lamina", 0, 1, 1, NULL), recorded("two.lamina", 0, 1, 1, NULL)};
     written(alone, 2, NULL);
-    has("2 recordings: python train.py; Net\n");
+    has("2 recordings: python train.py; Net, a training step\n");
     for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
 

@@ -14,8 +14,12 @@ static const char *record(const char *name) {
     const char *file = step_file(name);
     lam_recorder *w = step_recorder(file, 0, 1);
     for (int64_t i = 0; i < 3; i++) {
-        const lam_step_info info = {
-            .name = "Net", .number = i, .training = true, .unix_ns = 5 + 1000 * i, .t0_ns = 6 + 1000 * i};
+        const lam_step_info info = {.name = "Net",
+                                    .number = i,
+                                    .training = true,
+                                    .gradients = true,
+                                    .unix_ns = 5 + 1000 * i,
+                                    .t0_ns = 6 + 1000 * i};
         assert_int_equal(lam_recorder_step(w, full_step(), &info, NULL), LAM_OK);
     }
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
@@ -47,8 +51,8 @@ static void as_data(void **state) {
     show_has("\"stragglers\": []");
     write_as(r, "csv", 0, 0);
     show_has(",device_forward_ns,device_forward_ns_deviation,");
-    show_has("\n0,Net,fc,Linear,1,66,66,2,1,0,100,0,100,0,100,0,0,0,");
-    show_has("\n0,Net,idle,Linear,1,0,0,0,,,,,"); /* never called: nothing is known of it */
+    show_has("\n0,Net,1,1,1,1,1,fc,Linear,1,66,66,2,1,0,100,0,100,0,100,0,0,0,");
+    show_has("\n0,Net,1,1,1,1,1,idle,Linear,1,0,0,0,,,,,"); /* never called: nothing is known of it */
     lam_recording_free(r);
 }
 

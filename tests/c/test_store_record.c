@@ -29,12 +29,14 @@ static void steps_come_back(void **state) {
     assert_string_equal(run->lamina, lam_version());
     assert_int_equal(run->every, 100);
     assert_true(run->ended_unix_ns > run->started_unix_ns);
-    assert_int_equal(run->n_models, 1);
+    assert_int_equal(run->n_models, 2); /* one, of two kinds of steps */
+    assert_true(m->kind == 0 && m->n_kinds == 2);
+    assert_true(m->training && m->gradients == 1 && m->went_back);
+    assert_true(m->least_calls == 1 && m->most_calls == 1);
     assert_string_equal(m->name, "Net");
     assert_int_equal(m->params, 30);
     assert_int_equal(m->param_bytes, 120);
     assert_int_equal(m->n_steps, 5); /* the first warms up */
-    assert_int_equal(m->n_others, 1);
     assert_int_equal(m->last, 500);
     assert_int_equal(m->forward_ns.median, STEP_ROOT_SELF + STEP_FIRST + STEP_SECOND);
     assert_int_equal(m->backward_ns.median, STEP_BACK_FIRST + STEP_BACK_SECOND + 5);
@@ -53,7 +55,11 @@ static void steps_come_back(void **state) {
     assert_int_equal(first->retained_bytes.n, 0);
     assert_int_equal(lam_recording_place(r, 0, 2)->backward_ns.median, STEP_BACK_SECOND);
     assert_null(lam_recording_place(r, 0, 3));
-    assert_null(lam_recording_model(r, 1));
+    m = lam_recording_model(r, 1);
+    assert_true(m->kind == 1 && !m->training && m->gradients == 0 && !m->went_back);
+    assert_true(m->n_steps == 1 && m->last == 0 && !m->warmed_up);
+    assert_int_equal(lam_recording_place(r, 1, 1)->forward_ns.median, STEP_FIRST);
+    assert_null(lam_recording_model(r, 2));
     lam_recording_free(r);
 }
 
@@ -132,6 +138,7 @@ static bool put_again(lam_recorder *w, int32_t root, int64_t number, int64_t slo
                           .root = root,
                           .number = number,
                           .training = back,
+                          .gradients = back,
                           .unix_ns = INT64_C(1700000000000000000) + number * 5000000,
                           .t0_ns = 1 + number * 5000000};
     bool known = false;
@@ -154,10 +161,10 @@ static void a_step_without_its_tree(void **state) {
     assert_false(put_again(w, 1, 0, 1, true)); /* another root's */
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
     lam_recording *a = opened(file, 0, 0), *b = opened(same, 0, 0);
-    assert_int_equal(lam_recording_run(a)->n_models, 1);
+    assert_int_equal(lam_recording_run(a)->n_models, 2);
     const lam_recorded_model *m = lam_recording_model(a, 0), *other = lam_recording_model(b, 0);
     assert_int_equal(m->n_steps, other->n_steps);
-    assert_int_equal(m->n_others, other->n_others);
+    assert_int_equal(m->n_kinds, other->n_kinds);
     assert_memory_equal(&m->forward_ns, &other->forward_ns, sizeof m->forward_ns);
     assert_memory_equal(&m->backward_ns, &other->backward_ns, sizeof m->backward_ns);
     for (int32_t i = 0; i < 3; i++) {

@@ -10,7 +10,8 @@
 
 #include <sqlite3.h>
 
-static const lam_step_info info = {.name = "Net", .number = 7, .training = true, .unix_ns = 5, .t0_ns = 6};
+static const lam_step_info info = {
+    .name = "Net", .number = 7, .training = true, .gradients = true, .unix_ns = 5, .t0_ns = 6};
 
 static const lmi_measure *row_of(const lmi_packet *p, int32_t place) {
     for (int32_t i = 0; i < p->n_rows; i++)

@@ -62,6 +62,13 @@ def command(*words):
     return done.returncode, done.stdout, done.stderr
 
 
+def seen_of(every, calls, root=0):
+    """Which of so many calls, each of them a step, are seen: one in each `every`, at places that move on."""
+    golden, apart = (5**0.5 - 1) / 2, 0.7548776662466927
+    places = [k * every + int(every * ((k * golden + root * apart) % 1)) for k in range(1, calls)]
+    return [0, *(place for place in places if place < calls)]
+
+
 # -- what is recorded ----------------------------------------------------------------------------------------
 
 
@@ -81,7 +88,8 @@ def test_every_nth_step_of_each_mode_is_recorded(tmp_path):
     assert watch.stopped is None
     assert watch.file == str(file)
     steps = rows(file, "SELECT number, training, calls, failed FROM steps ORDER BY id")
-    assert [step for step in steps if step[1]] == [(n, 1, 1, 0) for n in (0, 10, 20, 30, 40)]
+    assert [step for step in steps if step[1]] == [(n, 1, 1, 0) for n in (0, 16, 22, 38, 44)]
+    assert seen_of(10, 45) == [0, 16, 22, 38, 44]
     assert [step for step in steps if not step[1]] == [(0, 0, 1, 0)]  # 5 in all
     paths = rows(file, "SELECT place, path, type, depth, params FROM places ORDER BY place")
     assert paths == [
@@ -107,9 +115,9 @@ def test_the_file_says_what_it_is(tmp_path):
     with lamina.watch(net(), file=file):
         pass
     assert rows(file, "PRAGMA journal_mode") == [("wal",)]
-    assert rows(file, "PRAGMA user_version") == [(2,)]
+    assert rows(file, "PRAGMA user_version") == [(3,)]
     assert rows(file, "PRAGMA application_id") == [(int.from_bytes(b"LAMN", "big"),)]
-    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "2"
+    assert dict(rows(file, "SELECT key, value FROM meta"))["schema"] == "3"
     assert rows(file, "PRAGMA integrity_check") == [("ok",)]
 
 
@@ -135,8 +143,8 @@ def test_calls_before_one_backward_are_one_step(tmp_path):
     with lamina.watch(model, every=2, file=file):
         for _ in range(6):
             (model(torch.ones(1, 8)).sum() - model(torch.zeros(1, 8)).sum()).backward()
-    steps = rows(file, "SELECT calls, backward_ns > 0 FROM steps WHERE training")
-    assert steps == [(2, 1)] * 6
+    steps = rows(file, "SELECT number, calls, backward_ns > 0 FROM steps WHERE training")
+    assert steps == [(0, 2, 1), (4, 2, 1), (10, 2, 1)]  # and never one that began in the middle
 
 
 def test_several_models_and_watches(tmp_path):
@@ -146,8 +154,9 @@ def test_several_models_and_watches(tmp_path):
         train(one, 7)
         train(two, 5)
     count = "SELECT m.name, group_concat(s.number) FROM steps s JOIN models m ON m.id = s.model GROUP BY m.id"
-    assert rows(first, count) == [("Sequential", "0,2,4,6"), ("Sequential 2", "0,2,4")]
-    assert rows(second, count) == [("Sequential", "0,3,6")]
+    assert rows(first, count) == [("Sequential", "0,3,4"), ("Sequential 2", "0,2")]
+    assert (seen_of(2, 7), seen_of(2, 5, 1)) == ([0, 3, 4], [0, 2])
+    assert rows(second, count) == [("Sequential", "0,4,6")]
 
 
 def test_each_step_shows_what_the_first_shows(tmp_path):
@@ -169,7 +178,7 @@ def test_each_step_shows_what_the_first_shows(tmp_path):
 
 def test_models_that_are_called_once_leave_room_for_others(tmp_path):
     file = tmp_path / "run.lamina"
-    models = [net(i) for i in range(7)]
+    models = [net(i) for i in range(15)]
     with lamina.watch(models, every=3, file=file):
         for model in models:
             model(torch.ones(2, 8)).sum().backward()
@@ -177,8 +186,8 @@ def test_models_that_are_called_once_leave_room_for_others(tmp_path):
             models[0](torch.ones(2, 8))
     assert len(capture.report().rows) == 4
     names = rows(file, "SELECT name FROM models ORDER BY root")
-    assert names == [("Sequential",), *((f"Sequential {i}",) for i in range(2, 8))]
-    assert rows(file, "SELECT number, calls FROM steps") == [(0, 1)] * 7
+    assert names == [("Sequential",), *((f"Sequential {i}",) for i in range(2, 16))]
+    assert rows(file, "SELECT number, calls FROM steps") == [(0, 1)] * 15
 
 
 def test_counting_changes_hands_between_two_steps(tmp_path):
@@ -195,7 +204,7 @@ def test_counting_changes_hands_between_two_steps(tmp_path):
                 root.count_in_c()
 
         train(model, 20, each=change)
-    assert rows(file, "SELECT number, calls FROM steps") == [(n, 1) for n in (0, 4, 8, 12, 16)]
+    assert rows(file, "SELECT number, calls FROM steps") == [(n, 1) for n in seen_of(4, 20)]
 
 
 def test_a_forward_that_raises(tmp_path):
@@ -366,6 +375,7 @@ def test_a_replaced_call_is_seen_through_and_stays(tmp_path):
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
 def test_a_compiler_that_begins_meets_nothing(tmp_path):
     """Compiled for the first time in a step that is seen: that step is given up, and the next one is seen."""
+    assert seen_of(4, 17) == [0, 6, 8, 15]
     file, compiled = tmp_path / "run.lamina", []
 
     def backend(graph, inputs):
@@ -388,7 +398,7 @@ def test_a_compiler_that_begins_meets_nothing(tmp_path):
         assert len(compiled) == 1
         assert not _rest.Rest.resting
     assert nn.Module.__dict__["__call__"] is call
-    assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,4,9,13",)]
+    assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,6,9,15",)]
 
 
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
@@ -879,4 +889,4 @@ def test_tensorboard_reads_them(recording, tmp_path):
     loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     assert command("export", recording, "--tensorboard", tmp_path)[0] == 0
     read = loader.EventAccumulator(str(tmp_path)).Reload()
-    assert [event.step for event in read.Scalars("Sequential/forward_ms")] == [0, 2, 4, 6, 8, 10]
+    assert [event.step for event in read.Scalars("Sequential/forward_ms")] == seen_of(2, 11)

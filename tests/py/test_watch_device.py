@@ -93,7 +93,7 @@ def record(file, steps=5, **options):
 def test_times_by_a_gpus_clock_are_recorded(tmp_path, device, options):
     file = tmp_path / "run.lamina"
     record(file, **options)
-    for step in (0, 2, 4):
+    for step in (0, 3, 4):
         assert rows(file, f"SELECT {DEVICE} FROM timeline WHERE step = {step} ORDER BY path") == [
             ("", 6000, 0, 0, 0),
             ("0", 1000, 1000, 3000, 0),
@@ -156,8 +156,8 @@ def test_an_old_recording_is_read_as_it_is(old):
 @observed
 def test_an_old_recording_takes_another_run(old, device):
     record(old)
-    assert rows(old, "PRAGMA user_version") == [(2,)]
-    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("2",)]
+    assert rows(old, "PRAGMA user_version") == [(3,)]
+    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("3",)]
     assert rows(old, "SELECT forward_ns, device_forward_ns FROM timeline WHERE run = 1") == [
         (9000, None),
         (8000, None),
@@ -169,9 +169,9 @@ def test_an_old_recording_takes_another_run(old, device):
 
 def test_a_newer_recording_is_refused(old):
     db = sqlite3.connect(old)
-    db.execute("PRAGMA user_version = 3")
+    db.execute("PRAGMA user_version = 4")
     db.close()
     command = [sys.executable, "-m", "lamina", "show", str(old)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "version 3" in done.stderr
+    assert "version 4" in done.stderr

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of a model by their kinds: what is unlike is not summed up together. A kind is the mode, whether
+ * torch made graphs, how many calls there were, and whether a backward pass was seen. */
+#include "store/read.h"
+
+#include <stdlib.h>
+
+/* Of steps that are alike but for the number of their calls, so many numbers are kinds of their own; where
+ * there are more, as where each call is a word of a sentence, one call is told from several. */
+enum { NUMBERS = 3 };
+
+/* Alike but for the number of calls. The order is that in which kinds are told. */
+typedef struct base {
+    int64_t training, gradients;
+    bool went_back;
+    int64_t calls[NUMBERS];
+    int32_t n_calls; /* above NUMBERS: more than are told apart */
+} base;
+enum { MOST_BASES = 2 * 3 * 2 };
+
+/* A step that raised tells nothing of what others are like, and a model's first one, which warms up, little.
+ */
+static bool speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
+
+static bool is_like(const base *b, const lmi_step *s) {
+    return b->training == s->training && b->gradients == s->gradients;
+}
+
+/* `n` where there is none. */
+static int32_t base_of(const base *of, int32_t n, const lmi_step *s) {
+    for (int32_t k = 0; k < n; k++)
+        if (is_like(&of[k], s) && of[k].went_back == (s->backward >= 0)) return k;
+    for (int32_t k = 0; k < n && !speaks(s); k++)
+        if (is_like(&of[k], s)) return k;
+    return n;
+}
+
+static void add_calls(base *b, int64_t calls) {
+    for (int32_t i = 0; i < b->n_calls && i < NUMBERS; i++)
+        if (b->calls[i] == calls) return;
+    if (b->n_calls < NUMBERS) b->calls[b->n_calls] = calls;
+    if (b->n_calls <= NUMBERS) b->n_calls++;
+}
+
+/* Steps that do not speak are put to others of their mode, and make a kind only where there are none. */
+static int32_t find_bases(const lmi_root *root, base of[MOST_BASES]) {
+    int32_t n = 0;
+    for (int pass = 0; pass < 3; pass++)
+        for (int64_t i = 0; i < root->n_steps; i++) {
+            const lmi_step *s = &root->steps[i];
+            int32_t k = base_of(of, n, s);
+            if (pass != (s->failed ? 2 : !speaks(s)) || (pass && k < n) || k == MOST_BASES) continue;
+            if (k == n)
+                of[n++] =
+                    (base){.training = s->training, .gradients = s->gradients, .went_back = s->backward >= 0};
+            add_calls(&of[k], s->calls);
+        }
+    return n;
+}
+
+static int in_order(const void *x, const void *y) {
+    const base *a = x, *b = y;
+    if (a->training != b->training) return a->training > b->training ? -1 : 1;
+    if (a->gradients != b->gradients) return a->gradients > b->gradients ? -1 : 1;
+    return (int)b->went_back - (int)a->went_back;
+}
+
+static int by_size(const void *x, const void *y) {
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Which of the kinds of its base a step is. */
+static int32_t kind_in(const base *b, const lmi_step *s) {
+    if (b->n_calls > NUMBERS) return s->calls > 1;
+    for (int32_t i = 0; i < b->n_calls; i++)
+        if (b->calls[i] == s->calls) return i;
+    return 0;
+}
+
+static int32_t kinds_of(const base *b) { return b->n_calls > NUMBERS ? 2 : b->n_calls; }
+
+/* == one kind ========================================================================================== */
+
+/* Every step of that mode has as many calls, so what lies between calls tells what lies between steps. */
+static bool is_uniform(const lmi_root *whole, const lmi_root *kind) {
+    for (int64_t i = 0; i < whole->n_steps; i++) {
+        const lmi_step *s = &whole->steps[i];
+        bool same = (s->training == 1) == kind->told.training && s->gradients == kind->told.gradients;
+        if (same && speaks(s) && s->calls != kind->told.least_calls) return false;
+    }
+    return kind->told.least_calls == kind->told.most_calls;
+}
+
+static void note_calls(lam_recorded_model *m, int64_t calls) {
+    if (m->most_calls < calls) m->most_calls = calls;
+    if (m->least_calls > calls || m->least_calls < 0) m->least_calls = calls;
+}
+
+/* Kind `nth` of base `k`. `*out` has no steps where there are none of it. */
+static lam_status take(lam_recording *r, const lmi_root *whole, const base *bases, int32_t n, int32_t k,
+                       int32_t nth, lmi_root *out, lam_error *e) {
+    const base *b = &bases[k];
+    *out = *whole;
+    out->steps = lmi_alloc(&r->arena, (uint64_t)whole->n_steps, sizeof *out->steps);
+    out->places = lmi_copy(&r->arena, whole->places, (uint64_t)whole->told.n_places, sizeof *out->places);
+    if (!out->steps || !out->places) return lmi_nomem(e);
+    out->n_steps = 0;
+    out->told.training = b->training == 1;
+    out->told.gradients = (int32_t)b->gradients;
+    out->told.went_back = b->went_back;
+    out->told.least_calls = -1;
+    for (int64_t i = 0; i < whole->n_steps; i++) {
+        const lmi_step *s = &whole->steps[i];
+        if (base_of(bases, n, s) != k || kind_in(b, s) != nth) continue;
+        out->steps[out->n_steps++] = *s;
+        if (speaks(s)) note_calls(&out->told, s->calls);
+    }
+    for (int64_t i = 0; i < out->n_steps && !out->told.most_calls; i++)
+        note_calls(&out->told, out->steps[i].calls);
+    if (out->told.least_calls < 0) out->told.least_calls = 0;
+    out->uniform = is_uniform(whole, out);
+    return LAM_OK;
+}
+
+/* A model of which nothing was seen yet has one kind, of which nothing is known. */
+static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to, lam_error *e) {
+    base bases[MOST_BASES] = {{.gradients = -1}};
+    int32_t n = find_bases(whole, bases);
+    for (int32_t k = 0; k < n; k++) {
+        int32_t numbers = bases[k].n_calls < NUMBERS ? bases[k].n_calls : NUMBERS;
+        qsort(bases[k].calls, (size_t)numbers, sizeof *bases[k].calls, by_size);
+    }
+    qsort(bases, (size_t)n, sizeof *bases, in_order);
+    for (int32_t k = 0; k < (n ? n : 1); k++)
+        for (int32_t nth = 0; nth < (n ? kinds_of(&bases[k]) : 1); nth++) {
+            lmi_root kind, *at;
+            LAM_TRY(take(r, whole, bases, n, k, nth, &kind, e));
+            if (n && !kind.n_steps) continue;
+            if (!(at = lmi_vec_push(to))) return lmi_nomem(e);
+            *at = kind;
+        }
+    return LAM_OK;
+}
+
+static lam_status split(lam_recording *r, const lmi_root *whole, lmi_vec *to, lam_error *e) {
+    const size_t first = to->n;
+    LAM_TRY(take_all(r, whole, to, e));
+    for (size_t k = first; k < to->n; k++) {
+        lmi_root *kind = lmi_vec_at(to, k);
+        kind->told.kind = (int32_t)(k - first);
+        kind->told.n_kinds = (int32_t)(to->n - first);
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_split_kinds(lam_recording *r, lam_error *e) {
+    lmi_vec all;
+    lmi_vec_init(&all, sizeof(lmi_root));
+    lam_status s = LAM_OK;
+    for (int32_t i = 0; s == LAM_OK && i < r->run.n_models; i++) s = split(r, &r->roots[i], &all, e);
+    lmi_root *roots = s == LAM_OK ? lmi_copy(&r->arena, all.data, all.n, sizeof *roots) : NULL;
+    if (s == LAM_OK && !roots) s = lmi_nomem(e);
+    if (s == LAM_OK) {
+        r->run.n_models = all.n < INT32_MAX ? (int32_t)all.n : INT32_MAX;
+        r->roots = roots;
+    }
+    lmi_vec_free(&all);
+    return s;
+}
