@@ -2,17 +2,20 @@
 """What recording a training run costs: `make bench` prints these rows after the others.
 
 CPU times of the thread that trains: so many plain steps, then as many inside ``lamina.watch``, and the figure
-is the median of the ratios of such pairs. Where a step is long, each tenth is recorded instead of each
-hundredth, and a tenth of what that costs is told: the cost itself is too small for the ratio to show.
+is the median of the ratios of such pairs. Where a step is long, one in ten is recorded instead of one in a
+hundred. What is told is what one recorded step in a hundred costs: the cost itself is too small for the ratio
+to show.
 """
 
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -34,8 +37,8 @@ def tiny() -> nn.Module:
 # How to build it, its input, which step is seen, and how many make one side of a pair.
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], int, int]] = {
     "an MLP of five layers": (tiny, lambda: torch.rand(16, 32), EVERY, 5 * EVERY),
-    "resnet18 at 64x64": (lambda: torchvision_model("resnet18"), lambda: torch.rand(2, 3, 64, 64), 10, 10),
-    "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (2, 64)), 10, 10),
+    "resnet18 at 64x64": (lambda: torchvision_model("resnet18"), lambda: torch.rand(2, 3, 64, 64), 10, 20),
+    "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (2, 64)), 10, 20),
 }
 
 
@@ -57,7 +60,17 @@ def pair(step: Callable[[], None], model: nn.Module, every: int, steps: int, fil
         step()  # the first one tells the tree
         step()
         watched = cpu(loop)
-    return 1 + (watched / plain - 1) * every / EVERY
+    return 1 + (watched / plain - 1) * steps / EVERY / recorded(file, steps)
+
+
+def recorded(file: Path, steps: int) -> int:
+    """How many of the steps that were measured the newest run holds, which differs from loop to loop."""
+    with closing(sqlite3.connect(file)) as db:
+        found = "SELECT count(*) FROM steps JOIN models ON models.id = model WHERE number BETWEEN 2 AND ? + 1"
+        newest = " AND run = (SELECT max(id) FROM runs)"
+        (n,) = db.execute(found + newest, (steps,)).fetchone()
+    assert n > 0, "no step of the loop was recorded"
+    return int(n)
 
 
 def grown(model: nn.Module, step: Callable[[], None], file: Path) -> int:
