@@ -154,12 +154,12 @@ def in_process(*arguments: str) -> dict[str, Any]:
 class Encoder(nn.Module):
     """A small BERT; torch's own encoder where transformers is not installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, wide: int = 512) -> None:
         super().__init__()
         try:
             from transformers import BertConfig, BertModel
         except ImportError:
-            layer = nn.TransformerEncoderLayer(128, 2, 512, batch_first=True)
+            layer = nn.TransformerEncoderLayer(128, 2, wide, batch_first=True)
             self.embed: nn.Module = nn.Embedding(1000, 128)
             self.bert: nn.Module = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
             return
@@ -168,7 +168,7 @@ class Encoder(nn.Module):
             hidden_size=128,
             num_hidden_layers=4,
             num_attention_heads=2,
-            intermediate_size=512,
+            intermediate_size=wide,
         )
         self.embed, self.bert = nn.Identity(), BertModel(config)
 
@@ -193,6 +193,7 @@ WHOLE: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], int,
         1.2,
     ),
     "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (1, 64)), 25, 1.2),
+    "BERT, 151 MFLOPs": (lambda: Encoder(256), lambda: torch.randint(0, 1000, (2, 64)), 25, 1.2),
 }
 
 

@@ -206,6 +206,7 @@ class Turns:
     def begin(self, kind: int, /) -> bool: ...
     def again(self) -> None: ...
 
+@final
 class Recorder:
     """A run that is being recorded in ``file``."""
 
