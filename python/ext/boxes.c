@@ -170,6 +170,16 @@ static bool is_same(lmx_snapshot *s, PyObject *o, lmx_box_type type, PyObject **
     return type == LMX_BOX_LIST ? list_is_same(o, refs, n) : set_is_same(o, refs, n);
 }
 
+static bool is_empty(PyObject *o) { return !lmx_box_size(o, lmx_box_type_of(o)); }
+
+bool lmx_box_is_same(lmx_snapshot *s, const lmx_box *box) {
+    PyObject **refs = (PyObject **)s->refs.data + box->at;
+    if (!is_same(s, box->object, box->type, refs, box->n)) return false;
+    for (uint32_t i = 0; box->type == LMX_BOX_DICT && i < box->n; i++)
+        if (lmx_is_empty_box(refs[2 * i + 1]) && !is_empty(lmx_ref(refs[2 * i + 1]))) return false;
+    return true;
+}
+
 /* False with an exception. */
 static bool refill(lmx_snapshot *s, PyObject *o, lmx_box_type type, PyObject **refs, size_t n) {
     if (is_same(s, o, type, refs, n)) return true;
@@ -179,8 +189,7 @@ static bool refill(lmx_snapshot *s, PyObject *o, lmx_box_type type, PyObject **r
 }
 
 static bool empty_again(lmx_snapshot *s, PyObject *o) {
-    lmx_box_type type = lmx_box_type_of(o);
-    return !lmx_box_size(o, type) || refill(s, o, type, NULL, 0);
+    return is_empty(o) || refill(s, o, lmx_box_type_of(o), NULL, 0);
 }
 
 bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box) {

@@ -81,12 +81,19 @@ static void want_identities(lmx_capture *c, bool wanted) {
     c->counted = wanted;
 }
 
+/* What was found before the start. */
+static void drop_early(lmx_capture *c) {
+    lmx_early_drop(c);
+    Py_CLEAR(c->snapshot);
+    lmx_tree_free(&c->tree);
+}
+
 bool lmx_capture_open(lmx_capture *c) {
     want_identities(c, c->wants_ops);
-    const bool known = c->tree.nodes.n > 0; /* capture_walked */
+    const bool known = c->tree.nodes.n > 0; /* capture_snapshot */
     if ((known || lmx_walk(c->st, &c->tree, c->root)) && know_alias(c) && lmx_watch(c)) return true;
     want_identities(c, false);
-    lmx_tree_free(&c->tree);
+    drop_early(c);
     return false;
 }
 
@@ -134,15 +141,16 @@ static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
     return lmx_memory_gradients(self_of(self));
 }
 
-/* Walking the tree once more would find the same. */
-static PyObject *capture_walked(PyObject *self, PyObject *snapshot) {
+static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
+    (void)unused;
     lmx_capture *c = self_of(self);
-    const lmx_tree *tree = lmx_snapshot_tree(c->st, snapshot);
-    if (!tree) return NULL;
-    if (c->phase != LMX_NEW || c->tree.nodes.n || !tree->nodes.n || lmx_node_at(tree, 0)->object != c->root)
-        return lmx_fail(c->st, LAM_USAGE, NULL, "the snapshot is not one of this capture's model");
-    if (!lmx_tree_copy(&c->tree, tree)) return NULL;
-    Py_RETURN_NONE;
+    if (c->phase != LMX_NEW || c->snapshot || c->brief)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "a capture takes one snapshot, before it is started");
+    want_identities(c, c->wants_ops);
+    c->snapshot = lmx_snapshot_for(c);
+    if (!c->snapshot) drop_early(c);
+    Py_XINCREF(c->snapshot);
+    return c->snapshot;
 }
 
 static PyObject *capture_given(PyObject *self, PyObject *function) {
@@ -215,7 +223,7 @@ static void drop_records(lmx_capture *c) {
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
     Py_CLEAR(c->notes);
-    lmx_tree_free(&c->tree);
+    drop_early(c);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
     lmx_vec_free(&c->names);
     lmx_vec_free(&c->calls);
@@ -252,7 +260,9 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(c->open_regions);
     Py_VISIT(c->notes);
     Py_VISIT(c->model);
-    return lmx_tree_visit(&c->tree, visit, arg);
+    Py_VISIT(c->snapshot);
+    int done = lmx_early_visit(c, visit, arg);
+    return done ? done : lmx_tree_visit(&c->tree, visit, arg);
 }
 
 static int capture_clear(PyObject *self) {
@@ -292,9 +302,12 @@ static PyMethodDef capture_methods[] = {
     {"measure_device", capture_measure_device, METH_VARARGS,
      PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
                "clock too, and its memory, where torch uses one.")},
-    {"walked", capture_walked, METH_O,
-     PyDoc_STR("walked($self, snapshot, /)\n--\n\nBefore the start: the tree of modules is as the snapshot "
-               "has just found it.")},
+    {"snapshot", capture_snapshot, METH_NOARGS,
+     PyDoc_STR(
+         "snapshot($self, /)\n--\n\nBefore the start: a Snapshot of the model, whose modules are "
+         "described on the way. Where the run changes none of what was told, model() tells that, and "
+         "nothing of the user's may run between model() and the snapshot's restore(); where it does, or "
+         "telling may run code of the user's, model() describes them as ever.")},
     {"given", capture_given, METH_O,
      PyDoc_STR(
          "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "

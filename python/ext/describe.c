@@ -4,6 +4,7 @@
  * parametrization or a property of torch's: attributes come from the instance's dict. */
 #include "classes.h"
 #include "here.h"
+#include "snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ typedef struct met {
     uint32_t flags;
 } met;
 
-typedef struct teller {
+typedef struct lmx_teller {
     lmx_state *st;
     lmx_capture *c;
     lam_builder *b;
@@ -32,6 +33,8 @@ typedef struct teller {
     int32_t module;    /* the one that is being described */
     bool is_buffer;
     bool names_only; /* of modules, while the capture is open */
+    bool early;      /* the model has not run yet: nothing of the user's may run, */
+    bool given_up;   /* and this is described when it has */
 } teller;
 
 static bool check(teller *t, lam_status status) {
@@ -45,8 +48,12 @@ static bool nomem(void) {
     return false;
 }
 
-/* Code of the user's may run next. */
+/* Code of the user's may run next. False too, without an exception, where it must not. */
 static bool may_run(teller *t) {
+    if (t->early) {
+        t->given_up = true;
+        return false;
+    }
     PyObject *before = t->before;
     t->before = NULL;
     PyObject *done = before ? PyObject_CallNoArgs(before) : NULL;
@@ -78,10 +85,17 @@ static const met *class_of(teller *t, PyTypeObject *type) {
     return at;
 }
 
-static void free_classes(teller *t) {
+static void teller_free(teller *t) {
+    if (!t) return;
+    t->st->classes->asked--;
+    lam_builder_free(t->b);
     met *all = t->classes.data;
     for (size_t i = 0; i < t->classes.n; i++) Py_DECREF(all[i].type);
     lmx_vec_free(&t->classes);
+    lmx_map_free(&t->by_type);
+    lmx_map_free(&t->by_tensor);
+    Py_XDECREF(t->held);
+    PyMem_Free(t);
 }
 
 /* == values ============================================================================================ */
@@ -367,6 +381,10 @@ static bool push_module(teller *t, lmx_node *node) {
     const met *now = class_of(t, Py_TYPE(node->object));
     if (!now) return false;
     const lmx_class *k = now->class;
+    if (t->early && (k->script || node->compiled || node->opaque)) {
+        t->given_up = true; /* what it hides is only known afterwards */
+        return false;
+    }
     node->scripted = k->script;
     PyObject *dict = lmx_dict_of(node->object);
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
@@ -547,48 +565,104 @@ static bool push_cut(teller *t) {
     return check(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
 }
 
-static bool tell(teller *t, lam_model **out) {
-    t->held = PyList_New(0);
-    if (!t->held || !check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return false;
-    mark_opaque(t);
-    bool ok =
-        push_modules(t) && push_places(t) && push_calls(t) && push_cut(t) && push_ops(t) && push_notes(t);
-    if (!ok) {
-        lam_builder_free(t->b);
-        return false;
-    }
-    return check(t, lam_builder_finish(t->b, out, &t->e));
+static bool build(teller *t, lam_model **out) {
+    lam_builder *b = t->b;
+    t->b = NULL;
+    return check(t, lam_builder_finish(b, out, &t->e));
 }
 
-static void free_teller(teller *t) {
-    t->st->classes->asked--;
-    free_classes(t);
-    lmx_map_free(&t->by_type);
-    lmx_map_free(&t->by_tensor);
-    Py_XDECREF(t->held);
+static bool tell_the_rest(teller *t, lam_model **out) {
+    return push_places(t) && push_calls(t) && push_cut(t) && push_ops(t) && push_notes(t) && build(t, out);
 }
+
+static teller *teller_new(lmx_capture *c) {
+    teller *t = PyMem_Calloc(1, sizeof *t);
+    if (!t) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
+    lmx_classes_ask(c->st->classes);
+    t->held = PyList_New(0);
+    if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
+    teller_free(t);
+    return NULL;
+}
+
+/* == before the run ==================================================================================== */
+
+bool lmx_early_begin(lmx_capture *c) {
+    c->early = teller_new(c);
+    if (c->early) c->early->early = true;
+    return c->early != NULL;
+}
+
+bool lmx_early_module(lmx_capture *c, int32_t node) {
+    if (!c->early || push_module(c->early, lmx_node_at(&c->tree, node))) return true;
+    bool given_up = c->early->given_up && !PyErr_Occurred();
+    lmx_early_drop(c);
+    return given_up;
+}
+
+void lmx_early_drop(lmx_capture *c) {
+    teller *t = c->early;
+    c->early = NULL;
+    teller_free(t);
+}
+
+int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg) {
+    if (c->early) Py_VISIT(c->early->held);
+    return 0;
+}
+
+static bool classes_are_same(teller *t, bool *same) {
+    const met *all = t->classes.data;
+    for (size_t i = 0; *same && i < t->classes.n; i++) {
+        uint32_t flags;
+        const lmx_class *k = lmx_class_of(t->st, all[i].type);
+        if (!k || !lmx_class_flags(t->st, k, all[i].type, &flags)) return false;
+        *same = k == all[i].class && flags == all[i].flags;
+    }
+    return true;
+}
+
+/* What was described before the run, if it would be described so again; NULL with an exception or without. */
+static teller *still_true(lmx_capture *c) {
+    teller *t = c->early;
+    c->early = NULL;
+    bool same = t && !c->gradients;
+    if (same && classes_are_same(t, &same) && same && lmx_snapshot_holds(c->snapshot)) {
+        t->early = false;
+        return t;
+    }
+    teller_free(t);
+    return NULL;
+}
+
+/* == all of it ========================================================================================= */
 
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
     if (lmx_observer_told(c->observer)) PyErr_NoMemory();
     if (PyErr_Occurred()) return false;
-    teller t = {.st = c->st, .c = c, .before = before, .e = {.at = -1}};
-    lmx_classes_ask(c->st->classes);
-    bool ok = tell(&t, out);
-    free_teller(&t);
+    teller *t = still_true(c);
+    const bool fresh = !t && !PyErr_Occurred() && (t = teller_new(c));
+    if (!t) return false;
+    t->before = before;
+    if (fresh) lmx_snapshot_doubt(c->snapshot);
+    if (fresh) mark_opaque(t);
+    bool ok = (!fresh || push_modules(t)) && tell_the_rest(t, out);
+    teller_free(t);
     lmx_torch_forget_types(&c->st->torch);
     return ok;
 }
 
 bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
                          void *self, lam_model **out) {
-    teller t = {.st = c->st, .c = c, .e = {.at = -1}, .names_only = true};
-    if (!check(&t, lam_builder_new(&t.b, MEMORY, &t.e))) return false;
-    lmx_classes_ask(c->st->classes);
-    bool ok = push_modules(&t) && push_places(&t) && push_calls(&t) && check(&t, push(self, t.b, &t.e));
-    if (ok)
-        ok = check(&t, lam_builder_finish(t.b, out, &t.e));
-    else
-        lam_builder_free(t.b);
-    free_teller(&t);
+    teller *t = teller_new(c);
+    if (!t) return false;
+    t->names_only = true;
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && check(t, push(self, t->b, &t->e)) &&
+              build(t, out);
+    teller_free(t);
     return ok;
 }

@@ -361,6 +361,7 @@ typedef struct lmx_call {
 typedef struct lmx_observer lmx_observer;
 typedef struct lmx_ledger lmx_ledger;
 typedef struct lmx_dispatcher lmx_dispatcher;
+typedef struct lmx_teller lmx_teller; /* describe.c */
 typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 
 typedef struct lmx_capture {
@@ -372,6 +373,8 @@ typedef struct lmx_capture {
     PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
+    PyObject *snapshot; /* that was taken before the start; or NULL */
+    lmx_teller *early;  /* the modules as they were described then; NULL: they are described at the end */
     lmx_vec calls; /* lmx_call */
     lmx_vec words; /* int64_t: the tensors of the calls */
     lmx_vec names; /* PyObject *: keywords */
@@ -432,6 +435,12 @@ int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);
 /* The model that the capture saw. `before`, or NULL, is called once before code of the user's runs. False
  * with an exception. */
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);
+/* The modules in the capture's tree are about to be described before the run, one by one (the second), as far
+ * as nothing of the user's runs for it: else that is given up. False with an exception. */
+bool lmx_early_begin(lmx_capture *c);
+bool lmx_early_module(lmx_capture *c, int32_t node);
+void lmx_early_drop(lmx_capture *c);
+int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg);
 /* What an open capture saw so far, names and calls alone, and what `push` adds to that. False with an
  * exception. */
 bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),

@@ -147,13 +147,35 @@ void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
     Py_CLEAR(k->type);
 }
 
-/* == putting back ====================================================================================== */
+/* == comparing ========================================================================================= */
 
 static bool has_moved(const lmx_kept *k, const lmx_tensor *d) {
     if (d->ndim != k->ndim || d->storage != k->storage) return true;
     int32_t n = d->ndim < 8 ? d->ndim : 8;
     return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
 }
+
+/* Whether there is nothing to put back but what takes comparing more than this one's memory. */
+static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d) {
+    int64_t version = k->version;
+    if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
+    if (k->clone || k->data) return false;
+    const char *now = (const char *)(uintptr_t)d->storage;
+    if (k->n_bytes) return memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) == 0;
+    return version_of(s->st, k->tensor, &version) && version == k->version;
+}
+
+bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
+    lmx_tensor d;
+    bool wanted = k->requires_grad;
+    if (Py_TYPE(k->tensor) != k->type) return false;
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d) || has_moved(k, &d)) return false;
+    if (k->grad && (!lmx_wants_grad(s->st, k->tensor, &wanted) || wanted != k->requires_grad)) return false;
+    *untouched = *untouched && is_untouched(s, k, &d);
+    return true;
+}
+
+/* == putting back ====================================================================================== */
 
 /* A lazy layer's tensor becomes shapeless again. */
 static bool unmaterialise(lmx_state *st, const lmx_kept *k) {

@@ -96,6 +96,26 @@ static PyObject *has_group(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(lmx_has_group(lmx_state_of(module)));
 }
 
+/* The caller knows that there are so many bytes at each address. */
+static PyObject *read_memory(PyObject *module, PyObject *places) {
+    (void)module;
+    lmx_vec bytes = {0};
+    bool ok = PyTuple_Check(places) || PyErr_Format(PyExc_TypeError, "places are a tuple, not %R", places);
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(places); i++) {
+        unsigned long long at;
+        Py_ssize_t n;
+        ok = PyArg_ParseTuple(PyTuple_GetItem(places, i), "Kn:read_memory", &at, &n) && n > 0;
+        void *to = ok ? lmx_vec_push(&bytes, 1, (size_t)n) : NULL;
+        if (to) memcpy(to, (const void *)(uintptr_t)at, (size_t)n);
+        if (ok && !to) PyErr_NoMemory();
+        ok = to != NULL;
+    }
+    PyObject *told = ok ? PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n) : NULL;
+    lmx_vec_free(&bytes);
+    if (!told && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a place has at least one byte");
+    return told;
+}
+
 static PyObject *way_asked(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
@@ -385,6 +405,10 @@ PyMethodDef lmx_probe_methods[] = {
          "the tensor itself; 0: not known.")},
     {"way_asked", way_asked, METH_NOARGS,
      PyDoc_STR("way_asked($module, /)\n--\n\nWhat LAMINA_CAPTURE says; empty where it is not set.")},
+    {"read_memory", read_memory, METH_O,
+     PyDoc_STR(
+         "read_memory($module, places, /)\n--\n\nThe bytes in memory at each place, an address and how many "
+         "there are, together. They must be there.")},
     {"has_group", has_group, METH_NOARGS,
      PyDoc_STR("has_group($module, /)\n--\n\nWhether torch has a group of processes.")},
     {"why_refused", why_refused, METH_NOARGS,

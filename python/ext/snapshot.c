@@ -97,25 +97,62 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     return ok;
 }
 
+static lmx_snapshot *blank(lmx_state *st, PyTypeObject *type) {
+    lmx_snapshot *s = (lmx_snapshot *)PyType_GenericAlloc(type, 0);
+    if (s) s->st = st;
+    return s;
+}
+
 static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
     static char *names[] = {"root", NULL};
     PyObject *root;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Snapshot", names, &root)) return NULL;
     lmx_state *st = PyType_GetModuleState(type);
     if (!st || !lmx_torch_ready(st)) return NULL;
-    lmx_snapshot *s = (lmx_snapshot *)PyType_GenericAlloc(type, 0);
-    if (!s) return NULL;
-    s->st = st;
-    bool ok = lmx_walk(st, &s->tree, root);
+    lmx_snapshot *s = blank(st, type);
+    bool ok = s && lmx_walk(st, &s->tree, root);
     for (size_t i = 0; ok && i < s->tree.nodes.n; i++) ok = take_node(s, (int32_t)i);
     if (!ok) Py_CLEAR(s);
     return (PyObject *)s;
 }
 
-const lmx_tree *lmx_snapshot_tree(lmx_state *st, PyObject *snapshot) {
-    if (Py_TYPE(snapshot) == st->snapshot_type) return &self_of(snapshot)->tree;
-    lmx_fail(st, LAM_USAGE, NULL, "expected a Snapshot");
-    return NULL;
+/* Each module is described while what it is made of is in the processor's caches. */
+PyObject *lmx_snapshot_for(lmx_capture *c) {
+    lmx_snapshot *s = blank(c->st, c->st->snapshot_type);
+    bool ok = s && lmx_walk(c->st, &s->tree, c->root) && lmx_tree_copy(&c->tree, &s->tree);
+    ok = ok && lmx_early_begin(c);
+    for (size_t i = 0; ok && i < s->tree.nodes.n; i++)
+        ok = take_node(s, (int32_t)i) && lmx_early_module(c, (int32_t)i);
+    if (!ok) Py_CLEAR(s);
+    return (PyObject *)s;
+}
+
+/* == comparing ========================================================================================= */
+
+/* `box` and `kept`: where this module's begin, and afterwards where they end. */
+static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kept) {
+    const lmx_box *boxes = s->boxes.data;
+    const lmx_kept *tensors = s->kept.data;
+    if (Py_TYPE(lmx_node_at(&s->tree, node)->object) != ((PyTypeObject **)s->types.data)[node]) return false;
+    for (; *box < s->boxes.n && boxes[*box].node == node; ++*box)
+        if (!lmx_box_is_same(s, &boxes[*box])) return false;
+    for (; *kept < s->kept.n && tensors[*kept].node == node; ++*kept)
+        if (!lmx_tensor_is_same(s, &tensors[*kept], &s->untouched)) return false;
+    return !((PyObject **)s->training.data)[node]; /* a scripted module's flag is not asked for here */
+}
+
+bool lmx_snapshot_holds(PyObject *snapshot) {
+    lmx_snapshot *s = self_of(snapshot);
+    bool same = s->untouched = true;
+    size_t box = 0, kept = 0;
+    for (size_t i = 0; same && i < s->tree.nodes.n; i++) same = node_is_same(s, (int32_t)i, &box, &kept);
+    same = same && !PyErr_Occurred();
+    s->untouched = s->untouched && same;
+    return same;
+}
+
+void lmx_snapshot_doubt(PyObject *snapshot) {
+    if (snapshot) self_of(snapshot)->untouched = false;
 }
 
 /* == putting back ====================================================================================== */
@@ -177,7 +214,8 @@ static PyObject *snapshot_restore(PyObject *self, PyObject *unused) {
     lmx_snapshot *s = self_of(self);
     if (s->problems) return lmx_fail(s->st, LAM_USAGE, NULL, "the snapshot is being restored already");
     s->problems = PyList_New(0);
-    bool ok = s->problems && restore(s);
+    bool ok = s->problems && (s->untouched || restore(s));
+    s->untouched = false;
     PyObject *problems = s->problems;
     s->problems = NULL;
     if (!ok) Py_CLEAR(problems);

@@ -48,21 +48,33 @@ typedef struct lmx_snapshot {
     lmx_vec bytes;    /* the values of buffers */
     lmx_map seen;     /* tensor -> kept */
     PyObject *problems; /* while restoring: a list of names */
+    bool untouched;     /* lmx_snapshot_holds found nothing to put back, and nothing has run since */
 } lmx_snapshot;
 
-/* The tree as the snapshot found it. NULL with an exception: it is none. */
-const lmx_tree *lmx_snapshot_tree(lmx_state *st, PyObject *snapshot);
+/* A snapshot of the capture's model, whose modules are described on the way. NULL with an
+ * exception. */
+PyObject *lmx_snapshot_for(lmx_capture *c);
+/* Whether the modules would be described as they were then: their dicts, their tensors' memory, shapes and
+ * requires_grad are the same. Also false with an exception. Nothing of the user's may run between this and
+ * the restore. */
+bool lmx_snapshot_holds(PyObject *snapshot);
+void lmx_snapshot_doubt(PyObject *snapshot); /* something of the user's may run; NULL is allowed */
 
 lmx_box_type lmx_box_type_of(PyObject *o);
 Py_ssize_t lmx_box_size(PyObject *o, lmx_box_type type);
 /* Remembers a dict, list or set and what is in it. */
 bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type type);
+/* Whether its content is what it was. Also false with an exception. */
+bool lmx_box_is_same(lmx_snapshot *s, const lmx_box *box);
 /* Puts its content back where it differs. False with an exception. */
 bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
 
 typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
                      bool clone);
+/* Whether it has the memory, shape and requires_grad that it had. Also false with an exception. Clears
+ * `untouched` where there may be values or a gradient to put back, or an exception is pending. */
+bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *kept, bool *untouched);
 bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *kept);
 void lmx_kept_free(lmx_kept *kept, const lmx_torch *t);
 

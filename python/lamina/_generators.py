@@ -9,16 +9,19 @@ was drawn they are put back, both in the way that is documented.
 
 from __future__ import annotations
 
-import ctypes
 import random
 import struct
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from ._lamina import read_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-WORDS = struct.Struct("624I")  # the state of a Mersenne twister, and its position
+WORDS = struct.Struct("624I")  # the state of a Mersenne twister
+WORDS_AND_TWO = struct.Struct("624I2i")  # the same, its position, and whether there is a spare Gaussian
 POSITION = struct.Struct("i")
 NUMBER = struct.Struct("d")
 
@@ -26,8 +29,8 @@ NUMBER = struct.Struct("d")
 def state_of_generators() -> Callable[[], None]:
     """Notes the state of every random number generator in use; the function returned puts it back."""
     torch = sys.modules["torch"]
-    cpu = torch.get_rng_state()
-    puts: list[Callable[[], object]] = [lambda: torch.set_rng_state(cpu), _python()]
+    one = torch.default_generator
+    puts: list[Callable[[], object]] = [partial(one.set_state, one.get_state()), _python()]
     if torch.cuda.is_initialized():
         cuda = torch.cuda.get_rng_state_all()
         puts.append(lambda: torch.cuda.set_rng_state_all(cuda))
@@ -61,12 +64,12 @@ def _python() -> Callable[[], None]:
                 random.setstate(before)
 
         return put
-    at, n = id(one) + _python_at, POSITION.size + WORDS.size
+    places = ((id(one) + _python_at, POSITION.size + WORDS.size),)
     own = vars(one)  # holds the spare Gaussian
-    seen, gauss = ctypes.string_at(at, n), own["gauss_next"]
+    seen, gauss = read_memory(places), own["gauss_next"]
 
     def put_seen() -> None:
-        if ctypes.string_at(at, n) != seen or own["gauss_next"] != gauss:
+        if read_memory(places) != seen or own["gauss_next"] != gauss:
             words = (*WORDS.unpack_from(seen, POSITION.size), *POSITION.unpack_from(seen))
             random.setstate((random.Random.VERSION, words, gauss))
 
@@ -81,13 +84,13 @@ def _packed(one: random.Random) -> bytes:
 def _find_python() -> int | None:
     one = random.Random(1)  # noqa: S311 - nothing is drawn for anybody
     try:
-        whole = ctypes.string_at(id(one), random.Random.__basicsize__)
+        whole = read_memory(((id(one), random.Random.__basicsize__),))
         at = whole.find(_packed(one))
         if at < 0:
             return None
         for _ in range(700):  # beyond the end of the words, where they are made anew
             one.random()
-        found = ctypes.string_at(id(one) + at, POSITION.size + WORDS.size)
+        found = read_memory(((id(one) + at, POSITION.size + WORDS.size),))
         return at if found == _packed(one) else None
     except (AttributeError, TypeError, ValueError, struct.error):
         return None
@@ -96,6 +99,7 @@ def _find_python() -> int | None:
 # -- numpy's -------------------------------------------------------------------------------------------------
 
 _numpy_at: tuple[int, int] | int | None = -1  # bytes from a generator to its spare Gaussian's flag and number
+_known: tuple[Any, Any, int] = None, None, 0  # whose words were asked for last, its twister, their address
 
 
 def _numpy(module: Any) -> Callable[[], object]:
@@ -107,35 +111,36 @@ def _numpy(module: Any) -> Callable[[], object]:
     if not isinstance(_numpy_at, tuple) or words is None:
         before = module.get_state()
         return lambda: module.set_state(before)
-    flag, number = (id(one) + at for at in _numpy_at)
-    n = WORDS.size + POSITION.size
-
-    def look() -> tuple[bytes, bytes, bytes]:
-        return (
-            ctypes.string_at(words, n),
-            ctypes.string_at(flag, POSITION.size),
-            ctypes.string_at(number, NUMBER.size),
-        )
-
-    seen = look()
+    flag, number = _numpy_at
+    places = (
+        (words, WORDS.size + POSITION.size),
+        (id(one) + flag, POSITION.size),
+        (id(one) + number, NUMBER.size),
+    )
+    seen = read_memory(places)
 
     def put_seen() -> None:
-        if look() != seen or _words_of(module, one) != words:
-            key = WORDS.unpack_from(seen[0])
-            position = POSITION.unpack_from(seen[0], WORDS.size)[0]
-            spare = POSITION.unpack(seen[1])[0], NUMBER.unpack(seen[2])[0]
-            module.set_state(("MT19937", key, position, *spare))
+        if read_memory(places) != seen or _words_of(module, one) != words:
+            *key, position, has_spare = WORDS_AND_TWO.unpack_from(seen)
+            spare = NUMBER.unpack_from(seen, WORDS_AND_TWO.size)[0]
+            module.set_state(("MT19937", key, position, has_spare, spare))
 
     return put_seen
 
 
 def _words_of(module: Any, one: Any) -> int | None:
     """The address of the words of a generator's Mersenne twister; None where it has another algorithm."""
+    global _known
     bits: Any = getattr(one, "_bit_generator", None)
+    if bits is not None and bits is _known[1] and one is _known[0]:
+        return _known[2]
     if type(one) is not getattr(module, "RandomState", None) or type(bits) is not module.MT19937:
         return None
     address = bits.ctypes.state_address
-    return address if isinstance(address, int) else None
+    if not isinstance(address, int):
+        return None
+    _known = one, bits, address
+    return address
 
 
 def _find_numpy(module: Any) -> tuple[int, int] | None:
@@ -148,11 +153,11 @@ def _find_numpy(module: Any) -> tuple[int, int] | None:
         for _ in range(8):  # without and with a spare Gaussian, in turns
             one.standard_normal()
             _, key, position, has_spare, spare = one.get_state()
-            found = ctypes.string_at(words, WORDS.size + POSITION.size)
+            found = read_memory(((words, WORDS.size + POSITION.size),))
             if found != WORDS.pack(*map(int, key)) + POSITION.pack(position):
                 return None
             if has_spare:
-                whole = ctypes.string_at(id(one), size)
+                whole = read_memory(((id(one), size),))
                 number = whole.find(NUMBER.pack(spare))
                 flags = [
                     at for at in (number - 8, number + 8) if at >= 0 and whole[at : at + 4] == b"\1\0\0\0"
@@ -168,7 +173,7 @@ def _proved(one: Any, flags: list[int], number: int, size: int) -> tuple[int, in
         told = []
         for _ in range(5):
             one.standard_normal()
-            whole, state = ctypes.string_at(id(one), size), one.get_state()
+            whole, state = read_memory(((id(one), size),)), one.get_state()
             same_number = not state[3] or NUMBER.unpack_from(whole, number)[0] == state[4]
             told.append(POSITION.unpack_from(whole, flag)[0] == state[3] and same_number)
         if all(told):

@@ -9,8 +9,8 @@ torch is only taken from ``sys.modules``: whoever hands over a model has importe
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, NoReturn
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from . import _lamina
 from ._compiled import Compiled, compiled_codes, seen_through
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ._measure import Measure
 
 PROGRESS_AFTER = 0.5  # seconds
+NOTHING = nullcontext()
 
 
 def check_module(model: object) -> Any:
@@ -71,13 +72,14 @@ def _module_hint(model: object) -> str:
     return ""
 
 
-@contextmanager
-def progress(what: str) -> Iterator[None]:
+def progress(what: str) -> AbstractContextManager[object]:
     """One line on stderr, on a terminal only and only once half a second has passed."""
     stream = sys.stderr
-    if stream is None or not stream.isatty():
-        yield
-        return
+    return NOTHING if stream is None or not stream.isatty() else _progress(what, stream)
+
+
+@contextmanager
+def _progress(what: str, stream: TextIO) -> Iterator[None]:
     import threading
     import time
 
@@ -152,41 +154,37 @@ def run_once(
     run = Run(health)
     dispatch = _prepared(root, ops=ops, dry=dry, memory=memory)
     put_back = state_of_generators()
-    snapshot = _lamina.Snapshot(root)
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, ops=ops, dispatch=dispatch, **wanted), None
-    if mode is None and around is None and not dry and not callable(args):
-        watch.walked(snapshot)  # nothing of the user's runs until the start
+    # Nothing of the user's runs until the start then, nor between finish() and restore().
+    special = mode is not None or around is not None or callable(args) or dry or backward
+    plain = not special and not any(wanted.values())
+    snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
-        with ExitStack() as stack:
-            if mode is not None:
-                root.train(mode == "train")
-            if backward or grad or dry:
-                stack.enter_context(torch.inference_mode(mode=False))
-            stack.enter_context(torch.enable_grad() if backward or grad else torch.no_grad())
-            stack.enter_context(Compiled())
-            if around is not None:
-                stack.enter_context(around)
+        if mode is not None:
+            root.train(mode == "train")
+        real = torch.inference_mode(mode=False) if backward or grad or dry else NOTHING
+        set_up, shown = NOTHING if around is None else around, progress("running the model")
+        with real, torch.set_grad_enabled(backward or grad), Compiled(), set_up, shown:
             given = args() if callable(args) else args
-            stack.enter_context(progress("running the model"))
+            told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:
                 from ._dry import go_dry
 
-                followed = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
-                given, kwargs = stack.enter_context(followed)
-            stack.enter_context(_followed(watch, memory=memory))
-            try:
-                watch.start()
-                back = watch if backward else None
-                run.error = call_root(root, given, kwargs or {}, back, run, whole=follow)
-            finally:
-                watch.stop()
-            if dry:
-                run.model = finish(watch)
-            elif time is not None and not time.once and run.error is None:
-                from ._measure import measure
+                told = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
+            with told as (given, named), _followed(watch, memory=memory):
+                try:
+                    watch.start()
+                    back = watch if backward else None
+                    run.error = call_root(root, given, named, back, run, whole=follow)
+                finally:
+                    watch.stop()
+                if dry:
+                    run.model = finish(watch)
+                elif time is not None and not time.once and run.error is None:
+                    from ._measure import measure
 
-                timed = measure(root, given, kwargs or {}, time, run, backward=backward)
+                    timed = measure(root, given, named, time, run, backward=backward)
         if not dry:
             run.model = finish(watch)
         if timed is not None and run.model is not None:
@@ -205,7 +203,7 @@ def run_once(
 def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:
     """What is to be open around a capture of memory."""
     if not memory:
-        return nullcontext()
+        return NOTHING
     from ._memory import Following
 
     return Following(watch)

@@ -183,17 +183,19 @@ def watching():
             capture.stop()
         return capture.model()
 
-    def walked():
+    def described_early():
         capture = _lamina.Capture(NET)
-        capture.walked(_lamina.Snapshot(NET))
+        snapshot = capture.snapshot()
         capture.start()
         capture.stop()
-        return capture.model()
+        model = capture.model()
+        assert snapshot.restore() == []
+        return model
 
     return {
         "capture": capture,
         "snapshot": lambda: _lamina.Snapshot(NET).restore(),
-        "walked": walked,
+        "described early": described_early,
         "one call": lambda: _lamina.one_call(NET[1], (X,), X),
     }
 

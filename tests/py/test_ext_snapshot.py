@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import OrderedDict
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -342,21 +345,155 @@ def test_gradients_and_whether_they_are_wanted_are_put_back(kind, wanted, had):
     assert net.weight.requires_grad is wanted
 
 
-def test_a_capture_takes_the_tree_of_a_snapshot_of_its_model():
-    net, x = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), nn.ReLU())), torch.ones(2, 3)
-    shared = nn.Linear(3, 3)
-    net.append(shared).append(shared)
-    snapshot, told = _lamina.Snapshot(net), []
-    for walked in (False, True):
-        watch = _lamina.Capture(net)
-        if walked:
-            watch.walked(snapshot)
-        watch.start()
+class Told(NamedTuple):
+    modules: list
+    tensors: list
+    rows: list
+    before: list
+    left: list
+
+
+def told_of(net, x, *, early, change=lambda net: None):
+    """What a capture tells of the model, whose forward ends with ``change``."""
+    watch = _lamina.Capture(net)
+    snapshot = watch.snapshot() if early else _lamina.Snapshot(net)
+    watch.start()
+    with torch.no_grad():
         net(x)
-        watch.stop()
-        told.append([(row["path"], row["type"]) for row in watch.model(None).costs().rows()])
-    assert len(told[0]) == 7
+    change(net)
+    watch.stop()
+    before = []
+    model = watch.model(lambda: before.append(1))
+    tensors = [
+        {name: at for name, at in tensor.items() if name not in ("storage", "object")}
+        for tensor in model.tensors()
+    ]
+    rows = [
+        {
+            name: row[name]
+            for name in ("path", "type", "params", "grad_params", "buffers", "dmas", "in_shapes")
+        }
+        for row in model.costs().rows()
+    ]
+    return Told(model.modules(), tensors, rows, before, snapshot.restore())
+
+
+def some_net():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Sequential(nn.ReLU(), nn.ReLU()))
+    net[0].kernel_size = [3, 3]
+    net[0].weight.grad = torch.ones_like(net[0].weight)
+    shared = nn.Conv2d(4, 4, 1)
+    return net.append(shared).append(shared)
+
+
+class Renamed(nn.Conv2d):
+    pass
+
+
+def parameter(net):
+    net[0].weight = nn.Parameter(torch.ones(4, 3, 5, 5))
+
+
+def in_a_list(net):
+    net[0].kernel_size[0] = 7
+
+
+def frozen(net):
+    net[0].weight.requires_grad_(False)
+
+
+def shrunk(net):
+    net[0].weight.data = torch.ones(4, 3, 1, 1)
+
+
+def class_of(net):
+    net[0].__class__ = Renamed
+
+
+def attribute(net):
+    net[0].stride = (2, 2)
+
+
+def a_buffer(net):
+    net[1].register_buffer("more", torch.ones(2))
+
+
+def nothing(net):
+    pass
+
+
+CHANGES = [nothing, parameter, in_a_list, frozen, shrunk, class_of, attribute, a_buffer]
+
+
+@pytest.mark.parametrize("mode", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_snapshot_of_a_capture_tells_what_is_there_at_the_end(change, mode):
+    x, told = torch.ones(2, 3, 8, 8), []
+    for early, then in ((False, change), (True, change), (True, nothing)):
+        torch.manual_seed(0)
+        net = some_net().train(mode)
+        before = {name: value.clone() for name, value in net.state_dict().items()}
+        told.append(told_of(net, x, early=early, change=then))
+        same = all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+        assert same or told[-1].left == ["0.weight was written to and could not be put back"]
     assert told[0] == told[1]
-    for other in (_lamina.Snapshot(shared), None):
-        with pytest.raises(ValueError, match="napshot"):
-            _lamina.Capture(net).walked(other)
+    assert (told[1] == told[2]) == (change is nothing)
+
+
+def test_a_snapshot_of_a_capture_takes_hooks_off_again():
+    net, x = some_net(), torch.ones(2, 3, 8, 8)
+    told_of(net, x, early=True, change=lambda net: net[2][1].register_forward_hook(print))
+    assert not net[2][1]._forward_hooks
+
+
+def test_nothing_of_the_users_runs_before_the_model_does():
+    ran = []
+
+    class Asked(nn.Linear):
+        @property
+        def in_features(self):
+            ran.append(1)
+            return 3
+
+        @in_features.setter
+        def in_features(self, value):
+            pass
+
+    net = nn.Sequential(nn.Linear(3, 3), Asked(3, 3))
+    watch = _lamina.Capture(net)
+    snapshot = watch.snapshot()
+    assert not ran
+    watch.start()
+    net(torch.ones(2, 3))
+    watch.stop()
+    before = []
+    model = watch.model(lambda: before.append(1))
+    assert before == [1]
+    assert ran
+    assert model.modules()[2]["attrs"]["in_features"] == 3
+    assert snapshot.restore() == []
+
+
+def test_a_capture_takes_one_snapshot_before_it_starts():
+    watch = _lamina.Capture(nn.Linear(3, 3))
+    watch.snapshot()
+    with pytest.raises(ValueError, match="one snapshot"):
+        watch.snapshot()
+    started = _lamina.Capture(nn.Linear(3, 3))
+    started.start()
+    with pytest.raises(ValueError, match="before it is started"):
+        started.snapshot()
+    started.stop()
+    brief = _lamina.Capture(nn.Linear(3, 3), brief=True)
+    with pytest.raises(ValueError, match="one snapshot"):
+        brief.snapshot()
+
+
+def test_a_snapshot_of_a_capture_goes_with_it():
+    net = some_net()
+    there = weakref.ref(net)
+    net.capture = _lamina.Capture(net)  # a cycle
+    net.capture.snapshot()
+    del net
+    gc.collect()
+    assert there() is None
