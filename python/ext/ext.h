@@ -217,6 +217,9 @@ PyObject *lmx_imported(const char *name);
 void *lmx_torch_library(void);
 /* A function that a library exports, into the pointer at `function`; NULL and false where there is none. */
 bool lmx_symbol(void *library, const char *name, void *function);
+/* Every function that the library has; NULL for the others. */
+void lmx_shim_load(lmx_shim *s, void *library);
+bool lmx_shim_tells(const lmx_shim *s); /* those are there that every tensor needs */
 void lmx_torch_clear(lmx_torch *t);
 int lmx_torch_visit(lmx_torch *t, visitproc visit, void *arg);
 PyObject *lmx_describe_status(PyObject *module, PyObject *unused);

@@ -39,21 +39,15 @@ uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
 }
 
 static bool load_api(lmx_record_api *api, void *library) {
-    lmx_shim *s = &api->shim;
-    bool all =
+    lmx_shim_load(&api->shim, library);
+    const bool all =
         lmx_symbol(library, "_ZN2at22addThreadLocalCallbackENS_22RecordFunctionCallbackE", &api->add) &&
         lmx_symbol(library, "_ZN2at14removeCallbackEm", &api->remove) &&
         lmx_symbol(library, "_ZNK2at14RecordFunction4nameEv", &api->name) &&
         lmx_symbol(library, "_ZN2at14RecordFunction15currentThreadIdEv", &api->thread) &&
-        lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
-        lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
-        lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
-        lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+        lmx_shim_tells(&api->shim);
     lmx_symbol(library, "_ZNK2at14RecordFunction10num_inputsEv", &api->n_inputs);
     lmx_symbol(library, "_ZNK2at14RecordFunction11num_outputsEv", &api->n_outputs);
-    lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
-    lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
-    lmx_sparse_load(s, library);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);
     lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &api->sequence);
     lmx_symbol(library, "_ZN5torch8autograd25get_current_graph_task_idEv", &api->task);

@@ -67,25 +67,30 @@ bool lmx_symbol(void *library, const char *name, void *function) {
     return at != NULL;
 }
 
-static bool load_shim(lmx_torch *t) {
-    void *library = lmx_torch_library();
-    if (!library) {
-        snprintf(t->why, sizeof t->why, "libtorch_cpu was not found among the loaded libraries");
-        return false;
-    }
-    lmx_shim *s = &t->shim;
-    bool all = lmx_symbol(library, "aoti_torch_get_dim", &s->dim) &&
-               lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes) &&
-               lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype) &&
-               lmx_symbol(library, "aoti_torch_get_device_type", &s->device) &&
-               lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data) &&
-               lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
+void lmx_shim_load(lmx_shim *s, void *library) {
+    lmx_symbol(library, "aoti_torch_get_dim", &s->dim);
+    lmx_symbol(library, "aoti_torch_get_sizes", &s->sizes);
+    lmx_symbol(library, "aoti_torch_get_dtype", &s->dtype);
+    lmx_symbol(library, "aoti_torch_get_device_type", &s->device);
+    lmx_symbol(library, "aoti_torch_get_data_ptr", &s->data);
     lmx_symbol(library, "aoti_torch_get_storage_offset", &s->offset);
     lmx_symbol(library, "aoti_torch_is_contiguous", &s->dense);
     lmx_symbol(library, "aoti_torch_get_strides", &s->strides);
     lmx_symbol(library, "aoti_torch_get_storage_size", &s->storage);
     lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
     lmx_sparse_load(s, library);
+}
+
+bool lmx_shim_tells(const lmx_shim *s) { return s->dim && s->sizes && s->dtype && s->device; }
+
+static bool load_shim(lmx_torch *t) {
+    void *library = lmx_torch_library();
+    if (!library) {
+        snprintf(t->why, sizeof t->why, "libtorch_cpu was not found among the loaded libraries");
+        return false;
+    }
+    lmx_shim_load(&t->shim, library);
+    const bool all = lmx_shim_tells(&t->shim) && t->shim.data && t->shim.release;
     lmx_load_grads(&t->grads, library);
     if (!all)
         snprintf(t->why, sizeof t->why,

@@ -315,7 +315,7 @@ class Capture:
         check_convention(convention)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
-        report = Report(self._model, convention, own=rules_of(rules) if rules is not None else (), **shown)
+        report = Report(self._model, convention, own=rules_of(rules), **shown)
         report._again = self._again
         return all_ruled(report) if strict else report
 
@@ -358,7 +358,7 @@ def capture(
         ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
             sentence says why.
     """
-    return Capture(model, ops, time, memory, looks(look, health=health) if look or health else None)
+    return Capture(model, ops, time, memory, looks(look, health=health))
 
 
 def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:

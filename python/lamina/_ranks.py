@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import sys
 
+from . import _lamina
+
 
 def note() -> str | None:
-    """Whose work a capture shows where several processes run together (``_lamina.has_group()``); None where
-    there is one."""
+    """Whose work a capture shows where several processes run together; None where there is one."""
+    if not _lamina.has_group():
+        return None
     distributed = sys.modules["torch.distributed"]
     try:
         rank, size = distributed.get_rank(), distributed.get_world_size()

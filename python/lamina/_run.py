@@ -265,7 +265,7 @@ def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> 
     codes = compiled_codes()
     if codes and (through := seen_through(codes)):
         watch.seen_through(through)
-    if _lamina.has_group() and (ranks := note_of_ranks()):
+    if ranks := note_of_ranks():
         watch.note(ranks)
     return watch.model(before)
 

@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,15 +33,15 @@ void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
 
-static int64_t oom_seen;            /* allocations since oom_arm */
-static int64_t oom_fail_at = -1;    /* the allocation to refuse, from 0; -1: none */
-static bool oom_and_all_after;      /* refuse every later one too */
-static bool oom_injected;           /* one was refused since oom_arm */
+static _Atomic int64_t oom_seen;  /* allocations since oom_arm, of any thread */
+static int64_t oom_fail_at = -1;  /* the allocation to refuse, from 0; -1: none */
+static bool oom_and_all_after;    /* refuse every later one too */
+static _Atomic bool oom_injected; /* one was refused since oom_arm */
 
 static bool oom_refuses(void) {
     int64_t i = oom_seen++;
     bool refuse = oom_fail_at >= 0 && (i == oom_fail_at || (oom_and_all_after && i > oom_fail_at));
-    oom_injected = oom_injected || refuse;
+    if (refuse) oom_injected = true;
     return refuse;
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -56,6 +57,17 @@ class Calls(nn.Module):
 
 
 # -- what is seen --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif("LAMINA_CAPTURE" in os.environ, reason="another way is asked for")
+@pytest.mark.skipif(torch.__version__.split("+")[0] != "2.13.0", reason="not the torch that must be observed")
+@pytest.mark.skipif(
+    platform.system() != "Linux" or platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc",
+    reason="not a machine that can be observed",
+)
+def test_operators_are_observed_where_they_must_be():
+    way = _observe.way()
+    assert way.name == "observer", way.why
 
 
 def test_operators_nest_as_they_ran():
