@@ -62,9 +62,28 @@ static bool may_run(teller *t) {
 }
 
 /* Values of CPython's own types answer by themselves. */
-static bool may_ask(teller *t, const PyObject *value) {
-    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE) || may_run(t);
+static bool answers(const PyObject *value) {
+    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE);
 }
+
+static bool is_settled(PyObject *o) {
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+           PyUnicode_CheckExact(o);
+}
+
+/* Whether asking runs nothing of the user's, and, before the run, the answer stays what it is unless the dict
+ * or list that holds the value changes. */
+static bool asks_nobody(const teller *t, PyObject *value) {
+    if (is_settled(value)) return true;
+    bool sequence = PyTuple_Check(value) || PyList_Check(value);
+    for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
+        PyObject *item = PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
+        if (!item || !(is_settled(item) || (!t->early && answers(item)))) return false;
+    }
+    return answers(value) && (!t->early || sequence || PyCallable_Check(value));
+}
+
+static bool may_ask(teller *t, PyObject *value) { return asks_nobody(t, value) || may_run(t); }
 
 /* == classes =========================================================================================== */
 
@@ -186,7 +205,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (*index >= 0) return true;
     lmx_tensor d;
     lmx_kind kind = lmx_kind_of(t->st, tensor);
-    if (kind != LMX_PLAIN && !may_run(t)) return false;
+    if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !may_run(t)) return false;
     if (!lmx_describe(t->st, tensor, kind, &d)) return false;
     bool wanted;
     if (!lmx_wants_grad(t->st, tensor, &wanted) && lmx_must_raise()) return false;
@@ -220,7 +239,7 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
 static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
     t->is_buffer = is_buffer;
     PyObject *owned = lmx_registered(t->st, module, dict, kind);
-    bool ok = (!owned || may_ask(t, owned)) && lmx_each(t->st, owned, push_owned, t);
+    bool ok = (!owned || answers(owned) || may_run(t)) && lmx_each(t->st, owned, push_owned, t);
     Py_XDECREF(owned);
     return ok;
 }
@@ -341,7 +360,7 @@ static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
     Py_DECREF(of_class);
-    if (!plain && !may_run(t)) return false;
+    if ((t->early || !plain) && !may_run(t)) return false; /* a class's values are compared by nobody */
     value = PyObject_GetAttr(module, name);
     bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
     Py_XDECREF(value);
@@ -611,7 +630,10 @@ void lmx_early_drop(lmx_capture *c) {
 }
 
 int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg) {
-    if (c->early) Py_VISIT(c->early->held);
+    const teller *t = c->early;
+    if (!t) return 0;
+    Py_VISIT(t->held);
+    for (size_t i = 0; i < t->classes.n; i++) Py_VISIT(((const met *)t->classes.data)[i].type);
     return 0;
 }
 

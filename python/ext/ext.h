@@ -255,6 +255,11 @@ static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
     size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
     return st->torch.types[at] == type ? (lmx_kind)st->torch.kinds[at] : lmx_classify(st, o);
 }
+/* A tensor of a class that is torch's own: nothing about it is answered by code of the user's. */
+static inline bool lmx_is_torchs(const lmx_state *st, const PyObject *o)
+{
+    return Py_TYPE(o) == st->torch.tensor || Py_TYPE(o) == st->torch.parameter;
+}
 static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
 {
     lmx_kind kind = lmx_kind_of(st, o);

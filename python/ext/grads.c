@@ -14,9 +14,9 @@ static const void *impl_of(const lmx_torch *t, PyObject *tensor) {
 }
 
 /* Types that answer as torch's own do: a property of a subclass's may hide the attribute. */
-static bool answers(const lmx_torch *t, PyObject *tensor) {
-    return t->offset >= 0 && t->grads.wanted &&
-           (Py_TYPE(tensor) == t->tensor || Py_TYPE(tensor) == t->parameter) && impl_of(t, tensor);
+static bool answers(const lmx_state *st, PyObject *tensor) {
+    const lmx_torch *t = &st->torch;
+    return t->offset >= 0 && t->grads.wanted && lmx_is_torchs(st, tensor) && impl_of(t, tensor);
 }
 
 static bool has_grad(const lmx_torch *t, const void *impl) {
@@ -26,7 +26,7 @@ static bool has_grad(const lmx_torch *t, const void *impl) {
 
 bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
     const lmx_torch *t = &st->torch;
-    if (answers(t, tensor)) {
+    if (answers(st, tensor)) {
         *wanted = t->grads.wanted(impl_of(t, tensor));
         return true;
     }
@@ -38,7 +38,7 @@ bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
 
 bool lmx_has_no_grad(lmx_state *st, PyObject *tensor) {
     const lmx_torch *t = &st->torch;
-    return answers(t, tensor) && !has_grad(t, impl_of(t, tensor));
+    return answers(st, tensor) && !has_grad(t, impl_of(t, tensor));
 }
 
 void lmx_load_grads(lmx_grads *g, void *library) {

@@ -86,8 +86,23 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
+/* What its values are and where they lie, but for the address. */
+static uint64_t form_of(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
+    const lmx_torch *t = &st->torch;
+    const bool readable = t->offset >= 0 && t->shim.strides && lmx_kind_of(st, tensor) == LMX_PLAIN;
+    uint64_t form = ((uint64_t)(uint32_t)d->dtype << 32 | (uint32_t)d->device) + 1;
+    int64_t *strides = NULL;
+    if (!readable || !d->storage || t->shim.strides((char *)tensor + t->offset, &strides)) return form;
+    for (int32_t i = 0; i < d->ndim; i++) form = (form ^ (uint64_t)strides[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return form;
+}
+
+static bool keep_flag(lmx_state *st, lmx_kept *k) {
+    k->knows_grad = lmx_wants_grad(st, k->tensor, &k->requires_grad);
+    return lmx_forgive();
+}
+
 static bool keep_grad(lmx_state *st, lmx_kept *k) {
-    if (!lmx_wants_grad(st, k->tensor, &k->requires_grad) && !lmx_forgive()) return false;
     if (lmx_has_no_grad(st, k->tensor)) {
         Py_INCREF(Py_None);
         k->grad = Py_None;
@@ -109,17 +124,22 @@ static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role rol
     }
     /* What was copied is compared. */
     if (!k->n_bytes && !k->clone && !version_of(s->st, k->tensor, &k->version)) return false;
-    return role != LMX_PARAMETER || keep_grad(s->st, k);
+    return keep_flag(s->st, k) && (role != LMX_PARAMETER || keep_grad(s->st, k));
 }
 
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
                      bool clone) {
-    if (lmx_map_get(&s->seen, tensor) >= 0) return true;
+    const int32_t seen = lmx_map_get(&s->seen, tensor);
+    if (seen >= 0) { /* maybe as an attribute of a module around this one */
+        lmx_kept *again = (lmx_kept *)s->kept.data + seen;
+        return role != LMX_PARAMETER || again->grad || keep_grad(s->st, again);
+    }
     lmx_tensor d;
     if (!lmx_describe(s->st, tensor, lmx_kind_of(s->st, tensor), &d)) return false;
     lmx_kept k = {.tensor = tensor, .name = name, .type = Py_TYPE(tensor), .node = node};
     k.ndim = d.ndim;
     k.storage = d.storage;
+    k.form = form_of(s->st, tensor, &d);
     for (int32_t i = 0; i < d.ndim && i < 8; i++) k.sizes[i] = d.sizes[i];
     Py_INCREF(tensor);
     Py_INCREF(name);
@@ -149,15 +169,15 @@ void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
 
 /* == comparing ========================================================================================= */
 
-static bool has_moved(const lmx_kept *k, const lmx_tensor *d) {
-    if (d->ndim != k->ndim || d->storage != k->storage) return true;
+static bool has_moved(lmx_state *st, const lmx_kept *k, const lmx_tensor *d) {
+    if (d->ndim != k->ndim || d->storage != k->storage || form_of(st, k->tensor, d) != k->form) return true;
     int32_t n = d->ndim < 8 ? d->ndim : 8;
     return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
 }
 
-/* Whether there is nothing to put back but what takes comparing more than this one's memory. */
+/* Whether it is certain that there is nothing to put back. */
 static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d) {
-    int64_t version = k->version;
+    int64_t version = -1;
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
     if (k->clone || k->data) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
@@ -165,14 +185,17 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     return version_of(s->st, k->tensor, &version) && version == k->version;
 }
 
+/* A sparse tensor's bytes are told, and of a tensor of many axes not all sizes are kept. */
 bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
+    enum { AXES = sizeof k->sizes / sizeof *k->sizes };
     lmx_tensor d;
-    bool wanted = k->requires_grad;
-    if (Py_TYPE(k->tensor) != k->type) return false;
-    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d) || has_moved(k, &d)) return false;
-    if (k->grad && (!lmx_wants_grad(s->st, k->tensor, &wanted) || wanted != k->requires_grad)) return false;
+    bool wanted;
+    if (Py_TYPE(k->tensor) != k->type || k->ndim < 0 || k->ndim > AXES || !k->knows_grad) return false;
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
+    if (has_moved(s->st, k, &d) || (!d.storage && d.device != LMX_META)) return false;
+    if (!lmx_wants_grad(s->st, k->tensor, &wanted) || wanted != k->requires_grad) return false;
     *untouched = *untouched && is_untouched(s, k, &d);
-    return true;
+    return !PyErr_Occurred();
 }
 
 /* == putting back ====================================================================================== */
@@ -224,17 +247,18 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
         return unmaterialise(s->st, k) ||
                lmx_problem(s, k->node, k->name, "changed its type and could not be put back");
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
-    bool moved = has_moved(k, &d);
+    bool moved = has_moved(s->st, k, &d);
     int64_t version;
     if (k->n_bytes) return put_bytes(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
     if (k->clone) return put_clone(s, k, moved) || lmx_problem(s, k->node, k->name, written);
     if (!version_of(s->st, k->tensor, &version)) return false;
     if (!moved && (version == k->version || version < 0)) return true;
-    return d.device == LMX_META || lmx_problem(s, k->node, k->name, written);
+    return (d.device == LMX_META && !moved) || lmx_problem(s, k->node, k->name, written);
 }
 
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
     bool now;
+    if (!k->knows_grad) return true;
     if (!lmx_wants_grad(s->st, k->tensor, &now)) return false;
     PyObject *was = k->requires_grad ? Py_True : Py_False;
     return now == k->requires_grad || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0;
@@ -243,7 +267,7 @@ static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     static const char *const changed = "had its gradient or requires_grad changed and could not be put back";
     int64_t version = -1;
-    if (!k->grad) return true;
+    if (!k->grad) return restore_flag(s, k) || lmx_problem(s, k->node, k->name, changed);
     if (k->grad_version >= 0 && !version_of(s->st, k->grad, &version)) return false;
     const bool none = k->grad == Py_None && lmx_has_no_grad(s->st, k->tensor);
     PyObject *now = none ? NULL : PyObject_GetAttr(k->tensor, s->st->n_grad);

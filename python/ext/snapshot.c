@@ -146,7 +146,7 @@ bool lmx_snapshot_holds(PyObject *snapshot) {
     bool same = s->untouched = true;
     size_t box = 0, kept = 0;
     for (size_t i = 0; same && i < s->tree.nodes.n; i++) same = node_is_same(s, (int32_t)i, &box, &kept);
-    same = same && !PyErr_Occurred();
+    if (PyErr_Occurred()) same = lmx_forgive() && false; /* the restore says what can't be compared */
     s->untouched = s->untouched && same;
     return same;
 }

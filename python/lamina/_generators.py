@@ -132,8 +132,9 @@ def _words_of(module: Any, one: Any) -> int | None:
     """The address of the words of a generator's Mersenne twister; None where it has another algorithm."""
     global _known
     bits: Any = getattr(one, "_bit_generator", None)
-    if bits is not None and bits is _known[1] and one is _known[0]:
-        return _known[2]
+    whose, twister, address = _known
+    if bits is not None and bits is twister and one is whose:
+        return address
     if type(one) is not getattr(module, "RandomState", None) or type(bits) is not module.MT19937:
         return None
     address = bits.ctypes.state_address

@@ -440,6 +440,167 @@ def test_a_snapshot_of_a_capture_tells_what_is_there_at_the_end(change, mode):
     assert (told[1] == told[2]) == (change is nothing)
 
 
+class Odd:
+    """What a dict, a set or a tuple may hold."""
+
+    value, fails = 3, False
+
+    def __index__(self):
+        return Odd.value
+
+    def __hash__(self):
+        if Odd.fails:
+            raise RuntimeError("no hash any more")
+        return 1
+
+
+class Items(dict):
+    def items(self):
+        if Odd.fails:
+            raise RuntimeError("no items any more")
+        return super().items()
+
+
+class OddLinear(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 4)
+        del self.__dict__["in_features"]
+        OddLinear.in_features = 4
+
+
+class Does(nn.Module):
+    """Holds what ``init`` gives it, and changes it in its forward."""
+
+    def __init__(self, init, then):
+        super().__init__()
+        Odd.value, Odd.fails = 3, False
+        init(self)
+        self.then = then
+
+    def forward(self, x):
+        self.then(self)
+        return x
+
+
+def sparse(*at):
+    return torch.sparse_coo_tensor([at, at], [1.0] * len(at), (100, 100))
+
+
+def weight(*shape, **options):
+    return lambda self: setattr(self, "w", nn.Parameter(torch.ones(*shape, **options)))
+
+
+def buffer(value):
+    return lambda self: self.register_buffer("b", value())
+
+
+def layer(make, **attributes):
+    def init(self):
+        self.layer = make()
+        vars(self.layer).update({name: value() for name, value in attributes.items()})
+
+    return init
+
+
+def tied(self):
+    self.layer = nn.Linear(4, 4)
+    vars(self)["tied"] = self.layer.weight
+
+
+def data_of(name, change):
+    def then(self):
+        tensor = getattr(self, name)
+        tensor.data = change(tensor.data)
+
+    return then
+
+
+ODD = {
+    "numbers of another type": (
+        weight(4, 4, dtype=torch.half),
+        data_of("w", lambda w: w.view(torch.bfloat16)),
+    ),
+    "the same on no device": (weight(4, 4, device="meta"), data_of("w", torch.Tensor.half)),
+    "of no elements": (weight(0, 4), data_of("w", torch.Tensor.half)),
+    "nine axes": (weight(*(1,) * 8, 6), data_of("w", lambda w: w[..., :3])),
+    "a sparse buffer": (buffer(lambda: sparse(0)), lambda self: self.b.add_(sparse(1, 2, 3))),
+    "a buffer with gradients": (buffer(lambda: torch.ones(3)), lambda self: self.b.requires_grad_()),
+    "a buffer turned": (buffer(lambda: torch.eye(3)), lambda self: self.b.t_()),
+    "a buffer in one place": (
+        buffer(lambda: torch.ones(3, 3)),
+        data_of("b", lambda b: b[:1, :1].expand(3, 3)),
+    ),
+    "a tied weight": (tied, lambda self: self.layer.weight.requires_grad_(False)),
+    "a class's attribute": (layer(OddLinear), lambda self: setattr(OddLinear, "in_features", 99)),
+    "an index in a tuple": (
+        layer(lambda: nn.Conv1d(2, 2, 3), kernel_size=lambda: (Odd(),)),
+        lambda self: setattr(Odd, "value", 5),
+    ),
+    "a tensor in a tuple": (
+        layer(lambda: nn.Conv1d(2, 2, 3), dilation=lambda: (torch.tensor(1),)),
+        lambda self: self.layer.dilation[0].add_(4),
+    ),
+    "a set that fails": (lambda self: setattr(self, "s", {Odd()}), lambda self: setattr(Odd, "fails", True)),
+    "a dict that fails": (
+        lambda self: setattr(self, "d", Items(a=1)),
+        lambda self: setattr(Odd, "fails", True),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_told_early_is_what_is_there_at_the_end(name):
+    told = [told_of(Does(*ODD[name]), X, early=early) for early in (False, True)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.skipif(torch.__version__ < "2", reason="this torch does not tell where it lay, so it is said so")
+@pytest.mark.parametrize("name", ["a buffer turned", "a buffer in one place", "a buffer with gradients"])
+def test_a_buffer_lies_as_it_did(name):
+    net = Does(*ODD[name])
+    assert told_of(net, X, early=True).left == []
+    assert net.b.stride() == (3, 1)[-net.b.dim() :]
+    assert not net.b.requires_grad
+
+
+@pytest.mark.parametrize("name", ["numbers of another type", "the same on no device"])
+def test_a_parameter_that_lies_elsewhere_is_said_so(name):
+    assert told_of(Does(*ODD[name]), X, early=True).left == ["w was written to and could not be put back"]
+
+
+def test_a_forward_s_own_exception_comes_through_whatever_can_t_be_compared():
+    def fail(self):
+        Odd.fails = True
+        raise ValueError("the model's own")
+
+    with pytest.raises(ValueError, match="the model's own") as raised:
+        lamina.inspect(Does(lambda self: setattr(self, "s", {Odd()}), fail), X)
+    assert raised.value.lamina_report is not None
+
+
+def test_the_gradient_of_a_parameter_that_was_met_as_an_attribute_is_put_back():
+    net = nn.Sequential(nn.Linear(3, 3))
+    vars(net)["tied"] = net[0].weight
+    snapshot = _lamina.Snapshot(net)
+    net[0].weight.grad = torch.ones(3, 3)
+    net[0].weight.requires_grad_(False)
+    assert snapshot.restore() == []
+    assert net[0].weight.grad is None
+    assert net[0].weight.requires_grad
+
+
+def test_a_class_that_reaches_its_capture_goes_too():
+    class Net(nn.Module):
+        pass
+
+    there = weakref.ref(Net)
+    Net.capture = _lamina.Capture(Net())
+    Net.capture.snapshot()
+    del Net
+    gc.collect()
+    assert there() is None
+
+
 def test_a_snapshot_of_a_capture_takes_hooks_off_again():
     net, x = some_net(), torch.ones(2, 3, 8, 8)
     told_of(net, x, early=True, change=lambda net: net[2][1].register_forward_hook(print))
