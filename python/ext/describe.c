@@ -75,12 +75,13 @@ static bool is_settled(PyObject *o) {
  * or list that holds the value changes. */
 static bool asks_nobody(const teller *t, PyObject *value) {
     if (is_settled(value)) return true;
-    bool sequence = PyTuple_Check(value) || PyList_Check(value);
+    if (!answers(value)) return false;
+    const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
     for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
-        PyObject *item = PyList_Check(value) ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
-        if (!item || !(is_settled(item) || (!t->early && answers(item)))) return false;
+        PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
+        if (!is_settled(item) && (t->early || !answers(item))) return false;
     }
-    return answers(value) && (!t->early || sequence || PyCallable_Check(value));
+    return !t->early || sequence || PyCallable_Check(value);
 }
 
 static bool may_ask(teller *t, PyObject *value) { return asks_nobody(t, value) || may_run(t); }
