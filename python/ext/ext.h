@@ -248,17 +248,17 @@ void lmx_load_grads(lmx_grads *g, void *library);
 void lmx_prove_grads(lmx_state *st, PyObject *probe); /* gives the functions up where they tell otherwise */
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);
-static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
-{
-    PyTypeObject *type = Py_TYPE(o);
-    if (type == st->torch.tensor || type == st->torch.parameter) return LMX_PLAIN;
-    size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
-    return st->torch.types[at] == type ? (lmx_kind)st->torch.kinds[at] : lmx_classify(st, o);
-}
 /* A tensor of a class that is torch's own: nothing about it is answered by code of the user's. */
 static inline bool lmx_is_torchs(const lmx_state *st, const PyObject *o)
 {
     return Py_TYPE(o) == st->torch.tensor || Py_TYPE(o) == st->torch.parameter;
+}
+static inline lmx_kind lmx_kind_of(lmx_state *st, PyObject *o)
+{
+    if (lmx_is_torchs(st, o)) return LMX_PLAIN;
+    PyTypeObject *type = Py_TYPE(o);
+    size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
+    return st->torch.types[at] == type ? (lmx_kind)st->torch.kinds[at] : lmx_classify(st, o);
 }
 static inline bool lmx_is_tensor(lmx_state *st, PyObject *o)
 {

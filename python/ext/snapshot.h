@@ -30,7 +30,7 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
     size_t bytes_at, n_bytes;      /* its values, in the snapshot's bytes */
     int64_t version, grad_version; /* how often it was written to; -1: not known */
-    uint64_t storage, form; /* form: of its type of numbers, its device and its strides; 0 unknown */
+    uint64_t storage, form; /* form: of its type of numbers, its device and, where torch tells, its strides */
     int32_t node, ndim;
     int64_t sizes[8]; /* the first ones; a tensor of more axes is compared by those */
     bool requires_grad, knows_grad; /* the latter: requires_grad is known */
