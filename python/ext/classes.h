@@ -24,6 +24,7 @@ struct lmx_classes {
     lmx_vec all; /* lmx_class *: each stays where it is */
     lmx_map by_type;
     int asked; /* descriptions that are under way and hold on to some */
+    uint32_t generation; /* changes when classes are forgotten */
 };
 
 /* Before classes are asked for; `asked` goes down again when they are no more held on to. */

@@ -2,15 +2,14 @@
  * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
-#include "classes.h"
 #include "here.h"
+#include "known.h"
 #include "snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_INTS = 64 };
 static const uint64_t MEMORY = UINT64_C(8) << 30; /* bytes that a model may have: what a capture may hold */
 
 /* A class of modules, and what it is now: somebody may give it another forward. */
@@ -32,9 +31,10 @@ typedef struct lmx_teller {
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
     bool is_buffer;
-    bool names_only; /* of modules, while the capture is open */
-    bool early;      /* the model has not run yet: nothing of the user's may run, */
-    bool given_up;   /* and this is described when it has */
+    bool names_only;   /* of modules, while the capture is open */
+    bool early;        /* the model has not run yet: nothing of the user's may run, */
+    bool given_up;     /* and this is described when it has */
+    lmx_noting noting; /* of that module */
 } teller;
 
 static bool check(teller *t, lam_status status) {
@@ -50,6 +50,7 @@ static bool nomem(void) {
 
 /* Code of the user's may run next. False too, without an exception, where it must not. */
 static bool may_run(teller *t) {
+    lmx_note_nothing(&t->noting);
     if (t->early) {
         t->given_up = true;
         return false;
@@ -66,20 +67,15 @@ static bool answers(const PyObject *value) {
     return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE);
 }
 
-static bool is_settled(PyObject *o) {
-    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
-           PyUnicode_CheckExact(o);
-}
-
 /* Whether asking runs nothing of the user's, and, before the run, the answer stays what it is unless the dict
  * or list that holds the value changes. */
 static bool asks_nobody(const teller *t, PyObject *value) {
-    if (is_settled(value)) return true;
+    if (lmx_is_settled(value)) return true;
     if (!answers(value)) return false;
     const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
     for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
         PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
-        if (!is_settled(item) && (t->early || !answers(item))) return false;
+        if (!lmx_is_settled(item) && (t->early || !answers(item))) return false;
     }
     return !t->early || sequence || PyCallable_Check(value);
 }
@@ -120,71 +116,16 @@ static void teller_free(teller *t) {
 
 /* == values ============================================================================================ */
 
-static bool int_of(PyObject *o, int64_t *out) {
-    int overflow = 0;
-    PyObject *whole = PyLong_Check(o) ? (Py_INCREF(o), o) : PyNumber_Index(o);
-    if (whole) *out = PyLong_AsLongLongAndOverflow(whole, &overflow);
-    bool ok = whole && !overflow && !PyErr_Occurred();
-    Py_XDECREF(whole);
-    PyErr_Clear();
-    return ok;
-}
-
-/* None among sizes (AdaptiveAvgPool2d((None, 7))) is -1: the size of the input. */
-static bool ints_of(PyObject *o, int64_t *ints, lam_value *v) {
-    Py_ssize_t n = PySequence_Size(o);
-    if (n < 0 || n > MAX_INTS) return false;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PySequence_GetItem(o, i);
-        bool ok = item && (item == Py_None || int_of(item, &ints[i]));
-        if (item == Py_None) ints[i] = -1;
-        Py_XDECREF(item);
-        if (!ok) return false;
-    }
-    *v = (lam_value){.type = LAM_INTS, .n = (int32_t)n, .ints = ints};
-    return true;
-}
-
-/* Functions and classes (activation=torch.relu) are told by their names. False: nothing that can be
- * told. `*name` is what the text of the value lives in. */
-static bool text_of(lmx_state *st, PyObject *o, PyObject **name, lam_value *v) {
-    if (PyUnicode_Check(o)) Py_INCREF(o);
-    *name = PyUnicode_Check(o) ? o : PyCallable_Check(o) ? PyObject_GetAttr(o, st->n___name__) : NULL;
-    if (*name && !PyUnicode_Check(*name)) Py_CLEAR(*name);
-    *v = (lam_value){.type = LAM_TEXT, .text = lmx_utf8(*name)};
-    return *name != NULL;
-}
-
-static bool value_of(lmx_state *st, PyObject *o, int64_t *ints, PyObject **name, lam_value *v) {
-    *v = (lam_value){.type = LAM_NONE};
-    if (o == Py_None) return true;
-    if (PyBool_Check(o) || lmx_is_tensor(st, o)) {
-        *v = (lam_value){.type = LAM_BOOL, .i = o != Py_False};
-        return true;
-    }
-    if (PyFloat_Check(o)) {
-        *v = (lam_value){.type = LAM_FLOAT, .f = PyFloat_AsDouble(o)};
-        return true;
-    }
-    if (PyLong_Check(o)) {
-        v->type = LAM_INT;
-        return int_of(o, &v->i);
-    }
-    if (PyTuple_Check(o) || PyList_Check(o)) return ints_of(o, ints, v);
-    if (PyType_IsSubtype(Py_TYPE(o), st->torch.module)) o = (PyObject *)Py_TYPE(o);
-    if (text_of(st, o, name, v)) return true;
-    v->type = LAM_INT; /* numpy's integers and the like */
-    return int_of(o, &v->i);
-}
-
 static bool push_attr(teller *t, PyObject *name, PyObject *o) {
-    int64_t ints[MAX_INTS];
-    PyObject *text = NULL;
+    int64_t ints[LMX_MAX_INTS];
+    PyObject *text;
     lam_value v;
     if (!may_ask(t, o)) return false;
-    bool told = value_of(t->st, o, ints, &text, &v);
+    bool told = lmx_value_of(t->st, o, ints, &text, &v);
     bool ok = !lmx_must_raise();
     if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
+    if (ok && told) lmx_note_attr(t->st, &t->noting, lmx_utf8(name), o, &v);
+    if (!told) lmx_note_nothing(&t->noting);
     Py_XDECREF(text);
     return ok;
 }
@@ -234,6 +175,7 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
     int32_t index;
     if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
     if (!tensor_index(t, tensor, &index)) return false;
+    lmx_note_tensor(t->st, &t->noting, lmx_utf8(name), tensor, t->is_buffer);
     return check(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
 }
 
@@ -357,6 +299,7 @@ static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
 static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     if (value) return push_attr(t, name, value);
+    lmx_note_nothing(&t->noting); /* a class's values have no numbers */
     PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
@@ -376,60 +319,117 @@ static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_cl
     return push_made_tensors(t, dict, node);
 }
 
-static bool is_training(lmx_state *st, PyObject *module, PyObject *dict) {
-    PyObject *training = lmx_get(dict, st->n_training);
+static bool is_training(teller *t, PyObject *module, PyObject *dict) {
+    PyObject *training = lmx_get(dict, t->st->n_training);
     if (training) return training == Py_True;
-    training = PyObject_GetAttr(module, st->n_training); /* a scripted module keeps it in C++ */
+    lmx_note_nothing(&t->noting);
+    training = PyObject_GetAttr(module, t->st->n_training); /* a scripted module keeps it in C++ */
     if (!training) PyErr_Clear();
     Py_XDECREF(training);
     return training == Py_True;
 }
 
-static uint32_t flags_of(teller *t, const lmx_node *node, const met *now, PyObject *dict) {
-    const lmx_class *k = now->class;
-    uint32_t flags = now->flags;
-    if (is_training(t->st, node->object, dict)) flags |= LAM_MODULE_TRAINING;
-    if (k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward)) flags |= LAM_MODULE_OWN_FORWARD;
+/* What the module's dict tells of it. */
+static uint32_t own_flags(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+    uint32_t flags = is_training(t, node->object, dict) ? LAM_MODULE_TRAINING : 0;
+    bool other = k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward);
+    return other ? flags | LAM_MODULE_OWN_FORWARD : flags;
+}
+
+static uint32_t flags_of(const lmx_node *node, const met *now, uint32_t own) {
+    uint32_t flags = now->flags | own;
     /* Parametrizations make a layer's weights; they don't make it a container. */
     if (node->n_children == (node->parametrized ? 1 : 0)) flags |= LAM_MODULE_LEAF;
-    if (k->script || node->opaque) flags |= LAM_MODULE_OPAQUE;
+    if (now->class->script || node->opaque) flags |= LAM_MODULE_OPAQUE;
     return flags;
 }
 
-static bool push_module(teller *t, lmx_node *node) {
-    int32_t index;
-    const met *now = class_of(t, Py_TYPE(node->object));
-    if (!now) return false;
+/* Begins the module `t->module`. */
+static bool begin_module(teller *t, const lmx_node *node, const met *now, uint32_t own, PyObject *type) {
+    const lmx_class *k = now->class;
+    lam_module_info info = {
+        .type = lmx_utf8(type),
+        .type_path = lmx_utf8(k->path),
+        .word = k->word,
+        .flags = flags_of(node, now, own),
+    };
+    return check(t, lam_build_module(t->b, &info, &t->module, &t->e));
+}
+
+static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+    PyObject *module = node->object;
+    return push_tensors(t, module, dict, t->st->n__parameters, false) &&
+           (t->c->brief || (push_tensors(t, module, dict, t->st->n__buffers, true) &&
+                            push_packed(t, dict, k) && push_attrs(t, module, dict, k, node)));
+}
+
+/* Looks the module's dicts through. */
+static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *dict) {
     const lmx_class *k = now->class;
     if (t->early && (k->script || node->compiled || node->opaque)) {
         t->given_up = true; /* what it hides is only known afterwards */
         return false;
     }
     node->scripted = k->script;
-    PyObject *dict = lmx_dict_of(node->object);
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
     PyErr_Clear();
-    lam_module_info info = {
-        .type = lmx_utf8(scripted && PyUnicode_Check(scripted) ? scripted : k->name),
-        .type_path = lmx_utf8(k->path),
-        .word = k->word,
-        .flags = flags_of(t, node, now, dict),
-    };
-    bool ok = check(t, lam_build_module(t->b, &info, &index, &t->e));
-    t->module = index;
-    if (t->names_only) goto done;
-    ok = ok && push_tensors(t, node->object, dict, t->st->n__parameters, false) &&
-         (t->c->brief || (push_tensors(t, node->object, dict, t->st->n__buffers, true) &&
-                          push_packed(t, dict, k) && push_attrs(t, node->object, dict, k, node)));
-done:
+    if (t->c->brief || t->names_only || node->compiled || node->parametrized)
+        t->noting = (lmx_noting){0};
+    else
+        lmx_note_begin(t->st, &t->noting, node->object, dict, k);
+    const uint32_t own = own_flags(t, node, k, dict);
+    PyObject *type = scripted && PyUnicode_Check(scripted) ? scripted : k->name;
+    bool ok = begin_module(t, node, now, own, type) && (t->names_only || push_parts(t, node, k, dict));
+    if (!ok) lmx_note_nothing(&t->noting);
+    lmx_note_end(t->st, &t->noting, own);
     Py_XDECREF(scripted);
+    return ok;
+}
+
+/* Tells again what is known. */
+static bool push_known(teller *t, const lmx_node *node, const met *now, const lmx_known *known) {
+    const lmx_knowns *k = t->st->knowns;
+    lmx_tensor_of tensor;
+    lmx_attr_of attr;
+    int32_t index;
+    if (!begin_module(t, node, now, known->flags, now->class->name)) return false;
+    for (size_t at = known->owned_at; lmx_known_tensor(k, known, &at, &tensor);)
+        if (!tensor_index(t, tensor.tensor, &index) ||
+            !check(t, lam_build_owns(t->b, t->module, tensor.name, index, tensor.is_buffer, &t->e)))
+            return false;
+    for (size_t at = known->attrs_at; lmx_known_attr(k, known, &at, &attr);)
+        if (!check(t, lam_build_attr(t->b, t->module, attr.name, &attr.value, &t->e))) return false;
+    return true;
+}
+
+static bool push_module(teller *t, lmx_node *node) {
+    lmx_knowns *k = t->st->knowns;
+    const met *now = class_of(t, Py_TYPE(node->object));
+    if (!now) return false;
+    PyObject *dict = lmx_dict_of(node->object);
+    const lmx_known *known =
+        t->c->brief || t->names_only ? NULL : lmx_known_rest(t->st, node->known, node->object, dict);
+    bool ok;
+    if (known && known->class == now->class && !node->opaque) {
+        const bool busy = k->busy;
+        k->busy = k->used = true;
+        ok = push_known(t, node, now, known);
+        k->busy = busy;
+    } else {
+        ok = look_through(t, node, now, dict);
+    }
     Py_XDECREF(dict);
     return ok;
 }
 
 static bool push_modules(teller *t) {
-    for (size_t i = 0; i < t->c->tree.nodes.n; i++)
-        if (!push_module(t, lmx_node_at(&t->c->tree, (int32_t)i))) return false;
+    enum { AHEAD = 4 };
+    const lmx_tree *tree = &t->c->tree;
+    for (size_t i = 0; i < tree->nodes.n; i++) {
+        const lmx_node *later = i + AHEAD < tree->nodes.n ? lmx_node_at(tree, (int32_t)(i + AHEAD)) : NULL;
+        if (later) lmx_known_ahead(t->st, later->known, later->object);
+        if (!push_module(t, lmx_node_at(tree, (int32_t)i))) return false;
+    }
     return true;
 }
 
@@ -603,6 +603,7 @@ static teller *teller_new(lmx_capture *c) {
     }
     *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
     lmx_classes_ask(c->st->classes);
+    lmx_knowns_begin(c->st);
     t->held = PyList_New(0);
     if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
     teller_free(t);

@@ -6,6 +6,7 @@
 #include "alloc.h"
 #include "device.h"
 #include "here.h"
+#include "known.h"
 #include "located.h"
 
 #include <pthread.h>
@@ -83,21 +84,39 @@ static bool keep_owned(void *self, PyObject *name, PyObject *tensor) {
     return PyList_Append(w->y->tensors, tensor) == 0;
 }
 
+static bool find_registered(owned_walk *w, PyObject *module, PyObject *dict) {
+    lmx_state *st = w->y->st;
+    PyObject *parameters = lmx_registered(st, module, dict, st->n__parameters);
+    PyObject *buffers = lmx_registered(st, module, dict, st->n__buffers);
+    w->held = LAM_HELD_PARAMETER;
+    bool ok = lmx_each(st, parameters, keep_owned, w);
+    w->held = LAM_HELD_BUFFER;
+    ok = ok && lmx_each(st, buffers, keep_owned, w);
+    Py_XDECREF(parameters);
+    Py_XDECREF(buffers);
+    return ok;
+}
+
+static bool find_known(owned_walk *w, const lmx_known *of) {
+    lmx_tensor_of t;
+    for (size_t at = of->owned_at; lmx_known_tensor(w->y->st->knowns, of, &at, &t);) {
+        w->held = t.is_buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER;
+        if (!keep_owned(w, NULL, t.tensor)) return false;
+    }
+    return true;
+}
+
 /* The parameters and buffers of every module; a tied one is told twice, which changes nothing. */
 static bool find_owned(memory *y, lmx_capture *c) {
-    lmx_state *st = y->st;
+    enum { AHEAD = 4 };
     owned_walk w = {y, LAM_HELD_PARAMETER};
     bool ok = true;
     for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
-        PyObject *module = lmx_node_at(&c->tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
-        PyObject *parameters = lmx_registered(st, module, dict, st->n__parameters);
-        PyObject *buffers = lmx_registered(st, module, dict, st->n__buffers);
-        w.held = LAM_HELD_PARAMETER;
-        ok = lmx_each(st, parameters, keep_owned, &w);
-        w.held = LAM_HELD_BUFFER;
-        ok = ok && lmx_each(st, buffers, keep_owned, &w);
-        Py_XDECREF(parameters);
-        Py_XDECREF(buffers);
+        const lmx_node *node = lmx_node_at(&c->tree, (int32_t)i);
+        if (i + AHEAD < c->tree.nodes.n) lmx_known_ahead(y->st, node[AHEAD].known, node[AHEAD].object);
+        PyObject *dict = lmx_dict_of(node->object);
+        const lmx_known *of = lmx_known_rest(y->st, node->known, node->object, dict);
+        ok = of ? find_known(&w, of) : find_registered(&w, node->object, dict);
         Py_XDECREF(dict);
     }
     return ok;
