@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import torch
-from operators import Encoder, Work, cpu, step_of, torchvision_model, verdict
+from operators import Encoder, Work, apart, cpu, step_of, torchvision_model, verdict
 from torch import nn
 
 import lamina
@@ -198,30 +198,35 @@ def each_step(name: str, model: nn.Module, step: Callable[[], None], bar: float,
     return ratio <= bar
 
 
+def model_rows(name: str, rounds: int | None) -> bool:
+    """Prints the rows of one model; True when its bars hold."""
+    build, make, bar = MODELS[name]
+    torch.manual_seed(0)
+    model, x = build().train(), make()
+    step = step_of(model, x)
+    for _ in range(3):
+        step()
+    held = [each_step(name, model, step, bar, rounds or 2 * ROUNDS)]
+    for way, watch in WAYS.items():
+        try:
+            pair(step, watch(model))
+            found = [pair(step, watch(model)) for _ in range(rounds or ROUNDS)]
+        except (ImportError, RuntimeError) as problem:
+            print(f"  {name:<21} {way:<27} {type(problem).__name__}: {str(problem).splitlines()[0][:70]}")
+            continue
+        ratio = statistics.median(watched / plain for plain, watched, _ in found)
+        extra = statistics.median(other for *_, other in found) * 1e3
+        ours = way.startswith("time")
+        held += [ratio <= bar] if ours else []
+        bars = f"bar {bar:.2f}  {verdict(ratio, bar)}" if ours else ""
+        print(f"  {name:<21} {way:<27} {ratio:6.3f}   and {extra:6.1f} ms once   {bars}")
+    return all(held)
+
+
 def rows(rounds: int | None = None) -> bool:
     """Prints every row; True when all bars hold."""
-    held = []
     print("\ntraining steps that are timed layer by layer, over plain ones (CPU time)")
-    for name, (build, make, bar) in MODELS.items():
-        torch.manual_seed(0)
-        model, x = build().train(), make()
-        step = step_of(model, x)
-        for _ in range(3):
-            step()
-        for way, watch in WAYS.items():
-            try:
-                pair(step, watch(model))
-                found = [pair(step, watch(model)) for _ in range(rounds or ROUNDS)]
-            except (ImportError, RuntimeError) as problem:
-                print(f"  {name:<21} {way:<27} {type(problem).__name__}: {str(problem).splitlines()[0][:70]}")
-                continue
-            ratio = statistics.median(watched / plain for plain, watched, _ in found)
-            extra = statistics.median(other for *_, other in found) * 1e3
-            ours = way.startswith("time")
-            held += [ratio <= bar] if ours else []
-            bars = f"bar {bar:.2f}  {verdict(ratio, bar)}" if ours else ""
-            print(f"  {name:<21} {way:<27} {ratio:6.3f}   and {extra:6.1f} ms once   {bars}")
-        held.append(each_step(name, model, step, bar, rounds or 2 * ROUNDS))
+    held = [apart(__file__, name, rounds) for name in MODELS]
     held.append(writing(rounds))
     return all(held)
 
@@ -229,8 +234,11 @@ def rows(rounds: int | None = None) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, help=f"pairs a row, instead of {ROUNDS}")
+    parser.add_argument("--model", choices=MODELS, help="the rows of this model alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.model:
+        return 0 if model_rows(options.model, options.rounds) else 1
     return 0 if rows(options.rounds) else 1
 
 
