@@ -7,6 +7,7 @@
 
 #include "net.h"
 
+#include <fts.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -73,16 +74,31 @@ OOM_UNUSED static lam_model *step_model(int64_t slow, bool back) {
     return net_done(&n);
 }
 
-/* A new name in a folder of the test's own. */
+static struct {
+    char path[64];
+    pid_t made_by; /* a child that was forked leaves it alone */
+} step_folder;
+
+static void step_remove_folder(void) {
+    char *const roots[] = {step_folder.path, NULL};
+    FTS *all = getpid() == step_folder.made_by ? fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL) : NULL;
+    for (FTSENT *at; all && (at = fts_read(all));)
+        if (at->fts_info != FTS_D) remove(at->fts_path);
+    if (all) fts_close(all);
+}
+
+/* A new name in a folder of the test's own, which goes with the test. */
 OOM_UNUSED static const char *step_file(const char *name) {
-    static char folder[64], path[8][160];
+    static char path[8][160];
     static int n;
-    if (!*folder) {
-        snprintf(folder, sizeof folder, "%s/lamina_test_XXXXXX", P_tmpdir);
-        assert_non_null(mkdtemp(folder));
+    if (!step_folder.made_by) {
+        snprintf(step_folder.path, sizeof step_folder.path, "%s/lamina_test_XXXXXX", P_tmpdir);
+        assert_non_null(mkdtemp(step_folder.path));
+        step_folder.made_by = getpid();
+        assert_int_equal(atexit(step_remove_folder), 0);
     }
     char *to = path[n++ % 8];
-    snprintf(to, sizeof path[0], "%s/%s", folder, name);
+    snprintf(to, sizeof path[0], "%s/%s", step_folder.path, name);
     unlink(to);
     return to;
 }
