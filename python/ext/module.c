@@ -2,8 +2,8 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
-#include "known.h"
 #include "dispatch.h"
+#include "known.h"
 
 #include <stdlib.h>
 

@@ -13,9 +13,9 @@ enum { NUMBERS = 3 };
 /* Alike but for the number of calls. The order is that in which kinds are told. */
 typedef struct base {
     int64_t training, gradients;
-    bool went_back;
     int64_t calls[NUMBERS];
     int32_t n_calls; /* above NUMBERS: more than are told apart */
+    bool went_back;
 } base;
 enum { MOST_BASES = 2 * 3 * 2 };
 
