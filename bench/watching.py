@@ -2,9 +2,9 @@
 """What recording a training run costs: `make bench` prints these rows after the others.
 
 CPU times of the thread that trains: so many plain steps, then as many inside ``lamina.watch``, and the figure
-is the median of the ratios of such pairs. Where a step is long, one in ten is recorded instead of one in a
-hundred. What is told is what one recorded step in a hundred costs: the cost itself is too small for the ratio
-to show.
+is the median of the ratios of such pairs. It holds what it costs a program of one thread to have another.
+Where a step is long, one in ten is recorded instead of one in a hundred. What is told is what one recorded
+step in a hundred costs: the cost itself is too small for the ratio to show.
 """
 
 from __future__ import annotations
@@ -49,16 +49,17 @@ def resident() -> int:
 
 
 def pair(step: Callable[[], None], model: nn.Module, every: int, steps: int, file: Path) -> float:
-    """What the loop takes when it is recorded, over what it takes otherwise."""
+    """What the loop takes when it is recorded, over what it takes otherwise; each once the interpreter has
+    had time to get used to it, and the first recorded step has told the tree."""
 
     def loop() -> None:
         for _ in range(steps):
             step()
 
+    loop()
     plain = cpu(loop)
     with lamina.watch(model, every=every, file=file):
-        step()  # the first one tells the tree
-        step()
+        loop()
         watched = cpu(loop)
     return 1 + (watched / plain - 1) * steps / EVERY / recorded(file, steps)
 
@@ -66,7 +67,7 @@ def pair(step: Callable[[], None], model: nn.Module, every: int, steps: int, fil
 def recorded(file: Path, steps: int) -> int:
     """How many of the steps that were measured the newest run holds, which differs from loop to loop."""
     with closing(sqlite3.connect(file)) as db:
-        found = "SELECT count(*) FROM steps JOIN models ON models.id = model WHERE number BETWEEN 2 AND ? + 1"
+        found = "SELECT count(*) FROM steps JOIN models ON models.id = model WHERE number >= ?"
         newest = " AND run = (SELECT max(id) FROM runs)"
         (n,) = db.execute(found + newest, (steps,)).fetchone()
     assert n > 0, "no step of the loop was recorded"
