@@ -27,6 +27,7 @@ typedef struct lmx_teller {
     lmx_vec classes;   /* met */
     lmx_map by_type;   /* type -> class */
     lmx_map by_tensor; /* tensor object -> tensor index */
+    lmx_vec indices;   /* int32_t: of tensors that the module is known to own */
     PyObject *held;    /* list: tensors, so that no address is used twice */
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
@@ -62,25 +63,7 @@ static bool may_run(teller *t) {
     return !before || done;
 }
 
-/* Values of CPython's own types answer by themselves. */
-static bool answers(const PyObject *value) {
-    return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE);
-}
-
-/* Whether asking runs nothing of the user's, and, before the run, the answer stays what it is unless the dict
- * or list that holds the value changes. */
-static bool asks_nobody(const teller *t, PyObject *value) {
-    if (lmx_is_settled(value)) return true;
-    if (!answers(value)) return false;
-    const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
-    for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
-        PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
-        if (!lmx_is_settled(item) && (t->early || !answers(item))) return false;
-    }
-    return !t->early || sequence || PyCallable_Check(value);
-}
-
-static bool may_ask(teller *t, PyObject *value) { return asks_nobody(t, value) || may_run(t); }
+static bool may_ask(teller *t, PyObject *value) { return lmx_asks_nobody(value, t->early) || may_run(t); }
 
 /* == classes =========================================================================================== */
 
@@ -110,6 +93,7 @@ static void teller_free(teller *t) {
     lmx_vec_free(&t->classes);
     lmx_map_free(&t->by_type);
     lmx_map_free(&t->by_tensor);
+    lmx_vec_free(&t->indices);
     Py_XDECREF(t->held);
     PyMem_Free(t);
 }
@@ -118,15 +102,16 @@ static void teller_free(teller *t) {
 
 static bool push_attr(teller *t, PyObject *name, PyObject *o) {
     int64_t ints[LMX_MAX_INTS];
-    PyObject *text;
+    PyObject *text = NULL;
     lam_value v;
-    if (!may_ask(t, o)) return false;
-    bool told = lmx_value_of(t->st, o, ints, &text, &v);
-    bool ok = !lmx_must_raise();
+    Py_INCREF(o); /* what runs meanwhile may take it out of the dict that holds it */
+    bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
+    ok = ok && !lmx_must_raise();
     if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
     if (ok && told) lmx_note_attr(t->st, &t->noting, lmx_utf8(name), o, &v);
     if (!told) lmx_note_nothing(&t->noting);
     Py_XDECREF(text);
+    Py_DECREF(o);
     return ok;
 }
 
@@ -145,6 +130,7 @@ static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
 static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     *index = lmx_map_get(&t->by_tensor, tensor);
     if (*index >= 0) return true;
+    if (PyList_Append(t->held, tensor) < 0) return false;
     lmx_tensor d;
     lmx_kind kind = lmx_kind_of(t->st, tensor);
     if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !may_run(t)) return false;
@@ -167,7 +153,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
     if (!push_gradient(t, tensor, *index)) return false;
-    return PyList_Append(t->held, tensor) == 0 && (lmx_map_put(&t->by_tensor, tensor, *index) || nomem());
+    return lmx_map_put(&t->by_tensor, tensor, *index) || nomem();
 }
 
 static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
@@ -182,7 +168,7 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
 static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
     t->is_buffer = is_buffer;
     PyObject *owned = lmx_registered(t->st, module, dict, kind);
-    bool ok = (!owned || answers(owned) || may_run(t)) && lmx_each(t->st, owned, push_owned, t);
+    bool ok = (!owned || lmx_answers(owned) || may_run(t)) && lmx_each(t->st, owned, push_owned, t);
     Py_XDECREF(owned);
     return ok;
 }
@@ -386,16 +372,31 @@ static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *di
     return ok;
 }
 
+/* Describes the tensors that are known. Code of the user's may run for one that torch tells little of:
+ * `*holds` false where the others are not known any more. */
+static bool index_known(teller *t, const lmx_known *known, bool *holds) {
+    lmx_tensor_of tensor;
+    int32_t index;
+    t->indices.n = 0;
+    for (size_t at = known->owned_at; *holds && lmx_known_tensor(t->st->knowns, known, &at, &tensor);) {
+        if (!tensor_index(t, tensor.tensor, &index)) return false;
+        int32_t *to = lmx_vec_push(&t->indices, sizeof *to, 1);
+        if (!to) return nomem();
+        *to = index;
+        *holds = lmx_known_holds(known);
+    }
+    return true;
+}
+
 /* Tells again what is known. */
 static bool push_known(teller *t, const lmx_node *node, const met *now, const lmx_known *known) {
     const lmx_knowns *k = t->st->knowns;
+    const int32_t *index = t->indices.data;
     lmx_tensor_of tensor;
     lmx_attr_of attr;
-    int32_t index;
     if (!begin_module(t, node, now, known->flags, now->class->name)) return false;
     for (size_t at = known->owned_at; lmx_known_tensor(k, known, &at, &tensor);)
-        if (!tensor_index(t, tensor.tensor, &index) ||
-            !check(t, lam_build_owns(t->b, t->module, tensor.name, index, tensor.is_buffer, &t->e)))
+        if (!check(t, lam_build_owns(t->b, t->module, tensor.name, *index++, tensor.is_buffer, &t->e)))
             return false;
     for (size_t at = known->attrs_at; lmx_known_attr(k, known, &at, &attr);)
         if (!check(t, lam_build_attr(t->b, t->module, attr.name, &attr.value, &t->e))) return false;
@@ -409,15 +410,14 @@ static bool push_module(teller *t, lmx_node *node) {
     PyObject *dict = lmx_dict_of(node->object);
     const lmx_known *known =
         t->c->brief || t->names_only ? NULL : lmx_known_rest(t->st, node->known, node->object, dict);
-    bool ok;
-    if (known && known->class == now->class && !node->opaque) {
-        const bool busy = k->busy;
-        k->busy = k->used = true;
-        ok = push_known(t, node, now, known);
-        k->busy = busy;
-    } else {
-        ok = look_through(t, node, now, dict);
+    bool holds = known && known->class == now->class && !node->opaque && !node->parametrized, ok = true;
+    if (holds) {
+        k->used = true;
+        k->busy++;
+        ok = index_known(t, known, &holds) && (!holds || push_known(t, node, now, known));
+        k->busy--;
     }
+    if (ok && !holds) ok = look_through(t, node, now, dict);
     Py_XDECREF(dict);
     return ok;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Bytes of what is kept, a few thousand modules. */
+/* Bytes of what is kept, a few thousand modules. What is kept last may go beyond. */
 enum { MOST = 2 << 20 };
 
 /* == the numbers of dicts ============================================================================== */
@@ -55,6 +55,12 @@ static lmx_stamp stamp_of(const PyObject *dict) { return (lmx_stamp){dict, numbe
 
 static bool is_same(const lmx_stamp *s) { return number_of(s->dict) == s->number; }
 
+static bool has_room(const lmx_knowns *k) {
+    const size_t slots = k->by_module.keys ? k->by_module.mask + 1 : 0;
+    const size_t slot = sizeof *k->by_module.keys + sizeof *k->by_module.values;
+    return k->words.n * sizeof(uint64_t) + k->all.n * sizeof(lmx_known) + slots * slot < MOST;
+}
+
 /* == reading =========================================================================================== */
 
 enum { WORDS_A_CHILD = 2, WORDS_A_TENSOR = 4, WORDS_AN_ATTR = 3 };
@@ -79,10 +85,14 @@ const lmx_known *lmx_known_children(lmx_state *st, int32_t i, const PyObject *mo
     return known && is_same(&known->stamps[LMX_CHILDREN]) ? known : NULL;
 }
 
+bool lmx_known_holds(const lmx_known *of) {
+    return is_same(&of->stamps[LMX_OWN_DICT]) && is_same(&of->stamps[LMX_PARAMETERS]) &&
+           is_same(&of->stamps[LMX_BUFFERS]);
+}
+
 const lmx_known *lmx_known_rest(lmx_state *st, int32_t i, const PyObject *module, const PyObject *dict) {
     const lmx_known *known = record_of(st, i, module, dict);
-    if (!known || !is_same(&known->stamps[LMX_PARAMETERS]) || !is_same(&known->stamps[LMX_BUFFERS]))
-        return NULL;
+    if (!known || !lmx_known_holds(known)) return NULL;
     lmx_tensor_of t;
     for (size_t at = known->owned_at; lmx_known_tensor(st->knowns, known, &at, &t);)
         if (!lmx_is_torchs(st, t.tensor)) return NULL;
@@ -143,10 +153,9 @@ bool lmx_known_attr(const lmx_knowns *k, const lmx_known *of, size_t *at, lmx_at
 
 static void keep(lmx_state *st, lmx_noting *n, const uint64_t *words, size_t count) {
     lmx_knowns *k = st->knowns;
-    const size_t used = k->words.n * sizeof *words + k->all.n * sizeof(lmx_known);
-    uint64_t *to = used < MOST && n->open ? lmx_vec_push(&k->words, sizeof *to, count) : NULL;
+    k->full = k->full || !has_room(k);
+    uint64_t *to = n->open && !k->full ? lmx_vec_push(&k->words, sizeof *to, count) : NULL;
     if (to) memcpy(to, words, count * sizeof *to);
-    k->full = k->full || used >= MOST;
     n->open = n->open && to;
 }
 
@@ -158,6 +167,14 @@ static void note_children(lmx_state *st, lmx_noting *n, PyObject *children) {
         const uint64_t words[WORDS_A_CHILD] = {word(name), word(module)};
         keep(st, n, words, WORDS_A_CHILD);
     }
+}
+
+/* Where a class sets attributes as `object` does, CPython 3.12 up to 3.12.5 may drop what was there before
+ * the dict has its new number: a capture that this runs would follow addresses of what is gone. */
+static bool numbers_late(PyTypeObject *type) {
+    void *const set = PyType_GetSlot(type, Py_tp_setattro);
+    setattrofunc const plain = PyObject_GenericSetAttr;
+    return memcmp(&set, &plain, sizeof set) == 0;
 }
 
 /* Begins anew where there is no room and the description before had no use of what is there. */
@@ -173,7 +190,9 @@ void lmx_note_begin(lmx_state *st, lmx_noting *n, PyObject *module, PyObject *di
     lmx_knowns *k = st->knowns;
     *n = (lmx_noting){0};
     if (!k->numbered) k->numbered = have_numbers() ? 1 : -1;
-    if (k->numbered < 0 || k->busy || !dict || class->script || class->packs) return;
+    k->full = k->full || !has_room(k);
+    if (k->numbered < 0 || k->busy || k->full || !dict || class->script || class->packs) return;
+    if (numbers_late(Py_TYPE(module))) return;
     PyObject *dicts[LMX_STAMPS] = {dict, lmx_get(dict, st->n__modules), lmx_get(dict, st->n__parameters),
                                    lmx_get(dict, st->n__buffers)};
     n->now = (lmx_known){.module = module, .type = Py_TYPE(module), .class = class, .at = k->words.n};
@@ -183,7 +202,8 @@ void lmx_note_begin(lmx_state *st, lmx_noting *n, PyObject *module, PyObject *di
     }
     PyObject *compiled = lmx_get(dict, st->n__compiled_call_impl);
     if (compiled && compiled != Py_None) return;
-    n->open = n->holds = k->busy = true;
+    n->open = n->holds = true;
+    k->busy++;
     note_children(st, n, dicts[LMX_CHILDREN]);
     n->now.owned_at = n->now.attrs_at = k->words.n;
 }
@@ -226,7 +246,7 @@ void lmx_note_nothing(lmx_noting *n) { n->open = false; }
 
 void lmx_note_end(lmx_state *st, lmx_noting *n, uint32_t flags) {
     lmx_knowns *k = st->knowns;
-    if (n->open) {
+    if (n->open && k->busy == 1) { /* else another thread holds on to a record, which would move */
         n->now.flags = flags;
         n->now.end = k->words.n;
         int32_t i = lmx_known_of(st, n->now.module);
@@ -236,7 +256,7 @@ void lmx_note_end(lmx_state *st, lmx_noting *n, uint32_t flags) {
     } else if (n->holds) {
         k->words.n = n->now.at;
     }
-    if (n->holds) k->busy = false;
+    if (n->holds) k->busy--;
 }
 
 void lmx_knowns_clear(lmx_knowns *k) {

@@ -14,6 +14,11 @@ enum { LMX_MAX_INTS = 64 };
  * new reference to what a text lives in, or NULL; `ints` has room for LMX_MAX_INTS. An exception may be
  * pending. (value.c) */
 bool lmx_value_of(lmx_state *st, PyObject *o, int64_t *ints, PyObject **name, lam_value *v);
+/* Whether it is of one of CPython's own types, whose values answer by themselves. (value.c) */
+bool lmx_answers(PyObject *value);
+/* Whether asking runs nothing of the user's, and, before the run (`early`), the answer stays what it is
+ * unless the dict or list that holds the value changes. (value.c) */
+bool lmx_asks_nobody(PyObject *value, bool early);
 /* None, or a number or text of Python's own types: it answers by itself, and stays what it is. */
 static inline bool lmx_is_settled(PyObject *o)
 {
@@ -42,7 +47,7 @@ struct lmx_knowns {
     lmx_map by_module;
     uint32_t generation; /* of the classes */
     int8_t numbered;     /* dicts have numbers: 1 yes, -1 no, 0 not asked */
-    bool busy;           /* something is being noted or told */
+    int busy;            /* who notes or tells something now: of several threads, several may */
     bool full, used;     /* there is no room for more; the description that runs told something again */
 };
 
@@ -73,6 +78,8 @@ int32_t lmx_known_of(lmx_state *st, const PyObject *module);
  * attributes are. `dict` is the module's own, which lives. Else NULL. */
 const lmx_known *lmx_known_children(lmx_state *st, int32_t i, const PyObject *module, const PyObject *dict);
 const lmx_known *lmx_known_rest(lmx_state *st, int32_t i, const PyObject *module, const PyObject *dict);
+/* The same of a record that was given and is still held on to, once code of the user's may have run. */
+bool lmx_known_holds(const lmx_known *of);
 /* Brings what lmx_known_rest and its reader will look at nearer to the processor. */
 void lmx_known_ahead(lmx_state *st, int32_t i, const PyObject *module);
 

@@ -2,6 +2,19 @@
  * A value of Python's as the attribute of a layer. */
 #include "known.h"
 
+bool lmx_answers(PyObject *value) { return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE); }
+
+bool lmx_asks_nobody(PyObject *value, bool early) {
+    if (lmx_is_settled(value)) return true;
+    if (!lmx_answers(value)) return false;
+    const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
+    for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
+        PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
+        if (!lmx_is_settled(item) && (early || !lmx_answers(item))) return false;
+    }
+    return !early || sequence || PyCallable_Check(value);
+}
+
 static bool int_of(PyObject *o, int64_t *out) {
     int overflow = 0;
     PyObject *whole = PyLong_Check(o) ? (Py_INCREF(o), o) : PyNumber_Index(o);

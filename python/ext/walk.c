@@ -20,15 +20,27 @@ typedef struct walker {
     int32_t place, node; /* whose children are being listed */
 } walker;
 
+/* What `each` runs may take them out of the dict. */
+static bool each_item(PyObject *dict, bool (*each)(void *, PyObject *, PyObject *), void *self) {
+    PyObject *key, *value;
+    bool ok = true;
+    Py_INCREF(dict);
+    for (Py_ssize_t at = 0; ok && PyDict_Next(dict, &at, &key, &value);) {
+        Py_INCREF(key);
+        Py_INCREF(value);
+        ok = each(self, key, value);
+        Py_DECREF(key);
+        Py_DECREF(value);
+    }
+    Py_DECREF(dict);
+    return ok;
+}
+
 bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *, PyObject *, PyObject *), void *self) {
     if (!mapping || mapping == Py_None || (PyDict_Check(mapping) && PyDict_Size(mapping) == 0)) return true;
     PyObject *key, *value;
-    Py_ssize_t at = 0;
     bool ok = true;
-    if (PyDict_CheckExact(mapping)) {
-        while (ok && PyDict_Next(mapping, &at, &key, &value)) ok = each(self, key, value);
-        return ok;
-    }
+    if (PyDict_CheckExact(mapping)) return each_item(mapping, each, self);
     /* An OrderedDict may have another order than the dict below it, and a scripted module's are no dicts
      * at all. */
     PyObject *items = PyObject_CallMethodObjArgs(mapping, st->n_items, NULL);

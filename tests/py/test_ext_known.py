@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import ctypes
 import gc
 import random
 import types
@@ -12,7 +13,9 @@ import weakref
 
 import pytest
 import torch
+from ext_kit import watching
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import lamina
 
@@ -280,6 +283,123 @@ def test_more_layers_than_there_is_room_for():
         assert is_told_anew(small)
     big[5][0].in_features = 9
     assert attrs(big, "Linear", 5, run=False)["in_features"] == 9
+
+
+class Heap(ctypes.Structure):
+    """What glibc's mallinfo2() tells."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks")),
+        *((name, ctypes.c_size_t) for name in ("fsmblks", "uordblks", "fordblks", "keepcost")),
+    ]
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="no glibc that tells its heap")
+def test_layers_without_anything_take_room_too():
+    mallinfo = ctypes.CDLL(None).mallinfo2
+    mallinfo.restype = Heap
+
+    def held():
+        gc.collect()
+        heap = mallinfo()
+        return heap.uordblks + heap.hblkhd
+
+    told(nn.Sequential(nn.Identity()), run=False)
+    net = nn.Sequential(*[nn.Identity() for _ in range(33_000)])
+    for module in net.modules():
+        vars(module)  # makes the dicts
+    before = held()
+    told(net, run=False)
+    assert held() - before < 5 << 20
+
+
+def test_a_child_may_have_any_name():
+    net = met(nn.Sequential(nn.Linear(3, 2)))
+    net[0].add_module("parametrizations", nn.ModuleDict({"weight": nn.Identity()}))
+    assert is_told_anew(net)
+    assert attrs(net, "Linear")["weight"] is True
+
+
+def test_what_runs_while_tensors_are_described_takes_them_away():
+    """torch tells a tensor without memory's layout through Python, where a mode of the user's hears of it."""
+
+    class Clears(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            for name in [name for name in net[0]._buffers if name != "first"]:
+                del net[0]._buffers[name]
+            return func(*args, **(kwargs or {}))
+
+    net = nn.Sequential(nn.Identity())
+    vars(net[0]).update(_modules={}, _parameters={}, _buffers={})  # an old torch has dicts of another class
+    net[0].register_buffer("first", torch.zeros(3, device="meta"))
+    for n in range(8):
+        net[0].register_buffer(f"one_of_those_that_go_{n}", torch.zeros(3))
+    met(net, run=False)
+    with watching(net) as watch:
+        pass
+    with Clears():
+        model = watch.model()
+    assert list(net[0]._buffers) == ["first"]
+    assert [name for name, *_ in model.modules()[1]["owned"]] == ["first"]
+
+
+def test_a_value_that_takes_itself_away():
+    class Leaves:
+        def __init__(self, number):
+            self.number = number
+
+        def __call__(self):
+            return None
+
+        def __getattr__(self, name):
+            vars(layer).pop("in_features", None)
+            raise AttributeError(name)
+
+        def __index__(self):
+            return self.number
+
+    layer = nn.Linear(3, 2)
+    layer.in_features = Leaves(3)
+    assert attrs(nn.Sequential(layer), "Linear", run=False)["in_features"] == 3
+
+
+def test_before_puts_back_what_is_described():
+    class Number:
+        def __init__(self, number):
+            self.number = number
+
+        def __index__(self):
+            return self.number
+
+    def put_back():
+        layer.in_features = 3
+        others.extend(Number(5) for _ in range(1000))
+
+    others = []
+    layer = nn.Linear(3, 2)
+    layer.in_features = Number(4)
+    with watching(nn.Sequential(layer)) as watch:
+        pass
+    assert watch.model(put_back).modules()[1]["attrs"]["in_features"] == 4
+
+
+def test_a_parameter_that_takes_itself_away():
+    class Leaves(nn.Parameter):
+        @property
+        def shape(self):
+            if layer._parameters.pop("more", None) is self:
+                del self
+                others.extend(Leaves(torch.zeros(9), requires_grad=False) for _ in range(100))
+            return torch.Size([9])
+
+    others = []
+    layer = nn.Linear(3, 2)
+    layer._parameters["more"] = Leaves(torch.zeros(9))
+    with watching(nn.Sequential(layer)) as watch:
+        pass
+    model = watch.model()
+    assert model.modules()[1]["owned"][2][0] == "more"
+    assert model.tensors()[2]["requires_grad"] is True
 
 
 def test_describing_that_inspects():
