@@ -92,6 +92,9 @@ LAM_API const char *lam_word_op_name(int32_t word);
 LAM_API const char *lam_word_op_kind(int32_t word);
 /* True for an operator that only calls others, whose work it is. */
 LAM_API bool lam_word_op_wraps(int32_t word);
+/* The position of the argument that masks scores, whose values decide what effective counts leave out: a
+ * source counts them with lam_values_mask. -1: it has none. */
+LAM_API int32_t lam_word_op_mask(int32_t word);
 
 /* What an operator gives, from its arguments alone (src/vocab/shapes.def). The rule that serves `name`, by
  * the overload's arguments as they come; -1 where there is none. */
@@ -254,6 +257,10 @@ typedef struct lam_op_arg {
      * indices, and the bytes of both; -1 unknown. */
     bool sparse;
     int64_t values, stored, stored_bytes;
+    /* A mask (lam_word_op_mask) that lam_values_mask was asked about when the operator began: what it said.
+     * The builder answers LAM_RANGE where a tensor of this shape can't have so many. */
+    bool masks;
+    int64_t open, open_rows;
 } lam_op_arg;
 
 typedef enum lam_op_flags {
@@ -426,7 +433,7 @@ typedef enum lam_metric {
     LAM_DMAS,          /* elements read and written */
     LAM_BYTES_READ,    /* the same elements in bytes, as each tensor stores them */
     LAM_BYTES_WRITTEN,
-    /* without what a causal or windowed attention leaves out or a sparse factor does not store; elsewhere the
+    /* without what an attention's mask leaves out or a sparse factor does not store; elsewhere the
      * dense count */
     LAM_EFFECTIVE_MACS,
     LAM_EFFECTIVE_FLOPS,
@@ -1017,6 +1024,17 @@ typedef struct lam_stats {
 } lam_stats;
 /* The same memory read once, for more. LAM_UNSUPPORTED for types that are not floating-point. */
 LAM_API lam_status lam_values_stats(const lam_values *v, lam_stats *out, lam_error *e);
+
+/* What a mask leaves of an attention's scores. */
+typedef struct lam_mask {
+    int64_t open; /* elements that let their score count */
+    int64_t rows; /* rows, along the last axis, that have one; a tensor without axes is one row */
+} lam_mask;
+/* Counts them in a strided array: of bool those that are true; of float64, float32, float16 and bfloat16,
+ * which are added to scores, those that are neither -Inf nor the lowest finite number of the type: softmax
+ * makes the weights of both 0. Each is read once; an expanded axis is not gone through. LAM_UNSUPPORTED for
+ * other types, LAM_RANGE for sizes or strides that can't be. */
+LAM_API lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error *e);
 
 /* -- what was seen of it -------------------------------------------------------------------------------
  * A source that looks at values pushes what it found not finite, in the order in which it met it; which of it

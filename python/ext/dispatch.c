@@ -3,6 +3,7 @@
  * calls is not seen unless the mode is put back meanwhile: that is done for operators that stand for what
  * they call, which then run by their kernel. Everything here runs under the GIL. */
 #include "dispatch.h"
+#include "looks.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -307,6 +308,7 @@ static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *ar
     if (*op < 0) return true;
     *op = adopt(t, o, args, *op);
     describes(c, t, true);
+    t->lane->reads = c->st->torch.reads > 0 && !c->dry;
     bool ok = lmx_pack_arguments(c->st, t->lane, o, args, kwargs, &n);
     describes(c, t, false);
     op_at(t, *op)->in = lmx_lane_take(t->lane);
@@ -554,6 +556,7 @@ bool lmx_dispatcher_new(lmx_capture *c) {
 bool lmx_dispatch(lmx_capture *c) {
     lmx_dispatcher *d = c->dispatcher;
     if (!lmx_modes_load(c->st)) return false;
+    if (!c->dry) lmx_reads_values(c->st);
     d->mode = PyObject_CallNoArgs(c->st->modes->open);
     if (!d->mode) return false;
     d->next = open_ones;

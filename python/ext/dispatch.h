@@ -32,6 +32,7 @@ typedef struct lmx_overload {
     bool higher;           /* a higher-order operator: it runs functions */
     bool copies;           /* aten::clone */
     bool writes;           /* in place, to its first argument */
+    int32_t mask;          /* lam_word_op_mask of it */
     PyObject *args[LMX_OVERLOAD_ARGS];     /* str: names */
     PyObject *defaults[LMX_OVERLOAD_ARGS]; /* NULL where there is none */
     bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number that stands for one */

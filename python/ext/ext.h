@@ -134,6 +134,8 @@ typedef struct lmx_shim {
     } forms[LMX_FORMS];
     void *(*room)(size_t bytes); /* for a handle that `release` takes; NULL: what is stored can't be told */
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
+    /* As `data`, only to be read: a fake tensor is asked without a warning. May be NULL. */
+    int32_t (*peek)(void *tensor, const void **out);
 } lmx_shim;
 
 /* What autograd keeps of a tensor, by its C++ object: NULL where that is not exported (grads.c). */

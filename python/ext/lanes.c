@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What one thread did for a capture: its operators, their names, and their arguments packed into words. This
  * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
-#include "observe.h"
+#include "looks.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -114,15 +114,26 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     return name;
 }
 
-bool lmx_lane_closes(lmx_lane *lane, const char *text) {
-    size_t at = place_of_address(text);
+/* Whether the word of the name at this place has been looked up, now at the latest. */
+static bool is_worded(lmx_lane *lane, size_t at, const char *text) {
     if (lane->seen[at].at != text) return false;
     if (!lane->seen[at].asked) {
         int32_t word = lam_word_op(text);
         lane->seen[at].closed = word >= 0 && !lam_word_op_wraps(word);
+        lane->seen[at].mask = (int16_t)lam_word_op_mask(word);
         lane->seen[at].asked = true;
     }
-    return lane->seen[at].closed;
+    return true;
+}
+
+bool lmx_lane_closes(lmx_lane *lane, const char *text) {
+    size_t at = place_of_address(text);
+    return is_worded(lane, at, text) && lane->seen[at].closed;
+}
+
+int32_t lmx_lane_masked(lmx_lane *lane, const char *text) {
+    size_t at = place_of_address(text);
+    return is_worded(lane, at, text) ? lane->seen[at].mask : -1;
 }
 
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
@@ -264,25 +275,34 @@ static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_
     return true;
 }
 
-enum { SPARSE_WORDS = sizeof(lmx_sparse) / sizeof(int64_t) };
-
-static bool put_sparse(lmx_lane *lane, lmx_packed head, uint64_t object, const int64_t *sizes,
-                       const lmx_sparse *kept) {
-    static const int64_t no_sizes[SPARSE_WORDS];
+/* The same with `n` words before its sizes, which `kind` says the meaning of. */
+static bool put_more(lmx_lane *lane, lmx_packed head, lmx_arg_kind kind, uint64_t memory, uint64_t object,
+                     const int64_t *sizes, const void *more, size_t n) {
+    static const int64_t no_sizes[1];
     size_t at = lane->words.n, dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
-    head.kind = LMX_ARG_SPARSE;
-    if (!put_tensor(lane, head, 0, object, dims ? sizes : no_sizes)) return false;
-    if (!lmx_vec_push(&lane->words, sizeof(int64_t), SPARSE_WORDS)) {
+    head.kind = (uint8_t)kind;
+    if (!put_tensor(lane, head, memory, object, dims ? sizes : no_sizes)) return false;
+    if (!lmx_vec_push(&lane->words, sizeof(int64_t), n)) {
         lane->lost = true;
         return false;
     }
     int64_t *to = (int64_t *)lane->words.data + at + 1;
-    memmove(to + SPARSE_WORDS, to, dims * sizeof *to);
-    memcpy(to, kept, sizeof *kept);
+    memmove(to + n, to, dims * sizeof *to);
+    memcpy(to, more, n * sizeof *to);
     return true;
 }
 
-static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value) {
+static bool put_sparse(lmx_lane *lane, lmx_packed head, uint64_t object, const int64_t *sizes,
+                       const lmx_sparse *kept) {
+    return put_more(lane, head, LMX_ARG_SPARSE, 0, object, sizes, kept, sizeof *kept / sizeof(int64_t));
+}
+
+static bool put_mask(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_t object, const int64_t *sizes,
+                     const lam_mask *left) {
+    return put_more(lane, head, LMX_ARG_MASK, memory, object, sizes, left, sizeof *left / sizeof(int64_t));
+}
+
+static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value, bool masks) {
     const lmx_shim *s = &lane->api->shim;
     void *handle = (void *)(uintptr_t)value;
     uint64_t object = lmx_word_at(value, 0);
@@ -297,7 +317,10 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
         head.n = (uint8_t)dims;
     uint64_t memory = lmx_memory_of(l, s, value);
     lmx_sparse kept;
+    lam_mask left;
     if (!memory && lmx_sparse_of(s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
+    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
+        return put_mask(lane, head, memory, object, sizes, &left);
     return put_tensor(lane, head, memory, object, sizes);
 }
 
@@ -366,18 +389,18 @@ static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, c
     int32_t n = 0;
     for (size_t i = 0; i < list.n; i++)
         if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
-            n += pack_tensor(lane, l, position, list.at + i * LMX_IVALUE);
+            n += pack_tensor(lane, l, position, list.at + i * LMX_IVALUE, false);
     return n ? n : pack_ints(lane, position, l, list);
 }
 
-int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values) {
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask) {
     int32_t n = 0;
     if (values.n > LMX_MAX_LIST) return 0;
     for (size_t i = 0; i < values.n; i++) {
         const char *value = values.at + i * LMX_IVALUE;
         int32_t tag = lmx_tag_of(value);
         if (tag == l->tensor)
-            n += pack_tensor(lane, l, i, value);
+            n += pack_tensor(lane, l, i, value, (int32_t)i == mask);
         else if (tag == l->list_tag && l->list >= 0)
             n += pack_list(lane, i, l, value);
         else
@@ -398,6 +421,10 @@ int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
 
 int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept) {
     return put_sparse(lane, head_of(position, t), t->object, t->sizes, kept);
+}
+
+int32_t lmx_lane_mask(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lam_mask *left) {
+    return put_mask(lane, head_of(position, t), t->memory, t->object, t->sizes, left);
 }
 
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {

@@ -55,6 +55,37 @@ static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t
     for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
 }
 
+/* Where the values of a tensor in this machine's memory lie. */
+typedef struct where {
+    lam_values v;
+    int64_t offset, storage;
+} where;
+
+static bool find_values(const lmx_shim *s, void *h, int32_t dtype, where *out) {
+    int32_t device;
+    int64_t ndim, *sizes, *strides;
+    void *data = NULL;
+    const void *peeked = NULL;
+    if (s->device(h, &device) || device != LMX_CPU) return false;
+    if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
+    out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
+    if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
+    if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
+    out->v.strides = strides;
+    out->v.data = s->peek ? peeked : data;
+    return true;
+}
+
+bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at;
+    if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
+    int64_t n = count_of(&at.v);
+    if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;
+    return lam_values_mask(&at.v, out, NULL) == LAM_OK;
+}
+
 static void clear(lmx_look *out) {
     out->found = (lam_nonfinite){.first = -1};
     out->data = 0;
@@ -65,19 +96,15 @@ static void clear(lmx_look *out) {
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
     const lmx_shim *s = k->shim;
-    void *h = (void *)(uintptr_t)handle, *data = NULL;
-    int32_t dtype, device;
-    int64_t ndim, offset, storage, *sizes, *strides;
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at = {.v.sizes = NULL};
     clear(out);
     if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
-    if (s->device(h, &device) || device != LMX_CPU) return LMX_NOT_TO_READ;
-    if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return LMX_NOT_TO_READ;
-    keep_shape(out, dtype, ndim, sizes);
-    if (s->strides(h, &strides) || s->data(h, &data) || s->offset(h, &offset) || s->storage(h, &storage))
-        return LMX_NOT_TO_READ;
-    const lam_values v = {data, dtype, (int32_t)ndim, sizes, strides};
-    return read_checked(k, &v, offset, storage, gil, out);
+    bool found = find_values(s, h, dtype, &at);
+    if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
+    return found ? read_checked(k, &at.v, at.offset, at.storage, gil, out) : LMX_NOT_TO_READ;
 }
 
 /* == through attributes ===================================================================================
@@ -205,6 +232,14 @@ bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out
 /* == opening ==============================================================================================
  */
 
+static bool intern_names(lmx_looker *k) {
+    k->n_version = PyUnicode_InternFromString("_version");
+    k->n_stride = PyUnicode_InternFromString("stride");
+    k->n_offset = PyUnicode_InternFromString("storage_offset");
+    k->n_storage = PyUnicode_InternFromString("untyped_storage");
+    return k->n_version && k->n_stride && k->n_offset && k->n_storage;
+}
+
 /* The functions tell the same of a transposed tensor as its attributes. */
 static bool tells_truth(lmx_looker *k, PyObject *torch) {
     PyObject *whole = PyObject_CallMethod(torch, "ones", "ii", 3, 5);
@@ -236,11 +271,7 @@ static bool try_shim(lmx_looker *k) {
 bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
     k->st = st;
     k->shim = &st->torch.shim;
-    k->n_version = PyUnicode_InternFromString("_version");
-    k->n_stride = PyUnicode_InternFromString("stride");
-    k->n_offset = PyUnicode_InternFromString("storage_offset");
-    k->n_storage = PyUnicode_InternFromString("untyped_storage");
-    if (!k->n_version || !k->n_stride || !k->n_offset || !k->n_storage) return false;
+    if (!intern_names(k)) return false;
     if (!st->torch.reads && !try_shim(k)) return false;
     k->by_shim = st->torch.reads > 0;
     return true;
@@ -252,6 +283,16 @@ void lmx_looker_close(lmx_looker *k) {
     Py_CLEAR(k->n_stride);
     Py_CLEAR(k->n_offset);
     Py_CLEAR(k->n_storage);
+}
+
+bool lmx_reads_values(lmx_state *st) {
+    lmx_looker k = {.st = NULL};
+    if (!st->torch.reads) {
+        lmx_looker_open(&k, st);
+        lmx_looker_close(&k);
+        PyErr_Clear();
+    }
+    return st->torch.reads > 0;
 }
 
 /* == what an operator's name tells ====================================================================== */

@@ -50,6 +50,11 @@ void lmx_looker_close(lmx_looker *k); /* twice does nothing */
 /* Of the tensor behind an at::Tensor, with or without the GIL (`gil`: held, and given up for long ones);
  * `by_shim` only. */
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
+/* Whether `by_shim` is so in this process. Whatever fails is forgotten and means no. */
+bool lmx_reads_values(lmx_state *st);
+/* What the mask behind an at::Tensor leaves; false where its values can't be read. Only where
+ * lmx_reads_values(). Nothing of Python is touched. */
+bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out);
 /* Of a Python tensor. What was known of it is taken again. Never fails: what it will not tell is not to be
  * read. False only for an exception that must reach the user. */
 bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen);

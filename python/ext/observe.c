@@ -5,8 +5,8 @@
  *
  * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
  * each slot has functions of its own. */
-#include "observe.h"
 #include "here.h"
+#include "looks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -83,6 +83,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->thread = api->thread();
     lane->last_call = -1;
     lane->most = o->capture->most_ops;
+    lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
     find_transforms(lane);
     lane->kept = api->kept ? api->kept() : NULL;
     lane->next = atomic_load(&o->lanes);
@@ -305,7 +306,8 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(record);
     f.n_out = arity->out;
     if (!push_frame(lane, &f)) return;
-    lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record));
+    lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record),
+                  real && lane->reads ? lmx_lane_masked(lane, name) : -1);
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
     if (real && o->own && lmx_lane_closes(lane, name)) be_quiet(o, lane, record);
@@ -402,7 +404,7 @@ static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void
     if (!f->is_node) {
         int32_t known = f->n_out;
         n = lmx_lane_pack(lane, o->layout,
-                          own_of(lmx_outputs_of(o->layout, record), &known, api->n_outputs, record));
+                          own_of(lmx_outputs_of(o->layout, record), &known, api->n_outputs, record), -1);
         op->out = lmx_lane_take(lane);
     }
     bool raised = !n && (api->unwinding ? api->unwinding() > f->unwinding : !f->is_node);
@@ -591,6 +593,7 @@ bool lmx_observe(lmx_capture *c) {
     if (c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0)
         o->own = &callbacks[slot][OF_OPS];
     o->spread = c->wants_ops && lmx_is_spread(c->st, &c->tree);
+    if (c->wants_ops && !c->dry) lmx_reads_values(c->st);
     o->generation = ++generation;
     c->observer = o;
     slots[slot].taken = true;

@@ -125,7 +125,8 @@ typedef enum lmx_arg_kind {
     LMX_ARG_REAL,
     LMX_ARG_INTS,
     LMX_ARG_TEXT,  /* its words hold it, with its end */
-    LMX_ARG_SPARSE /* a tensor: its words begin with those of a lmx_sparse */
+    LMX_ARG_SPARSE, /* a tensor: its words begin with those of a lmx_sparse */
+    LMX_ARG_MASK    /* a tensor: its words begin with those of a lam_mask */
 } lmx_arg_kind;
 
 /* One argument in a word; `n` words with sizes or values follow it. */
@@ -160,6 +161,7 @@ typedef struct lmx_lane {
     uint64_t thread; /* torch's own number of it */
     bool inside;     /* a callback is running: what it calls in torch is not the model's */
     bool lost;       /* memory ran out */
+    bool reads;      /* values may be read: tensors have them, and torch's functions tell where */
     bool full;       /* there are more operators than a lane may hold: */
     uint64_t most;   /* bytes */
     bool told;       /* what was recorded was pushed, and given back */
@@ -182,7 +184,8 @@ typedef struct lmx_lane {
     struct {
         const char *at;
         int32_t name;
-        bool asked, closed; /* closed: once somebody asked */
+        bool asked, closed; /* closed, and mask: once somebody asked */
+        int16_t mask;
         lmx_arity arity;
     } seen[256]; /* names that were met at this address */
     /* Of the thread, asked once. NULL: unknown. What holds torch's levels of transforms, and where in it they
@@ -198,6 +201,8 @@ void lmx_lane_free(lmx_lane *lane);
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* Whether the operator of this name, the last that was asked for, stands for all that runs inside it. */
 bool lmx_lane_closes(lmx_lane *lane, const char *text);
+/* The position of its argument that masks scores, as lam_word_op_mask. */
+int32_t lmx_lane_masked(lmx_lane *lane, const char *text);
 /* How many arguments and results the operator of this name, the last that was asked for, had when it last
  * ran; -1 unknown. */
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text);
@@ -211,12 +216,14 @@ static inline uint64_t lmx_id_memory(const lmx_id *id) {
 static inline uint64_t lmx_id_object(const lmx_id *id) {
     return ((uint64_t)(id->high >> 16) << 32 | id->low[1]) << 3;
 }
-/* Packs values; returns how many were. Memory that runs out is told by `lost`. */
-int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values);
+/* Packs values; returns how many were. What the tensor at position `mask` leaves of scores is told too, where
+ * it can be read; -1: no value is read. Memory that runs out is told by `lost`. */
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask);
 
 /* One value that was read elsewhere; how many were packed, 0 or 1. */
 int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t);
 int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept);
+int32_t lmx_lane_mask(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lam_mask *left);
 /* Long texts are left out. */
 int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n);
 int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n);

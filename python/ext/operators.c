@@ -35,6 +35,15 @@ static void take_sparse(lam_op_arg *a, const int64_t **words) {
     *words += sizeof kept / sizeof **words;
 }
 
+static void take_mask(lam_op_arg *a, const int64_t **words) {
+    lam_mask left;
+    memcpy(&left, *words, sizeof left);
+    a->masks = true;
+    a->open = left.open;
+    a->open_rows = left.rows;
+    *words += sizeof left / sizeof **words;
+}
+
 /* Writes one argument where it belongs, since a copy of it takes as long as all else; the words after it. */
 static const int64_t *unpack_one(const int64_t *words, lam_op_arg *a) {
     lmx_packed head;
@@ -43,8 +52,11 @@ static const int64_t *unpack_one(const int64_t *words, lam_op_arg *a) {
     size_t n = head.n;
     *a = (lam_op_arg){.position = head.position, .dtype = -1, .device = -1, .ndim = -1};
     switch ((lmx_arg_kind)head.kind) {
-    case LMX_ARG_SPARSE: take_sparse(a, &rest); /* fall through */
+    case LMX_ARG_MASK:
+    case LMX_ARG_SPARSE:
     case LMX_ARG_TENSOR:
+        if (head.kind == LMX_ARG_MASK) take_mask(a, &rest);
+        if (head.kind == LMX_ARG_SPARSE) take_sparse(a, &rest);
         a->is_tensor = true;
         a->dtype = head.dtype;
         a->device = head.device;

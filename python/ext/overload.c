@@ -2,6 +2,7 @@
  * What torch hands to a dispatch mode: an OpOverload, whose schema is looked at once, and its arguments and
  * results as Python values, which are packed as observe.c packs the C++ ones. */
 #include "dispatch.h"
+#include "looks.h"
 
 #include <stdlib.h>
 
@@ -110,6 +111,7 @@ static lmx_overload *new_overload(lmx_state *st, PyObject *func) {
     }
     o->word = lam_word_op(lmx_utf8(o->name));
     o->wraps = o->word < 0 || lam_word_op_wraps(o->word);
+    o->mask = lam_word_op_mask(o->word);
     const char *name = lmx_utf8(o->name);
     size_t n = strlen(name);
     o->unseen = is_unseen(name);
@@ -154,7 +156,16 @@ typedef struct packer {
     lmx_state *st;
     lmx_lane *lane;
     int32_t position, n;
+    bool masks; /* what it leaves of scores is told too */
 } packer;
+
+/* In a dry run tensors are as good as any but for their values, and those of the real ones may be old. */
+static bool read_mask(const packer *p, PyObject *tensor, lmx_kind kind, const lmx_tensor *t, lam_mask *out) {
+    const lmx_torch *torch = &p->st->torch;
+    if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0 || !t->storage) return false;
+    if (torch->fake && PyType_IsSubtype(Py_TYPE(tensor), torch->fake)) return false;
+    return lmx_mask_at(&torch->shim, (char *)tensor + torch->offset, out);
+}
 
 static bool pack_tensor(packer *p, PyObject *tensor, lmx_kind kind) {
     lmx_tensor t;
@@ -162,8 +173,13 @@ static bool pack_tensor(packer *p, PyObject *tensor, lmx_kind kind) {
     lmx_sparse kept;
     bool sparse = false;
     if (!t.memory && !t.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
-    p->n +=
-        sparse ? lmx_lane_sparse(p->lane, p->position, &t, &kept) : lmx_lane_tensor(p->lane, p->position, &t);
+    lam_mask left;
+    if (sparse)
+        p->n += lmx_lane_sparse(p->lane, p->position, &t, &kept);
+    else if (read_mask(p, tensor, kind, &t, &left))
+        p->n += lmx_lane_mask(p->lane, p->position, &t, &left);
+    else
+        p->n += lmx_lane_tensor(p->lane, p->position, &t);
     return true;
 }
 
@@ -272,6 +288,7 @@ bool lmx_pack_arguments(lmx_state *st, lmx_lane *lane, const lmx_overload *o, Py
     for (Py_ssize_t i = 0; ok && i < all; i++) {
         PyObject *value = lmx_overload_argument(o, i, args, kwargs);
         p.position = (int32_t)i;
+        p.masks = i == o->mask;
         if (value) ok = i < o->n_args && o->tensors[i] ? pack_operand(&p, value) : pack(&p, value);
     }
     *n = p.n;

@@ -196,13 +196,13 @@ class Report:
 
     @property
     def effective_macs(self) -> Count:
-        """``macs`` without what causal attention masks. A mask that is given as a tensor does not tell what
-        it leaves out: the count is then a lower bound."""
+        """``macs`` without what attention masks: by a causal flag, or by a mask in this machine's memory,
+        whose values are read. Where they can't be the count is a lower bound."""
         return from_core(self._costs.total("effective_macs"))
 
     @property
     def effective_flops(self) -> Count:
-        """``flops`` without what causal attention masks; see :attr:`effective_macs`."""
+        """``flops`` without what attention masks; see :attr:`effective_macs`."""
         return from_core(self._costs.total("effective_flops"))
 
     @property

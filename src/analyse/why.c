@@ -84,7 +84,8 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
     /* An operator around them knew what has no effect. */
     if (lmi_is_effective(out->metric) && n <= MOST_OPS &&
         (sum.n != out->value.n || sum.over != out->value.over))
-        out->formula = "its operators, less what the causal flag of an attention around them leaves out";
+        out->formula =
+            "its operators, less what the causal flag or mask of an attention around them leaves out";
     put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
     if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
     lmi_buf_free(&b);

@@ -42,6 +42,19 @@ static lam_status check_value(const lam_value *v, const char *name, lam_error *e
     return v->n > 0 ? lmi_needs(v->ints, name, e) : LAM_OK;
 }
 
+/* A row that counts at all has one element open, and no more than it is long. */
+static lam_status check_mask(const lam_op_arg *a, const char *name, lam_error *e) {
+    int64_t all = 0, wide = a->ndim > 0 ? a->sizes[a->ndim - 1] : 1;
+    bool fits = a->open_rows >= 0 && a->open >= a->open_rows;
+    if (fits && a->ndim >= 0) {
+        fits = lmi_product(a->sizes, a->ndim, &all) && a->open <= all;
+        if (fits && a->open) fits = a->open_rows <= all / wide && a->open <= a->open_rows * wide;
+    }
+    if (fits) return LAM_OK;
+    return lmi_fail(e, LAM_RANGE, name, "a mask of its shape can't have %lld elements open in %lld rows",
+                    (long long)a->open, (long long)a->open_rows);
+}
+
 static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name, lam_error *e) {
     if (n < 0) return lmi_fail(e, LAM_RANGE, name, "there can't be %d arguments or results", n);
     if (n > 0) LAM_TRY(lmi_needs(from, name, e));
@@ -51,6 +64,7 @@ static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name
                             from[i].position);
         LAM_TRY(from[i].is_tensor ? lmi_check_sizes(from[i].ndim, from[i].sizes, name, e)
                                   : check_value(&from[i].value, name, e));
+        if (from[i].is_tensor && from[i].masks) LAM_TRY(check_mask(&from[i], name, e));
     }
     return LAM_OK;
 }
@@ -138,6 +152,7 @@ static uint64_t hash_arg(uint64_t h, const lam_op_arg *a) {
     if (!a->is_tensor) return hash_value(h, &a->value);
     h = mix(h, (uint64_t)(uint32_t)a->dtype << 32 | (uint32_t)a->ndim);
     if (a->sparse) h = mix(h, (uint64_t)a->stored);
+    if (a->masks) h = mix(h, (uint64_t)a->open);
     for (int32_t i = 0; i < a->ndim; i++) h = mix(h, (uint64_t)a->sizes[i]);
     return mix(h, (uint64_t)(uint32_t)a->device);
 }
@@ -160,10 +175,15 @@ static bool same_stored(const lam_op_arg *a, const lam_op_arg *b) {
     return a->values == b->values && a->stored == b->stored && a->stored_bytes == b->stored_bytes;
 }
 
+static bool same_mask(const lam_op_arg *a, const lam_op_arg *b) {
+    return a->open == b->open && a->open_rows == b->open_rows;
+}
+
 static bool same_arg(const lam_op_arg *a, const lam_op_arg *b) {
     if (a->position != b->position || a->is_tensor != b->is_tensor) return false;
     if (!a->is_tensor) return same_value(&a->value, &b->value);
     if (a->sparse != b->sparse || (a->sparse && !same_stored(a, b))) return false;
+    if (a->masks != b->masks || (a->masks && !same_mask(a, b))) return false;
     return a->dtype == b->dtype && a->device == b->device && a->ndim == b->ndim &&
            (a->ndim <= 0 || memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes) == 0);
 }

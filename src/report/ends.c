@@ -171,7 +171,7 @@ static void tell_effective(speaker *s, const lam_count metric[LAM_N_METRICS], co
     lmi_put(&s->text, "FLOPs ");
     lmi_put_metric(&s->text, flops, s->j->o->exact);
     tell(s, flops.state == LAM_EXACT ? NULL : LMI_WARN, false);
-    lmi_put(&s->text, macs.state == metric[LAM_MACS].state ? "without what causal attention leaves out"
+    lmi_put(&s->text, macs.state == metric[LAM_MACS].state ? "without what attention masks"
                                                            : "what masks of values leave out is not known");
     tell(s, LMI_DIM, false);
 }

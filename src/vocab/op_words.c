@@ -6,13 +6,16 @@
 
 /* A role of slots.def a position; LMI_N_SLOTS takes one without a role. -1 ends. */
 typedef int16_t role;
+enum { MASKS = 1 << 14 }; /* added to the role of a mask */
 
 #define ARG(ours)            LMI_S_##ours,
+#define MASK(ours)           LMI_S_##ours + MASKS,
 #define SKIP                 LMI_N_SLOTS,
 #define SIGNATURE(name, ...) static const role name##_roles[] = {__VA_ARGS__ - 1};
 #include "vocab/signatures_op.def"
 #undef SIGNATURE
 #undef SKIP
+#undef MASK
 #undef ARG
 
 static const struct op_word {
@@ -79,6 +82,13 @@ const char *lam_word_op_kind(int32_t word) { return at(word) ? lmi_kind_name(wor
 lmi_kind lmi_op_kind(int32_t word) { return at(word) ? words[word].kind : LMI_N_KINDS; }
 bool lmi_op_composite(int32_t word) { return at(word) && words[word].composite; }
 bool lam_word_op_wraps(int32_t word) { return lmi_op_composite(word); }
+
+int32_t lam_word_op_mask(int32_t word) {
+    const role *roles = at(word) ? words[word].roles : NULL;
+    for (int32_t i = 0; roles && roles[i] >= 0; i++)
+        if (roles[i] & MASKS) return i;
+    return -1;
+}
 int32_t lmi_op_each(int32_t word) { return at(word) ? words[word].each : 0; }
 int32_t lmi_op_last(int32_t word) { return at(word) ? words[word].last : 0; }
 
@@ -126,6 +136,6 @@ void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out) {
     for (int32_t i = 0; i < sig->n_in; i++) {
         int32_t position = sig->in[i].position;
         if (position < 0 || position >= n_roles || roles[position] == LMI_N_SLOTS) continue;
-        fill(&out->at[roles[position]], &sig->in[i]);
+        fill(&out->at[roles[position] & ~MASKS], &sig->in[i]);
     }
 }

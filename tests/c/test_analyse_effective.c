@@ -60,7 +60,37 @@ static void effective(void **state) {
     lam_model_free(m);
 }
 
-/* What a mask of values leaves out is not known; the operator is, and so are its dense counts. */
+/* A mask whose values were read tells the same of products that an attention calls; of a mask that lets all
+ * scores count, and of one that was not read, they count whole. */
+static void effective_of_masks(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    lam_op_arg in[] = {T(0, 1, 1, 3, 2), T(1, 1, 1, 4, 2), T(2, 1, 1, 4, 2), T(3, 3, 4)};
+    const lam_op_arg out[] = {T(0, 1, 1, 3, 2)};
+    const int32_t calls[] = {k.fc, k.act, k.mine};
+    for (int i = 0; i < 3; i++) {
+        in[3].masks = i < 2;
+        in[3].open = i ? 12 : 5; /* in two of three rows */
+        in[3].open_rows = i ? 3 : 2;
+        op_at at = {calls[i], -1, LAM_FORWARD, 0};
+        at.parent = net_op_args(&n, "aten::scaled_dot_product_attention", at, in, 4, out, 1);
+        net_mm(&n, at, 3, 2, 4);
+        net_mm(&n, at, 3, 4, 2);
+    }
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 48, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 5 * 4, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 20 + 5 * 5 - 2, LAM_EXACT);
+    net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* What a mask of values leaves out is not known unless they were read; the operator is, and so are its dense
+ * counts. */
 static void effective_unknown(void **state) {
     (void)state;
     net n = net_new();
@@ -107,6 +137,7 @@ static void bytes_of_rows(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(effective),
+        cmocka_unit_test(effective_of_masks),
         cmocka_unit_test(effective_unknown),
         cmocka_unit_test(bytes_of_rows),
     };

@@ -7,12 +7,66 @@
 
 /* -- attention ----------------------------------------------------------------------------------------- */
 
+enum { MOST_MASK = 2 * 4 * 4 * 4 };
+
 /* Of one query head: b sequences, h heads, of which `kv` heads share keys and values. */
 typedef struct attention {
     int64_t b, h, kv, lq, lk, d, dv;
     bool mask, causal;
     int64_t low, high; /* query i sees keys i + low to i + high; and if causal none after it */
+    /* of the mask: its last so many axes of (b, h, lq, lk), each whole or 1; what lets scores count; whether
+     * that was read */
+    int32_t mask_ndim;
+    int64_t mask_sizes[4];
+    bool open[MOST_MASK], read;
 } attention;
+
+static void random_mask(attention *a) {
+    const int64_t whole[] = {a->b, a->h, a->lq, a->lk};
+    int64_t some = pick(0, 3); /* 0: nothing is open */
+    a->read = pick(0, 3) > 0;
+    a->mask_ndim = (int32_t)pick(1, 4);
+    for (int32_t i = 0; i < 4; i++) a->mask_sizes[i] = i >= 4 - a->mask_ndim && pick(0, 3) ? whole[i] : 1;
+    for (int i = 0; i < MOST_MASK; i++) a->open[i] = pick(1, 3) <= some;
+}
+
+static int64_t mask_cells(const attention *a) {
+    const int64_t *m = a->mask_sizes;
+    return m[0] * m[1] * m[2] * m[3];
+}
+
+/* The cell of the mask that is added to a score. */
+static int64_t mask_at(const attention *a, int64_t head, int64_t i, int64_t j) {
+    const int64_t at[] = {head / a->h, head % a->h, i, j};
+    int64_t cell = 0;
+    for (int32_t k = 0; k < 4; k++) cell = cell * a->mask_sizes[k] + (a->mask_sizes[k] > 1 ? at[k] : 0);
+    return cell;
+}
+
+/* As a source tells the mask: counted one by one. */
+static void in_mask(const attention *a, int32_t position) {
+    int64_t n = mask_cells(a), wide = a->mask_sizes[3];
+    if (!a->mask) {
+        in_none(position);
+        return;
+    }
+    in_tensor(position, a->mask_ndim, a->mask_sizes + 4 - a->mask_ndim);
+    lam_op_arg *to = &the.in[the.n_in - 1];
+    to->masks = a->read;
+    for (int64_t row = 0; a->read && n && row < n / wide; row++) {
+        bool any = false;
+        for (int64_t j = 0; j < wide; j++) {
+            to->open += a->open[row * wide + j];
+            any = any || a->open[row * wide + j];
+        }
+        to->open_rows += any;
+    }
+}
+
+/* The metrics that are not known. */
+static int untold(const attention *a) {
+    return a->mask && !a->read ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0;
+}
 
 static void random_attention(attention *a) {
     *a = (attention){.b = pick(0, 12) == 0 ? 0 : pick(1, 2),
@@ -24,13 +78,15 @@ static void random_attention(attention *a) {
     a->dv = pick(1, 4);
     a->mask = coin();
     a->causal = !a->mask && a->d % 2;
+    random_mask(a);
     a->low = -100;
     a->high = 100;
 }
 
-/* Only what is known not to count is idle: of a mask of values nobody knows. */
-static void look(const attention *a, int64_t i, int64_t j) {
-    now.idle = (a->causal && j > i) || j - i < a->low || j - i > a->high;
+/* What does not count is idle. */
+static void look(const attention *a, int64_t head, int64_t i, int64_t j) {
+    now.idle = (a->causal && j > i) || j - i < a->low || j - i > a->high ||
+               (a->mask && !a->open[mask_at(a, head, i, j)]);
 }
 
 /* The first weight that counts is where a sum begins. */
@@ -48,7 +104,7 @@ typedef struct tensors {
 
 static tensors make(const attention *a) {
     tensors t = {cells_of(a->b * a->h * a->lq * a->d), cells_of(a->b * a->kv * a->lk * a->d),
-                 cells_of(a->b * a->kv * a->lk * a->dv), a->mask ? cells_of(a->lq * a->lk) : NULL};
+                 cells_of(a->b * a->kv * a->lk * a->dv), a->mask ? cells_of(mask_cells(a)) : NULL};
     rd_all(t.q);
     rd_all(t.k);
     rd_all(t.v);
@@ -67,7 +123,7 @@ static double score(const attention *a, const tensors *t, int64_t head, int64_t 
         s = mac(s, rd(t->q, (head * a->lq + i) * a->d + c),
                 rd(t->k, (group(a, head) * a->lk + j) * a->d + c));
     s = mul(s, 0.5);
-    return a->mask ? add(s, rd(t->mask, i * a->lk + j)) : s;
+    return a->mask ? add(s, rd(t->mask, mask_at(a, head, i, j))) : s;
 }
 
 static void forward_walk(const attention *a, const tensors *t, cells *y) {
@@ -76,18 +132,18 @@ static void forward_walk(const attention *a, const tensors *t, cells *y) {
             double w[8], sum = 0;
             bool begun = false;
             for (int64_t j = 0; j < a->lk; j++) {
-                look(a, i, j);
+                look(a, head, i, j);
                 w[j] = exp1(score(a, t, head, i, j));
                 sum = sum_up(sum, w[j], j, &begun);
             }
             for (int64_t j = 0; j < a->lk; j++) {
-                look(a, i, j);
+                look(a, head, i, j);
                 w[j] = dvd(w[j], sum);
             }
             for (int64_t c = 0; c < a->dv; c++) {
                 double acc = 0;
                 for (int64_t j = 0; j < a->lk; j++) {
-                    look(a, i, j);
+                    look(a, head, i, j);
                     acc = mac(acc, w[j], rd(t->v, (group(a, head) * a->lk + j) * a->dv + c));
                 }
                 now.idle = false;
@@ -100,10 +156,7 @@ static void inputs(const attention *a, int32_t first, int32_t mask) {
     in_tensor(first, SIZES(a->b, a->h, a->lq, a->d));
     in_tensor(first + 1, SIZES(a->b, a->kv, a->lk, a->d));
     in_tensor(first + 2, SIZES(a->b, a->kv, a->lk, a->dv));
-    if (a->mask)
-        in_tensor(mask, SIZES(a->lq, a->lk));
-    else
-        in_none(mask);
+    in_mask(a, mask);
 }
 
 static void attend(void **state) {
@@ -121,7 +174,7 @@ static void attend(void **state) {
         out_tensor(0, SIZES(a.b, a.h, a.lq, a.dv));
         in_bool(cpu ? 4 : 6, a.causal);
         forward_walk(&a, &t, y);
-        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+        op_proves_but(untold(&a));
     }
 }
 
@@ -195,16 +248,13 @@ static void efficient(void **state) {
         tensors t = make(&a);
         cells *y = cells_of(a.b * a.h * a.lq * a.dv);
         rows(&a, 0);
-        if (a.mask)
-            in_tensor(3, SIZES(a.lq, a.lk));
-        else
-            in_none(3);
+        in_mask(&a, 3);
         nones(4, 8);
         in_float(8, 0);
         in_int(9, type);
         out_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
         forward_walk(&a, &t, y);
-        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+        op_proves_but(untold(&a));
     }
 }
 
@@ -253,7 +303,7 @@ static void backward_walk(const attention *a, const tensors *t, cells *go, cells
                 delta = c ? add(delta, p) : p;
             }
             for (int64_t j = 0; j < a->lk; j++) {
-                look(a, i, j);
+                look(a, head, i, j);
                 double p = exp1(sub(score(a, t, head, i, j), rd(lse, row))), dp = 0, acc = 0;
                 for (int64_t c = 0; c < a->dv; c++)
                     dp = mac(dp, rd(go, row * a->dv + c), rd(t->v, (group(a, head) * a->lk + j) * a->dv + c));
@@ -290,7 +340,7 @@ static void attend_backward(void **state) {
         wr_all(cells_of(t.q->n));
         wr_all(cells_of(t.k->n));
         wr_all(cells_of(t.v->n));
-        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+        op_proves_but(untold(&a));
     }
 }
 
@@ -305,8 +355,8 @@ static void backward_of_rows(void **state) {
             random_window(&a, &left, &right, &causal);
         } else {
             random_attention(&a);
-            a.mask = a.causal = false;
-            type = pick(0, 2);
+            a.causal = false;
+            type = a.mask ? 0 : pick(0, 2);
             if (type) a.high = type == 1 ? 0 : a.lk - a.lq;
         }
         op_new(by_window ? "aten::_flash_attention_backward" : "aten::_efficient_attention_backward");
@@ -319,6 +369,7 @@ static void backward_of_rows(void **state) {
         backward_walk(&a, &t, go, o, lse);
         in_tensor(0, SIZES(a.b, a.lq, a.h, a.dv));
         rows(&a, 1);
+        if (!by_window) in_mask(&a, 4);
         in_tensor(by_window ? 4 : 5, SIZES(a.b, a.lq, a.h, a.dv));
         in_tensor(by_window ? 5 : 10, SIZES(a.b, a.h, a.lq));
         if (by_window) {
@@ -334,7 +385,32 @@ static void backward_of_rows(void **state) {
         wr_all(cells_of(t.q->n));
         wr_all(cells_of(t.k->n));
         wr_all(cells_of(t.v->n));
-        op_proves();
+        op_proves_but(untold(&a));
+    }
+}
+
+/* A mask beside what leaves out something as well, or of a shape that it can't have: nothing is known. */
+static void masks_that_do_not_tell(void **state) {
+    (void)state;
+    static const struct {
+        int64_t sizes[4];
+        int32_t ndim;
+        bool causal, told;
+    } cases[] = {{{3, 3}, 2, false, true},     {{3, 3}, 2, true, false},        {{2, 3}, 2, false, false},
+                 {{2, 3, 3}, 3, false, false}, {{1, 2, 1, 3}, 4, false, false}, {{1, 1, 3}, 3, false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lam_count got[LAM_N_METRICS];
+        op_new("aten::scaled_dot_product_attention");
+        for (int32_t k = 0; k < 3; k++) in_tensor(k, SIZES(5, 3, 4));
+        in_tensor(3, cases[i].ndim, cases[i].sizes);
+        the.in[3].masks = true;
+        the.in[3].open = the.in[3].open_rows = 1;
+        in_bool(5, cases[i].causal);
+        out_tensor(0, SIZES(5, 3, 4));
+        op_counts(got);
+        op_same(LAM_MACS, got[LAM_MACS], 5 * 9 * 8);
+        assert_int_equal(got[LAM_EFFECTIVE_MACS].state, cases[i].told ? LAM_EXACT : LAM_UNKNOWN);
+        if (cases[i].told) op_same(LAM_EFFECTIVE_MACS, got[LAM_EFFECTIVE_MACS], 5 * 8 * (i ? 3 : 1));
     }
 }
 
@@ -352,7 +428,7 @@ static void cudnn(void **state) {
         in_bool(10, a.causal);
         out_tensor(0, SIZES(a.b, a.h, a.lq, a.dv));
         forward_walk(&a, &t, y);
-        op_proves_but(a.mask ? 1 << LAM_EFFECTIVE_MACS | 1 << LAM_EFFECTIVE_FLOPS : 0);
+        op_proves_but(untold(&a));
     }
 }
 
@@ -505,6 +581,7 @@ int main(void) {
         cmocka_unit_test(efficient),
         cmocka_unit_test(lengths_are_values),
         cmocka_unit_test(backward_of_rows),
+        cmocka_unit_test(masks_that_do_not_tell),
         cmocka_unit_test(cudnn),
         cmocka_unit_test(whole_layers),
         cmocka_unit_test(rnn_layer),

@@ -178,6 +178,23 @@ static void refusals(void **state) {
     refused(&n, &o, LAM_RANGE, "position -1");
     x = T(0, 2, -3);
     refused(&n, &o, LAM_RANGE, "axis 1");
+    static const int64_t too_many[][2] = {{-1, 0}, {1, -1}, {1, 2}, {7, 2}, {4, 1}, {3, 3}, {1, 0}};
+    for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
+        x = T(0, 2, 3);
+        x.masks = true;
+        x.open = too_many[i][0];
+        x.open_rows = too_many[i][1];
+        refused(&n, &o, LAM_RANGE, "a mask of its shape");
+    }
+    x = T(0, 2, 0);
+    x.masks = true;
+    x.open = x.open_rows = 1;
+    refused(&n, &o, LAM_RANGE, "1 elements open in 1 rows");
+    x = T_UNSEEN(0);
+    x.masks = true;
+    x.open = 1;
+    x.open_rows = 2;
+    refused(&n, &o, LAM_RANGE, "1 elements open in 2 rows");
     x = (lam_op_arg){.value = {.type = (lam_value_type)99}};
     refused(&n, &o, LAM_RANGE, "lam_value_type");
     x = (lam_op_arg){.value = {.type = LAM_INTS, .n = 1}};

@@ -20,13 +20,20 @@ static lam_op_arg stored(lam_op_arg a, int64_t values, int64_t n, int64_t bytes)
     return a;
 }
 
+static lam_op_arg masking(lam_op_arg a, int64_t open, int64_t rows) {
+    a.masks = true;
+    a.open = open;
+    a.open_rows = rows;
+    return a;
+}
+
 static lam_op_arg with(lam_op_arg a, int32_t dtype, int32_t device) {
     a.dtype = dtype;
     a.device = device;
     return a;
 }
 
-enum { VARIANTS = 26 };
+enum { VARIANTS = 30 };
 
 /* Each differs from every other in what makes an operator another one. */
 static void variants(lam_op_arg to[VARIANTS]) {
@@ -58,6 +65,10 @@ static void variants(lam_op_arg to[VARIANTS]) {
         stored(net_op_tensor(1, s23, 2), 5, 4, 48),
         stored(net_op_tensor(1, s23, 2), 4, 5, 48),
         stored(net_op_tensor(1, s23, 2), 4, 4, 49),
+        masking(net_op_tensor(1, s23, 2), 0, 0),
+        masking(net_op_tensor(1, s23, 2), 3, 1),
+        masking(net_op_tensor(1, s23, 2), 3, 2),
+        masking(net_op_tensor(1, s23, 2), 4, 2),
     };
     memcpy(to, all, sizeof all);
 }

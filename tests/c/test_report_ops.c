@@ -158,7 +158,7 @@ static void effective_foot(void **state) {
         lam_costs *c = net_costs(m, "exact", false);
         show_as(c, "text", 120);
         if (i == 0) lacks("effective");
-        if (i == 1) has("\neffective MACs 24   FLOPs 69   without what causal attention leaves out\n");
+        if (i == 1) has("\neffective MACs 24   FLOPs 69   without what attention masks\n");
         if (i == 2) has("\neffective MACs ?   FLOPs ?   what masks of values leave out is not known\n");
         has("\nMACs 48   ");
         lam_costs_free(c);

@@ -20,7 +20,13 @@ static void table_is_sorted(void **state) {
         assert_in_range(lmi_op_each(n), 0, 20);
         assert_in_range(lmi_op_last(n), 0, 2);
         assert_in_range(lmi_op_rank(n), 0, 3);
+        assert_true(lam_word_op_mask(n) == -1 || strstr(lam_word_op_name(n), "attention"));
     }
+    assert_int_equal(lam_word_op_mask(lam_word_op("aten::scaled_dot_product_attention")), 3);
+    const char *backward = "aten::_scaled_dot_product_flash_attention_for_cpu_backward";
+    assert_int_equal(lam_word_op_mask(lam_word_op(backward)), 8);
+    assert_int_equal(lam_word_op_mask(lam_word_op("torchvision::deform_conv2d")),
+                     -1); /* its mask is a factor */
     assert_true(n > 1800);
     const int32_t outside[] = {-1, n, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
@@ -28,6 +34,7 @@ static void table_is_sorted(void **state) {
         assert_null(lam_word_op_kind(outside[i]));
         assert_int_equal(lmi_op_kind(outside[i]), LMI_N_KINDS);
         assert_false(lmi_op_composite(outside[i]));
+        assert_int_equal(lam_word_op_mask(outside[i]), -1);
         assert_int_equal(lmi_op_each(outside[i]) + lmi_op_last(outside[i]) + lmi_op_rank(outside[i]), 0);
     }
 }

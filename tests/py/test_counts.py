@@ -163,9 +163,118 @@ def test_backward_of_causal_attention():
     assert report.backward.effective_macs == 2 * 21 * 5 * 4
 
 
-def test_a_mask_of_values_does_not_tell():
+MASKS = {
+    "bool": lambda lets: lets,
+    "float32": lambda lets: torch.zeros(lets.shape).masked_fill(~lets, float("-inf")),
+    "lowest": lambda lets: torch.ones(lets.shape).masked_fill(~lets, torch.finfo(torch.float32).min),
+    "transposed": lambda lets: lets.transpose(-1, -2).contiguous().transpose(-1, -2),
+    "every other": lambda lets: lets.repeat_interleave(2, -1)[..., ::2],
+    "an offset": lambda lets: F.pad(lets, (3, 1), value=True)[..., 3:-1],
+    "expanded": lambda lets: lets.expand(2, 3, 6, 8),
+}
+needs_masks = pytest.mark.skipif(
+    not hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu"),
+    reason="this torch attends in other operators",
+)
+
+
+def random_lets(*shape):
+    torch.manual_seed(len(shape))
+    return torch.rand(shape) < 0.4
+
+
+def by_hand(mask, scores=(2, 3, 6, 8)):
+    """How many scores, and how many rows of them, softmax does not make 0."""
+    mask = mask.expand(scores)
+    lets = mask if mask.dtype == torch.bool else mask > torch.finfo(mask.dtype).min
+    return int(lets.sum()), int(lets.any(-1).sum())
+
+
+def attended(mask, way=None, monkeypatch=None, dtype=torch.float32, **options):
+    if way:
+        monkeypatch.setenv("LAMINA_CAPTURE", way)
+    q, k = (torch.rand(2, 3, n, 4, dtype=dtype, requires_grad=True) for n in (6, 8))
+    return exact(attention(attn_mask=mask, **options), q, k, k, backward=True)
+
+
+@needs_masks
+@pytest.mark.parametrize("shape", [(6, 8), (1, 8), (6, 1), (2, 1, 6, 8), (2, 3, 6, 8), (1, 3, 1, 8)], ids=str)
+@pytest.mark.parametrize("kind", MASKS)
+def test_a_mask_is_read(kind, shape):
+    mask = MASKS[kind](random_lets(*shape))
+    report, (left, rows) = attended(mask), by_hand(mask)
+    assert report.macs == 2 * 3 * 6 * 8 * 8
+    assert report.effective_macs == left * 8 and report.effective_macs.state == "exact"
+    assert report.rows[0].effective_macs == left * 8 and not report.gaps
+    assert report.effective_flops == left * (2 * 8 + 5) - rows
+    assert report.backward.effective_macs == left * 5 * 4 and report.backward.macs == 2304 * 5 // 2
+    assert "effective MACs" in str(report) and "without what attention masks" in str(report)
+
+
+@needs_masks
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("value", [float("-inf"), "lowest", -1e4, float("nan")])
+def test_only_what_softmax_makes_nothing_of_is_masked(dtype, value):
+    number = torch.finfo(dtype).min if value == "lowest" else value
+    mask = torch.zeros(6, 8, dtype=dtype)
+    mask[1, 2:5] = mask[4, :] = number
+    left = 48 - 11 if value in (float("-inf"), "lowest") else 48
+    report = attended(mask, dtype=dtype)
+    assert report.effective_macs == 6 * left * 8 and report.effective_macs.state == "exact"
+
+
+@needs_masks
+def test_a_mask_that_leaves_nothing_and_one_that_leaves_all():
+    report = attended(torch.zeros(6, 8, dtype=torch.bool))
+    assert (report.effective_macs, report.effective_flops, report.macs) == (0, 0, 2304)
+    assert report.effective_macs.state == "exact"
+    whole = attended(torch.zeros(6, 8))
+    assert whole.effective_macs == whole.macs and "effective" not in str(whole)
+
+
+@needs_masks
+def test_a_mask_of_products():
+    """Dropout makes torch multiply matrices: the operator around them tells of its mask."""
+    for mask in (random_lets(6, 8), MASKS["float32"](random_lets(2, 1, 6, 8))):
+        report = attended(mask, dropout_p=0.5)
+        assert report.effective_macs == by_hand(mask)[0] * 8 and report.macs == 2304
+        assert report.backward.effective_macs == report.backward.macs > 0
+        with lamina.capture(model := attention(attn_mask=mask, dropout_p=0.5), ops=True) as watch:
+            model(*(torch.rand(2, 3, n, 4) for n in (6, 8, 8)))
+        row = watch.report("exact").rows[0]
+        assert row.effective_macs == report.effective_macs
+
+
+@needs_masks
+@pytest.mark.parametrize("kind", MASKS)
+def test_both_ways_read_masks_alike(monkeypatch, kind):
+    if _observe.way().name != "observer":
+        pytest.skip("one way only")
+    mask = MASKS[kind](random_lets(2, 1, 6, 8))
+    numbers = [
+        [getattr(of, word) for of in (report, report.backward) for word in WORDS]
+        for report in (attended(mask, way, monkeypatch) for way in ("observer", "dispatch"))
+    ]
+    assert numbers[0] == numbers[1] and by_hand(mask)[0] * 8 in numbers[0]
+
+
+@needs_masks
+def test_a_mask_is_read_when_the_operator_begins():
+    mask = torch.ones(6, 8, dtype=torch.bool)
+
+    def twice(q, k):
+        y = F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+        mask[:, 4:] = False
+        return y + F.scaled_dot_product_attention(q, k, k, attn_mask=mask)
+
+    report = exact(Calls(twice), torch.rand(1, 1, 6, 4), torch.rand(1, 1, 8, 4))
+    assert report.effective_macs == (48 + 24) * 8 and report.macs == 2 * 48 * 8
+
+
+@needs_masks
+def test_a_mask_that_can_not_be_read_does_not_tell():
     q, k, v = random_qkv(5, 5)
-    report = exact(attention(attn_mask=torch.zeros(5, 5)), q, k, v)
+    report = exact(attention(attn_mask=torch.zeros(5, 5)), q, k, v, dry=True)
     assert report.macs.state == "exact" and report.macs == 2 * 25 * 8
     assert report.effective_macs.state == "unknown"
     assert not report.gaps and "what masks of values leave out is not known" in str(report)
@@ -245,6 +354,33 @@ def test_llama_by_hand():
     left = 2 * 2 * heads * n * (n + 1) // 2 * head
     if report.effective_macs.state == "exact":
         assert report.effective_macs == report.macs - 2 * scores + left
+
+
+@needs_masks
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("padded", [0, 2])
+def test_padding_and_sliding_windows_by_hand(window, padded):
+    """Key j counts for query i up to i, less than `window` before it, where it is no padding."""
+    transformers = pytest.importorskip("transformers")
+    n, batch, heads, head, layers = 7, 2, 4, 8, 2
+    config = transformers.MistralConfig(
+        vocab_size=40, hidden_size=heads * head, intermediate_size=48, num_hidden_layers=layers,
+        num_attention_heads=heads, num_key_value_heads=2, sliding_window=window, attn_implementation="sdpa",
+    )  # fmt: skip
+    model, asked = transformers.MistralForCausalLM(config), torch.ones(batch, n, dtype=torch.long)
+    asked[1, :padded] = 0  # of the second sequence, on the left
+    with lamina.capture(model, ops=True) as watch:
+        model(
+            torch.ones(batch, n, dtype=torch.long), attention_mask=asked, use_cache=False
+        ).logits.sum().backward()
+    left = sum(
+        bool(asked[b, j]) and j <= i and (window is None or i - j < window)
+        for b in range(batch) for i in range(n) for j in range(n)
+    )  # fmt: skip
+    report, masked = watch.report("exact"), layers * heads * (batch * n * n - left)
+    assert report.effective_macs.state == report.macs.state == "exact"
+    assert report.macs - report.effective_macs == masked * 2 * head
+    assert report.backward.macs - report.backward.effective_macs == masked * 5 * head
 
 
 def test_mixtral_by_hand():

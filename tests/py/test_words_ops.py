@@ -31,7 +31,7 @@ WORDS = {
     for _, spelling, kind, signature, _, _ in NAME.findall((VOCAB / table).read_text())
 }
 SIGNATURES = {
-    name: re.findall(r"ARG\((\w+)\)|(SKIP)", line.replace("THREE", "SKIP SKIP SKIP"))
+    name: re.findall(r"(?:ARG|MASK)\((\w+)\)|(SKIP)", line.replace("THREE", "SKIP SKIP SKIP"))
     for name, line in SIGNATURE.findall((VOCAB / "signatures_op.def").read_text())
 }
 

@@ -78,6 +78,9 @@ PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const ch
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) { return !st && tree; }
 int32_t lam_word_op(const char *name) { return name ? -1 : 0; }
 bool lam_word_op_wraps(int32_t word) { return word >= 0; }
+int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : 0; }
+bool lmx_reads_values(lmx_state *st) { return !st; }
+bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) { return s && handle && out && false; }
 int64_t lmx_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
