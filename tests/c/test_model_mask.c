@@ -3,6 +3,7 @@
  * What masks in memory leave of scores: of every type, through every stride, against a walk over each element
  * that interprets it. */
 #include "oom.h"
+#include "views.h"
 
 #include "model/model.h"
 
@@ -17,12 +18,6 @@ static lam_mask mask_of(const void *data, int32_t dtype, int32_t ndim, const int
     lam_values v = {data, dtype, ndim, sizes, strides};
     assert_int_equal(lam_values_mask(&v, &found, NULL), LAM_OK);
     return found;
-}
-
-static uint64_t draw(void) {
-    static uint64_t s = 11;
-    s = s * 6364136223846793005u + 1442695040888963407u;
-    return s >> 33;
 }
 
 /* What a pattern of 16 bits is worth, by the definition of its type. */
@@ -102,36 +97,22 @@ static void every_length(void **state) {
 /* Random views of a cube: what is counted is what a walk over every element of the view finds. */
 static void strides(void **state) {
     (void)state;
-    enum { SIDE = 12, CELLS = SIDE * SIDE * SIDE };
-    static bool is_open[CELLS];
-    char *x = malloc(CELLS * 8);
+    static bool is_open[VIEW_CELLS];
+    char *x = malloc(VIEW_CELLS * 8);
     for (int round = 0; round < 5000; round++) {
         size_t t = draw() % N_TYPES;
         uint64_t rare = 1 + draw() % 8;
-        for (int i = 0; i < CELLS; i++) is_open[i] = draw() % rare == 0;
-        write_cells(x, t, is_open, CELLS);
-        int32_t ndim = (int32_t)(draw() % 5);
-        int64_t sizes[4], steps[4], reach = 0, n = 1;
-        for (int32_t i = 0; i < ndim; i++) {
-            static const int64_t some[] = {0, 1, 2, SIDE, SIDE * 2, SIDE * SIDE, 1, SIDE};
-            steps[i] = some[draw() % 8];
-            sizes[i] = draw() % 20 == 0 ? 0 : 1 + (int64_t)(draw() % 6);
-            if (reach + steps[i] * (sizes[i] ? sizes[i] - 1 : 0) >= CELLS) sizes[i] = 1;
-            reach += steps[i] * (sizes[i] ? sizes[i] - 1 : 0);
-            n *= sizes[i];
-        }
-        int64_t open = 0, rows = 0, in_row = 0, wide = ndim ? sizes[ndim - 1] : 1;
-        for (int64_t k = 0; k < n; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = ndim - 1; i >= 0; i--) {
-                at += rest % sizes[i] * steps[i];
-                rest /= sizes[i];
-            }
+        for (int i = 0; i < VIEW_CELLS; i++) is_open[i] = draw() % rare == 0;
+        write_cells(x, t, is_open, VIEW_CELLS);
+        view v = view_of((int32_t)(draw() % 5));
+        int64_t open = 0, rows = 0, in_row = 0, wide = v.ndim ? v.sizes[v.ndim - 1] : 1;
+        for (int64_t k = 0; k < v.n; k++) {
+            bool one = is_open[view_at(&v, k)];
             if (k % wide == 0) in_row = 0;
-            if (is_open[at] && in_row++ == 0) rows++;
-            open += is_open[at];
+            if (one && in_row++ == 0) rows++;
+            open += one;
         }
-        lam_mask found = mask_of(x, types[t].dtype, ndim, sizes, steps);
+        lam_mask found = mask_of(x, types[t].dtype, v.ndim, v.sizes, v.steps);
         assert_int_equal(found.open, open);
         assert_int_equal(found.rows, rows);
     }

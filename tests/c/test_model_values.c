@@ -2,6 +2,7 @@
  *
  * NaN and Inf: found at every place, in every type, through every stride, and nothing else taken for one. */
 #include "oom.h"
+#include "views.h"
 
 #include "model/model.h"
 
@@ -108,41 +109,21 @@ static void long_runs(void **state) {
     free(x);
 }
 
-static uint64_t draw(void) {
-    static uint64_t s = 7;
-    s = s * 6364136223846793005u + 1442695040888963407u;
-    return s >> 33;
-}
-
 /* Random views of a cube: what is counted is what a walk over every element of the view finds. */
 static void strides(void **state) {
     (void)state;
-    enum { SIDE = 12, CELLS = SIDE * SIDE * SIDE };
-    float *x = calloc(CELLS, sizeof *x);
+    float *x = calloc(VIEW_CELLS, sizeof *x);
     for (int round = 0; round < 3000; round++) {
-        for (int i = 0; i < CELLS; i++) x[i] = draw() % 300 ? 1 : draw() % 2 ? NAN : INFINITY;
-        int32_t ndim = 1 + (int32_t)(draw() % 4);
-        int64_t sizes[4], steps[4], reach = 0;
-        for (int32_t i = 0; i < ndim; i++) {
-            static const int64_t some[] = {0, 1, 2, SIDE, SIDE * 2, SIDE * SIDE, 1, SIDE};
-            steps[i] = some[draw() % 8];
-            sizes[i] = draw() % 20 == 0 ? 0 : 1 + (int64_t)(draw() % 6);
-            if (reach + steps[i] * (sizes[i] ? sizes[i] - 1 : 0) >= CELLS) sizes[i] = 1;
-            reach += steps[i] * (sizes[i] ? sizes[i] - 1 : 0);
+        for (int i = 0; i < VIEW_CELLS; i++) x[i] = draw() % 300 ? 1 : draw() % 2 ? NAN : INFINITY;
+        view v = view_of(1 + (int32_t)(draw() % 4));
+        int64_t nan = 0, inf = 0, first = -1;
+        for (int64_t k = 0; k < v.n; k++) {
+            float one = x[view_at(&v, k)];
+            nan += isnan(one) != 0;
+            inf += isinf(one) != 0;
+            if (first < 0 && !isfinite(one)) first = k;
         }
-        int64_t n = 1, nan = 0, inf = 0, first = -1;
-        for (int32_t i = 0; i < ndim; i++) n *= sizes[i];
-        for (int64_t k = 0; k < n; k++) {
-            int64_t rest = k, at = 0;
-            for (int32_t i = ndim - 1; i >= 0; i--) {
-                at += rest % sizes[i] * steps[i];
-                rest /= sizes[i];
-            }
-            nan += isnan(x[at]) != 0;
-            inf += isinf(x[at]) != 0;
-            if (first < 0 && !isfinite(x[at])) first = k;
-        }
-        lam_nonfinite found = scan(x, 6, ndim, sizes, steps);
+        lam_nonfinite found = scan(x, 6, v.ndim, v.sizes, v.steps);
         assert_int_equal(found.nan, nan);
         assert_int_equal(found.inf, inf);
         assert_int_equal(found.negative, 0);
