@@ -141,11 +141,13 @@ typedef enum lam_value_type { LAM_NONE, LAM_BOOL, LAM_INT, LAM_INTS, LAM_FLOAT, 
 typedef struct lam_value {
     /* LAM_INT and LAM_INTS differ: torchscan counts kernel_size=3 and (3, 3) differently */
     lam_value_type type;
-    int32_t n;            /* LAM_INTS: how many */
-    int64_t i;            /* LAM_BOOL, LAM_INT */
-    double f;             /* LAM_FLOAT */
-    const int64_t *ints;  /* LAM_INTS; copied by the builder */
-    const char *text;     /* LAM_TEXT, UTF-8; copied by the builder */
+    int32_t n;                /* LAM_INTS: how many */
+    union {
+        int64_t i;            /* LAM_BOOL, LAM_INT */
+        double f;             /* LAM_FLOAT */
+        const int64_t *ints;  /* LAM_INTS; copied by the builder */
+        const char *text;     /* LAM_TEXT, UTF-8; copied by the builder */
+    };
 } lam_value;
 
 /* One distinct module object. */
@@ -244,23 +246,29 @@ typedef enum lam_phase {
 typedef struct lam_op_arg {
     int32_t position; /* in the operator's schema, from 0 */
     bool is_tensor;
-    lam_value value;      /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
-    int32_t dtype;        /* of a tensor: ScalarType number, -1 unknown */
-    int32_t device;       /* c10 device type number, -1 unknown */
-    int32_t ndim;         /* -1: shape unknown */
+    bool sparse;      /* a tensor that does not store the elements that are 0 */
+    bool masks;       /* a mask (lam_word_op_mask), and lam_values_mask was asked about it as it came */
+    int32_t dtype;    /* of a tensor: ScalarType number, -1 unknown */
+    int32_t device;   /* c10 device type number, -1 unknown */
+    int32_t ndim;     /* -1: shape unknown */
+    int32_t shares;   /* only read, of a result: the last entry of `in` with the same memory, -1 none */
+    lam_value value;  /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
     const int64_t *sizes; /* copied */
     /* Only pushed: identities (addresses) of a tensor's memory, which its views share, and of the tensor
      * itself; 0 unknown. Read, they are 0. */
     uint64_t storage, object;
-    int32_t shares;       /* only read, of a result: the last entry of `in` with the same memory, -1 none */
-    /* A tensor that does not store the elements that are 0. How many it stores, how many together with their
-     * indices, and the bytes of both; -1 unknown. */
-    bool sparse;
-    int64_t values, stored, stored_bytes;
-    /* A mask (lam_word_op_mask) that lam_values_mask was asked about when the operator began: what it said.
-     * The builder answers LAM_RANGE where a tensor of this shape can't have so many. */
-    bool masks;
-    int64_t open, open_rows;
+    /* A sparse tensor: how many elements it stores, how many together with their indices, and the bytes of
+     * both; -1 unknown. A mask: what lam_values_mask said; the builder answers LAM_RANGE where a tensor of
+     * this shape can't have so many. No tensor is both. */
+    union {
+        int64_t values;
+        int64_t open;
+    };
+    union {
+        int64_t stored;
+        int64_t open_rows;
+    };
+    int64_t stored_bytes;
 } lam_op_arg;
 
 typedef enum lam_op_flags {
@@ -276,6 +284,9 @@ typedef enum lam_op_flags {
     LAM_OP_VALUES = 32
 } lam_op_flags;
 
+/* Identities of a tensor: as storage and object of lam_op_arg. */
+typedef struct lam_identity { uint64_t storage, object; } lam_identity;
+
 typedef struct lam_op_info {
     const char *name; /* copied, shared between equal names */
     /* the innermost open module call; in a backward pass the call whose forward made the node that runs; -1:
@@ -288,8 +299,10 @@ typedef struct lam_op_info {
     int32_t n_in, n_out;
     const lam_op_arg *in, *out;
     /* 1 + the index of an operator that was pushed with equal name, arguments and results, identities aside:
-     * spares looking for one; 0: look */
-    int32_t like;
+     * spares looking for one; 0: look. With `tensors`, `in` and `out` need not be told again: the identities
+     * of its tensors, arguments first, n_tensors in all. */
+    int32_t like, n_tensors;
+    const lam_identity *tensors;
     int32_t thread; /* 0: the one that made the calls; others from 1 */
     int32_t pass;   /* of a node: equal for those that one backward pass runs; 0 unknown */
 } lam_op_info;
@@ -366,7 +379,7 @@ typedef struct lam_op_sig {
     const char *name;
     int32_t word;  /* lam_word_op of the name; -1: none */
     int32_t index; /* from 0 to lam_model_n_op_sigs - 1, for tables */
-    int32_t n_in, n_out;
+    int32_t n_in, n_out, n_tensors; /* n_tensors: of both */
     const lam_op_arg *in, *out;
 } lam_op_sig;
 

@@ -477,12 +477,14 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     lam_arg *out = all ? all + call->n_in : NULL;
     if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
-    lam_call_info info = {call->module, call->parent, call->flags, call->t0_ns, call->t1_ns,
-                          call->n_in,   call->n_out,  all,         out};
+    lam_call_info info = {call->module, call->parent, call->flags, 0, 0, call->n_in, call->n_out, all, out};
     lmx_node *node = lmx_node_at(&t->c->tree, call->module);
     if (!ask_for_kernels(t, node)) return false;
     if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
-    if (t->c->dry || !call->t1_ns) info.t0_ns = info.t1_ns = 0; /* the latter: it is not over */
+    if (!t->c->dry && call->ended) { /* it is over */
+        info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
+        info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
+    }
     return check(t, lam_build_call(t->b, &info, NULL, &t->e));
 }
 
@@ -602,6 +604,7 @@ static teller *teller_new(lmx_capture *c) {
         return NULL;
     }
     *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
+    if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* it is told so far */
     lmx_classes_ask(c->st->classes);
     lmx_knowns_begin(c->st);
     t->held = PyList_New(0);

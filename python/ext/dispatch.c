@@ -126,6 +126,7 @@ static thread *new_thread(lmx_capture *c, unsigned long id) {
         .next = c->dispatcher->threads, .id = id, .lane = lane, .op = -1, .behind = -1, .copied = {.op = -1}};
     t->peeked = lmx_modes_sequence(c->st->modes);
     c->dispatcher->threads = t;
+    lmx_lane_clock(lane, &c->clock, id == c->owner);
     lane->most = c->most_ops;
     lane->next = c->observer->lanes;
     c->observer->lanes = lane;
@@ -258,7 +259,7 @@ static lmx_op *op_at(const thread *t, int32_t i) { return (lmx_op *)t->lane->ops
 static int32_t new_op(lmx_capture *c, thread *t, const lmx_overload *o) {
     lmx_lane *lane = t->lane;
     place p = place_of(c, t);
-    lmx_op *op = lmx_lane_op(lane, lmx_utf8(o->name));
+    lmx_op *op = lmx_lane_op(lane, lmx_utf8(o->name), true);
     if (!op) return -1;
     op->call = p.call;
     op->parent = t->op;
@@ -313,7 +314,7 @@ static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *ar
     describes(c, t, false);
     op_at(t, *op)->in = lmx_lane_take(t->lane);
     bool alone = *op + 1 == (int32_t)t->lane->ops.n;
-    op_at(t, *op)->t0_ns = alone ? lmx_now_ns() : op_at(t, *op + 1)->t0_ns;
+    op_at(t, *op)->began = alone ? lmx_clock_stamp(t->lane->clock, t->lane->last) : op_at(t, *op + 1)->began;
     return ok;
 }
 
@@ -321,7 +322,7 @@ static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *ar
 static bool end(lmx_capture *c, thread *t, const lmx_overload *o, int32_t at, PyObject *result) {
     int32_t n = 0;
     lmx_op *op = op_at(t, at);
-    op->t1_ns = lmx_now_ns();
+    op->ended = lmx_clock_stamp(t->lane->clock, t->lane->last);
     if (c->st->modes->peek && op->phase == LAM_FORWARD) t->peeked = c->st->modes->peek();
     if (!result) {
         op->flags |= LAM_OP_FAILED;

@@ -14,6 +14,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "clock.h"
 #include "lamina.h"
 
 #if Py_LIMITED_API + 0 < 0x030C0000
@@ -97,7 +98,6 @@ bool lmx_must_raise(void);
 bool lmx_forgive(void);
 /* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
-int64_t lmx_now_ns(void);
 /* The instance's dict, a new reference; NULL without an exception where it has none. */
 PyObject *lmx_dict_of(PyObject *o);
 /* dict[key], borrowed; NULL without an exception where it is absent or `dict` is no dict. */
@@ -368,7 +368,7 @@ typedef struct lmx_call {
     uint32_t flags;
     int32_t n_in, n_out;
     size_t in_at, out_at; /* words */
-    int64_t t0_ns, t1_ns;
+    int64_t began, ended; /* stamps of the capture's clock; 0 none */
 } lmx_call;
 
 typedef struct lmx_observer lmx_observer;
@@ -393,6 +393,7 @@ typedef struct lmx_capture {
     lmx_vec names; /* PyObject *: keywords */
     size_t n_calls, n_modules; /* what there was before the records were dropped */
     unsigned long owner;       /* thread */
+    lmx_clock clock;
     int32_t open_call;
     int32_t alias_call; /* the last one that was made through the alias; -1 */
     lmx_phase phase;

@@ -20,6 +20,12 @@ lmx_lane *lmx_lane_new(void) {
     return lane ? lane : calloc(1, sizeof *lane);
 }
 
+void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own) {
+    lane->clock = clock;
+    lane->own_last = 0;
+    lane->last = own ? &clock->last : &lane->own_last;
+}
+
 static void release(lmx_lane *lane) {
     lmx_vec_free(&lane->ops);
     lmx_vec_free(&lane->words);
@@ -56,14 +62,31 @@ void lmx_lane_free(lmx_lane *lane) {
 
 /* == names ============================================================================================= */
 
-static size_t hash_of(const char *text) {
-    uint64_t h = 0xCBF29CE484222325ull;
-    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001B3ull;
-    return (size_t)(h ^ h >> 29);
+/* What lies before the text of a name; offsets of names are those of the texts. */
+typedef struct name_head {
+    bool asked, closed; /* closed, and mask: once somebody asked */
+    int16_t mask;
+} name_head;
+
+static name_head *head_of_name(const lmx_lane *lane, int32_t name) {
+    return (name_head *)((char *)lane->names.data + name) - 1;
 }
 
-static size_t place_of(const lmx_lane *lane, const char *text) {
-    size_t at = hash_of(text) & lane->mask;
+static size_t hash_of(const char *text, size_t n) {
+    uint64_t h = n, word;
+    for (; n >= sizeof word; n -= sizeof word, text += sizeof word) {
+        memcpy(&word, text, sizeof word);
+        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+        h ^= h >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, n);
+    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+    return (size_t)(h ^ h >> 32);
+}
+
+static size_t place_of(const lmx_lane *lane, const char *text, size_t n) {
+    size_t at = hash_of(text, n) & lane->mask;
     while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
         at = (at + 1) & lane->mask;
     return at;
@@ -77,28 +100,32 @@ static bool widen_names(lmx_lane *lane) {
     memset(wide, 0xFF, cap * sizeof *wide);
     lane->by_text = wide;
     lane->mask = cap - 1;
-    for (size_t i = 0; i < n; i++)
-        if (old[i] >= 0) wide[place_of(lane, (char *)lane->names.data + old[i])] = old[i];
+    for (size_t i = 0; i < n; i++) {
+        const char *text = (char *)lane->names.data + old[i];
+        if (old[i] >= 0) wide[place_of(lane, text, strlen(text))] = old[i];
+    }
     free(old);
     return true;
 }
 
 static int32_t add_name(lmx_lane *lane, const char *text) {
+    const size_t most = INT32_MAX / 2, before = sizeof(name_head);
     if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
-    size_t at = place_of(lane, text);
+    size_t n = strlen(text), at = place_of(lane, text, n);
     if (lane->by_text[at] >= 0) return lane->by_text[at];
-    size_t n = strlen(text) + 1;
-    if (lane->names.n + n > INT32_MAX) return -1;
-    char *copy = lmx_vec_push(&lane->names, 1, n);
-    if (!copy) return -1;
-    memcpy(copy, text, n);
+    if (n > most || lane->names.n + n > most) return -1;
+    char *to =
+        lmx_vec_push(&lane->names, 1, before + (n + before) / before * before); /* heads stay aligned */
+    if (!to) return -1;
+    memset(to, 0, before);
+    memcpy(to + before, text, n + 1);
     lane->n_names++;
-    lane->by_text[at] = (int32_t)(copy - (char *)lane->names.data);
+    lane->by_text[at] = (int32_t)(to + before - (char *)lane->names.data);
     return lane->by_text[at];
 }
 
 static size_t place_of_address(const char *text) {
-    return (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 56);
+    return (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 55);
 }
 
 /* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
@@ -109,32 +136,23 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     int32_t name = add_name(lane, text);
     lane->seen[at].at = name >= 0 ? text : NULL;
     lane->seen[at].name = name;
-    lane->seen[at].asked = false;
     lane->seen[at].arity = (lmx_arity){-1, -1};
     return name;
 }
 
-/* Whether the word of the name at this place has been looked up, now at the latest. */
-static bool is_worded(lmx_lane *lane, size_t at, const char *text) {
-    if (lane->seen[at].at != text) return false;
-    if (!lane->seen[at].asked) {
-        int32_t word = lam_word_op(text);
-        lane->seen[at].closed = word >= 0 && !lam_word_op_wraps(word);
-        lane->seen[at].mask = (int16_t)lam_word_op_mask(word);
-        lane->seen[at].asked = true;
+/* What is told of the name's word, which is looked up now at the latest. */
+static const name_head *worded(lmx_lane *lane, int32_t name) {
+    name_head *head = head_of_name(lane, name);
+    if (!head->asked) {
+        int32_t word = lam_word_op((char *)(head + 1));
+        *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word), (int16_t)lam_word_op_mask(word)};
     }
-    return true;
+    return head;
 }
 
-bool lmx_lane_closes(lmx_lane *lane, const char *text) {
-    size_t at = place_of_address(text);
-    return is_worded(lane, at, text) && lane->seen[at].closed;
-}
+bool lmx_lane_closes(lmx_lane *lane, int32_t name) { return worded(lane, name)->closed; }
 
-int32_t lmx_lane_masked(lmx_lane *lane, const char *text) {
-    size_t at = place_of_address(text);
-    return is_worded(lane, at, text) ? lane->seen[at].mask : -1;
-}
+int32_t lmx_lane_masked(lmx_lane *lane, int32_t name) { return worded(lane, name)->mask; }
 
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
     return &lane->seen[place_of_address(text)].arity;
@@ -142,12 +160,12 @@ lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
 
 /* == operators ========================================================================================= */
 
-lmx_op *lmx_lane_op(lmx_lane *lane, const char *name) {
+lmx_op *lmx_lane_op(lmx_lane *lane, const char *name, bool kept) {
     uint64_t used = (uint64_t)lane->ops.n * sizeof(lmx_op) + (uint64_t)lane->ids.n * sizeof(lmx_id) +
                     (uint64_t)lane->words.n * sizeof(int64_t);
     lane->full =
         lane->full || used > lane->most || lane->ids.n >= UINT32_MAX / 2 || lane->words.n >= UINT32_MAX / 2;
-    int32_t text = lane->full ? -1 : lmx_lane_name(lane, name);
+    int32_t text = lane->full ? -1 : kept ? lmx_lane_name(lane, name) : add_name(lane, name);
     lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
     if (op)
         *op = (lmx_op){.name = text, .in.part = -1, .out.part = -1};

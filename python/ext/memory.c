@@ -463,14 +463,15 @@ static const lmx_call *call_of(const lmx_capture *c, int32_t i) {
     return (const lmx_call *)c->calls.data + i;
 }
 
+/* Stamps are nanoseconds where somebody listens. */
 static void go_to(moment *m, int64_t ns) {
     memory *y = m->y;
     for (;;) {
         const open_span *top = y->open.n ? (const open_span *)y->open.data + y->open.n - 1 : NULL;
         const lmx_call *next = m->next < m->c->calls.n ? call_of(m->c, (int32_t)m->next) : NULL;
-        bool begins = next && next->t0_ns <= ns;
-        int64_t end = top ? call_of(m->c, top->call)->t1_ns : 0;
-        if (top && end && end <= ns && (!begins || end <= next->t0_ns)) {
+        bool begins = next && next->began <= ns;
+        int64_t end = top ? call_of(m->c, top->call)->ended : 0;
+        if (top && end && end <= ns && (!begins || end <= next->began)) {
             push_span(y, top, top->call);
             y->open.n--;
         } else if (begins) {

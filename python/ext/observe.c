@@ -82,6 +82,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lane->api = api;
     lane->thread = api->thread();
     lane->last_call = -1;
+    lmx_lane_clock(lane, &o->capture->clock, lane->thread == o->thread);
     lane->most = o->capture->most_ops;
     lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
     find_transforms(lane);
@@ -133,7 +134,7 @@ static frame *top_of(const lmx_lane *lane) {
 /* == notes ============================================================================================= */
 
 static lmx_op *note_op(lmx_lane *lane, const frame *f, const char *name, uint8_t flags) {
-    lmx_op *op = lmx_lane_op(lane, name);
+    lmx_op *op = lmx_lane_op(lane, name, !f->is_node); /* a node's name is made anew each time */
     if (!op) return NULL;
     op->call = f->call;
     op->parent = f->op;
@@ -307,11 +308,11 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.n_out = arity->out;
     if (!push_frame(lane, &f)) return;
     lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record),
-                  real && lane->reads ? lmx_lane_masked(lane, name) : -1);
+                  real && lane->reads ? lmx_lane_masked(lane, op->name) : -1);
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    if (real && o->own && lmx_lane_closes(lane, name)) be_quiet(o, lane, record);
-    op->t0_ns = lmx_now_ns();
+    if (real && o->own && lmx_lane_closes(lane, op->name)) be_quiet(o, lane, record);
+    op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
 /* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
@@ -376,7 +377,7 @@ static void open_node(lmx_observer *o, lmx_lane *lane, const void *record, const
     op->pass = api->task ? (uint16_t)(api->task() + 1) : 0;
     if (!push_frame(lane, &f)) return;
     if (o->capture->listeners && real) tell_node(o, &f, name, true);
-    op->t0_ns = lmx_now_ns();
+    op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
 /* An operator outside of every node, where only nodes are watched. */
@@ -399,7 +400,7 @@ static void open_record(lmx_observer *o, lmx_lane *lane, const void *record, boo
 /* One that raised has no outputs; some that did not have none either. */
 static void close_op(lmx_observer *o, lmx_lane *lane, const frame *f, const void *record, int64_t now) {
     lmx_op *op = (lmx_op *)lane->ops.data + f->op;
-    op->t1_ns = now;
+    op->ended = now;
     int32_t n = 0;
     if (!f->is_node) {
         int32_t known = f->n_out;
@@ -493,13 +494,12 @@ static void *begin(int slot, void **context, const void *record, bool is_node) {
 }
 
 static void end(int slot, const void *record) {
-    int64_t now = lmx_now_ns();
     if (quiet.record == record) end_quiet();
     atomic_fetch_add(&slots[slot].busy, 1);
     lmx_observer *o = atomic_load(&slots[slot].observer);
     lmx_lane *lane = enter(o, slot);
     if (lane) {
-        close_frame(o, lane, record, now);
+        close_frame(o, lane, record, lmx_clock_stamp(lane->clock, lane->last));
         lane->inside = false;
     }
     atomic_fetch_sub(&slots[slot].busy, 1);
@@ -643,8 +643,9 @@ bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
     bool lost = false;
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
         const lmx_op *ops = lane->ops.data;
-        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].t0_ns : 0;
+        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].began : 0;
         if (!lane->lost) continue;
+        last = lmx_clock_ns(lane->clock, last);
         *since_ns = lost && *since_ns < last ? *since_ns : last;
         lost = true;
     }

@@ -114,7 +114,7 @@ typedef struct lmx_op {
     uint8_t phase, flags;
     uint16_t pass; /* of a node: lam_op_info.pass, as far as it goes */
     lmx_args in, out;
-    int64_t t0_ns, t1_ns;
+    int64_t began, ended; /* stamps of the capture's clock; 0 none */
 } lmx_op;
 
 typedef enum lmx_arg_kind {
@@ -159,6 +159,9 @@ typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
     uint64_t thread; /* torch's own number of it */
+    lmx_clock *clock; /* the capture's */
+    int64_t *last;    /* of lmx_clock_stamp: where it is kept for the thread, */
+    int64_t own_last; /* which is here where the capture is another thread's */
     bool inside;     /* a callback is running: what it calls in torch is not the model's */
     bool lost;       /* memory ran out */
     bool reads;      /* values may be read: tensors have them, and torch's functions tell where */
@@ -174,7 +177,7 @@ typedef struct lmx_lane {
     int32_t n_packed; /* so many arguments */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
-    lmx_vec names;            /* char: texts with their ends */
+    lmx_vec names;            /* char: texts with their ends, each behind what is known of it */
     lmx_vec frames;           /* of observe.c: what is open */
     lmx_vec origins;          /* from sequence numbers to calls: what other threads read, where */
     atomic_bool origins_held; /* nobody changes them, and nobody reads them but their thread */
@@ -184,10 +187,8 @@ typedef struct lmx_lane {
     struct {
         const char *at;
         int32_t name;
-        bool asked, closed; /* closed, and mask: once somebody asked */
-        int16_t mask;
         lmx_arity arity;
-    } seen[256]; /* names that were met at this address */
+    } seen[512]; /* names that were met at this address */
     /* Of the thread, asked once. NULL: unknown. What holds torch's levels of transforms, and where in it they
      * are (bytes); the callbacks torch runs. */
     const void *const *holder;
@@ -197,17 +198,20 @@ typedef struct lmx_lane {
 
 lmx_lane *lmx_lane_new(void); /* an empty one of no thread; NULL when memory ran out */
 void lmx_lane_free(lmx_lane *lane);
+/* Its stamps are of this clock, whose own thread's they are or not. */
+void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own);
 /* The offset of a name among the lane's; -1 when memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
-/* Whether the operator of this name, the last that was asked for, stands for all that runs inside it. */
-bool lmx_lane_closes(lmx_lane *lane, const char *text);
+/* Whether the operator of this name stands for all that runs inside it. */
+bool lmx_lane_closes(lmx_lane *lane, int32_t name);
 /* The position of its argument that masks scores, as lam_word_op_mask. */
-int32_t lmx_lane_masked(lmx_lane *lane, const char *text);
+int32_t lmx_lane_masked(lmx_lane *lane, int32_t name);
 /* How many arguments and results the operator of this name, the last that was asked for, had when it last
  * ran; -1 unknown. */
 lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text);
-/* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. */
-lmx_op *lmx_lane_op(lmx_lane *lane, const char *name);
+/* A new operator; NULL when memory ran out or the lane is full, which `lost` and `full` tell. `kept`: the
+ * name is likely to be at that address when it is met again. */
+lmx_op *lmx_lane_op(lmx_lane *lane, const char *name, bool kept);
 /* What was packed since this was last called, as one. */
 lmx_args lmx_lane_take(lmx_lane *lane);
 static inline uint64_t lmx_id_memory(const lmx_id *id) {

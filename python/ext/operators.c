@@ -9,6 +9,7 @@
 /* The last operator pushed under a name with these parts: the next one is like it. */
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
+    int32_t ids[2];            /* how many arguments and results are tensors */
 } known;
 enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
 
@@ -17,6 +18,7 @@ typedef struct pusher {
     lam_builder *b;
     lam_error *e;
     lmx_vec args;   /* lam_op_arg */
+    lmx_vec ids;    /* lam_identity */
     int32_t thread; /* lam_op_info.thread */
     int32_t base;   /* index of the lane's first operator in the model */
     known *known;
@@ -94,16 +96,23 @@ static void unpack(const lmx_lane *lane, lmx_args a, int32_t n, lam_op_arg *out)
     }
 }
 
+static void unpack_ids(const lmx_lane *lane, lmx_args a, int32_t n, lam_identity *out) {
+    const lmx_id *id = (const lmx_id *)lane->ids.data + a.ids_at;
+    for (int32_t i = 0; i < n; i++) out[i] = (lam_identity){lmx_id_memory(&id[i]), lmx_id_object(&id[i])};
+}
+
 /* What torch calls the running of compiled code, and the node of its backward. */
 static bool is_compiled(const char *name) {
     static const char region[] = "Torch-Compiled Region", node[] = "CompiledFunctionBackward";
+    if (name[0] != region[0] && name[0] != node[0]) return false; /* as most do */
     return strncmp(name, region, sizeof region - 1) == 0 || strcmp(name, node) == 0;
 }
 
 /* Compiled code runs what was fused without an operator, unless it is known not to. */
 static bool hides(const pusher *p, const lmx_op *op) {
+    if (!(op->flags & LAM_OP_NODE)) return false;
     const char *name = lmx_op_name(p->lane, op);
-    if (!(op->flags & LAM_OP_NODE) || !is_compiled(name)) return false;
+    if (!is_compiled(name)) return false;
     PyObject *text = p->open ? PyUnicode_FromString(name) : NULL;
     bool open = text && PySet_Contains(p->open, text) == 1;
     Py_XDECREF(text);
@@ -112,7 +121,7 @@ static bool hides(const pusher *p, const lmx_op *op) {
 }
 
 /* What was running when records could not be kept any more: what came out of it is not known. */
-static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->t1_ns == 0; }
+static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->ended == 0; }
 
 /* A node of a dry run whose work values decide. */
 static bool decided(const pusher *p, const lmx_op *op) {
@@ -127,8 +136,30 @@ static known *known_of(pusher *p, const lmx_op *op) {
     return k;
 }
 
-static lam_status push_one(pusher *p, const lmx_op *op) {
-    int32_t n_in = args_of(p->lane, op->in), n_out = args_of(p->lane, op->out), index;
+/* How many of some arguments are tensors. */
+static int32_t tensors_of(const lam_op_arg *a, int32_t n) {
+    int32_t tensors = 0;
+    for (int32_t i = 0; i < n; i++) tensors += a[i].is_tensor;
+    return tensors;
+}
+
+/* Of an operator that is like one before only the identities are told: reading the rest again would take as
+ * long as all that is done with it. */
+static lam_status tell_like(pusher *p, const lmx_op *op, const known *k, lam_op_info *info) {
+    size_t n = (size_t)k->ids[0] + (size_t)k->ids[1];
+    p->ids.n = 0;
+    lam_identity *ids = lmx_vec_push(&p->ids, sizeof *ids, n + 1); /* one more, so that it is never NULL */
+    if (!ids) return LAM_NOMEM;
+    unpack_ids(p->lane, op->in, k->ids[0], ids);
+    unpack_ids(p->lane, op->out, k->ids[1], ids + k->ids[0]);
+    info->like = k->op;
+    info->n_tensors = (int32_t)n;
+    info->tensors = ids;
+    return LAM_OK;
+}
+
+static lam_status tell_all(pusher *p, const lmx_op *op, known *k, lam_op_info *info) {
+    int32_t n_in = args_of(p->lane, op->in), n_out = args_of(p->lane, op->out);
     size_t n = (size_t)n_in + (size_t)n_out;
     p->args.n = 0;
     lam_op_arg *in = n ? lmx_vec_push(&p->args, sizeof *in, n) : NULL;
@@ -136,6 +167,17 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
     lam_op_arg *out = in ? in + n_in : NULL;
     unpack(p->lane, op->in, n_in, in);
     unpack(p->lane, op->out, n_out, out);
+    info->n_in = n_in;
+    info->n_out = n_out;
+    info->in = in;
+    info->out = out;
+    k->ids[0] = tensors_of(in, n_in);
+    k->ids[1] = tensors_of(out, n_out);
+    return LAM_OK;
+}
+
+static lam_status push_one(pusher *p, const lmx_op *op) {
+    int32_t index;
     known *k = known_of(p, op);
     lam_op_info info = {
         .name = lmx_op_name(p->lane, op),
@@ -146,17 +188,17 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
         .phase = (lam_phase)op->phase,
         .flags = op->flags | (hides(p, op) ? LAM_OP_HIDES : 0) | (never_ended(p, op) ? LAM_OP_NODE : 0) |
                  (decided(p, op) ? LAM_OP_VALUES : 0),
-        .t0_ns = op->t0_ns,
-        .t1_ns = op->t1_ns,
-        .n_in = n_in,
-        .n_out = n_out,
-        .in = in,
-        .out = out,
-        .like = k->op,
+        .t0_ns = lmx_clock_ns(p->lane->clock, op->began),
+        .t1_ns = lmx_clock_ns(p->lane->clock, op->ended),
     };
-    lam_status s = lam_build_op(p->b, &info, &index, p->e);
-    if (s == LAM_OK) *k = (known){op->name, op->in.part, op->out.part, index + 1};
-    return s;
+    lam_status s = k->op ? tell_like(p, op, k, &info) : tell_all(p, op, k, &info);
+    if (s == LAM_OK) s = lam_build_op(p->b, &info, &index, p->e);
+    if (s != LAM_OK) return s;
+    k->name = op->name;
+    k->in = op->in.part;
+    k->out = op->out.part;
+    k->op = index + 1;
+    return LAM_OK;
 }
 
 /* Gives the pages of a long record that was pushed back to the system: the model grows meanwhile. */
@@ -193,6 +235,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
         s = push_one(&p, &ops[*done]);
     }
     lmx_vec_free(&p.args);
+    lmx_vec_free(&p.ids);
     free(p.known);
     if (s != LAM_OK && e->status == LAM_OK) e->status = s;
     return s;
@@ -208,7 +251,8 @@ static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alon
              "iterations",
              n);
     *e = (lam_error){.at = -1};
-    return lam_build_cut(b, why, false, alone && at < lane->ops.n ? ops[at].t0_ns - 1 : 0, e);
+    return lam_build_cut(b, why, false,
+                         alone && at < lane->ops.n ? lmx_clock_ns(lane->clock, ops[at].began) - 1 : 0, e);
 }
 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {

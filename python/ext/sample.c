@@ -169,8 +169,8 @@ static bool tell_calls(lmx_sampler *s, const lmx_capture *c) {
         to[i] = (lam_call_info){.module = calls[i].module,
                                 .parent = calls[i].parent,
                                 .flags = calls[i].flags,
-                                .t0_ns = calls[i].t0_ns,
-                                .t1_ns = calls[i].t1_ns};
+                                .t0_ns = lmx_clock_ns(&c->clock, calls[i].began),
+                                .t1_ns = lmx_clock_ns(&c->clock, calls[i].ended)};
     return true;
 }
 
@@ -187,8 +187,8 @@ static bool tell_lane(lmx_sampler *s, const lmx_lane *lane, int32_t thread) {
                               .pass = ops[i].pass,
                               .phase = (lam_phase)ops[i].phase,
                               .flags = ops[i].flags,
-                              .t0_ns = ops[i].t0_ns,
-                              .t1_ns = ops[i].t1_ns};
+                              .t0_ns = lmx_clock_ns(lane->clock, ops[i].began),
+                              .t1_ns = lmx_clock_ns(lane->clock, ops[i].ended)};
     return true;
 }
 

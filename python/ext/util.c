@@ -128,12 +128,6 @@ const char *lmx_utf8(PyObject *text) {
     return s ? s : "?";
 }
 
-int64_t lmx_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 PyObject *lmx_dict_of(PyObject *o) {
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
     if (!dict) PyErr_Clear();

@@ -190,9 +190,9 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
     bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, args, n, names);
-    int64_t now = lmx_now_ns(); /* last, so that our own work lies outside */
-    if (f->call >= 0) call_at(c, f->call)->t0_ns = now;
-    if (f->inner >= 0) call_at(c, f->inner)->t0_ns = now;
+    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, so that our own work lies outside */
+    if (f->call >= 0) call_at(c, f->call)->began = now;
+    if (f->inner >= 0) call_at(c, f->inner)->began = now;
     return ok;
 }
 
@@ -213,13 +213,13 @@ static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t 
     call->flags = seen->flags | (call->flags & LAM_CALL_ELSEWHERE);
     call->n_out = seen->n_out;
     call->out_at = seen->out_at;
-    call->t1_ns = now;
+    call->ended = now;
 }
 
 /* Notes the end of a call, whatever way it ended. False when an exception must replace the result. */
 static bool leave(frame *f, PyObject *result) {
     lmx_capture *c = f->capture;
-    int64_t now = lmx_now_ns();
+    int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last);
     bool ok = true;
     if (c->phase == LMX_OPEN && f->call >= 0) {
         lmx_call seen = *call_at(c, f->call);
@@ -543,6 +543,7 @@ bool lmx_watch(lmx_capture *c) {
     c->next = watch.first;
     watch.first = c;
     c->phase = LMX_OPEN;
+    lmx_clock_begin(&c->clock, !c->listeners); /* what listens has times of its own */
     if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
     lmx_unwatch(c);
     c->phase = LMX_NEW;
@@ -555,6 +556,7 @@ static void take_off(lmx_capture *c) {
     if (*at) *at = c->next;
     c->next = NULL;
     c->phase = LMX_CLOSED;
+    lmx_clock_end(&c->clock);
     if (c->dispatcher)
         lmx_undispatch(c);
     else

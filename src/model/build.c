@@ -37,6 +37,7 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     lmi_map_init(&b->op_by_name);
     lmi_vec_init(&b->sigs, sizeof(lam_op_sig *));
     lmi_vec_init(&b->shares, sizeof(int32_t));
+    lmi_vec_init(&b->again, sizeof(lam_op_arg));
     lmi_vec_init(&b->ties, sizeof(lmi_tie));
     lmi_vec_init(&b->identities, sizeof(lmi_identity));
     *out = b;
@@ -58,6 +59,7 @@ void lam_builder_free(lam_builder *b) {
     lmi_map_free(&b->op_by_name);
     lmi_vec_free(&b->sigs);
     lmi_vec_free(&b->shares);
+    lmi_vec_free(&b->again);
     free(b->by_sig);
     free(b->sig_hash);
     lmi_memory_free(b->memory);

@@ -49,6 +49,7 @@ struct lam_builder {
     uint32_t *sig_hash; /* beside it */
     size_t sig_slots;
     lmi_vec shares;     /* int32_t, of the results of the operator that is being pushed */
+    lmi_vec again;      /* lam_op_arg: its arguments and results, where it said only what it is like */
     lmi_seen *seen;     /* of values; NULL: nobody looked */
     lmi_vec ties, identities; /* lmi_tie, lmi_identity */
     bool identified;          /* some result had an address */
@@ -89,7 +90,8 @@ lmi_push_sized(lam_builder *b, lmi_vec *v, const char *what, const void *item, s
 
 /* Keep the addresses of a parameter or buffer, and of an operator's tensors, for whoever asks for sources. */
 lam_status lmi_keep_identity(lam_builder *b, uint64_t storage, uint64_t object, int32_t tensor, lam_error *e);
-lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, uint32_t *at, lam_error *e);
+lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *at,
+                         lam_error *e);
 
 /* Items grouped by key: group g is order[start[g]] .. order[start[g + 1] - 1], in the items' order. */
 typedef struct lmi_groups {

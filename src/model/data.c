@@ -71,22 +71,37 @@ static lam_status check_address(uint64_t address, const char *name, lam_error *e
     return lmi_fail(e, LAM_RANGE, name, "a tensor's identity is an address, of 48 bits at most");
 }
 
-static lam_status keep_tie(lam_builder *b, const lam_op_arg *a, const char *name, lam_error *e) {
-    uint64_t s = a->storage, o = a->object;
-    if (!a->is_tensor) return LAM_OK;
+static lam_status keep_tie(lam_builder *b, uint64_t s, uint64_t o, const char *name, lam_error *e) {
     LAM_TRY(check_address(s | o, name, e));
     const lmi_tie tie = {{(uint32_t)s, (uint32_t)o, (uint32_t)(s >> 32) | (uint32_t)(o >> 32) << 16}};
     return lmi_push_sized(b, &b->ties, "operators' tensors", &tie, sizeof tie, UINT32_MAX, e);
 }
 
-lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, uint32_t *at, lam_error *e) {
-    *at = (uint32_t)b->ties.n;
-    for (int32_t i = 0; i < o->n_in; i++) LAM_TRY(keep_tie(b, &o->in[i], o->name, e));
-    for (int32_t i = 0; i < o->n_out; i++) {
-        b->identified = b->identified || o->out[i].storage || o->out[i].object;
-        LAM_TRY(keep_tie(b, &o->out[i], o->name, e));
+static lam_status keep_all(lam_builder *b, const lam_op_arg *a, int32_t n, const char *name, lam_error *e) {
+    for (int32_t i = 0; i < n; i++)
+        if (a[i].is_tensor) LAM_TRY(keep_tie(b, a[i].storage, a[i].object, name, e));
+    return LAM_OK;
+}
+
+static lam_status keep_identities(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, lam_error *e) {
+    int32_t results = 0;
+    for (int32_t i = 0; i < sig->n_out; i++) results += sig->out[i].is_tensor;
+    for (int32_t i = 0; i < o->n_tensors; i++) {
+        const lam_identity *t = &o->tensors[i];
+        if (i >= o->n_tensors - results && (t->storage || t->object)) b->identified = true;
+        LAM_TRY(keep_tie(b, t->storage, t->object, sig->name, e));
     }
     return LAM_OK;
+}
+
+lam_status lmi_keep_ties(lam_builder *b, const lam_op_info *o, const lam_op_sig *sig, uint32_t *at,
+                         lam_error *e) {
+    *at = (uint32_t)b->ties.n;
+    if (o->tensors) return keep_identities(b, o, sig, e);
+    LAM_TRY(keep_all(b, o->in, o->n_in, o->name, e));
+    for (int32_t i = 0; i < o->n_out; i++)
+        b->identified = b->identified || o->out[i].storage || o->out[i].object;
+    return keep_all(b, o->out, o->n_out, o->name, e);
 }
 
 static uint64_t storage_of(const lmi_tie *t) { return t->id[0] | (uint64_t)(t->id[2] & 0xFFFF) << 32; }

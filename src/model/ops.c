@@ -64,7 +64,10 @@ static lam_status check_args(const lam_op_arg *from, int32_t n, const char *name
                             from[i].position);
         LAM_TRY(from[i].is_tensor ? lmi_check_sizes(from[i].ndim, from[i].sizes, name, e)
                                   : check_value(&from[i].value, name, e));
-        if (from[i].is_tensor && from[i].masks) LAM_TRY(check_mask(&from[i], name, e));
+        if (!from[i].is_tensor || !from[i].masks) continue;
+        if (from[i].sparse)
+            return lmi_fail(e, LAM_RANGE, name, "a sparse tensor can't be a mask that was read");
+        LAM_TRY(check_mask(&from[i], name, e));
     }
     return LAM_OK;
 }
@@ -91,6 +94,8 @@ static int32_t last_with(const lam_op_info *o, uint64_t storage) {
     return -1;
 }
 
+enum { FEW_PAIRS = 4096 }; /* of an argument and a result, which are compared one by one */
+
 /* Long lists on both sides are not searched but looked up. */
 static lam_status shares_of_many(const lam_op_info *o, int32_t *shares, lam_error *e) {
     lmi_map last;
@@ -106,7 +111,6 @@ static lam_status shares_of_many(const lam_op_info *o, int32_t *shares, lam_erro
 
 /* Of each result the last argument with the same memory, -1 none, in b->shares. */
 static lam_status find_shares(lam_builder *b, const lam_op_info *o, lam_error *e) {
-    enum { FEW = 4096 };
     b->shares.n = 0;
     for (int32_t k = 0; k < o->n_out; k++) {
         int32_t *to = lmi_vec_push(&b->shares);
@@ -114,7 +118,7 @@ static lam_status find_shares(lam_builder *b, const lam_op_info *o, lam_error *e
         *to = -1;
     }
     int32_t *shares = b->shares.data;
-    if ((int64_t)o->n_in * o->n_out > FEW) return shares_of_many(o, shares, e);
+    if ((int64_t)o->n_in * o->n_out > FEW_PAIRS) return shares_of_many(o, shares, e);
     for (int32_t k = 0; k < o->n_out; k++) shares[k] = last_with(o, memory_of(&o->out[k]));
     return LAM_OK;
 }
@@ -256,17 +260,77 @@ static lam_status make(lam_builder *b, const lmi_op_name *name, const lam_op_inf
     for (int32_t i = 0; i < o->n_in; i++) LAM_TRY(copy_arg(b, &o->in[i], -1, name->name, args++, e));
     for (int32_t i = 0; i < o->n_out; i++)
         LAM_TRY(copy_arg(b, &o->out[i], shared(b, i), name->name, args++, e));
+    for (int32_t i = 0; i < (int32_t)n; i++) s->n_tensors += s->in[i].is_tensor;
     *out = s;
     return LAM_OK;
 }
 
-/* The signature of the operator that this one is said to be like; NULL where it shares memory otherwise. */
-static lam_status like(lam_builder *b, const lam_op_info *o, const lam_op_sig **out, lam_error *e) {
+/* -- those that are like another ------------------------------------------------------------------------- */
+
+static lam_status not_like(const lam_op_info *o, const lam_op_sig *s, lam_error *e) {
+    return lmi_fail(e, LAM_RANGE, s->name, "an operator that is not like number %d is said to be",
+                    o->like - 1);
+}
+
+/* The last argument with the memory of a result, -1 none. */
+static int32_t shared_by(const lam_op_sig *s, const lam_identity *tensors, uint64_t storage) {
+    int32_t last = -1;
+    for (int32_t i = 0; storage && i < s->n_in; i++) {
+        if (!s->in[i].is_tensor) continue;
+        if (tensors++->storage == storage) last = i;
+    }
+    return last;
+}
+
+/* Whether each result shares its memory with the argument that it shared it with before. Not found out for
+ * long lists. */
+static bool shares_alike(const lam_op_sig *s, const lam_identity *tensors) {
+    const lam_identity *t = tensors + s->n_tensors;
+    if ((int64_t)s->n_in * s->n_out > FEW_PAIRS) return false;
+    for (int32_t i = s->n_out - 1; i >= 0; i--)
+        if (shared_by(s, tensors, s->out[i].is_tensor ? (--t)->storage : 0) != s->out[i].shares) return false;
+    return true;
+}
+
+/* The arguments and results of an operator of which only the identities were told. */
+static lam_status tell_again(lam_builder *b, const lam_op_sig *s, const lam_op_info *from, lam_op_info *to,
+                             lam_error *e) {
+    const lam_identity *t = from->tensors;
+    *to = *from;
+    b->again.n = 0;
+    for (int32_t i = 0; i < s->n_in + s->n_out; i++) {
+        lam_op_arg *a = lmi_vec_push(&b->again);
+        if (!a) return lmi_nomem(e);
+        *a = s->in[i];
+        if (!a->is_tensor) continue;
+        a->storage = t->storage;
+        a->object = t++->object;
+    }
+    to->n_in = s->n_in;
+    to->n_out = s->n_out;
+    to->in = b->again.data;
+    to->out = to->in ? to->in + s->n_in : NULL;
+    to->tensors = NULL;
+    return LAM_OK;
+}
+
+/* The signature of the operator that this one is said to be like; NULL where it shares memory otherwise, and
+ * then `*told` has arguments and results. */
+static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *again, const lam_op_sig **out,
+                       lam_error *e) {
+    const lam_op_info *o = *told;
     LAM_TRY(lmi_in_range(&b->ops, o->like - 1, "the operator that another is like", e));
     const lam_op_sig *s = ((const lam_op *)b->ops.data)[o->like - 1].sig;
-    if (s->n_in != o->n_in || s->n_out != o->n_out)
-        return lmi_fail(e, LAM_RANGE, s->name, "an operator that is not like number %d is said to be",
-                        o->like - 1);
+    if (o->tensors) {
+        if (o->n_tensors != s->n_tensors) return not_like(o, s, e);
+        if (shares_alike(s, o->tensors)) {
+            *out = s;
+            return LAM_OK;
+        }
+        LAM_TRY(tell_again(b, s, o, again, e));
+        *told = o = again;
+    }
+    if (s->n_in != o->n_in || s->n_out != o->n_out) return not_like(o, s, e);
     LAM_TRY(find_shares(b, o, e));
     bool same = true;
     for (int32_t i = 0; i < o->n_out; i++) same = same && s->out[i].shares == shared(b, i);
@@ -297,6 +361,8 @@ static lam_status check_op(const lam_builder *b, const lam_op_info *o, lam_error
     if (o->call != -1) LAM_TRY(lmi_in_range(&b->events, o->call, "the call of an operator", e));
     if (o->parent != -1) LAM_TRY(lmi_in_range(&b->ops, o->parent, "the operator around an operator", e));
     if (o->thread < 0) return lmi_fail(e, LAM_RANGE, o->name, "a thread can't have number %d", o->thread);
+    if (o->tensors && !o->like)
+        return lmi_fail(e, LAM_USAGE, o->name, "identities alone tell it only where it is like another");
     if ((unsigned)o->phase >= LAM_N_PHASES)
         return lmi_fail(e, LAM_RANGE, o->name, "its phase %d is none of lam_phase", (int)o->phase);
     return LAM_OK;
@@ -312,8 +378,9 @@ lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index,
                 .pass = info->pass,
                 .t0_ns = info->t0_ns,
                 .t1_ns = info->t1_ns};
+    lam_op_info again;
     LAM_TRY(check_op(b, info, e));
-    if (info->like) LAM_TRY(like(b, info, &o.sig, e));
+    if (info->like) LAM_TRY(like(b, &info, &again, &o.sig, e));
     if (!o.sig) {
         LAM_TRY(name_of(b, info->name, &name, e));
         LAM_TRY(check_args(info->in, info->n_in, name.name, e));
@@ -322,7 +389,7 @@ lam_status lam_build_op(lam_builder *b, const lam_op_info *info, int32_t *index,
     }
     LAM_TRY(lmi_push_sized(b, &b->ops, "operators", &o, sizeof o, LMI_MOST_OPS, e));
     lam_op *all = b->ops.data, *op = &all[b->ops.n - 1];
-    lam_status s = lmi_keep_ties(b, info, &op->ties_, e);
+    lam_status s = lmi_keep_ties(b, info, o.sig, &op->ties_, e);
     if (s != LAM_OK) {
         lmi_vec_pop(&b->ops);
         return s;

@@ -39,7 +39,10 @@ OOM_UNUSED static void attr_ints(const char *name, int32_t n, const int64_t *v) 
 }
 
 OOM_UNUSED static void attr_type(const char *name, lam_value_type type, double f, const char *text) {
-    lam_value value = {.type = type, .f = f, .i = f != 0, .text = text};
+    lam_value value = {.type = type};
+    if (type == LAM_TEXT) value.text = text;
+    if (type == LAM_FLOAT) value.f = f;
+    if (type == LAM_BOOL || type == LAM_INT) value.i = f != 0;
     assert_int_equal(lam_build_attr(builder, 0, name, &value, NULL), LAM_OK);
 }
 

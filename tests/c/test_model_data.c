@@ -322,6 +322,92 @@ static void like_another(void **state) {
     lam_model_free(m);
 }
 
+static lam_status push_like(net *n, int32_t like, const lam_identity *tensors, int32_t n_tensors,
+                            int32_t *op) {
+    lam_op_info o = {.name = "aten::relu",
+                     .call = -1,
+                     .parent = -1,
+                     .like = like,
+                     .n_tensors = n_tensors,
+                     .tensors = tensors};
+    return lam_build_op(n->b, &o, op, &n->e);
+}
+
+/* The identities of its tensors are enough to say of one that is like another: the same comes of it as of all
+ * its arguments. */
+static void like_another_by_identities(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_op_arg in[3] = {at(0, 2, 20, 8),
+                        {.position = 1, .value = {.type = LAM_INT, .i = 5}},
+                        at(2, 3, 30, 8)};
+    lam_op_arg out[2] = {at(0, 4, 40, 8), {.position = 1, .value = {.type = LAM_BOOL, .i = 1}}};
+    lam_op_info o = {
+        .name = "aten::relu", .call = -1, .parent = -1, .n_in = 3, .n_out = 2, .in = in, .out = out};
+    const lam_identity second[] = {{4, 40}, {3, 30}, {6, 60}}, third[] = {{6, 60}, {3, 30}, {6, 62}},
+                       fourth[] = {{6, 62}, {3, 30}, {6, 64}}, fifth[] = {{1, 10}, {6, 60}, {6, 66}};
+    int32_t ops[5];
+    NET_OK(&n, lam_build_op(n.b, &o, &ops[0], &n.e));
+    NET_OK(&n, push_like(&n, ops[0] + 1, second, 3, &ops[1]));
+    NET_OK(&n, push_like(&n, ops[1] + 1, third, 3, &ops[2])); /* its result lies in its first argument */
+    NET_OK(&n, push_like(&n, ops[2] + 1, fourth, 3, &ops[3]));
+    NET_OK(&n, push_like(&n, ops[0] + 1, fifth, 3, &ops[4])); /* in its third one */
+    assert_int_equal(push_like(&n, 9, second, 3, NULL), LAM_RANGE);
+    assert_int_equal(push_like(&n, 1, second, 2, NULL), LAM_RANGE);
+    assert_int_equal(push_like(&n, 0, second, 3, NULL), LAM_USAGE);
+    const lam_identity far[] = {{4, 40}, {UINT64_C(1) << 50, 30}, {6, 60}};
+    assert_int_equal(push_like(&n, 1, far, 3, NULL), LAM_RANGE);
+    lam_model *m = net_done(&n);
+    assert_int_equal(lam_model_n_ops(m), 5);
+    const lam_op_sig *sig = lam_model_op(m, ops[0])->sig, *inside = lam_model_op(m, ops[2])->sig,
+                     *third_one = lam_model_op(m, ops[4])->sig;
+    assert_int_equal(sig->n_tensors, 3);
+    assert_ptr_equal(lam_model_op(m, ops[1])->sig, sig);
+    assert_ptr_not_equal(inside, sig);
+    assert_ptr_equal(lam_model_op(m, ops[3])->sig, inside);
+    assert_int_equal(sig->out[0].shares, -1);
+    assert_int_equal(inside->out[0].shares, 0);
+    assert_int_equal(inside->in[1].value.i, 5);
+    assert_int_equal(inside->out[1].shares, -1);
+    assert_int_equal(third_one->out[0].shares, 2);
+    assert_int_equal(lam_model_source(m, ops[1], 0), ops[0]);
+    assert_int_equal(lam_model_source(m, ops[2], 0), ops[1]);
+    assert_int_equal(lam_model_source(m, ops[3], 0), ops[2]);
+    assert_int_equal(lam_model_source(m, ops[4], 2), ops[1]); /* views of it write nothing */
+    lam_model_free(m);
+}
+
+/* Lists as an optimizer has them, of which pairs are not compared one by one. */
+static void long_lists_by_identities(void **state) {
+    (void)state;
+    enum { LONG = 100 };
+    net n = net_new();
+    lam_op_arg in[LONG], out[LONG];
+    lam_identity same[2 * LONG], other[2 * LONG];
+    for (int32_t i = 0; i < LONG; i++) {
+        in[i] = at(0, 1000 + (uint64_t)i, 5000 + (uint64_t)i, 8);
+        out[i] = at(0, i % 2 ? in[i].storage : 2000 + (uint64_t)i, 6000 + (uint64_t)i, 8);
+        same[i] = (lam_identity){3000 + (uint64_t)i, 7000 + (uint64_t)i};
+        same[LONG + i] = (lam_identity){i % 2 ? same[i].storage : 4000 + (uint64_t)i, 8000 + (uint64_t)i};
+    }
+    memcpy(other, same, sizeof other);
+    other[2 * LONG - 1].storage = 9999;
+    lam_op_info o = {
+        .name = "aten::relu", .call = -1, .parent = -1, .n_in = LONG, .n_out = LONG, .in = in, .out = out};
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    NET_OK(&n, push_like(&n, 1, same, 2 * LONG, NULL));
+    NET_OK(&n, push_like(&n, 1, other, 2 * LONG, NULL));
+    lam_model *m = net_done(&n);
+    const lam_op_sig *sig = lam_model_op(m, 0)->sig, *last = lam_model_op(m, 2)->sig;
+    assert_ptr_equal(lam_model_op(m, 1)->sig, sig);
+    assert_ptr_not_equal(last, sig);
+    for (int32_t i = 0; i < LONG; i++) {
+        assert_int_equal(sig->out[i].shares, i % 2 ? i : -1);
+        assert_int_equal(last->out[i].shares, i % 2 && i < LONG - 1 ? i : -1);
+    }
+    lam_model_free(m);
+}
+
 /* Each difference makes another signature. */
 static void signatures_differ(void **state) {
     (void)state;
@@ -401,6 +487,10 @@ static void push_chain(void *arg, bool *ok) {
         if (i % 20 == 0) o.parent = -1;
         s = lam_build_op(b, &o, NULL, &e);
     }
+    const lam_identity in_place[] = {{4000, 0}, {4000, 4002}};
+    const lam_op_info like = {
+        .name = "aten::relu", .parent = -1, .like = 1, .n_tensors = 2, .tensors = in_place};
+    if (s == LAM_OK) s = lam_build_op(b, &like, NULL, &e);
     if (s == LAM_OK)
         s = lam_builder_finish(b, &m, &e);
     else
@@ -423,11 +513,18 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(views_and_writes),      cmocka_unit_test(nesting),
-        cmocka_unit_test(addresses_come_back),   cmocka_unit_test(memory_alone),
-        cmocka_unit_test(calls_and_tensors),     cmocka_unit_test(calls_without_times),
-        cmocka_unit_test(signatures_are_shared), cmocka_unit_test(signatures_differ),
-        cmocka_unit_test(like_another),          cmocka_unit_test(long_lists),
+        cmocka_unit_test(views_and_writes),
+        cmocka_unit_test(nesting),
+        cmocka_unit_test(addresses_come_back),
+        cmocka_unit_test(memory_alone),
+        cmocka_unit_test(calls_and_tensors),
+        cmocka_unit_test(calls_without_times),
+        cmocka_unit_test(signatures_are_shared),
+        cmocka_unit_test(signatures_differ),
+        cmocka_unit_test(like_another),
+        cmocka_unit_test(like_another_by_identities),
+        cmocka_unit_test(long_lists_by_identities),
+        cmocka_unit_test(long_lists),
         cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

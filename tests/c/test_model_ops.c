@@ -195,6 +195,9 @@ static void refusals(void **state) {
     x.open = 1;
     x.open_rows = 2;
     refused(&n, &o, LAM_RANGE, "1 elements open in 2 rows");
+    x = T(0, 2, 3);
+    x.masks = x.sparse = true;
+    refused(&n, &o, LAM_RANGE, "can't be a mask");
     x = (lam_op_arg){.value = {.type = (lam_value_type)99}};
     refused(&n, &o, LAM_RANGE, "lam_value_type");
     x = (lam_op_arg){.value = {.type = LAM_INTS, .n = 1}};

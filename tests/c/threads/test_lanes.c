@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <string.h>
 
 enum { THREADS = 4, ROUNDS = 5000, CAPTURES = 200, INSIDE = 3 };
 
@@ -76,16 +76,16 @@ PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const ch
 /* == lamina's part, which has no threads ================================================================ */
 
 bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) { return !st && tree; }
-int32_t lam_word_op(const char *name) { return name ? -1 : 0; }
-bool lam_word_op_wraps(int32_t word) { return word >= 0; }
-int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : 0; }
+/* The word of a name is the number at its end. */
+int32_t lam_word_op(const char *name) {
+    size_t n = strlen(name);
+    while (n && name[n - 1] >= '0' && name[n - 1] <= '9') n--;
+    return name[n] ? atoi(name + n) : -1;
+}
+bool lam_word_op_wraps(int32_t word) { return word % 2 != 0; }
+int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : word % 5; }
 bool lmx_reads_values(lmx_state *st) { return !st; }
 bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) { return s && handle && out && false; }
-int64_t lmx_now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
     size_t need = v->n + more, cap = 2 * v->cap > need ? 2 * v->cap : need;
     void *data = realloc(v->data, cap * size);
@@ -131,12 +131,29 @@ static lmx_capture *open_one(lmx_state *st) {
     c->most_ops = UINT64_C(1) << 30;
     c->open_call = -1;
     c->owner = (unsigned long)pthread_self();
+    lmx_clock_begin(&c->clock, true);
     expect(lmx_observe(c), "it opens", 0, 0);
     return c;
 }
 
+/* Operators of one thread are in the order of their stamps, and lie between beginning and end. */
+static void expect_order(const lmx_capture *c) {
+    for (const lmx_lane *lane = c->observer->lanes; lane; lane = lane->next) {
+        const lmx_op *ops = lane->ops.data;
+        for (size_t i = 0; i < lane->ops.n; i++) {
+            int64_t began = lmx_clock_ns(&c->clock, ops[i].began),
+                    ended = lmx_clock_ns(&c->clock, ops[i].ended);
+            if (i)
+                expect(ops[i - 1].began < ops[i].began || !c->clock.counts, "an order", (long long)i, began);
+            if (ops[i].ended) expect(began <= ended, "an operator's times", began, ended);
+        }
+    }
+}
+
 static size_t close_one(lmx_capture *c) {
     lmx_unobserve(c);
+    lmx_clock_end(&c->clock);
+    expect_order(c);
     size_t n = lmx_observer_n(c->observer);
     lmx_observer_free(c->observer);
     free(c);
@@ -201,6 +218,49 @@ static void test_origins(void) {
     lmx_lane_free(lane);
 }
 
+/* A clock whose counter runs at 3 a nanosecond. */
+static void test_clock(void) {
+    const lmx_clock k = {.counts = true, .began = {3000, 500}, .ended = {33000, 10500}};
+    static const int64_t known[][2] = {{0, 0}, {3000, 500}, {3003, 501}, {18000, 5500}, {33000, 10500}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        expect(lmx_clock_ns(&k, known[i][0]) == known[i][1], "nanoseconds of a stamp", known[i][0],
+               lmx_clock_ns(&k, known[i][0]));
+    for (int64_t stamp = 3000; stamp < 3100; stamp++)
+        expect(lmx_clock_ns(&k, stamp) <= lmx_clock_ns(&k, stamp + 1), "a later stamp", stamp, stamp + 1);
+    const lmx_clock stood = {.counts = true, .began = {9, 7}, .ended = {9, 8}}, plain = {.last = 1};
+    expect(lmx_clock_ns(&stood, 12) == 7, "a counter that stands still", lmx_clock_ns(&stood, 12), 7);
+    expect(lmx_clock_ns(&plain, 12) == 12, "nanoseconds as they are", lmx_clock_ns(&plain, 12), 12);
+    lmx_clock real;
+    lmx_clock_begin(&real, false);
+    expect(!real.counts, "a clock that others' times are compared with", 0, 0);
+    lmx_clock_begin(&real, true);
+    int64_t last = real.counts ? INT64_MAX / 2 : 0, stamp = lmx_clock_stamp(&real, &last);
+    if (real.counts) expect(stamp == INT64_MAX / 2 + 1, "a counter that went back", stamp, last);
+}
+
+/* What is known of a name stays with it, wherever its text lies. */
+static void test_names(void) {
+    enum { MANY = 2000 };
+    lmx_lane *lane = lmx_lane_new();
+    if (!lane) abort();
+    lane->most = UINT64_C(1) << 30;
+    char text[2][64];
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text[i % 2], sizeof text[0], "aten::%.*s%d", i % 40,
+                 "a_name_that_may_be_quite_long_or_not_____", i);
+        int32_t name = lmx_lane_name(lane, text[i % 2]);
+        const lmx_op *op = lmx_lane_op(lane, text[i % 2], i % 3 == 0);
+        expect(name > 0 && op && op->name == name, "a name", i, name);
+        expect(strcmp(lmx_op_name(lane, op), text[i % 2]) == 0, "its text", i, name);
+        expect(lmx_lane_closes(lane, name) == (i % 2 == 0), "what its word says", i, name);
+        expect(lmx_lane_masked(lane, name) == i % 5, "its mask", i, lmx_lane_masked(lane, name));
+    }
+    const lmx_op *ops = lane->ops.data;
+    for (int i = 0; i < MANY; i++)
+        expect(lmx_lane_masked(lane, ops[i].name) == i % 5, "what was known of it", i, ops[i].name);
+    lmx_lane_free(lane);
+}
+
 int main(void) {
     lmx_state *st = calloc(1, sizeof *st);
     if (!st) return 1;
@@ -209,6 +269,8 @@ int main(void) {
     test_one_capture(st);
     test_toggling(st);
     test_origins();
+    test_clock();
+    test_names();
     free(st);
     return failures != 0;
 }
