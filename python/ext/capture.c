@@ -153,18 +153,23 @@ static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
     return c->snapshot;
 }
 
+/* Dropping what was there may run code of the user's, which must find what is there now. */
+static void put(PyObject **at, PyObject *value) {
+    PyObject *old = *at;
+    *at = value;
+    Py_XDECREF(old);
+}
+
 static PyObject *capture_given(PyObject *self, PyObject *function) {
     Py_INCREF(function);
-    Py_XDECREF(self_of(self)->given);
-    self_of(self)->given = function;
+    put(&self_of(self)->given, function);
     Py_RETURN_NONE;
 }
 
 static PyObject *capture_gradients(PyObject *self, PyObject *came) {
     if (!PyDict_Check(came)) return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", came);
     Py_INCREF(came);
-    Py_XDECREF(self_of(self)->gradients);
-    self_of(self)->gradients = came;
+    put(&self_of(self)->gradients, came);
     Py_RETURN_NONE;
 }
 
@@ -180,8 +185,7 @@ static PyObject *capture_measure_device(PyObject *self, PyObject *args) {
 static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
     PyObject *set = PyFrozenSet_New(names);
     if (!set) return NULL;
-    Py_XDECREF(self_of(self)->open_regions);
-    self_of(self)->open_regions = set;
+    put(&self_of(self)->open_regions, set);
     Py_RETURN_NONE;
 }
 
@@ -230,11 +234,27 @@ static void drop_records(lmx_capture *c) {
     lmx_vec_free(&c->words);
 }
 
+void lmx_capture_drop_owed(lmx_capture *c) {
+    PyObject *type, *value, *trace;
+    c->owed = false;
+    PyErr_Fetch(&type, &value, &trace);
+    drop_records(c);
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *model_of(lmx_capture *c, PyObject *before) {
     lam_model *m = NULL;
-    if (!c->model && lmx_describe_model(c, before, &m)) {
-        c->model = lmx_model_wrap(c->st, m);
-        if (c->model) drop_records(c);
+    if (c->telling)
+        return lmx_fail(c->st, LAM_USAGE, NULL,
+                        "the capture is being told already, by another thread or around this very code; ask "
+                        "again when that is done");
+    if (!c->model) {
+        lmx_capture_hold(c);
+        c->telling = true;
+        if (lmx_describe_model(c, before, &m)) c->model = lmx_model_wrap(c->st, m);
+        c->telling = false;
+        c->owed = c->model != NULL;
+        lmx_capture_let_go(c);
     }
     Py_XINCREF(c->model);
     return c->model;

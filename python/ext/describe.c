@@ -688,8 +688,10 @@ bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_buil
     teller *t = teller_new(c);
     if (!t) return false;
     t->names_only = true;
+    lmx_capture_hold(c);
     bool ok = push_modules(t) && push_places(t) && push_calls(t) && check(t, push(self, t->b, &t->e)) &&
               build(t, out);
+    lmx_capture_let_go(c);
     teller_free(t);
     return ok;
 }

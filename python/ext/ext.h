@@ -419,7 +419,19 @@ typedef struct lmx_capture {
     PyObject *raised; /* while a call is left that raised: what; not owned */
     PyObject *gradients; /* dict: by address, a parameter and whether a gradient came; NULL: nobody looked */
     PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
+    int32_t holders; /* so many read or write the records now, and may run code of the user's meanwhile */
+    bool owed;       /* the records are dropped when the last of those lets go */
+    bool telling;    /* the model is being made */
 } lmx_capture;
+
+/* From one to the other the records stay, whoever closes the capture and asks for its model meanwhile. The
+ * caller has a reference. The second keeps a pending exception. */
+static inline void lmx_capture_hold(lmx_capture *c) { c->holders++; }
+void lmx_capture_drop_owed(lmx_capture *c);
+static inline void lmx_capture_let_go(lmx_capture *c)
+{
+    if (--c->holders == 0 && c->owed) lmx_capture_drop_owed(c);
+}
 
 /* Has calls of torch.nn.Module.__call__ reach C, and lists the capture. False with an exception. */
 bool lmx_watch(lmx_capture *c);

@@ -276,7 +276,7 @@ static void close_health(lmx_listener *l, lmx_capture *c) {
     (void)c;
     lmx_broke_close(&of(l)->broke);
     if (of(l)->looker.n_version) lmx_came_close(&of(l)->came);
-    lmx_looker_close(&of(l)->looker);
+    lmx_looker_forget(&of(l)->looker); /* it may be looking at something just now */
 }
 
 static void free_health(lmx_listener *l) {

@@ -269,6 +269,7 @@ static bool try_shim(lmx_looker *k) {
 }
 
 bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
+    lmx_looker_close(k); /* it may have been open before */
     k->st = st;
     k->shim = &st->torch.shim;
     if (!intern_names(k)) return false;
@@ -277,8 +278,12 @@ bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
     return true;
 }
 
-void lmx_looker_close(lmx_looker *k) {
+void lmx_looker_forget(lmx_looker *k) {
     for (size_t i = 0; i < sizeof k->known / sizeof *k->known; i++) Py_CLEAR(k->known[i].ref);
+}
+
+void lmx_looker_close(lmx_looker *k) {
+    lmx_looker_forget(k);
     Py_CLEAR(k->n_version);
     Py_CLEAR(k->n_stride);
     Py_CLEAR(k->n_offset);

@@ -46,6 +46,7 @@ typedef struct lmx_looker {
 
 /* False with an exception. */
 bool lmx_looker_open(lmx_looker *k, lmx_state *st);
+void lmx_looker_forget(lmx_looker *k); /* what is known of tensors, which it looks at as ever */
 void lmx_looker_close(lmx_looker *k); /* twice does nothing */
 /* Of the tensor behind an at::Tensor, with or without the GIL (`gil`: held, and given up for long ones);
  * `by_shim` only. */

@@ -198,6 +198,15 @@ static void push_span(memory *y, const open_span *o, int32_t call) {
     pthread_mutex_unlock(&y->lock);
 }
 
+static bool tell_input(memory *y, PyObject *value, int depth);
+
+static bool tell_held(memory *y, PyObject *value, int depth) {
+    Py_INCREF(value); /* looking at a class of tensors may run the user's code, which may drop it */
+    bool ok = tell_input(y, value, depth);
+    Py_DECREF(value);
+    return ok;
+}
+
 /* What goes into the model from outside: tensors, also in lists and dicts, to a few levels. */
 static bool tell_input(memory *y, PyObject *value, int depth) {
     enum { DEPTH = 4, MANY = 1024 };
@@ -206,14 +215,14 @@ static bool tell_input(memory *y, PyObject *value, int depth) {
     if (depth == DEPTH) return true;
     if (PyTuple_Check(value))
         for (Py_ssize_t i = 0; ok && i < PyTuple_Size(value) && i < MANY; i++)
-            ok = tell_input(y, PyTuple_GetItem(value, i), depth + 1);
+            ok = tell_held(y, PyTuple_GetItem(value, i), depth + 1);
     else if (PyList_Check(value))
         for (Py_ssize_t i = 0; ok && i < PyList_Size(value) && i < MANY; i++)
-            ok = tell_input(y, PyList_GetItem(value, i), depth + 1);
+            ok = tell_held(y, PyList_GetItem(value, i), depth + 1);
     else if (PyDict_Check(value)) {
         PyObject *key, *item;
         for (Py_ssize_t at = 0, i = 0; ok && i < MANY && PyDict_Next(value, &at, &key, &item); i++)
-            ok = tell_input(y, item, depth + 1);
+            ok = tell_held(y, item, depth + 1);
     }
     return ok;
 }

@@ -4,6 +4,7 @@
  * unpacked. */
 #include "ext.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 /* -- sparse -------------------------------------------------------------------------------------------- */
@@ -100,7 +101,10 @@ void lmx_sparse_load(lmx_shim *s, void *library) {
     }
     lmx_symbol(library, "aoti_torch_get_layout", &s->layout);
     lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
-    if (!all || !s->release || !lmx_symbol(library, "_Znwm", &s->room)) s->room = NULL;
+    /* `release` deletes with the operator that the whole process has, which a program, or what is preloaded,
+     * may have put in the place of the one that the library was linked with. */
+    const bool made = lmx_symbol(RTLD_DEFAULT, "_Znwm", &s->room) || lmx_symbol(library, "_Znwm", &s->room);
+    if (!all || !s->release || !made) s->room = NULL;
 }
 
 static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor,

@@ -122,6 +122,12 @@ static bool by_shim(const lmx_torch *t, PyObject *tensor, lmx_tensor *out) {
     return true;
 }
 
+/* What a class of the user's is asked next may give the tensor other sizes. */
+static void take_own(lmx_tensor *t) {
+    for (int32_t i = 0; i < t->ndim; i++) t->own[i] = t->sizes[i];
+    t->sizes = t->own;
+}
+
 /* -- through the attributes ---------------------------------------------------------------------------- */
 
 static const struct {
@@ -207,7 +213,10 @@ static bool by_attributes(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_te
 bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
     out->storage = out->memory = out->object = 0;
     if (st->torch.offset >= 0) identify(st, tensor, kind, out);
-    if (kind == LMX_PLAIN && st->torch.offset >= 0 && by_shim(&st->torch, tensor, out)) return true;
+    if (kind == LMX_PLAIN && st->torch.offset >= 0 && by_shim(&st->torch, tensor, out)) {
+        if (!lmx_is_torchs(st, tensor)) take_own(out);
+        return true;
+    }
     out->dtype = out->device = out->ndim = -1;
     out->sizes = out->own;
     out->storage = 0;

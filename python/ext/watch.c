@@ -162,7 +162,7 @@ static void tell_given(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyOb
 /* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before
  * ours was there, so the inner call, which has the same arguments and result, is noted with it. False
  * only for an exception that must reach the user. */
-static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static bool note_entry(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     lmx_capture *c = f->capture;
     f->parent = c->open_call;
     f->call = f->inner = -1;
@@ -178,6 +178,7 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
     if (c->given && f->module == 0) tell_given(c, args, n, names);
+    if (c->phase != LMX_OPEN) return true;
     if (self != module) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
     if (f->call >= 0 && inner >= 0) {
@@ -190,9 +191,17 @@ static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n,
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
     bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, args, n, names);
+    if (c->phase != LMX_OPEN) return ok;
     int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, so that our own work lies outside */
     if (f->call >= 0) call_at(c, f->call)->began = now;
     if (f->inner >= 0) call_at(c, f->inner)->began = now;
+    return ok;
+}
+
+static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    lmx_capture_hold(f->capture);
+    bool ok = note_entry(f, self, args, n, names);
+    lmx_capture_let_go(f->capture);
     return ok;
 }
 
@@ -216,23 +225,30 @@ static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t 
     call->ended = now;
 }
 
+static bool note_exit(const frame *f, PyObject *result, int64_t now) {
+    lmx_capture *c = f->capture;
+    lmx_call seen = *call_at(c, f->call);
+    bool ok = true;
+    if (!result)
+        seen.flags |= LAM_CALL_FAILED;
+    else if (!c->busy && !c->brief)
+        ok = find_outputs(c, &seen, result);
+    close_call(c, f->call, &seen, now);
+    close_call(c, f->inner, &seen, now);
+    if (c->phase != LMX_OPEN) return ok; /* describing may run the user's code */
+    c->open_call = f->parent;
+    call_changed(c);
+    return c->listeners && ok ? lmx_tell_left(c, f->call, result) : ok;
+}
+
 /* Notes the end of a call, whatever way it ended. False when an exception must replace the result. */
 static bool leave(frame *f, PyObject *result) {
     lmx_capture *c = f->capture;
     int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last);
-    bool ok = true;
-    if (c->phase == LMX_OPEN && f->call >= 0) {
-        lmx_call seen = *call_at(c, f->call);
-        if (!result)
-            seen.flags |= LAM_CALL_FAILED;
-        else if (!c->busy && !c->brief)
-            ok = find_outputs(c, &seen, result);
-        close_call(c, f->call, &seen, now);
-        close_call(c, f->inner, &seen, now);
-        c->open_call = f->parent;
-        call_changed(c);
-        if (c->listeners && ok) ok = lmx_tell_left(c, f->call, result);
-    }
+    if (c->phase != LMX_OPEN || f->call < 0) return true;
+    lmx_capture_hold(c);
+    bool ok = note_exit(f, result, now);
+    lmx_capture_let_go(c);
     return ok;
 }
 

@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -130,3 +135,50 @@ def test_reductions_of_products_and_products_that_are_sampled(way, monkeypatch):
     report = look(monkeypatch, way, torch.sparse.sampled_addmm, sparse, torch.rand(6, 3), torch.rand(3, 8))
     assert (report.macs, report.effective_macs) == (6 * 3 * 8, 4 * 3)
     assert (report.flops, report.flops.state) == (2 * 6 * 3 * 8, "exact")
+
+
+# Allocators of C++ that give something else than malloc does.
+OPERATORS = """
+#include <stdlib.h>
+enum { BEFORE = 64 };
+void *_Znwm(size_t n)
+{
+    char *at = malloc(n + BEFORE);
+    return at ? at + BEFORE : NULL;
+}
+void _ZdlPv(void *at)
+{
+    if (at) free((char *)at - BEFORE);
+}
+void _ZdlPvm(void *at, size_t n)
+{
+    (void)n;
+    _ZdlPv(at);
+}
+"""
+
+PRELOADED = """
+import torch, lamina
+class Product(torch.nn.Module):
+    def forward(self, x):
+        return torch.sparse.mm(x, x)
+print(int(lamina.inspect(Product(), (torch.eye(4).to_sparse(),), convention="exact").dmas) > 0)
+"""
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))
+@pytest.mark.skipif(not shutil.which("cc") or sys.platform != "linux", reason="needs a C compiler")
+@pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="has allocators of its own")
+def test_allocators_that_are_preloaded(tmp_path):
+    source, library = tmp_path / "operators.c", tmp_path / "operators.so"
+    source.write_text(OPERATORS)
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, source], check=True)
+    env = {**os.environ, "LD_PRELOAD": str(library), "LAMINA_CAPTURE": "observer"}
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PRELOADED],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout.strip()) == (0, "True"), ran.stderr
