@@ -136,6 +136,8 @@ typedef struct lmx_shim {
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
     /* As `data`, only to be read: a fake tensor is asked without a warning. May be NULL. */
     int32_t (*peek)(void *tensor, const void **out);
+    /* C++: whether its values are those in memory with the other sign, as of z.conj().imag. May be NULL. */
+    bool (*negated)(const void *tensor);
 } lmx_shim;
 
 /* What autograd keeps of a tensor, by its C++ object: NULL where that is not exported (grads.c). */

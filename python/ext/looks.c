@@ -80,6 +80,8 @@ bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
+    /* -Inf would be +Inf. What is conjugated is complex, and no mask. */
+    if (!s->negated || s->negated(h)) return false;
     if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
     if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;

@@ -79,6 +79,7 @@ void lmx_shim_load(lmx_shim *s, void *library) {
     lmx_symbol(library, "aoti_torch_get_storage_size", &s->storage);
     lmx_symbol(library, "torch_get_const_data_ptr", &s->peek);
     lmx_symbol(library, "aoti_torch__reinterpret_tensor", &s->again);
+    lmx_symbol(library, "_ZN2at6native6is_negERKNS_6TensorE", &s->negated);
     lmx_sparse_load(s, library);
 }
 

@@ -65,11 +65,14 @@ static bool costs_some(const lam_costs *c, int metric, lam_count n) {
 
 /* -- sums a call --------------------------------------------------------------------------------- */
 
+/* What an operator around one told of its effective counts. */
+enum { TOLD_NOTHING, TOLD_WHOLE /* they are the dense ones */, TOLD_SUM /* those of all inside it */ };
+
 /* What is noted of each operator on the way. */
 typedef struct tally {
     bool *costs;    /* some number of it is not 0 */
     bool *computes; /* the same without what is read and written; also of what is inside it */
-    bool *told;     /* an operator around it told the effective counts of both */
+    uint8_t *told;
 } tally;
 
 static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
@@ -77,7 +80,7 @@ static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRI
     lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (is_nothing(n[i])) continue;
-        if (!lmi_is_effective(i) || !t->told[op])
+        if (!lmi_is_effective(i) || t->told[op] != TOLD_SUM)
             sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
         t->costs[op] = t->costs[op] || w->c->has[i];
     }
@@ -261,34 +264,120 @@ static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error 
     kept->tells = LMI_TELLS_NOTHING;
     if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
     LAM_TRY(of_sig(w, sig, rule, &got, e));
-    if (!got.all) kept->tells = LMI_TELLS_OF_LAYER;
+    kept->tells = got.all ? LMI_TELLS_WHOLE : LMI_TELLS_OF_LAYER;
     if (!got.all || !tells_less(got.n)) return LAM_OK;
     kept->told = lmi_copy(&w->scratch, got.n, LAM_N_METRICS, sizeof *got.n);
     kept->tells = LMI_TELLS_SELF;
     return kept->told ? LAM_OK : lmi_nomem(e);
 }
 
-/* An operator that stands for what it called may know by a flag of its own that some of their work has no
- * effect: an attention that runs as products of matrices. It tells the effective counts of all of them. */
+/* Whether it called one kernel, which has its own arguments, forward and backward. */
+static bool runs_fused(const lam_model *m, int32_t op) {
+    for (int32_t i = op + 1; i < m->n_ops && m->ops[i].parent >= op; i++) {
+        int32_t word = m->ops[i].sig->word;
+        lmi_kind k = lmi_op_kind(word);
+        bool attends = k == LMI_K_attend || k == LMI_K_attend_flash || k == LMI_K_attend_efficient;
+        if (attends && !lam_word_op_wraps(word)) return true;
+    }
+    return false;
+}
+
+static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
+    int32_t call = w->m->ops[op].call;
+    return &w->by_call[call >= 0 ? call : w->m->n_events];
+}
+
+/* An operator that stands for what it called may know by a flag or a mask of its own that some of their work
+ * has no effect: an attention that runs as products of matrices. It tells the effective counts of all of
+ * them, also that they are not known. Which products of the backward pass are theirs nobody tells. */
 static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
     const lam_op *o = &w->m->ops[op];
     lmi_sig_cost *kept = &w->by_sig[o->sig->index];
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LAM_OK;
     if (kept->tells == LMI_TELLS_NEW) LAM_TRY(learn_effective(w, o->sig, e));
-    if (kept->tells == LMI_TELLS_NOTHING) return LAM_OK;
+    if (kept->tells == LMI_TELLS_WHOLE) t->told[op] = TOLD_WHOLE;
+    if (kept->tells == LMI_TELLS_NOTHING || kept->tells == LMI_TELLS_WHOLE) return LAM_OK;
     const lam_count *told = kept->told;
+    bool fused = runs_fused(w->m, op);
     outcome got;
     if (kept->tells == LMI_TELLS_OF_LAYER) {
         LAM_TRY(of_op(w, op, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &got, e));
-        if (!tells_less(got.n)) return LAM_OK;
         told = got.n;
+        bool known = told[LAM_EFFECTIVE_MACS].state == LAM_EXACT;
+        if (known && !tells_less(told)) t->told[op] = TOLD_WHOLE;
+        if (known && !tells_less(told)) return LAM_OK;
+        int64_t masks = lmi_fact_get(&got.facts, LMI_FACT_masks);
+        if (!known && (fused || (told[LAM_MACS].state != LAM_EXACT && masks != 1))) return LAM_OK;
     }
-    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    lmi_op_sum *sum = sum_of(w, op);
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
         sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], told[i]);
+    if (!fused) sum->masked |= 1u << LAM_BACKWARD;
     w->back = w->back || o->phase != LAM_FORWARD;
-    t->told[op] = true;
+    t->told[op] = TOLD_SUM;
     return LAM_OK;
+}
+
+/* -- masks that no operator tells ---------------------------------------------------------------- */
+
+static lmi_weighs weighs(const lmi_work *w, int32_t op) {
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_weighs *kept = &w->by_sig[sig->index].weighs;
+    if (*kept != LMI_WEIGHS_NEW) return *kept;
+    bool any = strcmp(sig->name, "aten::softmax") == 0 || strcmp(sig->name, "aten::_softmax") == 0;
+    bool safely = strcmp(sig->name, "aten::_safe_softmax") == 0;
+    return *kept = any ? LMI_WEIGHS_ANY : safely ? LMI_WEIGHS_SAFELY : LMI_WEIGHS_NONE;
+}
+
+/* The operator that ran directly before, beside it; NULL. */
+static const lam_op *op_before(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    int32_t at = op - 1;
+    while (at >= 0 && m->ops[at].parent != o->parent) at = m->ops[at].parent;
+    const lam_op *last = at >= 0 ? &m->ops[at] : NULL;
+    return last && last->call == o->call && last->thread == o->thread && last->phase == o->phase ? last
+                                                                                                 : NULL;
+}
+
+/* baddbmm with a factor 0 of what would be added is bmm. */
+static bool adds_nothing(const lam_op_sig *sig) {
+    enum { BETA = 3 };
+    for (int32_t i = 0; i < sig->n_in; i++) {
+        const lam_value *v = &sig->in[i].value;
+        if (sig->in[i].position != BETA || sig->in[i].is_tensor) continue;
+        return v->type == LAM_FLOAT ? v->f == 0 : v->type == LAM_INT && v->i == 0;
+    }
+    return false;
+}
+
+/* Whether a mask was added to scores just before an operator makes weights of them, in an attention of
+ * torch's that no operator stands for: the one of products under a dispatch mode, and the one that also hands
+ * out its weights, of nn.MultiheadAttention. */
+static bool adds_mask(const lmi_work *w, int32_t op) {
+    lmi_weighs how = weighs(w, op);
+    const lam_op *last = how == LMI_WEIGHS_NONE ? NULL : op_before(w->m, op);
+    if (!last) return false;
+    const char *name = last->sig->name;
+    if (how == LMI_WEIGHS_SAFELY) return strcmp(name, "aten::add") == 0 || strcmp(name, "aten::add_") == 0;
+    return strcmp(name, "aten::baddbmm") == 0 && !adds_nothing(last->sig);
+}
+
+static void note_mask(lmi_work *w, const tally *t, int32_t op) {
+    const lam_op *o = &w->m->ops[op];
+    if (t->told[op] == TOLD_NOTHING && !(o->flags & LAM_OP_FAILED) && adds_mask(w, op))
+        sum_of(w, op)->masked |= (uint8_t)(1u << o->phase | 1u << LAM_BACKWARD);
+}
+
+/* The calls in which such an attention ran: nobody tells which of their products are its own. */
+static void forget_effective(lmi_work *w) {
+    for (int32_t k = 0; k <= w->m->n_events; k++) {
+        lmi_op_sum *sum = &w->by_call[k];
+        for (int p = 0; sum->masked && p < LAM_N_PHASES; p++) {
+            bool works = !is_nothing(sum->n[p][LAM_MACS]) || !is_nothing(sum->n[p][LAM_FLOPS]);
+            for (int i = LAM_EFFECTIVE_MACS; works && sum->masked >> p & 1 && i < LAM_N_METRICS; i++)
+                sum->n[p][i] = lmi_unknown();
+        }
+    }
 }
 
 /* The operators that ran directly before one beside it, for what no operator tells: numpy. */
@@ -356,7 +445,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
-        t->told[i] = w->m->ops[i].parent >= 0 && t->told[w->m->ops[i].parent];
+        t->told[i] = w->m->ops[i].parent >= 0 ? t->told[w->m->ops[i].parent] : TOLD_NOTHING;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED)
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
@@ -365,6 +454,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         if (values_decide(w, i)) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_VALUES, e));
         LAM_TRY(look_outside(w, &r, i, e));
         if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
+        if (w->c->has[LAM_EFFECTIVE_MACS]) note_mask(w, t, i);
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
@@ -428,13 +518,14 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
         return lmi_fail(e, LAM_USAGE, w->cv->name,
                         "the convention counts operators and none were watched; capture with ops=True");
     tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool)),
-               lmi_alloc(&w->scratch, n, sizeof(bool))};
+               lmi_alloc(&w->scratch, n, sizeof(uint8_t))};
     w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
     w->by_sig = lmi_alloc(&w->scratch, (uint64_t)w->m->n_op_sigs, sizeof *w->by_sig);
     w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
     if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call || !w->by_sig)
         return lmi_nomem(e);
     LAM_TRY(count_all(w, &t, e));
+    forget_effective(w);
     LAM_TRY(count_cut(w, e));
     return list_work(w, &t, e);
 }

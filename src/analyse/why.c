@@ -81,11 +81,13 @@ static lam_status why_sum(const lam_costs *c, const int32_t *ops, int32_t n, lam
     if (n > MOST_OPS) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)(n - MOST_OPS));
     lam_status s = lmi_buf_status(&b, e);
     if (b.n > 0) out->formula = "the sum of its operators";
-    /* An operator around them knew what has no effect. */
-    if (lmi_is_effective(out->metric) && n <= MOST_OPS &&
-        (sum.n != out->value.n || sum.over != out->value.over))
+    /* An operator around them knew what has no effect, or knew of a mask and not what it leaves. */
+    bool other = sum.n != out->value.n || sum.over != out->value.over;
+    if (lmi_is_effective(out->metric) && n <= MOST_OPS && other)
         out->formula =
-            "its operators, less what the causal flag or mask of an attention around them leaves out";
+            out->value.state != LAM_EXACT && sum.state == LAM_EXACT
+                ? "its operators, less what the mask of an attention leaves out, which is not known"
+                : "its operators, less what the causal flag or mask of an attention around them leaves out";
     put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
     if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
     lmi_buf_free(&b);

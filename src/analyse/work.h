@@ -56,6 +56,14 @@ typedef enum lmi_trip {
     LMI_TRIP_LIFT
 } lmi_trip;
 
+/* Operators that make weights of an attention's scores. */
+typedef enum lmi_weighs {
+    LMI_WEIGHS_NEW, /* nobody has looked yet */
+    LMI_WEIGHS_NONE,
+    LMI_WEIGHS_ANY,   /* a softmax */
+    LMI_WEIGHS_SAFELY /* the one that torch's attention by products has, and nobody else */
+} lmi_weighs;
+
 /* What operators of one signature cost, where that does not depend on the layer that runs them. */
 typedef struct lmi_sig_cost {
     enum lmi_sig_state { LMI_SIG_NEW, LMI_SIG_KNOWN, LMI_SIG_OF_LAYER } state;
@@ -63,15 +71,23 @@ typedef struct lmi_sig_cost {
     const lmi_rule *rule;
     lam_count n[LAM_N_METRICS];
     /* Of an operator that stands for what it calls: what it knows of the work that has an effect. */
-    enum lmi_sig_tells { LMI_TELLS_NEW, LMI_TELLS_NOTHING, LMI_TELLS_SELF, LMI_TELLS_OF_LAYER } tells;
+    enum lmi_sig_tells {
+        LMI_TELLS_NEW,
+        LMI_TELLS_NOTHING,
+        LMI_TELLS_WHOLE, /* all of it has */
+        LMI_TELLS_SELF,
+        LMI_TELLS_OF_LAYER
+    } tells;
     const lam_count *told; /* LMI_TELLS_SELF: the numbers */
     lmi_trip trip;
+    lmi_weighs weighs;
 } lmi_sig_cost;
 
 /* What the operators of one call cost together. */
 typedef struct lmi_op_sum {
     lam_count n[LAM_N_PHASES][LAM_N_METRICS];
     bool any;       /* some operator counted */
+    uint8_t masked; /* a bit a phase: what a mask leaves of it is not known */
     int32_t unsure; /* 1 + the first group (lmi_work.op_groups) that is not known, 0 none */
 } lmi_op_sum;
 

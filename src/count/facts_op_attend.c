@@ -159,8 +159,12 @@ static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
 
 static void encoder(const lmi_slots *s, lmi_facts *f) {
     lam_shape x = shape(s, LMI_S_x);
-    lmi_fact_set(f, LMI_FACT_seqs, lmi_axis(x, 0));
-    lmi_fact_set(f, LMI_FACT_queries, x.ndim == 3 ? lmi_axis(x, 1) : -1);
+    int64_t seqs = lmi_axis(x, 0), queries = x.ndim == 3 ? lmi_axis(x, 1) : -1;
+    bool masks = lmi_op_tensor(s, LMI_S_mask);
+    lmi_fact_set(f, LMI_FACT_seqs, seqs);
+    lmi_fact_set(f, LMI_FACT_queries, queries);
+    lmi_fact_set(f, LMI_FACT_masks, masks);
+    lmi_fact_set(f, LMI_FACT_scores, masks ? -1 : lmi_times(seqs, lmi_times(queries, queries)));
     lmi_fact_set(f, LMI_FACT_embed, lmi_axis(x, -1));
     lmi_fact_set(f, LMI_FACT_ff, lmi_axis(shape(s, LMI_S_w2), 0));
 }

@@ -60,8 +60,16 @@ static void effective(void **state) {
     lam_model_free(m);
 }
 
+static void add_mask(net *n, op_at at, const char *add, const char *weigh) {
+    const lam_op_arg in[] = {T(0, 1, 3, 4), T(1, 1, 3, 4)}, out[] = {T(0, 1, 3, 4)};
+    net_op_args(n, add, at, in, 2, out, 1);
+    at.parent = net_op_args(n, weigh, at, in, 1, out, 1);
+    if (strcmp(weigh, "aten::_safe_softmax") == 0) net_op_args(n, "aten::_softmax", at, in, 1, out, 1);
+}
+
 /* A mask whose values were read tells the same of products that an attention calls; of a mask that lets all
- * scores count, and of one that was not read, they count whole. */
+ * scores count they count whole, and of one that was not read what they do in vain is not known. Which
+ * products of a backward pass are an attention's is not known where it masks something. */
 static void effective_of_masks(void **state) {
     (void)state;
     net n = net_new();
@@ -76,17 +84,127 @@ static void effective_of_masks(void **state) {
         op_at at = {calls[i], -1, LAM_FORWARD, 0};
         at.parent = net_op_args(&n, "aten::scaled_dot_product_attention", at, in, 4, out, 1);
         net_mm(&n, at, 3, 2, 4);
+        add_mask(&n, at, "aten::add_", "aten::_safe_softmax");
         net_mm(&n, at, 3, 4, 2);
+        net_mm(&n, (op_at){calls[i], -1, LAM_BACKWARD, 0}, 3, 2, 4);
     }
+    lam_why w;
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "exact", false);
     net_expect(net_row_of(c, FC)->metric[LAM_MACS], 48, LAM_EXACT);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 5 * 4, LAM_EXACT);
     net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_FLOPS], 2 * 20 + 5 * 5 - 2, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
+    net_expect(net_row_of(c, FC)->backward[LAM_MACS], 24, LAM_EXACT);
     net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
-    net_expect(net_row_of(c, MINE)->metric[LAM_EFFECTIVE_MACS], 48, LAM_EXACT);
+    net_expect(net_row_of(c, ACT)->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 48, LAM_EXACT);
+    for (int i = LAM_EFFECTIVE_MACS; i <= LAM_EFFECTIVE_FLOPS; i++) {
+        net_expect(net_row_of(c, MINE)->metric[i], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, MINE)->backward[i], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, MINE)->recompute[i], 0, LAM_EXACT);
+    }
+    net_expect(lam_costs_total(c, LAM_EFFECTIVE_MACS), 5 * 4 + 48, LAM_AT_LEAST);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_EFFECTIVE_MACS), 24, LAM_AT_LEAST);
+    int32_t mine = (int32_t)(net_row_of(c, MINE) - lam_costs_row(c, 0));
+    assert_int_equal(lam_costs_why(c, mine, LAM_EFFECTIVE_MACS, &w, NULL), LAM_OK);
+    assert_non_null(strstr(w.formula, "which is not known"));
     lam_costs_free(c);
     lam_model_free(m);
+}
+
+/* One kernel that an attention calls has the mask as it is given to it: where that was read it tells, also of
+ * its backward, whatever the operator around it knows. */
+static void effective_of_kernels(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    lam_op_arg in[] = {T(0, 1, 1, 3, 2), T(1, 1, 1, 4, 2), T(2, 1, 1, 4, 2), T(3, 3, 4)};
+    const lam_op_arg out[] = {T(0, 1, 1, 3, 2)};
+    op_at at = {k.fc, -1, LAM_FORWARD, 0};
+    at.parent = net_op_args(&n, "aten::scaled_dot_product_attention", at, in, 4, out, 1);
+    in[3].masks = true;
+    in[3].open = 5;
+    in[3].open_rows = 2;
+    net_op_args(&n, "aten::_scaled_dot_product_efficient_attention", at, in, 4, out, 1);
+    net_mm(&n, (op_at){k.fc, -1, LAM_BACKWARD, 0}, 3, 2, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], 5 * 4, LAM_EXACT);
+    net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static const lam_op_arg none_added = {
+    .position = 3, .value = {.type = LAM_INT, .i = 0}, .dtype = -1, .device = -1, .ndim = -1};
+
+/* Scores and what is added to them in one operator; `more`: how many of the arguments after those. */
+static void by_baddbmm(net *n, int32_t call, int32_t more, const char *weigh) {
+    const lam_op_arg in[] = {T(0, 1, 3, 4), T(1, 1, 3, 2), T(2, 1, 2, 4), none_added},
+                     out[] = {T(0, 1, 3, 4)};
+    op_at at = {call, -1, LAM_FORWARD, 0};
+    net_op_args(n, "aten::baddbmm", at, in, 3 + more, out, 1);
+    net_op_args(n, weigh, at, out, 1, out, 1);
+}
+
+/* An attention of torch's that no operator stands for is told by what is done to its scores right before they
+ * become weights. */
+static void effective_without_an_operator(void **state) {
+    (void)state;
+    static const struct {
+        const char *add, *weigh;
+        bool known;
+    } cases[] = {{"aten::add", "aten::_safe_softmax", false},
+                 {"aten::add_", "aten::_safe_softmax", false},
+                 {"aten::mul", "aten::_safe_softmax", true},
+                 {"aten::add", "aten::_softmax", true},
+                 {"aten::add", "aten::softmax", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 3, 2, 4);
+        add_mask(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, cases[i].add, cases[i].weigh);
+        by_baddbmm(&n, k.act, 0, i % 2 ? "aten::softmax" : "aten::_softmax");
+        by_baddbmm(&n, k.mine, 1, "aten::softmax");
+        net_mm(&n, (op_at){k.act, -1, LAM_BACKWARD, 0}, 3, 2, 4);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
+        net_expect(net_row_of(c, FC)->metric[LAM_EFFECTIVE_MACS], cases[i].known ? 24 : 0,
+                   cases[i].known ? LAM_EXACT : LAM_UNKNOWN);
+        net_expect(net_row_of(c, FC)->backward[LAM_EFFECTIVE_MACS], 0, LAM_EXACT);
+        net_expect(net_row_of(c, ACT)->metric[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, ACT)->backward[LAM_EFFECTIVE_MACS], 0, LAM_UNKNOWN);
+        net_expect(net_row_of(c, MINE)->metric[LAM_EFFECTIVE_MACS], 24, LAM_EXACT);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+/* A whole multi-head attention, or encoder layer, as one kernel. */
+static void effective_of_fast_paths(void **state) {
+    (void)state;
+    for (int masks = 0; masks < 2; masks++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        lam_op_arg in[] = {T(0, 1, 3, 2), T(1, 1, 3, 2), T(2, 1, 3, 2), T(9, 3, 3)};
+        const lam_op_arg out[] = {T(0, 1, 3, 2)};
+        net_op_args(&n, "aten::_native_multi_head_attention", (op_at){k.fc, -1, LAM_FORWARD, 0}, in,
+                    3 + masks, out, 1);
+        lam_op_arg layer[] = {T(0, 1, 3, 2), T(14, 5, 2), T(18, 3, 3)};
+        net_op_args(&n, "aten::_transformer_encoder_layer_fwd", (op_at){k.act, -1, LAM_FORWARD, 0}, layer,
+                    2 + masks, out, 1);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        for (int i = FC; i <= ACT; i++) {
+            const lam_count *got = net_row_of(c, i)->metric;
+            assert_true(got[LAM_MACS].state == LAM_EXACT && got[LAM_MACS].n > 0);
+            net_expect(got[LAM_EFFECTIVE_MACS], masks ? 0 : got[LAM_MACS].n, masks ? LAM_UNKNOWN : LAM_EXACT);
+        }
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
 }
 
 /* What a mask of values leaves out is not known unless they were read; the operator is, and so are its dense
@@ -138,6 +256,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(effective),
         cmocka_unit_test(effective_of_masks),
+        cmocka_unit_test(effective_of_kernels),
+        cmocka_unit_test(effective_without_an_operator),
+        cmocka_unit_test(effective_of_fast_paths),
         cmocka_unit_test(effective_unknown),
         cmocka_unit_test(bytes_of_rows),
     };

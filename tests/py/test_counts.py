@@ -134,6 +134,9 @@ def test_causal_attention_counts_its_triangle(lq, lk, dropout):
     q, k, v = random_qkv(lq, lk)
     report = exact(attention(is_causal=True, dropout_p=dropout), q, k, v)
     assert report.macs == 2 * lq * lk * 8
+    if dropout and _observe.way().name == "dispatch":
+        assert says_unknown(report, backward=False)  # who is handed products sees no flag
+        return
     assert report.effective_macs == 2 * triangle(lq, lk) * 8 and report.effective_macs.state == "exact"
     if report.effective_macs < report.macs:
         assert report.effective_flops == 2 * (triangle(lq, lk) * (2 * 8 + 4) - lq)
@@ -234,15 +237,127 @@ def test_a_mask_that_leaves_nothing_and_one_that_leaves_all():
 
 @needs_masks
 def test_a_mask_of_products():
-    """Dropout makes torch multiply matrices: the operator around them tells of its mask."""
+    """Dropout makes torch multiply matrices: the operator around them tells of its mask, where it is seen."""
+    seen = _observe.way().name == "observer"
     for mask in (random_lets(6, 8), MASKS["float32"](random_lets(2, 1, 6, 8))):
         report = attended(mask, dropout_p=0.5)
-        assert report.effective_macs == by_hand(mask)[0] * 8 and report.macs == 2304
-        assert report.backward.effective_macs == report.backward.macs > 0
+        assert report.macs == 2304 and report.backward.macs == 2 * 2304
+        assert report.macs.state == report.backward.macs.state == "exact"
+        assert report.effective_macs == (by_hand(mask)[0] * 8 if seen else 0)
+        assert report.effective_macs.state == ("exact" if seen else "unknown")
+        assert report.backward.effective_macs.state == report.backward.effective_flops.state == "unknown"
         with lamina.capture(model := attention(attn_mask=mask, dropout_p=0.5), ops=True) as watch:
             model(*(torch.rand(2, 3, n, 4) for n in (6, 8, 8)))
         row = watch.report("exact").rows[0]
-        assert row.effective_macs == report.effective_macs
+        assert row.effective_macs == report.effective_macs and row.backward_effective_macs.state == "exact"
+    if seen:
+        whole = attended(torch.ones(6, 8, dtype=torch.bool), dropout_p=0.5)
+        assert whole.effective_macs == whole.macs and whole.effective_macs.state == "exact"
+        assert whole.backward.effective_macs == whole.backward.macs == 2 * 2304
+        assert whole.backward.effective_macs.state == "exact" and "effective" not in str(whole)
+
+
+def says_unknown(report, backward=True):
+    """The dense counts are told, and of effective ones that they are not known."""
+    for of in (report, report.backward) if backward else (report,):
+        assert of.macs > 0 and of.macs.state == "exact"
+        assert of.effective_macs == 0 and of.effective_macs.state == "unknown"
+        assert of.effective_flops < of.flops and of.effective_flops.state != "exact"
+    assert report.rows[0].effective_macs.state == "unknown"
+    assert not report.gaps and "what masks of values leave out is not known" in str(report)
+    return True
+
+
+WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or _observe.way().name == way]
+
+
+@needs_masks
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
+def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, dropout):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    mask = MASKS["float32"](random_lets(6, 8))
+    q, k = (torch.rand(2, 3, n, 4, requires_grad=True) for n in (6, 8))
+    net = attention(attn_mask=mask, dropout_p=dropout)
+    assert says_unknown(exact(net, q, k, k, backward=True, dry=True))
+    q, k = (x.detach().to("meta").requires_grad_() for x in (q, k))
+    net = attention(attn_mask=mask.to("meta"), dropout_p=dropout)
+    assert says_unknown(exact(net, q, k, k, backward=True))
+
+
+@needs_masks
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    linear, mask = nn.Linear(4, 4), random_lets(6, 6)
+    net = Calls(lambda x: F.scaled_dot_product_attention(y := linear(x), y, y, attn_mask=mask, dropout_p=0.5))
+    net.linear = linear
+    report = exact(net, torch.rand(2, 6, 4), dry=True)
+    assert report.macs == 2 * 6 * 4 * 4 + 2 * 36 * 8 and report.macs.state == "exact"
+    assert report.effective_macs == 2 * 6 * 4 * 4 and report.effective_macs.state == "at least"
+
+
+@needs_masks
+@pytest.mark.parametrize("way", WAYS)
+def test_a_mask_with_the_other_sign_in_memory(monkeypatch, way):
+    """Memory has +Inf where the mask has -Inf. The dispatch mode is shown what torch made of it."""
+    lets = random_lets(6, 8)
+    memory = torch.zeros(6, 8).masked_fill(~lets, float("inf"))
+    mask = torch.complex(torch.zeros(6, 8), memory).conj().imag
+    assert mask.is_neg() and torch.equal(mask, MASKS["float32"](lets))
+    assert says_unknown(attended(mask, way, monkeypatch, dropout_p=0.5))
+    report = attended(mask, way, monkeypatch)
+    if way == "observer":
+        assert says_unknown(report)
+    else:
+        assert report.effective_macs == by_hand(mask)[0] * 8 and report.effective_macs.state == "exact"
+    plain = attended(mask.resolve_neg(), way, monkeypatch)
+    assert plain.effective_macs == by_hand(mask)[0] * 8 and plain.effective_macs.state == "exact"
+
+
+@needs_masks
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dry", [False, True], ids=["run", "dry"])
+@pytest.mark.parametrize("argument", ["attn_mask", "key_padding_mask"])
+def test_multihead_attention_that_hands_out_its_weights(monkeypatch, way, argument, dry):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    net, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.rand(2, 6, 8)
+    masks = {argument: ~random_lets(*((6, 6) if argument == "attn_mask" else (2, 6)))}
+    dense = 4 * 2 * 6 * 8 * 8 + 2 * 2 * 36 * 8
+    for training in (True, False):
+        net.train(training)
+        kwargs = {"need_weights": True, **masks}
+        report = lamina.inspect(net, (x, x, x), kwargs, convention="exact", backward=True, dry=dry)
+        assert report.macs == dense and says_unknown(report)
+        whole = lamina.inspect(net, (x, x, x), convention="exact", backward=True, dry=dry)
+        assert whole.effective_macs == whole.macs == dense and whole.effective_macs.state == "exact"
+        assert whole.backward.effective_macs == whole.backward.macs > 0
+        assert whole.backward.effective_macs.state == "exact" and "effective" not in str(whole)
+
+
+@needs_masks
+@pytest.mark.parametrize("way", WAYS)
+def test_fast_paths_with_a_mask(monkeypatch, way):
+    monkeypatch.setenv("LAMINA_CAPTURE", way)
+    x, mask = torch.rand(2, 6, 8), ~(random_lets(6, 6) | torch.eye(6, dtype=torch.bool))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    for net, args in ((layer.self_attn, (x, x, x)), (layer, (x,))):
+        kwargs = {"attn_mask" if len(args) > 1 else "src_mask": mask}
+        with lamina.capture(net, ops=True) as watch, torch.no_grad():
+            net(*args, **kwargs)
+        assert says_unknown(watch.report("exact"), backward=False)
+        with lamina.capture(net, ops=True) as watch, torch.no_grad():
+            net(*args)
+        whole = watch.report("exact")
+        assert whole.effective_macs == whole.macs > 0 and whole.effective_macs.state == "exact"
+
+
+def test_baddbmm_that_adds_nothing_hides_no_mask():
+    q, k, bias = torch.rand(2, 3, 4), torch.rand(2, 4, 5), torch.rand(2, 3, 5)
+    for beta, state in ((0, "exact"), (0.0, "exact"), (1, "unknown"), (0.5, "unknown")):
+        report = exact(Calls(lambda q, k, beta=beta: torch.baddbmm(bias, q, k, beta=beta).softmax(-1)), q, k)
+        assert report.macs == 2 * 3 * 4 * 5 and report.macs.state == "exact"
+        assert report.effective_macs.state == state and report.effective_macs == (state == "exact") * 120
 
 
 @needs_masks
