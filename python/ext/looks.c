@@ -49,6 +49,14 @@ static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t o
     return seen;
 }
 
+/* What is told is of the values, and those in memory have the other sign. */
+static void turn_signs(lam_stats *s) {
+    const double least = s->least;
+    s->least = -s->greatest;
+    s->greatest = -least;
+    s->mean = -s->mean;
+}
+
 static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t *sizes) {
     out->dtype = dtype;
     out->ndim = ndim <= LAM_MAX_AXES ? (int32_t)ndim : -1;
@@ -106,7 +114,10 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
     bool found = find_values(s, h, dtype, &at);
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
-    return found ? read_checked(k, &at.v, at.offset, at.storage, gil, out) : LMX_NOT_TO_READ;
+    if (!found) return LMX_NOT_TO_READ;
+    lmx_seen seen = read_checked(k, &at.v, at.offset, at.storage, gil, out);
+    if (k->wants_stats && s->negated && s->negated(h)) turn_signs(&out->stats);
+    return seen;
 }
 
 /* == through attributes ===================================================================================
@@ -157,7 +168,11 @@ static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *o
         !ask_storage(k, tensor, &storage))
         return LMX_NOT_TO_READ;
     const lam_values v = {(const void *)(uintptr_t)t.storage, t.dtype, t.ndim, t.sizes, strides};
-    return read_checked(k, &v, offset, storage, true, out);
+    lmx_seen seen = read_checked(k, &v, offset, storage, true, out);
+    PyObject *negated = k->wants_stats ? PyObject_CallMethod(tensor, "is_neg", NULL) : NULL;
+    if (negated == Py_True) turn_signs(&out->stats);
+    Py_XDECREF(negated);
+    return seen;
 }
 
 /* == what is known already ================================================================================

@@ -281,6 +281,11 @@ def test_statistics():
     assert (stats.numbers, stats.zeros, stats.subnormal, stats.nan, stats.inf) == (4, 1, 1, 0, 0)
     assert (stats.least, stats.greatest, stats.mean) == (-4, 2, -0.5)
     assert stats.headroom == pytest.approx(126)
+    turned = torch._neg_view(x)  # its memory has the other sign, as that of z.conj().imag
+    stats = lamina.inspect(nn.Identity(), turned, stats=True).health.calls[0].stats[0]
+    assert (stats.least, stats.greatest, stats.mean) == (-2, 4, 0.5)
+    nothing = lamina.inspect(nn.Identity(), turned * NAN, stats=True).health.calls[0].stats[0]
+    assert math.isnan(nothing.least) and math.isnan(nothing.greatest)
     assert lamina.inspect(nn.Identity(), torch.tensor([1]), stats=True).health.calls[0].stats == (None,)
     assert math.isnan(lamina.inspect(nn.Identity(), x * NAN, stats=True).health.calls[0].stats[0].mean)
 
