@@ -78,8 +78,9 @@ static void note_leaf(lmx_came *t, PyObject *tensor, lam_grad entry) {
 
 /* What came is there when the capture closes, unless the tensor is gone or its gradient was taken away. Added
  * to what was there before it does not show what came. */
-static void ask_leaf(lmx_came *t, leaf *l) {
-    PyObject *tensor = PyWeakref_GetObject(l->ref);
+static void ask_leaf(lmx_came *t, size_t i) {
+    leaf l = ((leaf *)t->leaves.data)[i]; /* asking may run the user's code, and leaves may move meanwhile */
+    PyObject *tensor = PyWeakref_GetObject(l.ref);
     if (!tensor || tensor == Py_None) return;
     Py_INCREF(tensor);
     int64_t version = 0;
@@ -87,11 +88,12 @@ static void ask_leaf(lmx_came *t, leaf *l) {
     lmx_seen seen = LMX_NOT_TO_READ;
     PyObject *grad = gradient_of(t, tensor, &version);
     if (grad && grad != Py_None) {
-        l->came = (uintptr_t)grad != l->held || version != l->version;
+        l.came = (uintptr_t)grad != l.held || version != l.version;
         lmx_kind kind = lmx_kind_of(t->capture->st, grad);
-        if (l->came && !l->held && !lmx_look_into(t->looker, grad, kind, &look, &seen)) PyErr_Clear();
-        l->grad.seen = seen != LMX_NOT_TO_READ;
-        l->grad.bad = seen == LMX_SEEN && lmx_look_bad(&look);
+        if (l.came && !l.held && !lmx_look_into(t->looker, grad, kind, &look, &seen)) PyErr_Clear();
+        l.grad.seen = seen != LMX_NOT_TO_READ;
+        l.grad.bad = seen == LMX_SEEN && lmx_look_bad(&look);
+        ((leaf *)t->leaves.data)[i] = l;
     }
     Py_XDECREF(grad);
     Py_DECREF(tensor);
@@ -99,7 +101,7 @@ static void ask_leaf(lmx_came *t, leaf *l) {
 }
 
 void lmx_came_close(lmx_came *t) {
-    for (size_t i = 0; i < t->leaves.n; i++) ask_leaf(t, (leaf *)t->leaves.data + i);
+    for (size_t i = 0; i < t->leaves.n; i++) ask_leaf(t, i);
 }
 
 /* == what operators made ===================================================================================

@@ -469,7 +469,11 @@ static bool ask_for_kernels(teller *t, lmx_node *node) {
     return lmx_forgive();
 }
 
-static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
+static bool push_call(teller *t, size_t i, lmx_vec *args) {
+    const lmx_vec *calls = &t->c->calls;
+    lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
+    if (!ask_for_kernels(t, node)) return false;
+    const lmx_call *call = (const lmx_call *)calls->data + i; /* asking may have moved it */
     size_t n = (size_t)call->n_in + (size_t)call->n_out;
     args->n = 0;
     lam_arg *all = n ? lmx_vec_push(args, sizeof *all, n) : NULL;
@@ -478,8 +482,6 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
     if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
     lam_call_info info = {call->module, call->parent, call->flags, 0, 0, call->n_in, call->n_out, all, out};
-    lmx_node *node = lmx_node_at(&t->c->tree, call->module);
-    if (!ask_for_kernels(t, node)) return false;
     if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
     if (!t->c->dry && call->ended) { /* it is over */
         info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
@@ -491,8 +493,7 @@ static bool push_call(teller *t, const lmx_call *call, lmx_vec *args) {
 static bool push_calls(teller *t) {
     lmx_vec args = {0};
     bool ok = true;
-    for (size_t i = 0; ok && i < t->c->calls.n; i++)
-        ok = push_call(t, (lmx_call *)t->c->calls.data + i, &args);
+    for (size_t i = 0; ok && i < t->c->calls.n; i++) ok = push_call(t, i, &args);
     lmx_vec_free(&args);
     return ok;
 }
