@@ -36,7 +36,7 @@ def tiny() -> nn.Module:
 
 # How to build it, its input, which step is seen, and how many make one side of a pair.
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], torch.Tensor], int, int]] = {
-    "an MLP of five layers": (tiny, lambda: torch.rand(16, 32), EVERY, 5 * EVERY),
+    "an MLP of five layers": (tiny, lambda: torch.rand(16, 32), EVERY, 2 * EVERY),
     "resnet18 at 64x64": (lambda: torchvision_model("resnet18"), lambda: torch.rand(2, 3, 64, 64), 10, 20),
     "a small BERT": (Encoder, lambda: torch.randint(0, 1000, (2, 64)), 10, 20),
 }
@@ -96,7 +96,7 @@ def model_row(name: str, rounds: int | None) -> bool:
     for _ in range(50 if every == EVERY else 3):
         step()
     # Steps of a tenth of a millisecond are quick to repeat, and need it most.
-    pairs = (rounds or ROUNDS) * (4 if every == EVERY else 1)
+    pairs = (rounds or ROUNDS) * (10 if every == EVERY else 1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "run.lamina")
         pair(step, model, every, steps, file)
