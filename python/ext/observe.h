@@ -148,13 +148,13 @@ typedef struct lmx_id {
     uint32_t low[2], high;
 } lmx_id;
 
-/* What one thread did for a capture. Nobody else writes to it, and all but the origins is read once the
- * thread is done. */
 /* How many arguments and results an operator's schema has; -1 unknown. */
 typedef struct lmx_arity {
     int32_t in, out;
 } lmx_arity;
 
+/* What one thread did for a capture. Nobody else writes to it, and all but the origins is read once the
+ * thread is done. */
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;

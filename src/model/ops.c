@@ -272,6 +272,13 @@ static lam_status not_like(const lam_op_info *o, const lam_op_sig *s, lam_error 
                     o->like - 1);
 }
 
+/* Whether there are tensors where there were before: sources are found by how many of them there are. */
+static bool has_tensors_alike(const lam_op_arg *a, const lam_op_arg *before, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (a[i].is_tensor != before[i].is_tensor) return false;
+    return true;
+}
+
 /* The last argument with the memory of a result, -1 none. */
 static int32_t shared_by(const lam_op_sig *s, const lam_identity *tensors, uint64_t storage) {
     int32_t last = -1;
@@ -319,7 +326,8 @@ static lam_status tell_again(lam_builder *b, const lam_op_sig *s, const lam_op_i
 static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *again, const lam_op_sig **out,
                        lam_error *e) {
     const lam_op_info *o = *told;
-    LAM_TRY(lmi_in_range(&b->ops, o->like - 1, "the operator that another is like", e));
+    LAM_TRY(
+        lmi_in_range(&b->ops, o->like < 0 ? o->like : o->like - 1, "the operator that another is like", e));
     const lam_op_sig *s = ((const lam_op *)b->ops.data)[o->like - 1].sig;
     if (o->tensors) {
         if (o->n_tensors != s->n_tensors) return not_like(o, s, e);
@@ -331,6 +339,10 @@ static lam_status like(lam_builder *b, const lam_op_info **told, lam_op_info *ag
         *told = o = again;
     }
     if (s->n_in != o->n_in || s->n_out != o->n_out) return not_like(o, s, e);
+    if (s->n_in) LAM_TRY(lmi_needs(o->in, s->name, e));
+    if (s->n_out) LAM_TRY(lmi_needs(o->out, s->name, e));
+    if (!has_tensors_alike(o->in, s->in, s->n_in) || !has_tensors_alike(o->out, s->out, s->n_out))
+        return not_like(o, s, e);
     LAM_TRY(find_shares(b, o, e));
     bool same = true;
     for (int32_t i = 0; i < o->n_out; i++) same = same && s->out[i].shares == shared(b, i);

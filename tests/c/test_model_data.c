@@ -377,6 +377,36 @@ static void like_another_by_identities(void **state) {
     lam_model_free(m);
 }
 
+/* What is said to be like another has tensors where that one has them: edges are kept by their number. */
+static void not_like_another(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_op_arg in[2] = {at(0, 2, 20, 8), at(1, 3, 30, 8)}, out = at(0, 4, 40, 8);
+    const lam_op_arg good[2] = {in[0], in[1]}, number = {.position = 1, .value = {.type = LAM_INT, .i = 5}};
+    lam_op_info o = {
+        .name = "aten::relu", .call = -1, .parent = -1, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+    NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    o.like = 1;
+    in[1] = number;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &n.e), LAM_RANGE);
+    in[1] = good[1];
+    out = number;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &n.e), LAM_RANGE);
+    out = at(0, 4, 40, 8);
+    o.in = NULL;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &n.e), LAM_USAGE);
+    o.in = in;
+    o.out = NULL;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &n.e), LAM_USAGE);
+    o.out = &out;
+    o.like = INT32_MIN;
+    assert_int_equal(lam_build_op(n.b, &o, NULL, &n.e), LAM_RANGE);
+    lam_model *m = net_done(&n);
+    assert_int_equal(lam_model_n_ops(m), 1);
+    assert_int_equal(lam_model_find_sources(m, NULL), LAM_OK);
+    lam_model_free(m);
+}
+
 /* Lists as an optimizer has them, of which pairs are not compared one by one. */
 static void long_lists_by_identities(void **state) {
     (void)state;
@@ -523,6 +553,7 @@ int main(void) {
         cmocka_unit_test(signatures_differ),
         cmocka_unit_test(like_another),
         cmocka_unit_test(like_another_by_identities),
+        cmocka_unit_test(not_like_another),
         cmocka_unit_test(long_lists_by_identities),
         cmocka_unit_test(long_lists),
         cmocka_unit_test(out_of_memory),
