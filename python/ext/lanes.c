@@ -20,6 +20,33 @@ lmx_lane *lmx_lane_new(void) {
     return lane ? lane : calloc(1, sizeof *lane);
 }
 
+/* Torch makes what holds a thread's open transforms when that is first asked for, and from then on copies it
+ * for each backward pass of the thread. So it is not asked for where there is none. */
+void lmx_lane_find_holder(lmx_lane *lane) {
+    const lmx_record_api *api = lane->api;
+    const bool can = api->transforms && api->is_batched && api->wrapper && api->transforming;
+    lane->holder = can ? api->transforming() : NULL;
+    lane->vector_at = 0;
+}
+
+/* Where the vector of open transforms lies in what holds it; once there is such a thing. */
+static bool find_vector(lmx_lane *lane, const void *held) {
+    enum { NEAR = 256 };
+    uint64_t at = (uint64_t)((const char *)lane->api->transforms() - (const char *)held);
+    if (at >= NEAR)
+        lane->holder = NULL;
+    else
+        lane->vector_at = (size_t)at;
+    return lane->holder != NULL;
+}
+
+/* The vector moves: each backward pass has a copy of what the thread that asked for it had. The pointer to
+ * what holds it stays, and so does the vector's place in there, behind what makes it an object. */
+bool lmx_lane_transforms(lmx_lane *lane, const void *held) {
+    if (!lane->vector_at && !find_vector(lane, held)) return false;
+    return lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
+}
+
 void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own) {
     lane->clock = clock;
     lane->own_last = 0;

@@ -57,25 +57,6 @@ typedef struct frame {
 
 /* == lanes ============================================================================================= */
 
-/* The vector of open transforms moves: each backward pass has a copy of what the thread that asked for it
- * had. The pointer to what holds it stays, and so does the vector's place in there. */
-static void find_transforms(lmx_lane *lane) {
-    enum { NEAR = 256 };
-    lane->holder = NULL;
-    if (!api->transforms || !api->is_batched || !api->wrapper || !api->transforming) return;
-    const char *vector = api->transforms();
-    const void *const *holder = api->transforming();
-    uint64_t at = holder && *holder ? (uint64_t)(vector - (const char *)*holder) : NEAR;
-    if (at >= NEAR) return;
-    lane->holder = holder;
-    lane->vector_at = (size_t)at;
-}
-
-static bool is_transforming(const lmx_lane *lane) {
-    const void *held = lane->holder ? *lane->holder : NULL;
-    return held && lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
-}
-
 static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane *lane = lmx_lane_new();
     if (!lane) return NULL;
@@ -85,7 +66,7 @@ static lmx_lane *new_lane(lmx_observer *o, int slot) {
     lmx_lane_clock(lane, &o->capture->clock, lane->thread == o->thread);
     lane->most = o->capture->most_ops;
     lane->reads = o->capture->st->torch.reads > 0 && !o->capture->dry;
-    find_transforms(lane);
+    lmx_lane_find_holder(lane);
     lane->kept = api->kept ? api->kept() : NULL;
     lane->next = atomic_load(&o->lanes);
     while (!atomic_compare_exchange_weak(&o->lanes, &lane->next, lane)) {}
@@ -211,10 +192,10 @@ static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const voi
 /* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
  * shapes are the real ones. So does one on a tensor that is spread over several processes; there its rules
  * are also tried out on tensors without memory, which is nobody's work. */
-static bool runs_others(const lmx_observer *o, const lmx_lane *lane, const void *record) {
+static bool runs_others(const lmx_observer *o, lmx_lane *lane, const void *record) {
     const lmx_layout *l = o->layout;
     if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
-    return is_transforming(lane) && any_tensor(l, inputs_of(l, record), is_transformed, 1);
+    return lmx_lane_transforming(lane) && any_tensor(l, inputs_of(l, record), is_transformed, 1);
 }
 
 /* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were

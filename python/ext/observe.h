@@ -190,7 +190,7 @@ typedef struct lmx_lane {
         lmx_arity arity;
     } seen[512]; /* names that were met at this address */
     /* Of the thread, asked once. NULL: unknown. What holds torch's levels of transforms, and where in it they
-     * are (bytes); the callbacks torch runs. */
+     * are (bytes; 0: not found yet); the callbacks torch runs. */
     const void *const *holder;
     size_t vector_at;
     char *kept;
@@ -200,6 +200,14 @@ lmx_lane *lmx_lane_new(void); /* an empty one of no thread; NULL when memory ran
 void lmx_lane_free(lmx_lane *lane);
 /* Its stamps are of this clock, whose own thread's they are or not. */
 void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own);
+/* Of its thread's transforms, which is the one that asks; whether any is open in what holds them. */
+void lmx_lane_find_holder(lmx_lane *lane);
+bool lmx_lane_transforms(lmx_lane *lane, const void *held);
+/* The thread, which asks, is in vmap or one of its like. */
+static inline bool lmx_lane_transforming(lmx_lane *lane) {
+    const void *held = lane->holder ? *lane->holder : NULL;
+    return held && lmx_lane_transforms(lane, held);
+}
 /* The offset of a name among the lane's; -1 when memory ran out. */
 int32_t lmx_lane_name(lmx_lane *lane, const char *text);
 /* Whether the operator of this name stands for all that runs inside it. */

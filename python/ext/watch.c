@@ -351,7 +351,12 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
 static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
                          PyObject *names) {
     bool told, ok = lmx_count_begin(r, self, is_training(r->st, self), &told);
-    return lmx_count_end(r, told, ok ? captured(s, self, args, n, names) : NULL);
+    PyObject *result = NULL;
+    if (ok && watch.first)
+        result = captured(s, self, args, n, names);
+    else if (ok)
+        result = call_original(s, self, args, n, names);
+    return lmx_count_end(r, told, result);
 }
 
 static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {

@@ -841,3 +841,43 @@ def test_every_input_that_an_antialiased_one_depends_on_is_counted():
         report = exact(Calls(lambda _, x, resize=resize: resize(x)), x)
         least = 9 * (2 * columns - size[1]) + size[1] * (2 * rows - size[0])
         assert least <= report.flops <= least + 2 * 2 * (9 * size[1] + size[1] * size[0])
+
+
+TRANSFORMS = """
+import ctypes, os, torch, lamina
+from torch import nn
+
+library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+held = library._ZN2at9functorch20functorchTLSAccessorEv
+held.restype = ctypes.POINTER(ctypes.c_void_p)
+
+class Batched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.rand(8, 8))
+    def forward(self, x):
+        return torch.vmap(lambda row: self.w @ row)(x)
+
+def run(model, x):
+    with lamina.capture(model, ops=True, memory=True, health=True) as seen:
+        model(x).sum().backward()
+    report = seen.report("exact")
+    return report.macs == 320, report.backward.macs == 320, held()[0] is not None
+"""
+
+transforms = pytest.mark.skipif(not hasattr(torch, "func"), reason="this torch has no torch.func")
+
+
+@quiet
+@transforms
+def test_torch_keeps_nothing_of_transforms_where_nobody_uses_them(tmp_path):
+    """What it makes when it is asked for them is copied for each backward pass from then on."""
+    code = TRANSFORMS + "print(run(nn.Linear(8, 8, bias=False), torch.rand(5, 8)))"
+    assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) == "(True, True, False)\n"
+
+
+@quiet
+@transforms
+def test_the_first_transform_of_a_process_runs_while_operators_are_watched():
+    code = TRANSFORMS + "print(run(Batched(), torch.rand(5, 8)))"
+    assert in_process(code) == "(True, True, True)\n"
