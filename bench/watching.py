@@ -96,7 +96,7 @@ def model_row(name: str, rounds: int | None) -> bool:
     for _ in range(50 if every == EVERY else 3):
         step()
     # Steps of a tenth of a millisecond are quick to repeat, and need it most.
-    pairs = (rounds or ROUNDS) * (10 if every == EVERY else 1)
+    pairs = (rounds or ROUNDS) * (20 if every == EVERY else 1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "run.lamina")
         pair(step, model, every, steps, file)
