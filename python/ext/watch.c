@@ -324,6 +324,8 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     bool failed = !result;
     if (failed) PyErr_Fetch(&type, &value, &trace);
+    /* Before Python 3.12 what C raises is no exception yet. */
+    if (failed && n > 0) PyErr_NormalizeException(&type, &value, &trace);
     while (n-- > 0) {
         frames[n].capture->raised = failed ? value ? value : type : NULL;
         if (!leave(&frames[n], result)) Py_CLEAR(result);

@@ -17,6 +17,7 @@ from ._measure import Measure
 from ._observe import need
 from ._report import Report
 from ._run import Run, check_module, describe_object, finish, new_watch, run_once
+from ._takes import takes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -387,17 +388,14 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
 
 def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
     """Raises TypeError where a forward takes fewer arguments than there are whole numbers."""
-    from inspect import signature
-
-    try:
-        takes = signature(root.forward)
-    except (TypeError, ValueError):
+    wanted = takes(root.forward)
+    if wanted is None:
         return
     try:
-        takes.bind(*args)
+        wanted.bind(*args)
     except TypeError:
         raise TypeError(
-            f"args is {args!r}, and {type(root).__name__} takes {takes}; for an input of that shape give a "
+            f"args is {args!r}, and {type(root).__name__} takes {wanted}; for an input of that shape give a "
             f"tensor, torch.rand{args!r}"
         ) from None
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from . import _lamina
 from ._errors import NeedsValuesError, UsageError
 from ._run import describe_object, run_once
+from ._takes import takes
 from ._tree import parameters
 
 if TYPE_CHECKING:
@@ -310,17 +311,14 @@ def _dtypes(torch: ModuleType) -> list[str]:
 
 def _check_signature(root: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Says which inputs are missing, before the model does so in its own words."""
-    from inspect import signature
-
+    wanted = takes(root.forward)
+    if wanted is None:
+        return
     try:
-        takes = signature(root.forward)
-    except (TypeError, ValueError):
-        return  # a scripted forward may have no signature
-    try:
-        takes.bind(*args, **kwargs)
+        wanted.bind(*args, **kwargs)
     except TypeError as error:
         given = len(args) + len(kwargs)
         raise UsageError(
-            f"{target} takes forward{takes}, and with {given} input{'' if given == 1 else 's'} given: "
+            f"{target} takes forward{wanted}, and with {given} input{'' if given == 1 else 's'} given: "
             f"{error}; give each with -i, such as -i 1x3x224x224"
         ) from None

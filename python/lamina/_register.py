@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from . import _lamina
 from ._errors import CountError, FormatError
+from ._takes import takes
 
 Shape: TypeAlias = "tuple[int, ...] | None"
 # A number, a formula over facts, a function of shapes, or nothing.
@@ -227,12 +227,12 @@ def _call(function: Callable[..., int | None], name: str, inputs: Told, outputs:
 def _wanted(function: Callable[..., Any], name: str, inputs: Told) -> dict[str, Any]:
     """The arguments that are no tensors, by the names of the operator's schema, as far as a function takes
     them."""
-    try:
-        takes = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+    wanted = takes(function)
+    if wanted is None:
         return {}
-    every = any(p.kind is p.VAR_KEYWORD for p in takes)
-    names = {p.name for p in list(takes)[2:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
+    parameters = list(wanted.parameters.values())
+    every = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    names = {p.name for p in parameters[2:] if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
     if not every and not names:
         return {}
     schema = _schema(name)

@@ -74,7 +74,7 @@ class Script:
 
         sys.argv[:] = [name, *self._argv]
         here = str(Path.cwd())
-        if sys.path[:1] != [here]:
+        if not _leaves_path() and sys.path[:1] != [here]:
             sys.path.insert(0, here)
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
@@ -82,12 +82,18 @@ class Script:
         from types import ModuleType
 
         sys.argv[:] = self._argv
-        sys.path[0] = str(Path(path).resolve().parent)
+        if not _leaves_path():
+            sys.path[0] = str(Path(path).resolve().parent)
         file = str(Path(path).absolute())
         main = ModuleType("__main__")
         main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
         sys.modules["__main__"] = main
         exec(compile(source, file, "exec"), main.__dict__)  # noqa: S102 - that is what it is for
+
+
+def _leaves_path() -> bool:
+    """Python was told (``-P``, ``-I``) to put no folder of a program's before the others."""
+    return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
 def _trim_tracebacks() -> None:
@@ -113,6 +119,8 @@ def _trim_tracebacks() -> None:
 def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
     following = trace.tb_next
     starts = {*ours, "<frozen runpy>"}
+    if runpy := sys.modules.get("runpy"):
+        starts.add(runpy.run_module.__code__.co_filename)  # Python 3.10 does not freeze it
     here = trace.tb_frame.f_code.co_filename
     return here in starts and (following is None or following.tb_frame.f_code.co_filename not in starts)
 

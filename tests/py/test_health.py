@@ -350,6 +350,16 @@ def test_the_last_calls_are_printed_when_the_block_raises(capsys):
     assert " to " in told[-2]
 
 
+@pytest.mark.parametrize("calls", [True, False], ids=["layers", "operators"])
+def test_what_c_raises_is_told_by_its_type(capsys, calls):
+    """Before Python 3.12 that is no exception yet while it passes."""
+    model = line(Do(lambda x: {}["absent"])) if calls else nn.Linear(5, 2)
+    with pytest.raises((KeyError, RuntimeError)) as raised, lamina.capture(model, health=True, ring=1):
+        model(torch.rand(1, 6 if calls else 3))
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == f"lamina: {raised.type.__name__}: {raised.value}"
+
+
 def test_they_are_printed_when_it_breaks_and_once(capsys):
     model, x = chain(lambda x: torch.log(x - 2))()
     with lamina.capture(model, health=True, ring=9) as cap:

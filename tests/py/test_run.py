@@ -123,6 +123,42 @@ def test_exceptions_are_told_as_python_tells_them(folder):
     assert recorded(folder, "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
 
 
+def test_a_traceback_of_a_module_begins_in_it(folder):
+    done = lamina(folder, end="raise ValueError('boom')\n", module=True)
+    lines = done.stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1].strip().startswith(f'File "{folder / "train.py"}", line ')
+    assert lines[-1] == "ValueError: boom"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="-P came with Python 3.11")
+@pytest.mark.parametrize("target", [["train.py"], ["-m", "train"]])
+def test_a_safe_path_stays_as_it_is(folder, target):
+    more = folder / "more"
+    more.mkdir()
+    (more / "from_path.py").write_text("")
+    where = folder if target[0] == "train.py" else more
+    (where / "train.py").write_text(
+        textwrap.dedent("""
+        import torch, from_path
+        try:
+            import beside
+        except ModuleNotFoundError:
+            print("safe")
+        torch.nn.Linear(1, 1)(torch.ones(1))
+    """)
+    )
+    env = environment()
+    env.update(
+        PYTHONSAFEPATH="1", PYTHONPATH=f"{more}:{env['PYTHONPATH']}" if env.get("PYTHONPATH") else str(more)
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "lamina", "run", *target],
+        env=env, cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "safe\n"), done.stderr
+
+
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, -15), (signal.SIGINT, -2)])
 def test_signals_are_the_programs(folder, sent, code):
     (folder / "train.py").write_text(
