@@ -70,6 +70,7 @@ PyObject *lmx_count_calls(PyObject *module, PyObject *args) {
     *r = (lmx_counted){
         .next = lmx_roots, .st = st, .module = of, .told = told, .turns = t, .sampler = sampler, .users = 1};
     lmx_roots = r;
+    lmx_calls_wanted();
     Py_RETURN_NONE;
 }
 
@@ -98,6 +99,7 @@ PyObject *lmx_uncount_calls(PyObject *module, PyObject *address) {
     lmx_counted **at = find(of), *r = *at;
     if (!r) Py_RETURN_NONE;
     *at = r->next;
+    lmx_calls_wanted();
     lmx_sampler *sampler = r->sampler;
     Py_CLEAR(r->told);
     r->sampler = NULL;

@@ -16,6 +16,7 @@ typedef struct lmx_counted {
     bool inside;          /* of a call; those inside it are not counted */
 } lmx_counted;
 extern lmx_counted *lmx_roots; /* guarded by the GIL */
+void lmx_calls_wanted(void);   /* to be called when that list changed (watch.c) */
 
 /* A call of it begins in that mode; *told: somebody has to know of its end. False where it must not be made.
  */

@@ -17,9 +17,11 @@ static struct {
     size_t size;                                      /* of so many, */
     vectorcall plain;                                 /* to what it holds when it is not led */
     void (*set)(PyObject *function, vectorcall call); /* NULL: there is none */
-    lmx_led led;                                      /* of the one that is on */
-    PyTypeObject *type;                               /* of functions */
-    PyObject *n_code; /* "__code__", kept so that putting back needs no memory */
+    lmx_led led;        /* of the one that is on; the next two are for it too: */
+    PyObject *only;     /* borrowed: whose calls are led; NULL: everybody's */
+    PyObject *twin;     /* borrowed from the lead; NULL: there is none */
+    PyTypeObject *type; /* of functions */
+    PyObject *n_code;   /* "__code__", kept so that putting back needs no memory */
 } lead_way;
 
 /* == reaching C ======================================================================================== */
@@ -27,6 +29,15 @@ static struct {
 static PyObject *by_pointer(PyObject *function, PyObject *const *args, size_t n, PyObject *names) {
     (void)function;
     const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* the one before `args` may be written to */
+    /* Each step of a model that is watched comes here for each of its modules, of which nobody wants to know
+     * most of the time. */
+    if (lead_way.only && lead_way.twin && (n & ~flag) && args[0] != lead_way.only) {
+        PyObject *twin = lead_way.twin;
+        Py_INCREF(twin);
+        PyObject *result = lead_way.plain(twin, args, n, names);
+        Py_DECREF(twin);
+        return result;
+    }
     return lead_way.led(args, (Py_ssize_t)(n & ~flag), names);
 }
 
@@ -56,6 +67,7 @@ static void point(PyObject *function, vectorcall call) {
 /* == one lead ========================================================================================== */
 
 static void clear(lmx_lead *lead) {
+    if (lead_way.twin == lead->twin) lead_way.twin = NULL;
     Py_CLEAR(lead->function);
     Py_CLEAR(lead->twin);
     Py_CLEAR(lead->code);
@@ -104,9 +116,12 @@ bool lmx_lead_begin(lmx_lead *lead) {
         PyErr_Clear();
         return false;
     }
+    lead_way.twin = lead->twin;
     point(lead->function, by_pointer);
     return true;
 }
+
+void lmx_lead_only(PyObject *object) { lead_way.only = object; }
 
 bool lmx_lead_end(lmx_lead *lead, bool *ended) {
     bool own = has_code(lead->function, lead->ahead ? lead->ahead : lead->code);
@@ -180,6 +195,8 @@ static bool size_of_functions(PyObject *function) {
 }
 
 static void look(void) {
+    PyObject *only = lead_way.only;
+    lead_way.only = NULL;
     lead_way.looked = true;
     *(void **)&lead_way.plain = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
     *(void **)&lead_way.set = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
@@ -195,6 +212,7 @@ static void look(void) {
     Py_XDECREF(function);
     Py_XDECREF(kit);
     PyErr_Clear();
+    lead_way.only = only;
 }
 
 bool lmx_lead_swaps_code(void) {

@@ -389,6 +389,11 @@ static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObject *names) 
     return n ? through(&watch.led, args[0], args + 1, n - 1, names) : call_twin(args, n, names);
 }
 
+void lmx_calls_wanted(void) {
+    const lmx_counted *r = lmx_roots;
+    lmx_lead_only(watch.first || (r && r->next) ? NULL : r ? r->module : Py_None);
+}
+
 /* == installing ======================================================================================== */
 
 /* What Module's own dict holds; not what attribute lookup would make of it. A new reference. */
@@ -565,6 +570,7 @@ bool lmx_watch(lmx_capture *c) {
     if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
     c->next = watch.first;
     watch.first = c;
+    lmx_calls_wanted();
     c->phase = LMX_OPEN;
     lmx_clock_begin(&c->clock, !c->listeners); /* what listens has times of its own */
     if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
@@ -577,6 +583,7 @@ static void take_off(lmx_capture *c) {
     lmx_capture **at = &watch.first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
+    lmx_calls_wanted();
     c->next = NULL;
     c->phase = LMX_CLOSED;
     lmx_clock_end(&c->clock);
