@@ -340,7 +340,7 @@ static PyMethodDef capture_methods[] = {
          "gave it a gradient.")},
     {"memory_state", capture_memory_state, METH_VARARGS,
      PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
-               "`parameter`.")},
+               "`parameter`; None: for no single one.")},
     {"seen_through", capture_seen_through, METH_O,
      PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
                "in other compiled code something runs unseen.")},

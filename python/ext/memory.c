@@ -455,7 +455,8 @@ PyObject *lmx_memory_state(lmx_capture *c, PyObject *args) {
     PyObject *tensor, *parameter;
     memory *y = telling(c);
     if (!PyArg_ParseTuple(args, "OO:memory_state", &tensor, &parameter)) return NULL;
-    if (y && !tell(y, tensor, LAM_HELD_OPTIMIZER, parameter)) return NULL;
+    const void *of = parameter == Py_None ? NULL : parameter;
+    if (y && !tell(y, tensor, LAM_HELD_OPTIMIZER, of)) return NULL;
     Py_RETURN_NONE;
 }
 

@@ -13,7 +13,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args);
 PyObject *lmx_memory_events(lmx_capture *c, PyObject *list);
 /* The parameters' gradients are as they are now. None, also where memory is not measured. */
 PyObject *lmx_memory_gradients(lmx_capture *c);
-/* memory_state(tensor, parameter): it is what an optimizer keeps for a parameter. */
+/* memory_state(tensor, parameter): it is what an optimizer keeps for a parameter; None: for no single one. */
 PyObject *lmx_memory_state(lmx_capture *c, PyObject *args);
 /* Why memory can't be measured at torch's allocator, found out by measuring a tensor: a str; None where it
  * can. */

@@ -62,6 +62,8 @@ class Fit:
         step: that of a training step: forward, backward and the optimizer's step; None where there is none.
         no_step: why there is none, in a sentence: no parameter gets a gradient, or the model can't be
             followed in train mode; None where there is one.
+        apart: of :meth:`lamina.Report.fit`, why what the run measured does not stand beside a prediction: it
+            was of another kind of run. None where it does, and where nothing was measured.
         cached_layers, cache_bytes: how many layers attend causally, and what all of them would keep of a
             token's keys and values, in bytes.
         masked_layers, masked_bytes: the same of layers that attend to themselves through a mask of the
@@ -75,10 +77,12 @@ class Fit:
         optimizer: str,
         measured: tuple[int, int] = (UNKNOWN, UNKNOWN),
         no_step: str | None = None,
+        apart: str | None = None,
     ) -> None:
         self._given = forward, step, optimizer
         self._measured = measured
         self.no_step = no_step
+        self.apart = apart
         told = json.loads(self._text("json"))
         self.forward = Peak(told["forward"])
         self.step = Peak(told["step"]) if told["step"] else None
@@ -95,9 +99,14 @@ class Fit:
         measured = tuple(UNKNOWN if n is None else int(n) for n in (forward, step))
         return Fit(*self._given, (measured[0], measured[1]), self.no_step)
 
+    def _not_beside(self, why: str) -> Fit:
+        return Fit(*self._given, self._measured, self.no_step, why)
+
     def _shown(self, *, exact: bool = False) -> str:
         text = self._text("text", exact=exact)
-        return text if self.no_step is None else f"{text}\nno training step: {self.no_step}\n"
+        if self.no_step is not None:
+            text += f"\nno training step: {self.no_step}\n"
+        return text if self.apart is None else f"{text}\nnot compared with what was measured: {self.apart}\n"
 
     def __str__(self) -> str:
         return self._shown().removesuffix("\n")
@@ -243,6 +252,12 @@ def _gone() -> Any:
     raise _GoneError
 
 
+def _taken(call: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What a call was of, and what it took."""
+    takes = [(arg["name"], arg["shape"], arg["dtype"]) for arg in call["inputs"]]
+    return call["place"], call["training"], takes
+
+
 DEEP = 32  # levels of lists and dicts that are looked into; one that holds itself has no end
 
 
@@ -278,25 +293,83 @@ class Again:
     """What a report was made of, to run it again while the model is there; nothing of it is kept."""
 
     def __init__(
-        self, model: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None, *, own: bool = False
+        self,
+        model: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None,
+        *,
+        grad: bool,
+        own: bool = False,
     ) -> None:
         self._model = weakref.ref(model)
         self._given = _holder((args, dict(kwargs or {})), sys.modules["torch"])
+        self._grad = grad  # gradients were enabled
         self._own = own  # code of the user's own ran it
 
-    def beside(self, fit: Fit, memory: Memory) -> Fit:
-        """With the peak that the run had: a step's where the user's own code went backward; what lamina
-        itself back-propagates is no step of an optimizer. One that keeps nothing is none that does. Where
-        backward passes can't be told, neither can a step."""
+    def beside(self, fit: Fit, memory: Memory, seen: _lamina.Model) -> Fit:
+        """With the peak that the run had, where it was a run of the kind that is predicted; ``seen`` is what
+        was seen of it."""
+        calls = seen.events()
+        roots = [call for call in calls if call["parent"] < 0]
         backward = [row.backward for row in memory.rows]
+        if any(call["failed"] for call in roots):
+            return fit._not_beside("the run ended in an error")
+        if any(_taken(call) != _taken(roots[0]) for call in roots):
+            return fit._not_beside("the run called the model in several ways, and what the first did is predicted")
         if None in backward:
-            return fit
-        if not any(use.allocated for use in backward if use is not None):
-            return fit.beside(forward=memory.peak)
-        if not self._own or fit.step is None:
-            return fit
-        keeps = bool(fit.step.parts["optimizer"]) == bool(memory.held["optimizer"])
-        return fit.beside(step=memory.peak) if keeps else fit
+            return fit._not_beside("backward passes can't be told here, nor whether there was one")
+        if any(use.allocated for use in backward if use is not None):
+            why = self._no_such_step(fit, memory, training=roots[0]["training"])
+            return fit.beside(step=memory.peak) if why is None else fit._not_beside(why)
+        why = self._no_such_forward(seen, training=any(call["training"] for call in calls))
+        if why is not None:
+            return fit._not_beside(why)
+        # Gradients of parameters that lie there are no part of a forward pass.
+        return fit.beside(forward=memory.peak - memory.held["gradients"])
+
+    def _no_such_forward(self, seen: _lamina.Model, *, training: bool) -> str | None:
+        """A forward pass is predicted in eval mode without gradients."""
+        if training:
+            return (
+                "the run was in train mode, and a forward pass is predicted in eval mode; "
+                'lamina.inspect(model, args, mode="eval", memory=True) measures one'
+            )
+        if not self._grad:
+            return None
+        try:
+            given = _tensors(list(self._given()), sys.modules["torch"])
+        except _GoneError:
+            given = []
+        if not any(tensor["requires_grad"] for tensor in seen.tensors()) and not any(
+            tensor.requires_grad for tensor in given
+        ):
+            return None
+        return (
+            "the run kept what a backward pass needs, and a forward pass is predicted without gradients; run "
+            "it under torch.no_grad()"
+        )
+
+    def _no_such_step(self, fit: Fit, memory: Memory, *, training: bool) -> str | None:
+        """A step is predicted in train mode, with the step of an optimizer whose state is there. One that
+        keeps nothing is none that does."""
+        if fit.step is None:
+            return "it was of a training step, and none is predicted"
+        if not self._own:
+            return (
+                "a backward pass of lamina's own is no step of an optimizer; run one of yours under "
+                "lamina.capture(model, memory=True)"
+            )
+        if not training:
+            return "the step was in eval mode, and one is predicted in train mode"
+        name, kept = fit.step.optimizer, memory.held["optimizer"]
+        if kept and not fit.step.parts["optimizer"]:
+            return f"its optimizer keeps tensors, and {name} keeps none; name the one that ran by optimizer=..."
+        if fit.step.parts["optimizer"] and not kept:
+            return (
+                f"at its peak no optimizer kept anything, as {name} does from its second step on; capture such "
+                "a step, or name the one that ran by optimizer=..."
+            )
+        return None
 
     def fit(self, **options: Any) -> Fit:
         """As :func:`fit`.

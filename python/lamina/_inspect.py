@@ -111,7 +111,7 @@ def inspect(
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
-    report._again = Again(root, given, kwargs)
+    report._again = Again(root, given, kwargs, grad=backward)
     return all_ruled(report) if strict else report
 
 
@@ -215,7 +215,8 @@ class Capture:
         self.error: BaseException | None = None
 
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._again = Again(self._root, args, kwargs, own=True)
+        grad = sys.modules["torch"].is_grad_enabled()
+        self._again = Again(self._root, args, kwargs, grad=grad, own=True)
 
     def _new_stance(self, dispatch: str | None) -> Compiled | nullcontext[None]:
         """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it. A watch

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _lamina
 from ._errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 SOURCE = "every block that torch's allocator for the CPU handed out and took back"
 ANCHOR, ANCHORS = 4093, 16  # bytes that nobody else asks for; tries
@@ -174,11 +175,26 @@ class Following:
         if self._profiled is not None:
             self._watch.memory_events(self._profiled.events())
         for optimizer in self._seen.values():
-            for parameter, state in dict(optimizer.state).items():
-                for value in state.values() if isinstance(state, dict) else ():
-                    if isinstance(value, torch.Tensor):
-                        self._watch.memory_state(value, parameter)
+            for value, parameter in _kept(optimizer, torch):
+                self._watch.memory_state(value, parameter)
         self._seen.clear()
+
+
+def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
+    """The tensors that an optimizer keeps, each with the parameter that it is kept for; None: for all. Some
+    keep lists of them. One that sees all parameters as a single vector (LBFGS) keeps what belongs to all of
+    them with the first."""
+    sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]
+    whole = sum(sizes) if len(sizes) > 1 else None
+    for parameter, state in dict(optimizer.state).items():
+        todo, seen = [state], set()
+        while todo:
+            value = todo.pop()
+            if isinstance(value, torch.Tensor):
+                yield value, None if whole is not None and value.numel() == whole else parameter
+            elif isinstance(value, (dict, list, tuple, deque)) and id(value) not in seen:
+                seen.add(id(value))
+                todo += value.values() if isinstance(value, dict) else value
 
 
 class MemoryUse(NamedTuple):

@@ -365,8 +365,10 @@ class Report:
         """The peaks of memory of a forward pass and of a training step, predicted by running the model dry
         again, with what it was first called with; see :func:`lamina.fit`. Where memory was measured, and
         neither ``batch`` nor ``dtype`` is given, what was measured is beside the prediction, with the error
-        in per cent: of the forward pass, or of the step where your own code went backward in
-        ``lamina.capture``.
+        in per cent: of the forward pass, where it ran in eval mode without gradients (gradients of parameters
+        that lay there are left out), or of the step where your own code went backward in train mode in
+        ``lamina.capture``, with an optimizer that keeps something where ``optimizer`` does. Else
+        :attr:`lamina.Fit.apart` says what was different.
 
         Raises:
             ValueError: the model is gone, was not called, or the report is of a file;
@@ -378,7 +380,7 @@ class Report:
             )
         fit = self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
         same = batch is None and dtype is None and self._model.memory_measured()
-        return self._again.beside(fit, self.memory) if same else fit
+        return self._again.beside(fit, self.memory, self._model) if same else fit
 
     @property
     def unused(self) -> dict[str, str]:

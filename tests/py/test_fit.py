@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import json
 import math
+import sys
 import weakref
 
 import allocated
@@ -437,6 +439,74 @@ def test_beside_what_was_measured():
     assert report.fit(optimizer="adam", batch=16).step.measured is None
     assert report.fit(optimizer="sgd").step.measured is None  # another step than the one that was measured
     assert lamina.inspect(model, x, memory=True, backward=True).fit().step.measured is None
+
+
+def test_a_run_of_another_kind_is_not_compared():
+    model, x = case("trunk")
+    model.train()
+    fit = lamina.inspect(model, x, memory=True).fit()
+    assert fit.forward.measured is None
+    assert fit.apart.startswith("the run was in train mode")
+    assert str(fit).endswith(f"not compared with what was measured: {fit.apart}")
+    assert fit.beside(forward=1000).apart is None
+    model.eval()
+    with lamina.capture(model, memory=True) as cap:
+        model(x)
+    fit = cap.report().fit()
+    assert fit.forward.measured is None
+    assert fit.apart.startswith("the run kept what a backward pass needs")
+    with lamina.capture(model, memory=True) as cap, torch.no_grad():
+        model(x)
+    first = cap.report().fit().forward
+    assert abs(first.off) < 2
+    model(x).sum().backward()  # its gradients lie there from now on
+    with lamina.capture(model, memory=True) as cap, torch.no_grad():
+        model(x)
+    assert cap.report().fit().forward.off == first.off
+    with lamina.capture(model, memory=True) as cap, torch.no_grad():
+        model(x)
+        model(x[:1])
+    assert cap.report().fit().apart.startswith("the run called the model in several ways")
+    for parameter in model.parameters():
+        parameter.requires_grad_(False)
+    model.zero_grad()
+    with lamina.capture(model, memory=True) as cap:
+        model(x)
+    assert cap.report().fit().forward.off == first.off
+    with lamina.capture(model, memory=True) as cap:
+        model(x.clone().requires_grad_(True))
+    assert cap.report().fit().apart.startswith("the run kept what a backward pass needs")
+    broken = model.register_forward_hook(lambda *_: 1 / 0)
+    with lamina.capture(model, memory=True) as cap, contextlib.suppress(ZeroDivisionError):
+        model(x)
+    broken.remove()
+    assert cap.report().fit(optimizer="sgd").apart == "the run ended in an error"
+
+
+def test_a_step_of_another_kind_is_not_compared():
+    model, x = nn.Sequential(nn.Linear(80, 800), nn.ReLU(), nn.Linear(800, 2)), torch.rand(64, 80)
+    with lamina.capture(model, memory=True) as cap:
+        model(x).sum().backward()
+    assert "at its peak no optimizer kept anything, as adamw does" in cap.report().fit().apart
+    fit = cap.report().fit(optimizer="sgd")
+    assert fit.apart is None
+    assert abs(fit.step.off) < 2
+    model.zero_grad()
+    optimizer = torch.optim.Adam(model.parameters())
+    with lamina.capture(model, memory=True) as cap:
+        for _ in range(2):
+            model(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    if hasattr(sys.modules["torch.optim.optimizer"], "register_optimizer_step_post_hook"):
+        assert cap.report().fit(optimizer="adam").apart is None
+        assert cap.report().fit(optimizer="sgd").apart.startswith("its optimizer keeps tensors, and sgd keeps none")
+    model.eval()
+    with lamina.capture(model, memory=True) as cap:
+        model(x).sum().backward()
+    assert cap.report().fit(optimizer="sgd").apart.startswith("the step was in eval mode")
+    fit = lamina.inspect(model, x, memory=True, backward=True).fit()
+    assert fit.apart.startswith("a backward pass of lamina's own is no step of an optimizer")
 
 
 def test_what_is_asked_for_must_be_possible():

@@ -247,6 +247,42 @@ def test_a_training_loop():
     assert sum(memory.held.values()) == memory.peak
 
 
+class Lists(torch.optim.Optimizer):
+    """Keeps its tensors in lists, dicts and tuples, and in a list that holds itself; and of all parameters
+    together a vector, with the first."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    def step(self, closure=None):
+        grads = [p.grad for group in self.param_groups for p in group["params"]]
+        for p in (p for group in self.param_groups for p in group["params"]):
+            state = self.state[p]
+            if not state:
+                state["kept"] = [p.grad.clone(), {"more": (p.grad.clone(), 1)}]
+                state["kept"].append(state["kept"])
+        first = self.state[self.param_groups[0]["params"][0]]
+        first["flat"] = torch.cat([g.flatten() for g in grads])
+
+
+@pytest.mark.skipif(
+    not hasattr(sys.modules["torch.optim.optimizer"], "register_optimizer_step_post_hook"),
+    reason="this torch does not tell of steps",
+)
+def test_what_an_optimizer_keeps_in_lists():
+    model, x = mlp(), torch.randn(16, 64)
+    optimizer = Lists(model.parameters())
+    with lamina.capture(model, memory=True) as cap:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+    memory, size = cap.report().memory, bytes_of(model.parameters())
+    assert memory.held["optimizer"] == 3 * size
+    assert memory.unplaced["optimizer"] == size
+    assert memory["0"].held["optimizer"] == 2 * bytes_of(model[0].parameters())
+
+
 def test_what_was_there_before_and_goes():
     model, x = mlp(), torch.randn(4, 64)
     model(x).sum().backward()
