@@ -318,8 +318,8 @@ LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
 
 /* What was pushed is not all that ran: memory ran out, or a limit was reached. `why` is a sentence for the
  * report, in which what may lack something is "at least". Operators that started after `from_ns` were not
- * seen; `calls`: nor were calls, whenever. The builder may take a quarter more memory than it was given, so
- * that it can be finished. */
+ * seen (INT64_MAX: those of backward passes, whenever); `calls`: nor were calls, whenever. The builder may
+ * take a quarter more memory than it was given, so that it can be finished. */
 LAM_API lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e);
 
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */

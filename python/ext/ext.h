@@ -489,6 +489,8 @@ void lmx_observer_free(lmx_observer *o); /* NULL is allowed */
 bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns);
 /* True when they were pushed, and so can't be again. */
 bool lmx_observer_told(const lmx_observer *o);
+/* A backward pass through what the model made ran on a thread that is not watched. */
+bool lmx_observer_strange(const lmx_observer *o);
 bool lmx_observer_full(const lmx_observer *o);
 size_t lmx_observer_n(const lmx_observer *o);
 /* Operators that were noted of the capture's own thread. */

@@ -331,7 +331,7 @@ static lam_looked looked_of(const lmx_checkup *h, const lmx_capture *c) {
     return (lam_looked){.tensors = h->tensors,
                         .bytes = h->bytes,
                         .unseen = h->unseen,
-                        .gradients = h->gradients,
+                        .gradients = h->gradients && !lmx_observer_strange(c->observer),
                         .operators = h->base.wants_operators && c->wants_ops && !c->dispatcher,
                         .cut = h->cut || h->lost || h->came.lost};
 }

@@ -370,12 +370,13 @@ static lam_status push_spans(const memory *y, const lmx_reading *r, lam_builder 
 }
 
 static lam_status push_memory(memory *y, lam_builder *b, lam_error *e) {
+    const bool no_nodes = !y->capture->wants_nodes || lmx_observer_strange(y->capture->observer);
     bool rose = y->rss_most_open >= 0 && y->rss_most_close > y->rss_most_open;
     const lam_memory_info info = {.source = lmx_utf8(y->source),
                                   .rss_open = y->rss_open,
                                   .rss_close = y->rss_close,
                                   .rss_peak = rose ? y->rss_most_close : -1,
-                                  .forward_only = y->afterwards || !y->capture->wants_nodes};
+                                  .forward_only = y->afterwards || no_nodes};
     lam_status s = lam_build_memory(b, &info, e);
     if (s == LAM_OK && y->other_devices && !lmx_device_sized(y->capture))
         s = lam_build_note(b, "memory was measured of the CPU alone; some tensors are on another device", e);

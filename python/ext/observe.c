@@ -519,6 +519,50 @@ CALLBACKS(0) CALLBACKS(1) CALLBACKS(2) CALLBACKS(3) CALLBACKS(4) CALLBACKS(5) CA
 static const lmx_callback callbacks[SLOTS][N_CALLBACKS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
                                                            ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 
+/* == other threads ===================================================================================== */
+
+/* Callbacks are a thread's own, and of those that torch has work for it. A backward pass that the program
+ * runs on another one is seen by this alone, which all captures share. */
+static struct {
+    uint64_t handle;
+    int n; /* open captures; under the GIL */
+} everywhere;
+
+static bool is_strange(lmx_observer *o, int slot, const void *record) {
+    const lmx_layout *l = o->layout;
+    if (mine[slot].generation == o->generation || api->thread() == o->thread || l->forward_thread < 0)
+        return false;
+    return lmx_word_at(record, (size_t)l->forward_thread) &&
+           origin_of(o, record, (int64_t)lmx_word_at(record, (size_t)l->sequence)) >= 0;
+}
+
+/* When a node ends: by then a thread that is watched has a lane. */
+static void end_anywhere(const void *record, void *context) {
+    (void)context;
+    for (int i = 0; i < SLOTS; i++) {
+        if (!atomic_load(&slots[i].observer)) continue;
+        atomic_fetch_add(&slots[i].busy, 1);
+        lmx_observer *o = atomic_load(&slots[i].observer);
+        if (o && is_strange(o, i, record)) atomic_store(&o->strange, true);
+        atomic_fetch_sub(&slots[i].busy, 1);
+    }
+}
+
+static void *begin_anywhere(void **context, const void *record) {
+    (void)record;
+    *context = NULL;
+    return context;
+}
+
+static void watch_everywhere(void) {
+    static const lmx_callback c = {.start = begin_anywhere, .end = end_anywhere, .nodes = true, .all = true};
+    if (everywhere.n++ == 0 && api->add_for_all) everywhere.handle = lmx_add_callback(api, &c);
+}
+
+static void leave_everywhere(void) {
+    if (--everywhere.n == 0 && api->add_for_all) api->remove(everywhere.handle);
+}
+
 /* == opening and closing =============================================================================== */
 
 static void remove_callbacks(int slot) {
@@ -583,6 +627,7 @@ bool lmx_observe(lmx_capture *c) {
     if (!o->nodes_only) add_callback(slot, OF_OPS);
     if (o->nodes_only && o->tells_ops) add_callback(slot, OF_OPS_RESULTS);
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
+    watch_everywhere();
     return true;
 }
 
@@ -596,6 +641,7 @@ void lmx_unobserve(lmx_capture *c) {
         remove_callbacks(slot);
     else
         slots[slot].stale = true;
+    leave_everywhere();
     atomic_store(&slots[slot].observer, NULL);
     if (atomic_load(&slots[slot].busy)) {
         /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */
@@ -612,31 +658,6 @@ void lmx_observer_free(lmx_observer *o) {
         lmx_lane_free(lane);
     }
     free(o);
-}
-
-bool lmx_observer_told(const lmx_observer *o) {
-    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
-        if (lane->told) return true;
-    return false;
-}
-
-bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
-    bool lost = false;
-    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
-        const lmx_op *ops = lane->ops.data;
-        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].began : 0;
-        if (!lane->lost) continue;
-        last = lmx_clock_ns(lane->clock, last);
-        *since_ns = lost && *since_ns < last ? *since_ns : last;
-        lost = true;
-    }
-    return lost;
-}
-
-bool lmx_observer_full(const lmx_observer *o) {
-    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
-        if (lane->full) return true;
-    return false;
 }
 
 /* The first lane there was, where none is said to be the thread's. */
@@ -669,10 +690,4 @@ void lmx_observer_mark(lmx_observer *o, size_t level, uint8_t flag) {
     if (!f->noted || f->is_node) return;
     ((lmx_op *)own->ops.data + f->op)->flags |= flag;
     if (flag == LAM_OP_NODE && quiet.record == f->record) end_quiet(); /* what it runs counts in its place */
-}
-
-size_t lmx_observer_n(const lmx_observer *o) {
-    size_t n = 0;
-    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
-    return n;
 }

@@ -34,7 +34,8 @@ typedef struct lmx_values {
 /* torch's exported functions, in this process. */
 typedef struct lmx_record_api {
     bool loaded;
-    void (*add)(void); /* of another type: lmx_add_callback knows it */
+    void (*add)(void); /* of another type: lmx_add_callback knows it, as it does the one for all threads, */
+    void (*add_for_all)(void); /* which is NULL where it is not exported */
     void (*remove)(uint64_t handle);
     const char *(*name)(const void *record);
     uint64_t (*thread)(void);
@@ -63,6 +64,7 @@ typedef struct lmx_callback {
     bool nodes;   /* of the autograd graph, instead of operators */
     bool values;  /* inputs and outputs are wanted, or */
     bool results; /* outputs alone */
+    bool all;     /* of all threads, and not of this one and those that work for it */
 } lmx_callback;
 
 /* The callbacks that torch calls for a thread's next operator: a vector that begins with room of its own. */
@@ -79,7 +81,7 @@ static inline bool lmx_is_active(const lmx_active *a, const lmx_callback *c) {
 }
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: this platform or this torch has none */
-/* Registers for this thread, and for the threads that work for it. The handle is for api->remove. */
+/* The handle is for api->remove. */
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c);
 
 static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
@@ -251,6 +253,7 @@ struct lmx_observer {
     uint64_t generation;       /* never the same for two observers */
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
+    atomic_bool strange; /* a thread that is not watched went backward through what a call made */
     bool nodes_only;
     bool tells_ops;          /* somebody listens to operators */
     const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */

@@ -6,6 +6,43 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+/* == what the lanes say together ======================================================================= */
+
+bool lmx_observer_told(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->told) return true;
+    return false;
+}
+
+bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
+    bool lost = false;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
+        const lmx_op *ops = lane->ops.data;
+        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].began : 0;
+        if (!lane->lost) continue;
+        last = lmx_clock_ns(lane->clock, last);
+        *since_ns = lost && *since_ns < last ? *since_ns : last;
+        lost = true;
+    }
+    return lost;
+}
+
+bool lmx_observer_full(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->full) return true;
+    return false;
+}
+
+size_t lmx_observer_n(const lmx_observer *o) {
+    size_t n = 0;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
+    return n;
+}
+
+bool lmx_observer_strange(const lmx_observer *o) { return o && atomic_load(&o->strange); }
+
+/* == pushing =========================================================================================== */
+
 /* The last operator pushed under a name with these parts: the next one is like it. */
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
@@ -255,11 +292,21 @@ static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alon
                          alone && at < lane->ops.n ? lmx_clock_ns(lane->clock, ops[at].began) - 1 : 0, e);
 }
 
+/* Whatever was seen of backward passes is not all. */
+static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error *e) {
+    static const char why[] = "a backward pass of this model ran on another thread, and what it did is not "
+                              "known: a capture sees the thread that opened it";
+    lam_status s = lam_build_note(b, why, e);
+    return s == LAM_OK && !o->nodes_only ? lam_build_cut(b, why, false, INT64_MAX, e) : s;
+}
+
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
+    const bool strange = lmx_observer_strange(o);
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
     int32_t thread = 0, own = 0; /* own: where the operators of the capture's thread begin */
     size_t n = 0, done;
-    if (s == LAM_OK && !o->capture->dispatcher) s = lam_build_nodes_seen(b, e);
+    if (s == LAM_OK && strange) s = push_strange(o, b, e);
+    if (s == LAM_OK && !o->capture->dispatcher && !strange) s = lam_build_nodes_seen(b, e);
     for (lmx_lane *lane = o->lanes; s == LAM_OK && lane; lane = lane->next, n += done) {
         int32_t number = lane->thread == o->thread ? 0 : ++thread;
         if (number == 0 || !lane->next) own = (int32_t)n;

@@ -30,7 +30,7 @@ enum { SCOPE_FUNCTION = 0, SCOPE_BACKWARD = 1 };
 static lmx_record_api the_api;
 
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
-    uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))api->add;
+    uint64_t (*add)(cxx_callback) = (uint64_t(*)(cxx_callback))(c->all ? api->add_for_all : api->add);
     cxx_callback cxx = {.start = c->start, .end = c->end, .probability = 1.0};
     cxx.scopes[c->nodes ? SCOPE_BACKWARD : SCOPE_FUNCTION] = 1;
     cxx.inputs = c->values;
@@ -46,6 +46,7 @@ static bool load_api(lmx_record_api *api, void *library) {
         lmx_symbol(library, "_ZNK2at14RecordFunction4nameEv", &api->name) &&
         lmx_symbol(library, "_ZN2at14RecordFunction15currentThreadIdEv", &api->thread) &&
         lmx_shim_tells(&api->shim);
+    lmx_symbol(library, "_ZN2at17addGlobalCallbackENS_22RecordFunctionCallbackE", &api->add_for_all);
     lmx_symbol(library, "_ZNK2at14RecordFunction10num_inputsEv", &api->n_inputs);
     lmx_symbol(library, "_ZNK2at14RecordFunction11num_outputsEv", &api->n_outputs);
     lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &api->grad_enabled);

@@ -315,7 +315,7 @@ class Again:
         if any(call["failed"] for call in roots):
             return fit._not_beside("the run ended in an error")
         if any(_taken(call) != _taken(roots[0]) for call in roots):
-            return fit._not_beside("the run called the model in several ways, and what the first did is predicted")
+            return fit._not_beside("the run called the model in several ways, and the first is predicted")
         if None in backward:
             return fit._not_beside("backward passes can't be told here, nor whether there was one")
         if any(use.allocated for use in backward if use is not None):
@@ -363,11 +363,11 @@ class Again:
             return "the step was in eval mode, and one is predicted in train mode"
         name, kept = fit.step.optimizer, memory.held["optimizer"]
         if kept and not fit.step.parts["optimizer"]:
-            return f"its optimizer keeps tensors, and {name} keeps none; name the one that ran by optimizer=..."
+            return f"its optimizer keeps tensors, and {name} none; name the one that ran by optimizer=..."
         if fit.step.parts["optimizer"] and not kept:
             return (
-                f"at its peak no optimizer kept anything, as {name} does from its second step on; capture such "
-                "a step, or name the one that ran by optimizer=..."
+                f"at its peak no optimizer kept anything, as {name} does from its second step on; capture "
+                "such a step, or name the one that ran by optimizer=..."
             )
         return None
 

@@ -185,7 +185,7 @@ def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
     keep lists of them. One that sees all parameters as a single vector (LBFGS) keeps what belongs to all of
     them with the first."""
     sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]
-    whole = sum(sizes) if len(sizes) > 1 else None
+    whole = sum(sizes) if len(sizes) > 1 else None  # not a count: the length of such a vector
     for parameter, state in dict(optimizer.state).items():
         todo, seen = [state], set()
         while todo:
@@ -307,7 +307,8 @@ class Memory:
         allocated: allocated since the capture opened, in all.
         freed: of that, what was given back until it closed.
         before: what was there when the capture opened, as far as it is known.
-        elsewhere: allocated meanwhile by threads that did nothing for the model; in no other number.
+        elsewhere: allocated meanwhile by threads whose work the capture does not see; in no other
+            number.
         held: what ``peak`` is made of: ``parameters``, ``buffers``, ``gradients`` (of parameters),
             ``optimizer`` (its state), ``input``, ``activations`` (made in a forward, and there when the layer
             returned), ``backward`` (gradients on their way, and what a backward needs meanwhile),

@@ -476,7 +476,7 @@ static lam_status count_cut(lmi_work *w, lam_error *e) {
     for (int32_t i = 0; i <= m->n_events; i++) {
         lmi_op_sum *sum = &w->by_call[i];
         int64_t end = i < m->n_events && !m->calls_cut ? m->events[i].t1_ns : 0;
-        bool whole = end > 0 && end <= m->cut_ns;
+        bool whole = (end > 0 && end <= m->cut_ns) || (m->cut_ns == INT64_MAX && !m->calls_cut);
         for (int p = whole ? LAM_BACKWARD : LAM_FORWARD; p < LAM_N_PHASES; p++)
             for (int k = 0; k < LAM_N_METRICS; k++) sum->n[p][k] = lmi_count_add(sum->n[p][k], least);
         if (!whole && !sum->unsure) sum->unsure = group + 1;

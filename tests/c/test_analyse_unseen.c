@@ -180,6 +180,25 @@ static void cut_short(void **state) {
     assert_int_equal(lam_build_cut(NULL, "why", false, 0, NULL), LAM_USAGE);
 }
 
+/* Where a backward pass ran that was not seen the forward is known, outside every layer too. */
+static void cut_backward(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    net_mm(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    NET_OK(&n, lam_build_cut(n.b, "on another thread", false, INT64_MAX, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(lam_costs_total(c, LAM_MACS), 48, LAM_EXACT);
+    net_expect(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS), 0, LAM_AT_LEAST);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_EXACT);
+    assert_string_equal(lam_costs_gap(c, 0), "on another thread");
+    assert_null(lam_costs_gap(c, 1));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* A call that ended before the moment is whole. */
 static void cut_after_a_call(void **state) {
     (void)state;
@@ -230,10 +249,11 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),    cmocka_unit_test(values_decide),
-        cmocka_unit_test(through_numpy),    cmocka_unit_test(in_another_thread),
-        cmocka_unit_test(out_of_memory),    cmocka_unit_test(cut_short),
-        cmocka_unit_test(cut_after_a_call), cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),     cmocka_unit_test(values_decide),
+        cmocka_unit_test(through_numpy),     cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(out_of_memory),     cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_backward),      cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -500,7 +500,7 @@ def test_a_step_of_another_kind_is_not_compared():
             optimizer.zero_grad()
     if hasattr(sys.modules["torch.optim.optimizer"], "register_optimizer_step_post_hook"):
         assert cap.report().fit(optimizer="adam").apart is None
-        assert cap.report().fit(optimizer="sgd").apart.startswith("its optimizer keeps tensors, and sgd keeps none")
+        assert "its optimizer keeps tensors, and sgd none" in cap.report().fit(optimizer="sgd").apart
     model.eval()
     with lamina.capture(model, memory=True) as cap:
         model(x).sum().backward()

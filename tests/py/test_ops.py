@@ -473,16 +473,6 @@ def test_threads_capture_models_of_their_own():
     }
 
 
-def test_a_backward_in_another_thread_is_not_ours():
-    layer = nn.Linear(4, 4)
-    with lamina.capture(layer, ops=True) as watch:
-        loss = layer(torch.ones(2, 4)).sum()
-        thread = threading.Thread(target=loss.backward)
-        thread.start()
-        thread.join()
-    assert watch.report("exact").backward.macs == 0
-
-
 def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
     other, ours, kept = nn.Linear(4, 4), nn.Linear(4, 4), []
     thread = threading.Thread(target=lambda: kept.append(other(torch.ones(2, 4)).sum()))
@@ -495,6 +485,49 @@ def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
     report = watch.report("exact")
     assert (report.backward.macs, by_path(report, "backward_macs")[""]) == (32, 32)
     assert all(row.backward_macs == 0 for row in report.rows if row.event >= 0)
+
+
+@pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+def test_a_backward_on_another_thread_is_not_known():
+    def run(go_back, **options):
+        model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
+        with lamina.capture(model, **options) as watch:
+            go_back(model(torch.rand(3, 6)).sum())
+        report = watch.report("exact") if "ops" in options else watch.report()
+        return report, [note for note in report.notes if "another thread" in note]
+
+    def elsewhere(loss):
+        thread = threading.Thread(target=lambda: loss.backward(retain_graph=True))
+        thread.start()
+        thread.join()
+
+    def in_between(loss):
+        elsewhere(loss)
+        loss.backward()
+
+    def with_others(loss):
+        ours = torch.ones(2, requires_grad=True) * 2
+        elsewhere(ours.sum())
+        loss.backward()
+
+    report, notes = run(elsewhere, ops=True)
+    assert (report.macs, report.macs.state) == (144, "exact")
+    assert (report.backward.macs, report.backward.macs.state) == (0, "at least")
+    assert report.backward.flops.state == "at least"
+    assert report.gaps == notes
+    report, notes = run(elsewhere, time=True, memory=True, health=True)
+    assert len(notes) == 1
+    assert report.time.backward is None
+    assert report.time.forward is not None
+    assert report.memory[""].total_backward is None
+    assert report.memory[""].total_forward.allocated > 0
+    assert report.health.sentence.endswith("no gradient was looked at")
+    assert len(run(in_between, memory=True)[1]) == 1
+    for go_back in (lambda loss: loss.backward(), with_others):
+        report, notes = run(go_back, ops=True, memory=True)
+        assert not notes
+        assert report.backward.macs.state == "exact"
+        assert report.memory[""].total_backward.allocated > 0
 
 
 # -- nothing is left behind ----------------------------------------------------------------------------------
