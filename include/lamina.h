@@ -1055,6 +1055,7 @@ LAM_API lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error
 typedef enum lam_bad_side {
     LAM_BAD_INPUT,  /* entry `index` of a call's `in`, when it was entered */
     LAM_BAD_OUTPUT, /* entry `index` of a call's `out`, when it was left */
+    LAM_BAD_WRITTEN, /* entry `index` of its `in` then, which was fine when it was entered: it wrote to it */
     LAM_BAD_OWNED,  /* `name`, a parameter or buffer of the call's module, when it was left */
     LAM_BAD_OP,     /* result `index` of operator `name` */
     LAM_BAD_NODE,   /* of a backward pass: node `name` was given a gradient that is (`fed`), or gave one */

@@ -95,11 +95,11 @@ static bool meet_found(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     return meet(f->self, f->st, tensor, kind);
 }
 
-static bool meet_inputs(device *d, lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static bool meet_inputs(device *d, lmx_capture *c, const lmx_given *given) {
     lmx_finder f = {.st = c->st, .budget = LMX_BUDGET, .name = -1, .each = meet_found, .self = d};
     bool ok = true;
-    n += names ? PyTuple_Size(names) : 0;
-    for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(&f, args[i], 0);
+    Py_ssize_t n = lmx_n_given(given);
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(&f, given->args[i], 0);
     return ok;
 }
 
@@ -167,12 +167,11 @@ static void push_mark(device *d, const mark *m) {
     pthread_mutex_unlock(&d->lock);
 }
 
-static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
-                    PyObject *names) {
+static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
     device *d = device_of(l);
     if (!d->begun) {
         if (*d->why || ((const lmx_call *)c->calls.data)[call].parent >= 0) return true;
-        if (!meet_inputs(d, c, args, n, names)) return false;
+        if (!meet_inputs(d, c, given)) return false;
         begin(d);
         if (!d->begun) return true;
     }
@@ -187,10 +186,11 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *con
 }
 
 /* Those inside it that were left without a word have no end. */
-static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
+static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     device *d = device_of(l);
     mark end = {.last = -1, .last_said = -1};
     (void)c;
+    (void)given;
     (void)result;
     if (!d->begun) return true;
     if (call >= 0) put_last(d, &end);
@@ -261,7 +261,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
 static void closed(lmx_listener *l, lmx_capture *c) {
     device *d = device_of(l);
     if (!d->begun) return;
-    if (d->open.n) left(l, c, -1, NULL);
+    if (d->open.n) left(l, c, -1, NULL, NULL);
     for (size_t i = 0; i < d->nodes.n; i++) push_mark(d, (const mark *)d->nodes.data + i);
     d->nodes.n = 0;
     ask(d);

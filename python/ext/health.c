@@ -75,6 +75,7 @@ typedef struct visit {
     uint8_t phase, marks;
     bool bad, unseen;
     PyObject *module;
+    size_t entry; /* of written arguments: where those of the call begin */
 } visit;
 
 static lmx_checkup *of(lmx_listener *l) { return (lmx_checkup *)l; }
@@ -139,18 +140,24 @@ static bool may_be_new(const visit *v, bool fed) {
 
 static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (v->marks & ALLOWED) {
-        if (v->side == LAM_BAD_OUTPUT) lmx_look_allow(&v->h->looker, tensor, look);
+        if (v->side != LAM_BAD_INPUT) lmx_look_allow(&v->h->looker, tensor, look);
         return true;
     }
     uint8_t *fed = fed_at(v->h, v->call);
     bool worse = !lmx_look_masks(look);
     if (v->side == LAM_BAD_INPUT && fed && worse) *fed = 1;
-    if (v->side == LAM_BAD_OUTPUT && !v->bad && worse && fed && !*fed && !look_at_module(v)) return false;
+    if (v->side != LAM_BAD_INPUT && !v->bad && worse && fed && !*fed && !look_at_module(v)) return false;
     v->bad = v->bad || worse;
     lmx_bad_record r = lmx_health_record(v->side, v->phase, v->call, v->index);
     lmx_health_keep(v->h, &r, look, NULL);
     if (worse && may_be_new(v, fed && *fed)) v->h->broke.seen = true;
     return true;
+}
+
+static void keep_entry(visit *v, PyObject *tensor, bool fine) {
+    const int64_t version = fine ? lmx_look_version(&v->h->looker, tensor) : -1;
+    lmx_entry *to = lmx_vec_push(&v->h->entries, sizeof *to, 1);
+    if (to) *to = (lmx_entry){tensor, version, v->call};
 }
 
 static bool visit_tensor(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
@@ -165,7 +172,9 @@ static bool visit_tensor(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     if (seen == LMX_SEEN && h->looker.wants_stats && v->side == LAM_BAD_OUTPUT) note_stats(v, &look);
     if (h->base.wants_values && kind == LMX_PLAIN && (seen != LMX_NEVER_BAD || look.dtype >= 0))
         lmx_came_note(&h->came, tensor, v->call, v->index, v->side == LAM_BAD_INPUT);
-    bool ok = seen != LMX_SEEN || !lmx_look_bad(&look) || note_bad(v, tensor, &look);
+    const bool bad = seen == LMX_SEEN && lmx_look_bad(&look);
+    if (v->side == LAM_BAD_INPUT) keep_entry(v, tensor, seen == LMX_SEEN && !bad);
+    bool ok = !bad || note_bad(v, tensor, &look);
     v->index++;
     return ok;
 }
@@ -184,16 +193,57 @@ static lmx_finder finder_of(lmx_capture *c, visit *v) {
     return (lmx_finder){.st = c->st, .budget = LMX_BUDGET, .name = -1, .each = visit_tensor, .self = v};
 }
 
-static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
-                    PyObject *names) {
+static bool find_given(lmx_finder *f, const lmx_given *given) {
+    Py_ssize_t n = lmx_n_given(given);
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(f, given->args[i], 0);
+    return ok;
+}
+
+static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
     lmx_checkup *h = of(l);
     visit v = visit_of(h, c, call, LAM_BAD_INPUT);
     lmx_finder f = finder_of(c, &v);
     lmx_health_call_begins(h);
-    n += names ? PyTuple_Size(names) : 0;
-    bool ok = true;
-    for (Py_ssize_t i = 0; ok && i < n; i++) ok = lmx_find(&f, args[i], 0);
+    bool ok = find_given(&f, given);
     if (ok) lmx_broke_tell(&h->broke, NULL);
+    return ok;
+}
+
+/* == arguments that are written to ========================================================================
+ */
+
+static bool visit_written(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
+    visit *v = f->self;
+    lmx_checkup *h = v->h;
+    const lmx_entry *e = (const lmx_entry *)h->entries.data + v->entry;
+    const size_t n = h->entries.n - v->entry;
+    lmx_look look;
+    lmx_seen seen;
+    f->n++;
+    for (v->index = 0; (size_t)v->index < n && e->tensor != tensor; v->index++) e++;
+    bool written =
+        (size_t)v->index < n && e->version >= 0 && lmx_look_version(&h->looker, tensor) != e->version;
+    bool ok = !written || lmx_look_into(&h->looker, tensor, kind, &look, &seen);
+    if (written && ok) lmx_health_count(h, &look, seen);
+    if (written && ok && seen == LMX_SEEN && lmx_look_bad(&look)) ok = note_bad(v, tensor, &look);
+    return ok;
+}
+
+/* Arguments that were fine and that the call has written to are looked at again: what it gives by them comes
+ * of it, as its results do. Calls inside it that were left without a word may have theirs there still. */
+static bool look_at_written(lmx_checkup *h, lmx_capture *c, int32_t call, const lmx_given *given, bool fine) {
+    const lmx_entry *all = h->entries.data;
+    size_t n = h->entries.n;
+    while (n && all[n - 1].call > call) n--;
+    h->entries.n = n;
+    while (n && all[n - 1].call == call) n--;
+    visit v = visit_of(h, c, call, LAM_BAD_WRITTEN);
+    v.entry = n;
+    lmx_finder f = finder_of(c, &v);
+    f.each = visit_written;
+    bool ok = !fine || n == h->entries.n || find_given(&f, given);
+    h->entries.n = n;
     return ok;
 }
 
@@ -227,15 +277,16 @@ static void left_by_raising(lmx_checkup *h, const lmx_capture *c, int32_t call) 
     if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised) lmx_broke_tell(&h->broke, c->raised);
 }
 
-static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
+static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     lmx_checkup *h = of(l);
     if (!result) {
         left_by_raising(h, c, call);
-        return true;
+        return look_at_written(h, c, call, given, false);
     }
     visit v = visit_of(h, c, call, LAM_BAD_OUTPUT);
     lmx_finder f = finder_of(c, &v);
-    if (!lmx_find(&f, result, 0)) return false;
+    bool told = lmx_find(&f, result, 0);
+    if (!look_at_written(h, c, call, given, told && !v.bad) || !told) return false;
     if (v.unseen) {
         lmx_bad_record r = lmx_health_record(LAM_BAD_UNSEEN, v.phase, call, -1);
         lmx_health_keep(h, &r, NULL, NULL);
@@ -286,6 +337,7 @@ static void free_health(lmx_listener *l) {
     for (size_t i = 0; i < h->records.n; i++) free(((lmx_bad_record *)h->records.data)[i].text);
     lmx_looker_close(&h->looker);
     lmx_vec_free(&h->records);
+    lmx_vec_free(&h->entries);
     lmx_vec_free(&h->stats);
     lmx_came_free(&h->came);
     lmx_vec_free(&h->fed);

@@ -22,6 +22,13 @@ typedef struct lmx_bad_record {
     int64_t sequence; /* a node's number; -1 */
 } lmx_bad_record;
 
+/* An argument that was fine when its call was entered. */
+typedef struct lmx_entry {
+    const void *tensor; /* not owned, and not looked into */
+    int64_t version;    /* -1: it was not fine, or would not tell */
+    int32_t call;
+} lmx_entry;
+
 /* What one capture looks at, and what it found. */
 typedef struct lmx_checkup {
     lmx_listener base;
@@ -35,6 +42,7 @@ typedef struct lmx_checkup {
     lmx_came came;
     lmx_broke broke;
     lmx_vec fed;                     /* uint8_t per call: something bad went in */
+    lmx_vec entries;                 /* lmx_entry: arguments of the calls that are open */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
     PyObject *allowed, *asked, *ask; /* lists of modules; what to call for each of `asked`; or NULL */
     _Atomic int64_t tensors, bytes, unseen;

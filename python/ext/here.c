@@ -42,20 +42,20 @@ void lmx_tell_closed(lmx_capture *c) {
         if (l->closed) l->closed(l, c);
 }
 
-bool lmx_tell_entered(lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+bool lmx_tell_entered(lmx_capture *c, int32_t call, const lmx_given *given) {
     bool ok = true;
     c->busy = true;
     for (lmx_listener *l = c->listeners; ok && l; l = l->next)
-        if (l->entered) ok = l->entered(l, c, call, args, n, names);
+        if (l->entered) ok = l->entered(l, c, call, given);
     c->busy = false;
     return ok;
 }
 
-bool lmx_tell_left(lmx_capture *c, int32_t call, PyObject *result) {
+bool lmx_tell_left(lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     bool ok = true;
     c->busy = true;
     for (lmx_listener *l = c->listeners; ok && l; l = l->next)
-        if (l->left) ok = l->left(l, c, call, result);
+        if (l->left) ok = l->left(l, c, call, given, result);
     c->busy = false;
     return ok;
 }

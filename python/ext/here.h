@@ -41,6 +41,16 @@ typedef struct lmx_op_run {
     bool failed; /* it has raised; told at its end only */
 } lmx_op_run;
 
+/* What a call was given, as METH_FASTCALL | METH_KEYWORDS passes it. */
+typedef struct lmx_given {
+    PyObject *const *args;
+    Py_ssize_t n;
+    PyObject *names;
+} lmx_given;
+static inline Py_ssize_t lmx_n_given(const lmx_given *g) {
+    return g->n + (g->names ? PyTuple_Size(g->names) : 0);
+}
+
 /* What is NULL is not wanted. Those of calls are told under the GIL, with what torch does meanwhile not noted
  * and no exception pending; those of nodes from any thread, with or without the GIL. */
 struct lmx_listener {
@@ -48,12 +58,10 @@ struct lmx_listener {
     bool wants_values; /* of nodes */
     /* Those that run in nodes are told; others too where the capture watches operators (not by a mode). */
     bool wants_operators;
-    /* A call was noted and is about to run; `args` as METH_FASTCALL | METH_KEYWORDS passes them. False with
-     * an exception, which ends the call. */
-    bool (*entered)(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
-                    PyObject *names);
+    /* A call was noted and is about to run. False with an exception, which ends the call. */
+    bool (*entered)(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given);
     /* It has returned `result`, or (NULL) raised. False with an exception, which takes the result's place. */
-    bool (*left)(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result);
+    bool (*left)(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result);
     void (*node_began)(lmx_listener *l, const lmx_node_run *node);
     void (*node_ended)(lmx_listener *l, const lmx_node_run *node);
     void (*op_began)(lmx_listener *l, const lmx_op_run *op);
@@ -73,8 +81,8 @@ bool lmx_want_values(const lmx_capture *c);
 bool lmx_want_operators(const lmx_capture *c);
 bool lmx_tell_opened(lmx_capture *c);
 void lmx_tell_closed(lmx_capture *c);
-bool lmx_tell_entered(lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n, PyObject *names);
-bool lmx_tell_left(lmx_capture *c, int32_t call, PyObject *result);
+bool lmx_tell_entered(lmx_capture *c, int32_t call, const lmx_given *given);
+bool lmx_tell_left(lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result);
 void lmx_tell_node(const lmx_capture *c, const lmx_node_run *node, bool began);
 void lmx_tell_op(const lmx_capture *c, const lmx_op_run *op, bool began);
 lam_status lmx_tell_push(lmx_capture *c, lam_builder *b, lam_error *e);

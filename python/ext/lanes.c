@@ -531,3 +531,38 @@ void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
     let_origins_go(lane);
     if (!at && !known) lane->lost = true;
 }
+
+/* == what the lanes say together ======================================================================= */
+
+bool lmx_observer_told(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->told) return true;
+    return false;
+}
+
+bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
+    bool lost = false;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
+        const lmx_op *ops = lane->ops.data;
+        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].began : 0;
+        if (!lane->lost) continue;
+        last = lmx_clock_ns(lane->clock, last);
+        *since_ns = lost && *since_ns < last ? *since_ns : last;
+        lost = true;
+    }
+    return lost;
+}
+
+bool lmx_observer_full(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->full) return true;
+    return false;
+}
+
+size_t lmx_observer_n(const lmx_observer *o) {
+    size_t n = 0;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
+    return n;
+}
+
+bool lmx_observer_strange(const lmx_observer *o) { return o && atomic_load(&o->strange); }

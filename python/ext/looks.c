@@ -180,8 +180,7 @@ static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *o
 
 static size_t slot_of(PyObject *tensor) { return ((uintptr_t)tensor >> 4 ^ (uintptr_t)tensor >> 10) & 63; }
 
-/* -1: it has none, as under inference_mode. */
-static int64_t version_of(const lmx_looker *k, PyObject *tensor) {
+int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor) {
     PyObject *told = PyObject_GetAttr(tensor, k->n_version);
     int64_t v = told && PyLong_Check(told) ? PyLong_AsLongLong(told) : -1;
     Py_XDECREF(told);
@@ -195,12 +194,12 @@ static int32_t known_at(lmx_looker *k, PyObject *tensor) {
     size_t i = slot_of(tensor);
     if (!k->known[i].ref || k->known[i].tensor != tensor) return -1;
     if (PyWeakref_GetObject(k->known[i].ref) != tensor) return -1;
-    return k->known[i].version >= 0 && version_of(k, tensor) == k->known[i].version ? (int32_t)i : -1;
+    return k->known[i].version >= 0 && lmx_look_version(k, tensor) == k->known[i].version ? (int32_t)i : -1;
 }
 
 static void know(lmx_looker *k, PyObject *tensor, const lmx_look *look, bool allowed) {
     size_t i = slot_of(tensor);
-    int64_t version = version_of(k, tensor);
+    int64_t version = lmx_look_version(k, tensor);
     Py_CLEAR(k->known[i].ref);
     if (version < 0) return;
     k->known[i].ref = PyWeakref_NewRef(tensor, NULL);

@@ -64,6 +64,8 @@ bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out
 bool lmx_gives_unwritten(const char *name);
 bool lmx_only_copies(const char *name);
 bool lmx_moves_nothing(const char *name);
+/* How often it was written to, as far as torch counts that; -1: it does not, as under inference_mode. */
+int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor);
 /* From now on nothing in this tensor is a finding, as long as it lives unchanged. */
 void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look);
 

@@ -227,15 +227,14 @@ static bool tell_input(memory *y, PyObject *value, int depth) {
     return ok;
 }
 
-static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *const *args, Py_ssize_t n,
-                    PyObject *names) {
+static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given) {
     memory *y = memory_of(l);
     int32_t inner = c->open_call != call ? c->open_call : -1;
     bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
     if (y->afterwards) outermost = false; /* their addresses may be others' by then */
-    Py_ssize_t n_args = outermost ? n + (names ? PyTuple_Size(names) : 0) : 0;
+    Py_ssize_t n_args = outermost ? lmx_n_given(given) : 0;
     for (Py_ssize_t i = 0; i < n_args; i++)
-        if (!tell_input(y, args[i], 0)) return false;
+        if (!tell_input(y, given->args[i], 0)) return false;
     open_span *o = y->afterwards ? NULL : lmx_vec_push(&y->open, sizeof *o, 1);
     if (y->afterwards) return true;
     if (o)
@@ -245,9 +244,10 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *con
     return true;
 }
 
-static bool left(lmx_listener *l, lmx_capture *c, int32_t call, PyObject *result) {
+static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     memory *y = memory_of(l);
     (void)c;
+    (void)given;
     (void)result;
     while (y->open.n) {
         const open_span o = ((const open_span *)y->open.data)[--y->open.n];
@@ -311,7 +311,7 @@ static void closed(lmx_listener *l, lmx_capture *c) {
     lmx_alloc_close(&y->alloc);
     y->closed_ns = lmx_now_ns();
     lmx_resident(&y->rss_close, &y->rss_most_close);
-    while (y->open.n) left(l, c, -1, NULL); /* an exception on its way through the calls */
+    while (y->open.n) left(l, c, -1, NULL, NULL); /* an exception on its way through the calls */
 }
 
 static void free_memory(lmx_listener *l) {

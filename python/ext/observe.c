@@ -588,8 +588,9 @@ static void add_callback(int slot, int which) {
 
 bool lmx_observe(lmx_capture *c) {
     static uint64_t generation;
-    api = lmx_record_api_of(c->st);
-    if (!api || !c->st->watches_ops) {
+    const lmx_record_api *found = lmx_record_api_of(c->st);
+    if (!api) api = found; /* it is the same each time, and callbacks read it meanwhile */
+    if (!found || !c->st->watches_ops) {
         lmx_fail(c->st, LAM_UNSUPPORTED, NULL,
                  "operators can't be watched: no layout of torch's records is in use");
         return false;

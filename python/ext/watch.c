@@ -39,6 +39,7 @@ static struct {
 typedef struct frame {
     lmx_capture *capture; /* strong */
     int32_t module, call, inner, parent;
+    const lmx_given *given; /* the caller's, until the call is left */
 } frame;
 
 /* == recording ========================================================================================= */
@@ -162,8 +163,9 @@ static void tell_given(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyOb
 /* Notes the entry. A compiled wrapper reaches the module inside it by a method that was bound before
  * ours was there, so the inner call, which has the same arguments and result, is noted with it. False
  * only for an exception that must reach the user. */
-static bool note_entry(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static bool note_entry(frame *f, PyObject *self) {
     lmx_capture *c = f->capture;
+    const lmx_given *g = f->given;
     f->parent = c->open_call;
     f->call = f->inner = -1;
     if (c->busy || c->lost || c->phase != LMX_OPEN || is_inner_again(c, f->module)) return true;
@@ -171,13 +173,13 @@ static bool note_entry(frame *f, PyObject *self, PyObject *const *args, Py_ssize
     PyObject *module = lmx_node_at(&c->tree, f->module)->object;
     call.flags = LAM_CALL_UNSEEN;
     if (!c->brief && is_training(c->st, module)) call.flags |= LAM_CALL_TRAINING;
-    if (!c->brief && !find_arguments(c, args, n, names, &call.n_in)) {
+    if (!c->brief && !find_arguments(c, g->args, g->n, g->names, &call.n_in)) {
         c->words.n = call.in_at;
         return false;
     }
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
-    if (c->given && f->module == 0) tell_given(c, args, n, names);
+    if (c->given && f->module == 0) tell_given(c, g->args, g->n, g->names);
     if (c->phase != LMX_OPEN) return true;
     if (self != module) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
@@ -190,7 +192,7 @@ static bool note_entry(frame *f, PyObject *self, PyObject *const *args, Py_ssize
         if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
-    bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, args, n, names);
+    bool ok = !c->listeners || f->call < 0 || lmx_tell_entered(c, f->call, f->given);
     if (c->phase != LMX_OPEN) return ok;
     int64_t now = lmx_clock_stamp(&c->clock, &c->clock.last); /* last, so that our own work lies outside */
     if (f->call >= 0) call_at(c, f->call)->began = now;
@@ -198,9 +200,10 @@ static bool note_entry(frame *f, PyObject *self, PyObject *const *args, Py_ssize
     return ok;
 }
 
-static bool enter(frame *f, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static bool enter(frame *f, PyObject *self, const lmx_given *given) {
     lmx_capture_hold(f->capture);
-    bool ok = note_entry(f, self, args, n, names);
+    f->given = given;
+    bool ok = note_entry(f, self);
     lmx_capture_let_go(f->capture);
     return ok;
 }
@@ -238,7 +241,7 @@ static bool note_exit(const frame *f, PyObject *result, int64_t now) {
     if (c->phase != LMX_OPEN) return ok; /* describing may run the user's code */
     c->open_call = f->parent;
     call_changed(c);
-    return c->listeners && ok ? lmx_tell_left(c, f->call, result) : ok;
+    return c->listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
 }
 
 /* Notes the end of a call, whatever way it ended. False when an exception must replace the result. */
@@ -267,7 +270,7 @@ static int find_captures(PyObject *self, frame *frames) {
             continue;
         }
         Py_INCREF(c);
-        frames[n++] = (frame){c, module, -1, -1, -1};
+        frames[n++] = (frame){c, module, -1, -1, -1, NULL};
     }
     return n;
 }
@@ -338,13 +341,14 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
 
 static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     frame frames[NESTED];
+    const lmx_given given = {args, n, names};
     int n_frames = s == watch.active ? find_captures(self, frames) : 0;
     PyObject *original = s->original;
     Py_INCREF(original);
     PyObject *result;
     int entered = 0;
     bool ok = true;
-    while (ok && entered < n_frames) ok = enter(&frames[entered++], self, args, n, names);
+    while (ok && entered < n_frames) ok = enter(&frames[entered++], self, &given);
     result = ok ? call_original(s, self, args, n, names) : NULL;
     Py_DECREF(original);
     return n_frames ? leave_all(frames, n_frames, result) : result;
@@ -636,9 +640,10 @@ PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
 bool lmx_rests(void) { return watch.resting > 0; }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
-    frame f = {c, 0, -1, -1, -1};
+    frame f = {c, 0, -1, -1, -1, NULL};
+    const lmx_given given = {args, n, NULL};
     c->phase = LMX_OPEN;
-    bool ok = enter(&f, c->root, args, n, NULL) && leave(&f, result);
+    bool ok = enter(&f, c->root, &given) && leave(&f, result);
     c->phase = LMX_CLOSED;
     return ok;
 }

@@ -213,13 +213,9 @@ static lam_status was_no_mask(walk *w, int32_t k) {
     return before_call(w, k, w->held[k]);
 }
 
-static lam_status on_output(walk *w, int32_t i, const lam_bad *bad) {
-    int32_t k = bad->call, p = parent_of(w, k);
-    if (!is_bad(&bad->found) && (p >= 0 || w->tainted[k])) {
-        if (w->masked[k] < 0) w->masked[k] = i;
-        return LAM_OK;
-    }
-    if (p < 0) w->out_bad = true;
+/* Call k gave what is bad. */
+static lam_status gave(walk *w, int32_t i, const lam_bad *bad) {
+    int32_t k = bad->call;
     if (w->h->forward[k] >= LAM_HEALTH_PASSED) { /* another of its results, or its own work gave birth */
         taint(w, k);
         return LAM_OK;
@@ -233,6 +229,24 @@ static lam_status on_output(walk *w, int32_t i, const lam_bad *bad) {
     }
     if (passes) pass_on(w, k, 0);
     taint(w, k);
+    return LAM_OK;
+}
+
+static lam_status on_output(walk *w, int32_t i, const lam_bad *bad) {
+    int32_t k = bad->call, p = parent_of(w, k);
+    if (!is_bad(&bad->found) && (p >= 0 || w->tainted[k])) {
+        if (w->masked[k] < 0) w->masked[k] = i;
+        return LAM_OK;
+    }
+    if (p < 0) w->out_bad = true;
+    return gave(w, i, bad);
+}
+
+/* Memory that was written to may be met again in every layer around the call. */
+static lam_status on_written(walk *w, int32_t i, const lam_bad *bad) {
+    if (!is_bad(&bad->found)) return LAM_OK;
+    LAM_TRY(gave(w, i, bad));
+    for (int32_t k = bad->call; k >= 0; k = parent_of(w, k)) w->tainted[k] = true;
     return LAM_OK;
 }
 
@@ -357,6 +371,7 @@ static lam_status one(walk *w, int32_t i) {
     switch (bad->side) {
     case LAM_BAD_INPUT: return on_input(w, i, bad);
     case LAM_BAD_OUTPUT: return on_output(w, i, bad);
+    case LAM_BAD_WRITTEN: return on_written(w, i, bad);
     case LAM_BAD_OWNED: return on_owned(w, i, bad);
     case LAM_BAD_OP: on_op(w, i, bad); return LAM_OK;
     case LAM_BAD_NODE: return on_node(w, i, bad);

@@ -218,7 +218,8 @@ static void add_bad(const lam_model *m, lmi_measure *all) {
         const lam_bad *bad = lam_model_bad(m, i);
         const lam_event *e = lam_model_event(m, bad->call);
         if (e && bad->side == LAM_BAD_UNSEEN) all[e->place].nan = all[e->place].inf = UNKNOWN;
-        if (!e || (bad->side != LAM_BAD_OUTPUT && bad->side != LAM_BAD_GRAD_OUTPUT)) continue;
+        bool gave = bad->side == LAM_BAD_OUTPUT || bad->side == LAM_BAD_WRITTEN;
+        if (!e || (!gave && bad->side != LAM_BAD_GRAD_OUTPUT)) continue;
         add(&all[e->place].nan, bad->found.nan);
         add(&all[e->place].inf, bad->found.inf);
     }

@@ -157,6 +157,25 @@ static void between(void **state) {
     drop(&r);
 }
 
+/* An argument that a call wrote to is as a result of its. */
+static void written(void **state) {
+    (void)state;
+    run r = LOOK({LAM_BAD_WRITTEN, C, 4, .nan = 3}, {LAM_BAD_INPUT, E, 6, .nan = 3},
+                 {LAM_BAD_OUTPUT, E, 6, .nan = 3}, {LAM_BAD_OUTPUT, NET, 6, .nan = 3});
+    says(&r, "NaN first in b.c (Layer), forward call 1: 3 of 6 elements, first at [1, 1]; 1 later layer "
+             "passes it on");
+    assert_null(lam_health_finding(r.h, 1));
+    drop(&r);
+    r = LOOK({LAM_BAD_INPUT, C, 4, .nan = 3}, {LAM_BAD_WRITTEN, C, 4, .nan = 3});
+    assert_string_equal(lam_health_finding(r.h, 0)->text, lam_health_sentence(r.h));
+    assert_int_equal(lam_health_of(r.h, C, LAM_FORWARD), LAM_HEALTH_PASSED);
+    drop(&r);
+    r = LOOK({LAM_BAD_WRITTEN, C, 4, .inf = 3, .negative = 3},
+             {LAM_BAD_INPUT, D, 5, .inf = 3, .negative = 3});
+    says(&r, "no NaN or Inf in 12 tensors");
+    drop(&r);
+}
+
 static void from_outside(void **state) {
     (void)state;
     run r = LOOK({.side = LAM_BAD_INPUT, .call = NET, .calls = 1, .nan = 1},
@@ -423,11 +442,11 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing),         cmocka_unit_test(in_a_leaf), cmocka_unit_test(between),
-        cmocka_unit_test(from_outside),    cmocka_unit_test(owned),     cmocka_unit_test(masks),
-        cmocka_unit_test(masks_of_others), cmocka_unit_test(operators), cmocka_unit_test(backward),
-        cmocka_unit_test(losses),          cmocka_unit_test(checks),    cmocka_unit_test(tail),
-        cmocka_unit_test(nobody_looked),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(nothing),      cmocka_unit_test(in_a_leaf),       cmocka_unit_test(between),
+        cmocka_unit_test(from_outside), cmocka_unit_test(written),         cmocka_unit_test(owned),
+        cmocka_unit_test(masks),        cmocka_unit_test(masks_of_others), cmocka_unit_test(operators),
+        cmocka_unit_test(backward),     cmocka_unit_test(losses),          cmocka_unit_test(checks),
+        cmocka_unit_test(tail),         cmocka_unit_test(nobody_looked),   cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

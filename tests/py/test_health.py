@@ -83,6 +83,59 @@ def test_the_operator_is_named(name):
         assert health.first.op == fault.op, str(health)
 
 
+class Writes(nn.Module):
+    """Spoils its first argument, or what is in it, and gives something else."""
+
+    def __init__(self, gives, part=None):
+        super().__init__()
+        self.gives, self.part = gives, part
+
+    def forward(self, x, **named):
+        if self.part is not None:
+            return self.part(x[0], at=x[1]), x.reverse()
+        x.sub_(x).div_(x)
+        return self.gives
+
+
+@pytest.mark.parametrize("ops", [False, pytest.param(True, marks=observed)])
+@pytest.mark.parametrize("gives", [None, torch.ones(2), 3, "itself", "masked"])
+def test_an_argument_that_a_layer_writes_to_is_its_result(gives, ops):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.writes = nn.Linear(8, 8), Writes(gives)
+            self.deep = Writes(None, Writes(None))
+            self.masks = Do(lambda x: x[0].fill_(-math.inf)[:0])
+            self.act, self.last = nn.ReLU(), nn.Linear(8, 2)
+
+        def forward(self, x):
+            y = self.first(x)
+            if gives == "masked":
+                z = torch.zeros(2, 8)
+                self.masks([z])
+                y = y + z.softmax(1).nan_to_num(0.0)[:1]
+            elif gives == "itself":
+                self.deep([y, x])
+            else:
+                self.writes(y)
+            return self.last(self.act(y))
+
+    with torch.no_grad():
+        health = lamina.inspect(Net(), torch.rand(3, 8), health=True, ops=ops).health
+    if gives == "masked":
+        assert not any(f.own for f in health.findings), health
+        return
+    path = "deep.part" if gives == "itself" else "writes"
+    assert [f.path for f in health.findings] == [path], health
+    assert health.first.passed == 2
+    if ops:
+        assert health.first.op == "aten::div_"
+    with torch.inference_mode():
+        with lamina.capture(Net(), health=True, ops=ops) as cap:
+            pass
+        assert not cap.report().health.findings
+
+
 @observed
 def test_what_a_generator_hides_is_known_by_its_operators():
     fault = Fault(hidden, "several", op="aten::div")

@@ -18,6 +18,7 @@ typedef struct record {
     uint64_t sequence;
     const char *name;
     uint64_t inputs[3], outputs[3]; /* no arguments and no results */
+    uint64_t forward;               /* the thread that made the node; 0 none */
 } record;
 
 static int failures;
@@ -31,6 +32,7 @@ static void expect(bool ok, const char *what, long long a, long long b) {
 /* == torch's part ====================================================================================== */
 
 static _Atomic(const lmx_callback *) registered; /* what a thread calls */
+static _Atomic(const lmx_callback *) for_all;    /* the same of all threads */
 static atomic_ullong threads;
 static _Thread_local uint64_t number;
 
@@ -42,10 +44,12 @@ static const char *name_of(const void *r) { return ((const record *)r)->name; }
 static uint64_t next_sequence(void) { return 1; }
 static bool no_gradients(void) { return false; }
 static void unregister(uint64_t handle) { (void)handle; }
+static void register_for_all(void) {}
 
 static const lmx_record_api torch = {.loaded = true,
                                      .name = name_of,
                                      .thread = thread_number,
+                                     .add_for_all = register_for_all,
                                      .remove = unregister,
                                      .sequence = next_sequence,
                                      .grad_enabled = no_gradients};
@@ -53,6 +57,7 @@ static const lmx_record_api torch = {.loaded = true,
 const lmx_record_api *lmx_record_api_of(lmx_state *st) { return st ? &torch : NULL; }
 uint64_t lmx_add_callback(const lmx_record_api *api, const lmx_callback *c) {
     (void)api;
+    if (c->all) atomic_store(&for_all, c);
     if (!c->nodes) atomic_store(&registered, c);
     return 1;
 }
@@ -103,7 +108,7 @@ void lmx_vec_free(lmx_vec *v) {
 static lmx_layout layout = {.sequence = 0,
                             .inputs = offsetof(record, inputs),
                             .outputs = offsetof(record, outputs),
-                            .forward_thread = -1,
+                            .forward_thread = offsetof(record, forward),
                             .callbacks = -1};
 
 static void *work(void *arg) {
@@ -218,6 +223,36 @@ static void test_origins(void) {
     lmx_lane_free(lane);
 }
 
+/* Backward passes on threads that no capture watches, through what a call made, and through what none did. */
+static void *go_back(void *forward) {
+    const uint64_t thread = *(const uint64_t *)forward;
+    for (int i = 0; i < ROUNDS; i++) {
+        const lmx_callback *c = atomic_load(&for_all);
+        const record node = {.sequence = 1, .forward = thread}, sum = {.sequence = UINT64_MAX};
+        void *context;
+        c->start(&context, &node);
+        c->start(&context, &sum);
+        c->end(&sum, NULL);
+        c->end(&node, NULL);
+    }
+    return NULL;
+}
+
+static void test_backward_elsewhere(lmx_state *st) {
+    uint64_t mine = thread_number(), nobody = 1000000;
+    for (int ours = 0; ours < 2; ours++) {
+        pthread_t all[THREADS];
+        lmx_capture *c = open_one(st);
+        c->open_call = 0;
+        lmx_observe_call(c);
+        for (int i = 0; i < THREADS; i++) pthread_create(&all[i], NULL, go_back, ours ? &mine : &nobody);
+        for (int i = 0; i < CAPTURES; i++) close_one(open_one(st));
+        join(all);
+        expect(lmx_observer_strange(c->observer) == ours, "a backward pass elsewhere", ours, 0);
+        close_one(c);
+    }
+}
+
 /* A clock whose counter runs at 3 a nanosecond. */
 static void test_clock(void) {
     const lmx_clock k = {.counts = true, .began = {3000, 500}, .ended = {33000, 10500}};
@@ -269,6 +304,7 @@ int main(void) {
     test_one_capture(st);
     test_toggling(st);
     test_origins();
+    test_backward_elsewhere(st);
     test_clock();
     test_names();
     free(st);
