@@ -51,6 +51,7 @@ def attention(
         del scores
     rows = context.view(b, h, t, d).permute(0, 2, 1, 3).contiguous().view(b, t, -1).view(-1, embed)
     out = aten.addmm(bias, rows, weight.t()).view(b, t, weight.shape[0])
+    del rows
     if not need_weights:
         return out, None
     return out, aten.div_.Scalar(scores.sum(1), heads) if average else scores
@@ -96,17 +97,21 @@ def encoder_layer(
     def norm(x: Any, weight: Any, bias: Any) -> Any:
         return aten.layer_norm(x, [embed], weight, bias, eps, True)  # noqa: FBT003
 
-    first = norm(x, norm_weight_1, norm_bias_1) if norm_first else x
+    def forward(x: Any) -> Any:
+        b, t, _ = x.shape
+        hidden = aten._addmm_activation(bias_1, x.view(-1, embed), weight_1.t(), use_gelu=by_gelu)
+        return aten.addmm(bias_2, hidden, weight_2.t()).view(b, t, -1)
+
+    # Each name lets go of what it was given before, as in torch's own function, for memory may be followed.
+    y = norm(x, norm_weight_1, norm_bias_1) if norm_first else x
     y = aten._native_multi_head_attention(
-        *(first, first, first, embed, heads, qkv_weight, qkv_bias, weight, bias, mask, False, True, mask_type)
+        *(y, y, y, embed, heads, qkv_weight, qkv_bias, weight, bias, mask, False, True, mask_type)
     )[0]
     y = y.add_(x)
     if not norm_first:
         y = norm(y, norm_weight_1, norm_bias_1)
-    b, t, _ = y.shape
-    rows = (norm(y, norm_weight_2, norm_bias_2) if norm_first else y).view(-1, embed)
-    hidden = aten._addmm_activation(bias_1, rows, weight_1.t(), use_gelu=by_gelu).view(b, t, -1)
-    z = aten.addmm(bias_2, hidden.view(-1, hidden.shape[2]), weight_2.t()).view(b, t, -1)
+    z = norm(y, norm_weight_2, norm_bias_2) if norm_first else y
+    z = forward(z)
     z = z.add_(y)
     return z if norm_first else norm(z, norm_weight_2, norm_bias_2)
 

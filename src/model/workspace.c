@@ -146,6 +146,34 @@ static int64_t upsample_backward(const asked *a) {
 
 static int64_t first_in_rows(const asked *a) { return lmi_asked_copied(a, 0); }
 
+/* == products of matrices in 16 bits ==================================================================== */
+
+/* oneDNN adds up blocks of 256 rows and 64 columns in 32 bits, from columns of the second matrix that it has
+ * copied in pairs, and copies rows of the first one where they do not lie one after another, each thread for
+ * itself. ATen hands it no smaller products. Sizes of the blocks were measured on a processor with AVX-512;
+ * several threads may share smaller ones. */
+static int64_t product_in_16(const asked *a, int32_t first) {
+    enum { AVX512 = 16, SMALL = 4096, ROWS = 256, COLUMNS = 64, PAIRS = 32, KEPT = 1024, ALIGNED = 128 };
+    enum { SHALLOW = 512, DEEP = 1024 }; /* so much of the sum at a time, the second of long ones */
+    const lam_op_arg *x = lmi_asked_tensor(a, first), *y = lmi_asked_tensor(a, first + 1);
+    if (!x || !y || x->ndim < 2 || y->ndim != x->ndim) return 0;
+    const char *type = lam_dtype_name(x->dtype);
+    const bool half = strcmp(type, "float16") == 0 && a->cpu.half;
+    const bool runs = half || (strcmp(type, "bfloat16") == 0 && a->cpu.lanes >= AVX512);
+    const int64_t m = x->sizes[x->ndim - 2], k = x->sizes[x->ndim - 1], n = y->sizes[y->ndim - 1];
+    if (!runs || lmi_times(numel(x), n) <= SMALL) return 0;
+    const int64_t *strides = a->strides[x - a->in];
+    const bool across = strides && strides[x->ndim - 1] != 1;
+    const int64_t rows = m < ROWS ? m : ROWS, most = k > DEEP && !across ? DEEP : SHALLOW;
+    const int64_t up = lmi_up(k, PAIRS), deep = up < most ? up : most;
+    int64_t taken = rows * (n < COLUMNS ? n : COLUMNS) * 4 + deep * COLUMNS * 2 + KEPT;
+    if (across) taken += rows * (deep < SHALLOW ? deep : deep + PAIRS) * 2 + ALIGNED;
+    return lmi_times(taken, a->cpu.threads);
+}
+
+static int64_t product(const asked *a) { return product_in_16(a, 0); }
+static int64_t product_added(const asked *a) { return product_in_16(a, 1); }
+
 /* == the table ========================================================================================= */
 
 static const struct workspace {

@@ -86,6 +86,46 @@ static int64_t ask_in(int32_t dtype, const char *name, lam_cpu cpu, const lam_op
     return ask(name, cpu, false, all, n);
 }
 
+static void products_in_16_bits(void **state) {
+    (void)state;
+    enum { HALF = 5, SINGLE = 6, BRAIN = 15 };
+    static const struct {
+        int64_t m, k, n, bytes;
+    } known[] = {{4, 8, 2, 0},         {16, 64, 64, 13312},     {64, 784, 128, 82944},
+                 {64, 128, 10, 19968}, {1024, 64, 64, 74752},   {512, 2048, 512, 197632},
+                 {33, 65, 17, 15556},  {1, 1024, 1024, 66816},  {64, 8192, 64, 148480},
+                 {64, 62, 64, 25600},  {197, 768, 2304, 116992}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const int64_t m = known[i].m, k = known[i].k, n = known[i].n;
+        const lam_op_arg mm[] = {T(0, m, k), T(1, k, n)}, added[] = {T(0, n), T(1, m, k), T(2, k, n)};
+        assert_int_equal(ask_in(BRAIN, "aten::mm", wide, mm, 2), known[i].bytes);
+        assert_int_equal(ask_in(BRAIN, "aten::addmm", wide, added, 3), known[i].bytes);
+        assert_int_equal(ask_in(SINGLE, "aten::mm", wide, mm, 2), 0);
+        assert_int_equal(ask_in(HALF, "aten::mm", wide, mm, 2), 0);
+        assert_int_equal(ask_in(HALF, "aten::mm", (lam_cpu){1, 16, true}, mm, 2), known[i].bytes);
+        assert_int_equal(ask_in(BRAIN, "aten::mm", (lam_cpu){1, 8, false}, mm, 2), 0);
+    }
+    const lam_op_arg many[] = {T(0, 8, 128, 32), T(1, 8, 32, 128)};
+    assert_int_equal(ask_in(BRAIN, "aten::bmm", wide, many, 2), 37888);
+    /* one matrix on its side: that is copied too */
+    const int64_t sizes[] = {64, 10, 10, 128}, across[] = {1, 64}, along[] = {128, 1};
+    const lam_op_arg grad[] = {
+        {.position = 0, .is_tensor = true, .dtype = BRAIN, .ndim = 2, .sizes = sizes},
+        {.position = 1, .is_tensor = true, .dtype = BRAIN, .ndim = 2, .sizes = sizes + 2}};
+    const int64_t *strides[] = {across, along};
+    assert_int_equal(lam_workspace(lam_workspace_rule("aten::mm"), grad, strides, 2, wide),
+                     64 * 64 * 4 + 32 * 64 * 2 + 64 * 32 * 2 + 128 + 1024);
+    const int64_t deep[] = {64, 2048, 2048, 64}, down[] = {1, 64}, right[] = {64, 1};
+    const lam_op_arg long_sums[] = {
+        {.position = 0, .is_tensor = true, .dtype = BRAIN, .ndim = 2, .sizes = deep},
+        {.position = 1, .is_tensor = true, .dtype = BRAIN, .ndim = 2, .sizes = deep + 2}};
+    const int64_t *its[] = {down, right};
+    assert_int_equal(lam_workspace(lam_workspace_rule("aten::mm"), long_sums, its, 2, wide), 152704);
+    /* a thread takes blocks of its own */
+    const lam_op_arg large[] = {T(0, 1024, 64), T(1, 64, 64)};
+    assert_int_equal(ask_in(BRAIN, "aten::mm", (lam_cpu){2, 16, false}, large, 2), 2 * 74752);
+}
+
 static void other_types_have_other_kernels(void **state) {
     (void)state;
     const lam_op_arg groups[] = {T(0, 2, 64, 28, 28), T(1, 64, 16, 3, 3), CONV(1, 1, 1, 4)};
@@ -354,6 +394,7 @@ int main(void) {
         cmocka_unit_test(small_convolutions_write_columns),
         cmocka_unit_test(narrow_registers_make_narrow_blocks),
         cmocka_unit_test(backward_needs_both_in_blocks),
+        cmocka_unit_test(products_in_16_bits),
         cmocka_unit_test(other_types_have_other_kernels),
         cmocka_unit_test(backward_in_columns),
         cmocka_unit_test(backward_of_steps),

@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import weakref
+from pathlib import Path
 
 import allocated
 import corpus_nets
@@ -220,6 +221,17 @@ def test_parts_and_rows_add_up():
     assert fit.forward.parts["gradients"] == fit.forward.parts["optimizer"] == 0
 
 
+@pytest.mark.parametrize("first", [False, True])
+def test_the_fast_path_of_an_encoder_keeps_no_more_than_it_does(first):
+    layer = nn.TransformerEncoderLayer(64, 2, 256, batch_first=True, norm_first=first).eval()
+    attention = nn.MultiheadAttention(128, 4, batch_first=True).eval()
+    x, y = torch.randn(4, 32, 64), torch.randn(8, 100, 128)
+    for model, args in ((layer, (x,)), (attention, (y, y, y))):
+        fit = lamina.fit(model, args)
+        measured = allocated.forward_peak(model, args, {}) + allocated.held(model, args[:1], {})
+        assert abs(fit.forward.bytes - measured) <= 0.01 * measured
+
+
 def test_a_batch_is_followed_and_not_scaled():
     model, x = case("trunk")
     fit = lamina.fit(model, x, batch=16)
@@ -283,6 +295,39 @@ def test_convolutions_of_other_types(name, dtype):
             continue
         assert peak.rough.startswith("what aten::convolution takes beside its results in ")
         assert "it may be somewhat less or more: what aten::convolution takes" in str(fit)
+
+
+def measured_here():
+    """Whether this processor is of the kind on which kernels of 16 bits were measured."""
+    flags = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
+    return "avx512_bf16" in flags and "amx_bf16" not in flags and "avx512_fp16" not in flags
+
+
+@pytest.fixture
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("sizes", [(64, 784, 128, 10), (1024, 64, 64), (33, 33, 65, 17), (4, 8, 2)])
+def test_products_in_16_bits(sizes, dtype):
+    layers = [nn.Linear(*pair) for pair in zip(sizes[1:], sizes[2:], strict=False)]
+    model, x = nn.Sequential(*layers).to(dtype), torch.rand(sizes[:2]).to(dtype)
+    fit = lamina.fit(model, x, optimizer="sgd")
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    above = allocated.held(model, (x,), {})
+    step = allocated.step_peak(model, (x,), {}, optimizer) + above
+    for peak, measured in (
+        (fit.forward, allocated.forward_peak(model, (x,), {}) + above),
+        (fit.step, step),
+    ):
+        assert dtype != torch.bfloat16 or "aten::addmm takes beside its results in bfloat16" in peak.rough
+        if peak.rough is None or measured_here():
+            assert abs(peak.bytes - measured) <= 0.01 * measured
 
 
 def test_nothing_is_allocated_and_nothing_is_left():
