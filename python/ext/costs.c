@@ -513,8 +513,13 @@ static bool set_number(const struct option *o, PyObject *value, int32_t *to) {
 
 static bool set_peak(PyObject *value, lam_peak *to) {
     PyObject *ignored = NULL;
-    if (PyTuple_Check(value)) return PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored);
-    PyErr_Format(PyExc_TypeError, "roof is what lamina.roof() gives, not %R", value);
+    if (!PyTuple_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "roof is what lamina.roof() gives, not %R", value);
+        return false;
+    }
+    if (!PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored)) return false;
+    if (to->flops > 0 && to->bytes > 0) return true; /* nor are they NaN */
+    PyErr_Format(PyExc_ValueError, "a roof has more than 0 FLOPs and bytes a second, and this is %R", value);
     return false;
 }
 

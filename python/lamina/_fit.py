@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import weakref
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ._memory import Memory
 
 UNKNOWN = -1
+LARGEST = 0x8000_0000_0000_0000  # bytes that no tensor has
 NO_GRADIENT = "no parameter gets a gradient from what comes out"
 MOST_KNOWN = 65536  # numbers of an input that a dry run looks at
 
@@ -95,8 +98,12 @@ class Fit:
         return _lamina.fitted(*self._given, self._measured, form, exact)
 
     def beside(self, forward: int | None = None, step: int | None = None) -> Fit:
-        """The same with what was measured instead, in bytes, and the errors in per cent."""
-        measured = tuple(UNKNOWN if n is None else int(n) for n in (forward, step))
+        """The same with what was measured instead, in bytes, and the errors in per cent.
+
+        Raises:
+            TypeError, ValueError: a measurement is no whole number, or is not above 0.
+        """
+        measured = tuple(UNKNOWN if n is None else _measured(n) for n in (forward, step))
         return Fit(*self._given, (measured[0], measured[1]), self.no_step)
 
     def _not_beside(self, why: str) -> Fit:
@@ -121,6 +128,16 @@ class Fit:
     def to_json(self) -> str:
         """Both as JSON, in bytes."""
         return self._text("json")
+
+
+def _measured(n: Any) -> int:
+    try:
+        whole = index(n)
+    except TypeError:
+        raise TypeError(f"what was measured is {describe_object(n)}; give whole bytes") from None
+    if not 0 < whole < LARGEST:
+        raise ValueError(f"{whole} bytes can't have been measured; give as many as there were at the peak")
+    return whole
 
 
 def fit(
@@ -237,6 +254,9 @@ def _tensors(value: Any, torch: Any) -> list[Any]:
 def _resized(tensor: Any, batch: int, torch: Any) -> Any:
     """Whole numbers are repeated, for a model may look at them; others have no values here."""
     shape = (batch, *tensor.shape[1:])
+    example = tensor.element_size() * max(math.prod(tensor.shape[1:]), 1)  # not a count: whether it can be
+    if batch * example >= LARGEST:  # not a count: whether it can be
+        raise ValueError(f"no tensor can hold {batch} examples; ask for fewer")
     known = not tensor.is_floating_point() and tensor.device.type == "cpu" and tensor.shape[0] > 0
     if known and batch * tensor[0].numel() <= MOST_KNOWN:  # not a count: whether values are looked at
         examples = torch.arange(batch) % tensor.shape[0]  # not a count: which one is repeated

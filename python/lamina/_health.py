@@ -118,8 +118,16 @@ class Health:
         return not self.findings
 
     def tail(self, n: int = 20) -> str:
-        """The last ``n`` calls before the first finding, or before the capture closed, a line each."""
-        return self._model.health_tail(n)
+        """The last ``n`` calls before the first finding, or before the capture closed, a line each.
+
+        Raises:
+            TypeError, ValueError: ``n`` is no whole number, or is not above 0.
+        """
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise TypeError(f"n is {n!r}; it is a whole number of calls")
+        if n < 1:
+            raise ValueError(f"the last {n} calls are none; ask for 1 or more")
+        return self._model.health_tail(min(n, 0x7FFFFFFF))
 
     def __str__(self) -> str:
         return "\n".join([finding.text for finding in self.findings] or [self.sentence])

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ._register import OwnRule
 
 MODES = ("eval", "train")
+NOT_CALLED = "no layer of the model was called while the capture was open"
 
 
 def inspect(
@@ -317,7 +318,8 @@ class Capture:
         check_convention(convention)
         shown: dict[str, Any] = {"receptive_field": receptive_field, "depth": depth}
         shown |= {"time": self._time, "memory": self._memory}
-        report = Report(self._model, convention, own=rules_of(rules), **shown)
+        left = [] if self._again or self._model.events() else [NOT_CALLED]
+        report = Report(self._model, convention, own=rules_of(rules), left=left, **shown)
         report._again = self._again
         return all_ruled(report) if strict else report
 

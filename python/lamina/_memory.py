@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _lamina
 from ._errors import UnsupportedError
+from ._tree import no_layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -287,7 +288,10 @@ class DeviceMemory:
         Raises:
             KeyError: the model has no such place.
         """
-        return self._by_path[path]
+        try:
+            return self._by_path[path]
+        except (KeyError, TypeError):
+            raise no_layer(path, self._by_path) from None
 
     def __repr__(self) -> str:
         return f"DeviceMemory(peak={self.peak}, before={self.before})"
@@ -353,7 +357,10 @@ class Memory:
         Raises:
             KeyError: the model has no such place.
         """
-        return self._by_path[path]
+        try:
+            return self._by_path[path]
+        except (KeyError, TypeError):
+            raise no_layer(path, self._by_path) from None
 
     def timeline(self, points: int = 1000) -> list[tuple[int, int]]:
         """How much there was, as pairs of a time and bytes, at most ``points`` of them.

@@ -15,6 +15,7 @@ from ._files import save_text
 from ._graph import Graph
 from ._register import OwnRules
 from ._time import Speed, row_time, times
+from ._tree import no_layer
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -348,10 +349,7 @@ class Report:
         for index, row in enumerate(self.rows):
             if row["path"] == path:
                 return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(path), [row["path"] for row in self.rows], n=3)
-        raise KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
+        raise no_layer(path, (row["path"] for row in self.rows))
 
     def graph(self) -> Graph:
         """Which operator gave what to which, as data and as DOT.

@@ -7,7 +7,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+
+def no_layer(path: object, paths: Iterable[str]) -> KeyError:
+    """What is raised where no layer is at ``path``, with those that are called nearly so."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(str(path), list(paths), n=3)
+    return KeyError(f"no layer at {path!r}" + (f"; did you mean {', '.join(near)}?" if near else ""))
 
 
 def modules(root: Any) -> Iterator[tuple[str, Any]]:

@@ -33,7 +33,7 @@ static void put_first(lmi_buf *b, const lam_bad *bad) {
     lmi_putc(b, ']');
 }
 
-static void put_amount(lmi_buf *b, const lam_bad *bad, const char *of) {
+static void put_amount(lmi_buf *b, const lam_model *m, const lam_bad *bad, const char *of) {
     const lam_nonfinite *f = &bad->found;
     int64_t n = -1;
     lmi_put(b, ": ");
@@ -43,6 +43,8 @@ static void put_amount(lmi_buf *b, const lam_bad *bad, const char *of) {
         lmi_putf(b, "%lld", (long long)f->nan + (long long)f->inf);
     if (bad->ndim >= 0 && lmi_product(bad->sizes, bad->ndim, &n))
         lmi_putf(b, " of %lld elements%s", (long long)n, of);
+    const lam_event *ev = bad->side == LAM_BAD_OUTPUT ? &m->events[bad->call] : NULL;
+    if (ev && ev->n_out > 1) lmi_putf(b, " of result number %d", (int)bad->index);
     put_first(b, bad);
 }
 
@@ -112,12 +114,12 @@ static void put_finding(lmi_buf *b, const lam_model *m, const lam_finding *f, bo
     } else if (f->input) {
         lmi_putf(b, "%s came in with ", kind_of(bad));
         put_entry(b, m, f, bad);
-        put_amount(b, bad, "");
+        put_amount(b, m, bad, "");
     } else {
         lmi_putf(b, "%s %s %s", kind_of(bad), first ? "first" : "also",
                  f->call < 0 && f->phase != LAM_BACKWARD ? "" : "in ");
         put_where(b, m, f);
-        put_amount(b, bad, f->phase == LAM_BACKWARD ? " of a gradient" : "");
+        put_amount(b, m, bad, f->phase == LAM_BACKWARD ? " of a gradient" : "");
     }
     if (f->passed)
         lmi_putf(b, "; %d later layer%s", (int)f->passed, f->passed == 1 ? " passes it on" : "s pass it on");

@@ -294,6 +294,18 @@ def test_a_replacement_made_meanwhile_stays_and_is_told(restored_call):
     assert any("was replaced by somebody else" in note for note in capture.model().notes())
 
 
+def test_a_capture_in_which_nothing_was_called_says_so():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    told = "no layer of the model was called while the capture was open"
+    with lamina.capture(net) as cap:
+        pass
+    assert told in cap.report().notes
+    for called in (net, net[0]):
+        with lamina.capture(net) as cap:
+            called(torch.ones(1, 4))
+        assert told not in cap.report().notes
+
+
 def test_a_wrapper_around_ours_never_loops(restored_call):
     net, counted = nn.Sequential(nn.Tanh()), []
     kept = []

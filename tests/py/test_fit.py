@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import itertools
 import json
 import math
 import sys
@@ -315,7 +316,7 @@ def one_thread():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("sizes", [(64, 784, 128, 10), (1024, 64, 64), (33, 33, 65, 17), (4, 8, 2)])
 def test_products_in_16_bits(sizes, dtype):
-    layers = [nn.Linear(*pair) for pair in zip(sizes[1:], sizes[2:], strict=False)]
+    layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes[1:])]
     model, x = nn.Sequential(*layers).to(dtype), torch.rand(sizes[:2]).to(dtype)
     fit = lamina.fit(model, x, optimizer="sgd")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
@@ -562,6 +563,16 @@ def test_what_is_asked_for_must_be_possible():
         lamina.fit(model, x, optimizer=torch.optim.Adam)
     with pytest.raises(TypeError, match=r"batch is 2\.5"):
         lamina.fit(model, x, batch=2.5)
+    for batch in (1 << 62, 10**30):
+        with pytest.raises(ValueError, match=f"no tensor can hold {batch} examples"):
+            lamina.fit(model, x, batch=batch)
+    fit = lamina.fit(model, x)
+    for wrong in ("x", 1e6):
+        with pytest.raises(TypeError, match="give whole bytes"):
+            fit.beside(step=wrong)
+    for wrong in (-3, 0, 1 << 70):
+        with pytest.raises(ValueError, match="can't have been measured"):
+            fit.beside(forward=wrong)
 
 
 def test_a_model_that_has_no_step():

@@ -83,6 +83,17 @@ def test_the_operator_is_named(name):
         assert health.first.op == fault.op, str(health)
 
 
+def test_the_result_that_is_bad_is_told():
+    two = Do(lambda x: (x, x / 0))
+    health = lamina.inspect(two, torch.rand(2, 3), health=True).health
+    assert "6 of 6 elements of result number 1, first at [0, 0]" in health.sentence
+    with pytest.raises(TypeError, match="n is 'x'"):
+        health.tail("x")
+    with pytest.raises(ValueError, match="the last -1 calls are none"):
+        health.tail(-1)
+    assert health.tail(10**12) == health.tail(1)
+
+
 class Writes(nn.Module):
     """Spoils its first argument, or what is in it, and gives something else."""
 

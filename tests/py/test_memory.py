@@ -247,6 +247,17 @@ def test_a_training_loop():
     assert sum(memory.held.values()) == memory.peak
 
 
+def test_a_place_that_is_not_there():
+    memory = lamina.inspect(mlp(), torch.randn(2, 64), memory=True).memory
+    for path, text in (
+        ("00", "no layer at '00'; did you mean 0?"),
+        (3, "no layer at 3"),
+        ([], r"no layer at \[\]"),
+    ):
+        with pytest.raises(KeyError, match=text):
+            memory[path]
+
+
 class Lists(torch.optim.Optimizer):
     """Keeps its tensors in lists, dicts and tuples, and in a list that holds itself; and of all parameters
     together a vector, with the first."""

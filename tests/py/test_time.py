@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 import time
 from collections import Counter
@@ -529,3 +530,10 @@ def test_all_times_are_told_in_one_line():
     assert len(told) < 250
     assert f"forward={report.time.forward.median}" in told
     assert f"{len(report.time.layers)} layers" in told
+
+
+def test_a_roof_of_nothing_is_refused():
+    report = lamina.inspect(nn.Linear(4, 4), torch.ones(1, 4), time=True, warmup=0, repeats=1)
+    for roof in (lamina.Roof(0.0, 1.0, 1), lamina.Roof(1.0, math.nan, 1)):
+        with pytest.raises(ValueError, match="a roof has more than 0 FLOPs and bytes a second"):
+            report.show(roof=roof)
