@@ -90,7 +90,8 @@ typedef struct lam_recorded_place {
     int64_t n_steps;     /* in which it was called */
     lam_middle calls;    /* a step */
     lam_middle forward_ns, self_ns; /* self: without what was called in it */
-    lam_middle backward_ns;         /* of its own nodes */
+    lam_middle backward_ns;         /* of its own nodes, and with those of the layers in it */
+    lam_middle total_backward_ns;
     lam_middle recompute_ns;        /* forward work that was done again in the backward */
     lam_middle allocated_bytes, retained_bytes, peak_bytes;
     lam_middle device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns;

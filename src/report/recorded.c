@@ -198,7 +198,7 @@ static void line(table *t, const lam_recorded_place *p) {
     lmi_end_cell(&t->sheet);
     lmi_ns_cell(&t->sheet, p->forward_ns);
     lmi_ns_cell(&t->sheet, p->self_ns);
-    if (t->backward) lmi_ns_cell(&t->sheet, p->backward_ns);
+    if (t->backward) lmi_ns_cell(&t->sheet, p->total_backward_ns);
     if (t->recompute) lmi_ns_cell(&t->sheet, p->recompute_ns);
     if (t->device) lmi_ns_cell(&t->sheet, p->device_forward_ns);
     if (t->device) lmi_ns_cell(&t->sheet, p->device_backward_ns);

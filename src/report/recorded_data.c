@@ -12,6 +12,7 @@
     X("forward_ns", forward_ns)                                                                              \
     X("forward_self_ns", self_ns)                                                                            \
     X("backward_ns", backward_ns)                                                                            \
+    X("total_backward_ns", total_backward_ns)                                                                \
     X("recompute_ns", recompute_ns)                                                                          \
     X("allocated_bytes", allocated_bytes)                                                                    \
     X("retained_bytes", retained_bytes)                                                                      \

@@ -117,12 +117,61 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
 
 /* -- its places -------------------------------------------------------------------------------- */
 
-static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_vec *rows, lam_error *e) {
-    sqlite3_stmt *s;
-    LAM_TRY(lmi_db_prepare(&r->db, &s, lmi_layers(&r->db), e));
+static int by_place(const void *a, const void *b) {
+    int32_t x = ((const lmi_measure *)a)->place, y = ((const lmi_measure *)b)->place;
+    return (x > y) - (x < y);
+}
+
+/* Places below another one follow it: the first that does not, of each. */
+static int32_t *ends_of(const lmi_root *root) {
+    const int32_t n = root->told.n_places;
+    int32_t *end = calloc((size_t)n + 1, sizeof *end);
+    for (int32_t i = n - 1; end && i >= 0; i--) {
+        const int32_t parent = root->places[i].parent;
+        if (end[i] <= i) end[i] = i + 1;
+        if (parent >= 0 && end[parent] < end[i]) end[parent] = end[i];
+    }
+    return end;
+}
+
+/* What came before some row of a step: sums may go beyond what is a number, and come back. */
+typedef struct before {
+    uint64_t ns;
+    size_t known;
+} before;
+
+/* The rows of one step: what is known of a place is also that of those around it. */
+static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, lam_error *e) {
+    before *sums = calloc(n + 1, sizeof *sums);
+    if (!sums) return lmi_nomem(e);
+    qsort(rows, n, sizeof *rows, by_place);
+    for (size_t i = 0; i < n; i++) {
+        const bool known = rows[i].backward >= 0;
+        sums[i + 1] = (before){sums[i].ns + (known ? (uint64_t)rows[i].backward : 0), sums[i].known + known};
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t from = i, to = n; /* the first row that is not below it lies there */
+        while (from < to) {
+            const size_t middle = from + (to - from) / 2;
+            if (rows[middle].place < end[rows[i].place])
+                from = middle + 1;
+            else
+                to = middle;
+        }
+        const uint64_t ns = sums[from].ns - sums[i].ns;
+        const bool known = sums[from].known > sums[i].known && ns <= LMI_MOST;
+        rows[i].total_backward = known ? (int64_t)ns : -1;
+    }
+    free(sums);
+    return LAM_OK;
+}
+
+static lam_status read_rows(const lam_recording *r, const lmi_root *root, sqlite3_stmt *s, lmi_vec *rows,
+                            const int32_t *end, lam_error *e) {
     lam_status status = LAM_OK;
     for (int64_t i = 0; status == LAM_OK && i < root->n_steps && rows->n < MOST_ROWS; i++) {
         if (!lmi_counts(root, &root->steps[i])) continue;
+        const size_t first = rows->n;
         bool more = true;
         sqlite3_bind_int64(s, 1, root->steps[i].id);
         while (status == LAM_OK && more) {
@@ -131,14 +180,20 @@ static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_
         }
         lmi_vec_pop(rows);
         sqlite3_reset(s);
+        if (status == LAM_OK)
+            status = add_backward(end, (lmi_measure *)rows->data + first, rows->n - first, e);
     }
-    lmi_db_done(s);
     return status;
 }
 
-static int by_place(const void *a, const void *b) {
-    int32_t x = ((const lmi_measure *)a)->place, y = ((const lmi_measure *)b)->place;
-    return (x > y) - (x < y);
+static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_vec *rows, lam_error *e) {
+    sqlite3_stmt *s;
+    LAM_TRY(lmi_db_prepare(&r->db, &s, lmi_layers(&r->db), e));
+    int32_t *end = ends_of(root);
+    lam_status status = end ? read_rows(r, root, s, rows, end, e) : lmi_nomem(e);
+    free(end);
+    lmi_db_done(s);
+    return status;
 }
 
 static lam_middle middle_of(const lmi_measure *rows, size_t n, size_t at, int64_t *room) {
@@ -160,6 +215,7 @@ static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, 
     p->forward_ns = MIDDLE(forward);
     p->self_ns = MIDDLE(self);
     p->backward_ns = MIDDLE(backward);
+    p->total_backward_ns = MIDDLE(total_backward);
     p->recompute_ns = MIDDLE(recompute);
     p->allocated_bytes = MIDDLE(allocated);
     p->retained_bytes = MIDDLE(retained);

@@ -59,6 +59,7 @@ lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena
 /* One place in one step; -1: not measured. */
 typedef struct lmi_measure {
     int32_t place;
+    int64_t total_backward; /* with that of the places below it; of what was read */
     int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
     int64_t device_forward, device_self, device_backward, device_recompute, device_retained, device_peak;
 } lmi_measure;

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import json
 import os
 import signal
 import sqlite3
+import statistics
 import subprocess
 import sys
 import textwrap
@@ -133,6 +135,37 @@ def test_the_backward_is_told_by_layer(tmp_path):
         by_place = dict(rows(file, "SELECT place, backward_ns FROM layers WHERE step = ?", step))
         assert by_place[1] > 0 < by_place[3]
         assert sum(by_place.values()) <= backward
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+def test_the_backward_of_a_block_is_that_of_the_layers_in_it(tmp_path):
+    file = tmp_path / "run.lamina"
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+            self.parts = nn.ModuleList([nn.Linear(8, 8)])  # is not called itself
+
+        def forward(self, x):
+            return self.parts[0](self.first(x))
+
+    model = nn.Sequential(Block(), nn.Linear(8, 4))
+    with lamina.watch(model, every=1, file=file):
+        train(model, 6, torch.ones(64, 8))
+    told = json.loads(command("show", file, "--format", "json")[1])
+    (run,) = told["runs"]
+    layers = {place["path"]: place for place in run["models"][0]["layers"]}
+    steps = rows(file, "SELECT number FROM steps WHERE number > 0")
+    for path, layer in layers.items():
+        inside = "path = ? OR path LIKE ? || '.%' OR ? = ''"
+        of_step = "SELECT sum(backward_ns) FROM timeline WHERE step = ? AND (" + inside + ")"
+        sums = [rows(file, of_step, step[0], path, path, path)[0][0] for step in steps]
+        if layer["calls"] is None:
+            continue
+        assert layer["total_backward_ns"]["median"] == pytest.approx(statistics.median(sums), abs=1)
+    assert layers["0"]["total_backward_ns"]["median"] > layers["0"]["backward_ns"]["median"]
+    assert layers[""]["total_backward_ns"]["median"] > layers["0"]["total_backward_ns"]["median"]
 
 
 @pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
@@ -777,7 +810,6 @@ def test_live_ends_at_an_interrupt(recording, tmp_path):
 def test_recordings_as_data(recording):
     import csv
     import io
-    import json
 
     told = json.loads(command("show", recording, "--format", "json")[1])
     (model,) = told["runs"][0]["models"]
