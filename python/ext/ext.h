@@ -442,6 +442,8 @@ void lmx_unwatch(lmx_capture *c);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */
+/* behind(function): what it calls where it is one of our entries, itself otherwise. */
+PyObject *lmx_behind(PyObject *module, PyObject *function);
 /* count(root, turns, told, how=None): while ours is in place, `told` hears of the calls of the root whose
  * turn it is (turns.h), when they begin and when they end; or, with `how`, steps are seen and recorded
  * without (sample.h). uncount(id(root)) ends that. end_step(id(root), record): ends the step that is being

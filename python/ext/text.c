@@ -287,6 +287,9 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR(
          "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "
          "in torch.nn.Module is there, and stays when none is open.")},
+    {"behind", lmx_behind, METH_O,
+     PyDoc_STR("behind($module, function, /)\n--\n\nWhat an entry for captures calls; any other function as "
+               "it is.")},
     {"in_place", lmx_in_place, METH_NOARGS,
      PyDoc_STR("in_place($module, /)\n--\n\nTrue while calls of modules reach a capture, or would.")},
     {"count", lmx_count_calls, METH_VARARGS,

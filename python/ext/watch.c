@@ -222,7 +222,7 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
 static void close_call(lmx_capture *c, int32_t i, const lmx_call *seen, int64_t now) {
     if (i < 0) return;
     lmx_call *call = call_at(c, i);
-    call->flags = seen->flags | (call->flags & LAM_CALL_ELSEWHERE);
+    call->flags = seen->flags | (call->flags & (LAM_CALL_ELSEWHERE | LAM_CALL_STRANGERS));
     call->n_out = seen->n_out;
     call->out_at = seen->out_at;
     call->ended = now;
@@ -263,6 +263,8 @@ static int find_captures(PyObject *self, frame *frames) {
     int n = 0;
     for (lmx_capture *c = watch.first; c && n < NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
+        if (module < 0 && c->owner == thread && c->open_call >= 0 && !c->busy)
+            call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
         if (c->owner != thread) {
             if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
@@ -635,6 +637,17 @@ PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
     return PyBool_FromLong(watch.active != NULL);
+}
+
+/* What an entry stands before was there already when it came, and may be another entry's. */
+PyObject *lmx_behind(PyObject *module, PyObject *function) {
+    (void)module;
+    for (int i = 0; i < 2 * SLOTS; i++) {
+        const slot *s = &watch.slots[i % SLOTS];
+        if (s->original && s->method == function) function = s->original;
+    }
+    Py_INCREF(function);
+    return function;
 }
 
 bool lmx_rests(void) { return watch.resting > 0; }

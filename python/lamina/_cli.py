@@ -4,8 +4,10 @@ doctor's part."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 
     from ._script import Script
 
-INTERNAL, INTERRUPTED, BROKEN_PIPE = 4, 130, 141
+FAILED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 3, 4, 130, 141
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a stream that is there
 
 
 class Host:
@@ -97,10 +100,20 @@ class Host:
         return describe()
 
 
+def _stream(stream: TextIO | None) -> TextIO:
+    """Itself; where it was closed before Python began, one that takes everything."""
+    return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
+
+
+def _drop(out: TextIO) -> None:
+    """Python flushes what is left when it ends, and must not fail then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2
     usage, 3 the model failed, 4 an internal error, 130 interrupted."""
-    out, err = sys.stdout, sys.stderr
+    out, err = _stream(sys.stdout), _stream(sys.stderr)
     for stream in (out, err):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -112,11 +125,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone. Nothing is left to say, also not when Python flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(out)
         return BROKEN_PIPE
     except Exception as error:
         if os.environ.get("LAMINA_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+            _drop(out)
+            print(f"lamina: error: the output can't be written: {error.strerror}", file=err)
+            return FAILED
         print(
             f"lamina: internal error: {type(error).__name__}: {error}; "
             "LAMINA_DEBUG=1 shows where. Please report it.",

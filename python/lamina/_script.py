@@ -13,7 +13,7 @@ import threading
 from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import ReferenceType, ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,6 +36,10 @@ class Script:
     def run(self) -> int:
         """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
         source = b""
+        if not self._file:
+            sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
+            return 2
+        self._file = str(Path(self._file).absolute())  # the program may change its folder
         if self._module is None:
             try:
                 source = Path(self._argv[0]).read_bytes()
@@ -131,12 +135,13 @@ def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
 def find_roots(watch: Watch) -> None:
     """Watches every module with parameters that is called from outside any other, from its first call on.
     What a backward pass calls to do forward work again is inside another."""
+    from ._tree import parameters
     from ._watch import compiling_now, going_back
 
     base = sys.modules["torch"].nn.Module
     original: Any = base.__call__
     compiling, again = compiling_now(), going_back()
-    seen: WeakSet[Any] = WeakSet()
+    seen: dict[int, ReferenceType[Any]] = {}  # by identity: a module may have no hash
     inside = threading.local()
     inside.any = False
 
@@ -145,9 +150,10 @@ def find_roots(watch: Watch) -> None:
             return original(self, *args, **kwargs)
         inside.any = True
         try:
-            if self not in seen and not again():
-                seen.add(self)
-                if next(self.parameters(), None) is not None and watch.found(self):
+            key = id(self)
+            if key not in seen and not again():
+                seen[key] = ref(self, lambda _: seen.pop(key, None))
+                if next(parameters(self), None) is not None and watch.found(self):
                     return type(self).__call__(self, *args, **kwargs)
             return original(self, *args, **kwargs)
         finally:

@@ -25,6 +25,7 @@ from . import _lamina
 from ._compiled import AS_IT_IS, Compiled
 from ._inspect import Capture
 from ._observe import nodes
+from ._ranks import file_of_rank, rank_and_world
 from ._rest import Rest
 from ._run import check_module
 
@@ -114,7 +115,8 @@ def _counting(cls: Any, own: Any) -> Callable[..., Any]:
     compiling, roots, grad = compiling_now(), _roots, sys.modules["torch"].is_grad_enabled
     base = _base_of(cls) if own is None else None
     # What compiled code was made of is not looked up, or it would not serve while a capture is open.
-    plain = own if own is not None else cls.__call__
+    # An entry of ours, where a capture is open just now, would keep it from being followed.
+    plain = own if own is not None else _lamina.behind(cls.__call__)
 
     def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if compiling():
@@ -449,6 +451,9 @@ if hasattr(os, "register_at_fork"):
 # -- the watch -----------------------------------------------------------------------------------------------
 
 
+MOST_EVERY = 0x7FFF_FFFF
+
+
 class Watch:
     """The recording that :func:`watch` gives, to be entered with ``with``.
 
@@ -469,6 +474,8 @@ class Watch:
     ) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every is {every!r}; it is a whole number from 1: each which step is seen")
+        if every > MOST_EVERY:
+            raise ValueError(f"every is {every}; it is {MOST_EVERY} at most")
         if not os.fspath(file):
             raise ValueError("file is empty; name the file that is to be written")
         self._models = list({id(model): model for model in models}.values())
@@ -485,6 +492,7 @@ class Watch:
         self._never: list[str] = []  # roots that were not called
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
+        self._made_in = os.getpid()
         self._nodes = False
 
     @property
@@ -526,7 +534,10 @@ class Watch:
                 )
 
     def found(self, model: Any) -> bool:
-        """A program called a root: the recording begins with the first. False where it can't be watched."""
+        """A program called a root: the recording begins with the first. False where it can't be watched, as
+        in a forked child, which would write to the same file."""
+        if os.getpid() != self._made_in:
+            return False
         if not self._process:
             self.__enter__()
         self.add(model)
@@ -648,26 +659,6 @@ def watch(
 
 
 # -- what a run is called ------------------------------------------------------------------------------------
-
-
-def rank_and_world() -> tuple[int, int]:
-    """This process's rank and how many there are; (0, 1) where it runs alone."""
-    distributed = sys.modules.get("torch.distributed")
-    try:
-        if distributed is not None and distributed.is_available() and distributed.is_initialized():
-            return int(distributed.get_rank()), int(distributed.get_world_size())
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    except (AttributeError, KeyError, RuntimeError, ValueError):
-        return 0, 1
-
-
-def file_of_rank(file: str) -> str:
-    """``run.lamina`` alone, ``run.3.lamina`` for rank 3 of several."""
-    rank, world = rank_and_world()
-    if world < 2:
-        return file
-    stem, dot, end = file.rpartition(".")
-    return f"{stem}.{rank}.{end}" if dot and os.sep not in end and stem else f"{file}.{rank}"
 
 
 def _recorder(file: str, every: int) -> _lamina.Recorder:

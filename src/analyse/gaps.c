@@ -97,6 +97,12 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
     case LMI_CAUSE_ELSEWHERE:
         lmi_put(b, "another thread called layers of the model meanwhile, and what ran there is not seen");
         break;
+    case LMI_CAUSE_STRANGERS:
+        lmi_put(
+            b,
+            "it called layers that were not the model's when the capture opened, and what they computed is "
+            "not counted");
+        break;
     case LMI_CAUSE_KERNEL:
         lmi_put(b, "its scripted code runs fused kernels that are no operators, and their work is not seen");
         break;

@@ -198,16 +198,31 @@ static void put_name(lmi_recorded *w) {
     lmi_put_kind(&w->out, m);
 }
 
+/* What shows that two of them are not of one run of several processes; NULL: nothing does, or each is a run
+ * of its own, which may be held beside another. */
+static const char *unlike(const lmi_recorded *w) {
+    const lam_recorded_run *first = lam_recording_run(w->all[0]);
+    for (int32_t i = 1; i < w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(w->all[i]);
+        if (run->world != first->world) return "they differ in how many processes there were";
+        for (int32_t k = 0; k < i && run->world > 1; k++)
+            if (lam_recording_run(w->all[k])->rank == run->rank) return "two are of the same rank";
+    }
+    return NULL;
+}
+
 lam_status lmi_recorded_ranks(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = model_of(w, 0);
-    if (run->world >= w->n)
+    const char *why = unlike(w);
+    if (run->world >= w->n && !why)
         lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
     else
         lmi_putf(&w->out, "%d recordings", (int)w->n);
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
     if (m) lmi_put(&w->out, "; ");
     if (m) put_name(w);
+    if (why) lmi_putf(&w->out, "\nnot of one run: %s; name the files of one", why);
     lmi_put(&w->out, "\n\n");
     do {
         if (w->model > 0) {

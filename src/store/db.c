@@ -149,10 +149,24 @@ static lam_status not_opened(const lmi_db *d, lam_error *e) {
     return lmi_fail(e, LAM_IO, d->file, "%s: %s", doing, strerror(why));
 }
 
+/* ":memory:" and what begins with "file:" are names of files like any other here. */
+static bool is_special(const char *file) { return *file == ':' || strncmp(file, "file:", 5) == 0; }
+
+static int open_named(lmi_db *d, int flags) {
+    if (!is_special(d->file)) return sqlite3_open_v2(d->file, &d->db, flags, NULL);
+    lmi_buf name;
+    lmi_buf_init(&name);
+    lmi_put(&name, "./");
+    lmi_put(&name, d->file);
+    int code = name.bad ? SQLITE_NOMEM : sqlite3_open_v2(lmi_buf_text(&name), &d->db, flags, NULL);
+    lmi_buf_free(&name);
+    return code;
+}
+
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
     *d = (lmi_db){NULL, file, 0};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    if (sqlite3_open_v2(file, &d->db, flags, NULL) != SQLITE_OK) return not_opened(d, e);
+    if (open_named(d, flags) != SQLITE_OK) return not_opened(d, e);
     sqlite3_busy_timeout(d->db, WAIT_MS);
     return make_ready(d, e);
 }
@@ -170,7 +184,7 @@ static bool is_closed(const char *file) {
 static int open_closed(lmi_db *d) {
     lmi_buf uri;
     lmi_buf_init(&uri);
-    lmi_put(&uri, "file:");
+    lmi_put(&uri, is_special(d->file) ? "file:./" : "file:");
     for (const char *s = d->file; *s; s++) {
         if (strchr("?#%", *s))
             lmi_putf(&uri, "%%%02X", (unsigned)*s);
@@ -207,7 +221,7 @@ lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
     if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is no file");
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
-    int code = is_closed(file) ? open_closed(d) : sqlite3_open_v2(file, &d->db, flags, NULL);
+    int code = is_closed(file) ? open_closed(d) : open_named(d, flags);
     if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
     distrust(d->db);
     return check_readable(d, e);

@@ -129,6 +129,26 @@ static void in_another_thread(void **state) {
     }
 }
 
+static void of_strangers(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers", "torchscan"};
+    for (size_t i = 0; i < 3; i++) {
+        net n = net_new();
+        int32_t fc = net_linear(&n, 3, 4);
+        net_place(&n, -1, "", fc);
+        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_STRANGERS, SH(2, 3), 0, SH(2, 4), 0);
+        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, conventions[i], i == 2);
+        lam_count macs = lam_costs_total(c, LAM_MACS);
+        assert_int_equal(macs.state, i == 1 ? LAM_AT_LEAST : LAM_EXACT);
+        if (i == 1)
+            assert_non_null(strstr(lam_costs_gap(c, 0), "it called layers that were not the model's"));
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void cost_it(void *arg, bool *ok) {
     lam_costs *c = NULL;
     const lam_cost_options o = {.convention = "exact"};
@@ -249,11 +269,11 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),     cmocka_unit_test(values_decide),
-        cmocka_unit_test(through_numpy),     cmocka_unit_test(in_another_thread),
-        cmocka_unit_test(out_of_memory),     cmocka_unit_test(cut_short),
-        cmocka_unit_test(cut_backward),      cmocka_unit_test(cut_after_a_call),
-        cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),    cmocka_unit_test(values_decide),
+        cmocka_unit_test(through_numpy),    cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(of_strangers),     cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(cut_short),        cmocka_unit_test(cut_backward),
+        cmocka_unit_test(cut_after_a_call), cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,22 @@ static void several_models(void **state) {
     for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
 
+/* A file that an earlier run left in the folder. */
+static void processes_of_two_runs(void **state) {
+    (void)state;
+    static const char *const sql[] = {"UPDATE runs SET world = 4", "UPDATE runs SET rank = 0"};
+    static const char *const why[] = {"they differ in how many processes there were",
+                                      "two are of the same rank"};
+    for (size_t i = 0; i < 2; i++) {
+        lam_recording *all[] = {recorded("s.0.lamina", 0, 2, 1, NULL),
+                                recorded("s.1.lamina", 1, 2, 1, sql[i])};
+        written(all, 2, NULL);
+        has("2 recordings: python train.py; Net, a training step\nnot of one run: ");
+        has(why[i]);
+        for (int32_t k = 0; k < 2; k++) lam_recording_free(all[k]);
+    }
+}
+
 /* One that died before its first step, one whose tree is another, one that measured nothing. */
 static void processes_that_differ(void **state) {
     (void)state;
@@ -365,6 +381,7 @@ int main(void) {
         cmocka_unit_test(as_data),
         cmocka_unit_test(formats_that_there_are_not),
         cmocka_unit_test(processes_side_by_side),
+        cmocka_unit_test(processes_of_two_runs),
         cmocka_unit_test(processes_that_differ),
         cmocka_unit_test(several_models),
         cmocka_unit_test(events_of_every_step),

@@ -294,6 +294,29 @@ def test_a_replacement_made_meanwhile_stays_and_is_told(restored_call):
     assert any("was replaced by somebody else" in note for note in capture.model().notes())
 
 
+def test_layers_that_came_later_make_the_total_a_lower_bound():
+    x = torch.ones(2, 4)
+    for change, least in (("replace", 32), ("append", 64), ("nothing", 64)):
+        net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        with lamina.capture(net) as cap:
+            net(x)
+            if change == "replace":
+                net[0] = nn.Linear(4, 4)
+            elif change == "append":
+                net.append(nn.Linear(4, 4))
+            net(x)
+        report = cap.report()
+        assert report.macs == least
+        assert report.macs.state == ("exact" if change == "nothing" else "at least")
+        assert any("it called layers that were not the model's" in gap for gap in report.gaps) == (
+            change != "nothing"
+        )
+    other, net = nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4))
+    with lamina.capture(net) as cap:
+        other(net(x))
+    assert cap.report().macs.state == "exact"
+
+
 def test_a_capture_in_which_nothing_was_called_says_so():
     net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     told = "no layer of the model was called while the capture was open"

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import pytest
 from conftest import environment
@@ -195,6 +196,22 @@ def test_a_reader_that_left_is_no_error():
     os.close(write)
     assert done.stderr == b""
     assert done.returncode != 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="nothing here is always full")
+def test_output_that_can_not_be_written_is_said_in_a_sentence():
+    command = [sys.executable, "-m", "lamina", "rules", "torchscan"]
+    with Path("/dev/full").open("w", encoding="utf-8") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, env=environment(), check=False, text=True
+        )
+    assert done.returncode == 3
+    assert done.stderr == "lamina: error: the output can't be written: No space left on device\n"
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command],
+        stderr=subprocess.PIPE, env=environment(), check=False, text=True,
+    )  # fmt: skip
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 # -- in this process: what each piece says -------------------------------------------------------------------

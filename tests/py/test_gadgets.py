@@ -460,3 +460,29 @@ def test_cuda():
     assert seen["1"]["grad_in_shape"] == [[2, 4]]
     assert seen[""]["grad_out_nan"] is None
     assert math.isfinite(seen["0"]["backward_latency"])
+
+
+def test_more_models_than_can_be_watched_are_refused():
+    nets = [nn.Linear(2, 2) for _ in range(9)]
+    with pytest.raises(ValueError, match="there are 9 models, and 8 can be watched at a time"):
+        InspectorGadgets(nets)
+    with pytest.raises(ValueError, match="watch_depth="):
+        InspectorGadgets(nets[0], watch_depth=10**30)
+    with lamina.capture(nets[8]):
+        gadgets = InspectorGadgets(nets[:8])
+        with pytest.raises(lamina.LaminaError, match="8 captures are open"):
+            gadgets.start()
+    with pytest.raises(RuntimeError, match="nothing was watched yet"):
+        gadgets.finish()
+    with InspectorGadgets(nets[:8]) as gadgets:
+        nets[7](torch.ones(1, 2))
+    assert len(gadgets.layers) == 8
+
+
+def test_each_rank_writes_a_file_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    for rank in ("0", "2"):
+        monkeypatch.setenv("RANK", rank)
+        with InspectorGadgets(nn.Linear(2, 2), save_file=tmp_path / "run.json"):
+            pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run_Linear.0.json", "run_Linear.2.json"]

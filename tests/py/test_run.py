@@ -282,3 +282,76 @@ def test_compiled_programs_stay_compiled(folder):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert recorded(folder, "SELECT number FROM steps") == [(0,)]
+
+
+ODD = """
+    import os, sys, torch
+    from torch import nn
+    class Odd(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.part = nn.Linear(4, 4)
+        def __eq__(self, other):  # so it has no hash
+            return self is other
+        def forward(self, x):
+            return self.part(x)
+    frozen = nn.Linear(4, 4)
+    class Data(torch.utils.data.Dataset):
+        def __len__(self):
+            return 4
+        def __getitem__(self, i):
+            with torch.no_grad():
+                return frozen(torch.ones(4))
+    if __name__ == "__main__":
+        for x in torch.utils.data.DataLoader(Data(), num_workers=2):
+            pass
+        for _ in range(2):
+            if os.fork() == 0:
+                nn.Linear(4, 4)(torch.ones(4)).sum().backward()
+                os._exit(0)
+            os.wait()
+        os.mkdir("elsewhere")
+        os.chdir("elsewhere")
+        model = Odd()
+        for _ in range(3):
+            model(torch.ones(2, 4)).sum().backward()
+"""
+
+
+def test_forked_children_write_nothing_and_a_module_needs_no_hash(folder):
+    done = run(folder, ODD, "--file", "odd.lamina", "train.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (folder / "elsewhere/odd.lamina").exists()
+    assert recorded(folder, "SELECT name FROM models", "odd.lamina") == [("Odd",)]
+    assert recorded(folder, "SELECT count(*) FROM runs", "odd.lamina") == [(1,)]
+
+
+def test_a_file_without_a_name_is_refused_before_the_program_runs(folder):
+    done = run(folder, "print('ran')\n", "--file", "", "train.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "lamina: error: --file is empty; name the file that is to be written\n"
+
+
+COMPILED = """
+    import sys, torch
+    from torch import nn
+    import torch._dynamo
+    made, ran = [], []
+    def backend(graph, inputs):
+        made.append(graph)
+        return lambda *args: ran.append(1) or graph.forward(*args)
+    inner = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 4))
+    model = torch.compile(inner, backend=backend, fullgraph=True)
+    head = nn.Linear(4, 4)  # a root of a class that stands in the compiled model too
+    for _ in range(20):
+        head(model(torch.rand(4, 16))).sum().backward()
+    print(len(made), len(ran) >= 10)
+"""
+
+
+def test_a_root_of_a_class_that_compiled_code_has_too(folder):
+    done = run(folder, COMPILED, "--every", "10", "train.py")
+    if "torch.compile is not supported" in done.stderr or "Dynamo is not supported" in done.stderr:
+        pytest.skip("this Python can't compile with this torch")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1 True\n"

@@ -137,6 +137,21 @@ def test_the_backward_is_told_by_layer(tmp_path):
         assert sum(by_place.values()) <= backward
 
 
+@pytest.mark.parametrize("name", [":memory:", "file:run.lamina", ":run"])
+def test_every_name_is_a_files(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with lamina.watch(net(), every=1, file=name) as watch:
+        assert watch.stopped is None
+    assert rows(Path(watch.file).absolute(), "SELECT count(*) FROM runs") == [(1,)]
+    assert command("show", name)[1].startswith("run 1")
+
+
+def test_too_many_steps_to_leave_out_are_refused():
+    for every in (1 << 31, 10**30):
+        with pytest.raises(ValueError, match="it is 2147483647 at most"):
+            lamina.watch(net(), every=every)
+
+
 @pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
 def test_the_backward_of_a_block_is_that_of_the_layers_in_it(tmp_path):
     file = tmp_path / "run.lamina"

@@ -14,6 +14,7 @@ from .._errors import UsageError
 from .._health import Wanted
 from .._inspect import Capture
 from .._memory import refused
+from .._ranks import file_of_rank
 from .._run import check_module
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .._report import Report
 
 PHASES = ("forward", "backward")
+MOST_MODELS, MOST_DEPTH = 8, 0x7FFF_FFFF
 
 # Which model each file was written for by this process.
 _written: dict[Path, weakref.ref[Any]] = {}
@@ -37,16 +39,18 @@ class InspectorGadgets:
     in the file, in :attr:`layers` and, in full, in :attr:`report`.
 
     Args:
-        model: any ``torch.nn.Module``, or several in a list; one that is in it twice is watched once.
+        model: any ``torch.nn.Module``, or up to 8 in a list; one that is in it twice is watched once.
         watch_forward: False leaves the fields of the forward null.
         watch_backward: False leaves those of the backward null.
         watch_depth: lists layers down to this depth, the model itself being at 0; -1: all.
         save_file: where :meth:`finish` writes: ``run.json`` stands for ``run_ResNet.json`` with the name
             of the model's class. The folder is made. A file of another model of that class gets a number.
+            Where several processes run together each writes its own: ``run_ResNet.0.json``.
 
     Raises:
         TypeError: a model is no module, or ``save_file`` no path.
-        ValueError: there is no model, or ``watch_depth`` is no whole number from -1.
+        ValueError: there is no model, or there are more than 8; or ``watch_depth`` is no whole number from
+            -1.
     """
 
     def __init__(
@@ -62,7 +66,12 @@ class InspectorGadgets:
         self._roots = [check_module(one) for one in self._given]
         if not self._roots:
             raise ValueError("there is no model in the list; give at least one")
-        if not isinstance(watch_depth, int) or watch_depth < -1:
+        if len(self._roots) > MOST_MODELS:
+            raise ValueError(
+                f"there are {len(self._roots)} models, and {MOST_MODELS} can be watched at a time; make one "
+                "of several InspectorGadgets for the others, later"
+            )
+        if not isinstance(watch_depth, int) or not -1 <= watch_depth <= MOST_DEPTH:
             raise ValueError(f"watch_depth={watch_depth!r} is not possible; give 0 or more, or -1 for all")
         if save_file is not None:
             save_file = Path(save_file)
@@ -84,12 +93,13 @@ class InspectorGadgets:
         if self._open is not None:
             return
         memory = refused() is None
-        self._captures = [Capture(given, time=True, memory=memory, health=Wanted()) for given in self._given]
-        self._layers, self._finished, self._removed = None, False, set()
+        captures = [Capture(given, time=True, memory=memory, health=Wanted()) for given in self._given]
         with ExitStack() as stack:
-            for capture in self._captures:
+            for capture in captures:
                 stack.enter_context(capture)
             self._open = stack.pop_all()
+        self._captures = captures
+        self._layers, self._finished, self._removed = None, False, set()
 
     def finish(self) -> None:
         """Ends it, and writes a file for each model where ``save_file`` was given. Does nothing twice.
@@ -209,10 +219,10 @@ def _file_of(save_file: Path, root: Any) -> Path:
     """Where one model's file goes, in a folder that exists. Another model's that this process wrote is left
     alone."""
     stem = f"{save_file.with_suffix('') if save_file.name else save_file}_{type(root).__name__}"
-    path, number = Path(f"{stem}.json"), 1
+    path, number = Path(file_of_rank(f"{stem}.json")), 1
     while not _may_write(path.absolute(), root):
         number += 1
-        path = Path(f"{stem}_{number}.json")
+        path = Path(file_of_rank(f"{stem}_{number}.json"))
     path.parent.mkdir(parents=True, exist_ok=True)
     _written[path.absolute()] = weakref.ref(root)
     return path
