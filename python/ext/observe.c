@@ -239,7 +239,7 @@ static void open_told(const lmx_observer *o, lmx_lane *lane, const void *record)
 /* Others that watch this thread see all that runs: then so do we. */
 static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *record) {
     lmx_active *active = (lmx_active *)(void *)(lane->kept + o->layout->callbacks);
-    if (quiet.record || active->n != 1 || !lmx_is_active(active, o->own)) return;
+    if (quiet.record || active->n != 1 || !lmx_is_only(active, o->own)) return;
     quiet.record = record;
     quiet.active = active;
     quiet.own = o->own;
@@ -248,7 +248,7 @@ static void be_quiet(const lmx_observer *o, const lmx_lane *lane, const void *re
 
 /* Where torch made its list anew meanwhile it is right as it is. */
 static void end_quiet(void) {
-    if (quiet.record && quiet.active->n == 0 && lmx_is_active(quiet.active, quiet.own)) quiet.active->n = 1;
+    if (quiet.record && quiet.active->n == 0 && lmx_is_only(quiet.active, quiet.own)) quiet.active->n = 1;
     quiet.record = NULL;
 }
 

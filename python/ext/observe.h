@@ -76,8 +76,12 @@ typedef struct lmx_active {
     const lmx_pair *at;
     uint32_t n, room;
 } lmx_active;
+/* Of one that is known to be such a vector; it has moved away where it once held many. */
+static inline bool lmx_is_only(const lmx_active *a, const lmx_callback *c) {
+    return a->at && a->room && a->at->start == c->start && a->at->end == c->end;
+}
 static inline bool lmx_is_active(const lmx_active *a, const lmx_callback *c) {
-    return (const void *)a->at == a + 1 && a->room && a->at->start == c->start && a->at->end == c->end;
+    return (const void *)a->at == a + 1 && lmx_is_only(a, c);
 }
 
 const lmx_record_api *lmx_record_api_of(lmx_state *st); /* NULL: this platform or this torch has none */

@@ -350,6 +350,7 @@ COMPILED = """
 
 
 def test_a_root_of_a_class_that_compiled_code_has_too(folder):
+    pytest.importorskip("torch._dynamo", reason="this torch has no compiler")
     done = run(folder, COMPILED, "--every", "10", "train.py")
     if "torch.compile is not supported" in done.stderr or "Dynamo is not supported" in done.stderr:
         pytest.skip("this Python can't compile with this torch")
