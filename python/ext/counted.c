@@ -4,7 +4,7 @@
 
 lmx_counted *lmx_roots;
 
-static void let_go(lmx_counted *r) {
+LMX_OFTEN static void let_go(lmx_counted *r) {
     if (--r->users) return;
     Py_XDECREF(r->told);
     Py_DECREF((PyObject *)r->turns);
@@ -33,7 +33,7 @@ static PyObject *tell_end(lmx_counted *r, PyObject *result) {
     return result;
 }
 
-bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told) {
+LMX_OFTEN bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told) {
     const int grad = lmx_gradients(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
     r->users++;
     r->inside = true;
@@ -44,7 +44,7 @@ bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told) 
     return r->sampler ? lmx_sample_before(r->sampler, self, kind) : tell(r, 0, kind);
 }
 
-PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result) {
+LMX_OFTEN PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result) {
     if (told && r->told) result = tell_end(r, result);
     r->inside = false;
     let_go(r);

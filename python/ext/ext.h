@@ -23,6 +23,14 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
     __attribute__((weak));
 #endif
 
+/* What runs at each call of a watched model: it lies together, because the model has pushed out of the
+ * processor what it knew of each page. */
+#if defined(__GNUC__)
+#define LMX_OFTEN __attribute__((hot))
+#else
+#define LMX_OFTEN
+#endif
+
 /* Attribute names that are looked up often, interned once. */
 #define LMX_NAMES(X)                                                                                      \
     X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \

@@ -26,7 +26,7 @@ static struct {
 
 /* == reaching C ======================================================================================== */
 
-static PyObject *by_pointer(PyObject *function, PyObject *const *args, size_t n, PyObject *names) {
+LMX_OFTEN static PyObject *by_pointer(PyObject *function, PyObject *const *args, size_t n, PyObject *names) {
     (void)function;
     const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* the one before `args` may be written to */
     /* Each step of a model that is watched comes here for each of its modules, of which nobody wants to know

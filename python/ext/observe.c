@@ -628,7 +628,10 @@ bool lmx_observe(lmx_capture *c) {
     if (!o->nodes_only) add_callback(slot, OF_OPS);
     if (o->nodes_only && o->tells_ops) add_callback(slot, OF_OPS_RESULTS);
     add_callback(slot, lmx_want_values(c) ? OF_NODES_WITH_VALUES : OF_NODES);
-    watch_everywhere();
+    /* For which torch makes all its lists anew, twice. A recording tells no time of a pass of which nothing
+     * was seen, so it need not ask. */
+    o->everywhere = !c->brief;
+    if (o->everywhere) watch_everywhere();
     return true;
 }
 
@@ -642,7 +645,7 @@ void lmx_unobserve(lmx_capture *c) {
         remove_callbacks(slot);
     else
         slots[slot].stale = true;
-    leave_everywhere();
+    if (o->everywhere) leave_everywhere();
     atomic_store(&slots[slot].observer, NULL);
     if (atomic_load(&slots[slot].busy)) {
         /* One of them may be waiting for the GIL: a tensor's size can be a question to Python. */

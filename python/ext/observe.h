@@ -257,7 +257,8 @@ struct lmx_observer {
     uint64_t generation;       /* never the same for two observers */
     uint64_t thread;           /* torch's number of the capture's own thread */
     int slot;
-    atomic_bool strange; /* a thread that is not watched went backward through what a call made */
+    bool everywhere;     /* what other threads do is asked for: */
+    atomic_bool strange; /* one that is not watched went backward through what a call made */
     bool nodes_only;
     bool tells_ops;          /* somebody listens to operators */
     const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */

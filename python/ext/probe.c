@@ -63,7 +63,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     return all;
 }
 
-const lmx_record_api *lmx_record_api_of(lmx_state *st) {
+LMX_OFTEN const lmx_record_api *lmx_record_api_of(lmx_state *st) {
     if (!OFFERED || the_api.loaded) return the_api.loaded ? &the_api : NULL;
     void *library = lmx_torch_ready(st) ? lmx_torch_library() : NULL;
     PyErr_Clear();

@@ -333,7 +333,7 @@ bool lmx_sample_before(lmx_sampler *s, PyObject *module, int kind) {
     return ok;
 }
 
-int lmx_gradients(lmx_state *st) {
+LMX_OFTEN int lmx_gradients(lmx_state *st) {
     const lmx_record_api *api = lmx_record_api_of(st);
     if (api && api->grad_enabled) return api->grad_enabled();
     PyObject *torch = PyImport_ImportModule("torch");

@@ -128,13 +128,13 @@ const char *lmx_utf8(PyObject *text) {
     return s ? s : "?";
 }
 
-PyObject *lmx_dict_of(PyObject *o) {
+LMX_OFTEN PyObject *lmx_dict_of(PyObject *o) {
     PyObject *dict = PyObject_GenericGetDict(o, NULL);
     if (!dict) PyErr_Clear();
     return dict;
 }
 
-PyObject *lmx_get(PyObject *dict, PyObject *key) {
+LMX_OFTEN PyObject *lmx_get(PyObject *dict, PyObject *key) {
     if (!dict || !PyDict_Check(dict)) return NULL;
     PyObject *value = PyDict_GetItemWithError(dict, key);
     if (!value) PyErr_Clear();

@@ -46,7 +46,7 @@ typedef struct frame {
 
 static lmx_call *call_at(lmx_capture *c, int32_t i) { return (lmx_call *)c->calls.data + i; }
 
-static bool is_training(lmx_state *st, PyObject *module) {
+LMX_OFTEN static bool is_training(lmx_state *st, PyObject *module) {
     PyObject *dict = lmx_dict_of(module);
     PyObject *training = lmx_get(dict, st->n_training);
     bool yes = training == Py_True;
@@ -298,7 +298,7 @@ static PyObject *call_with_tuple(PyObject *original, PyObject *const *all, Py_ss
 }
 
 /* `args` are all of them. */
-static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+LMX_OFTEN static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *twin = watch.led.original;
     Py_INCREF(twin);
     PyObject *result = PyObject_Vectorcall ? PyObject_Vectorcall(twin, args, (size_t)n, names)
@@ -307,8 +307,8 @@ static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names)
     return result;
 }
 
-static PyObject *call_original(const slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                               PyObject *names) {
+LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                         PyObject *names) {
     PyObject *original = s->original;
     if (s == &watch.led) return call_twin(args - 1, n + 1, names); /* self lies before the others */
     PyObject *few[16], **all = few;
@@ -356,8 +356,8 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                         PyObject *names) {
+LMX_OFTEN static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args,
+                                   Py_ssize_t n, PyObject *names) {
     bool told, ok = lmx_count_begin(r, self, is_training(r->st, self), &told);
     PyObject *result = NULL;
     if (ok && watch.first)
@@ -367,7 +367,8 @@ static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *cons
     return lmx_count_end(r, told, result);
 }
 
-static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+LMX_OFTEN static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                   PyObject *names) {
     if (s == watch.active) {
         for (lmx_counted *r = lmx_roots; r; r = r->next)
             if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
@@ -391,7 +392,7 @@ static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
                                      ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 /* clang-format on */
 
-static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+LMX_OFTEN static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObject *names) {
     return n ? through(&watch.led, args[0], args + 1, n - 1, names) : call_twin(args, n, names);
 }
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -181,6 +182,22 @@ def test_the_backward_of_a_block_is_that_of_the_layers_in_it(tmp_path):
         assert layer["total_backward_ns"]["median"] == pytest.approx(statistics.median(sums), abs=1)
     assert layers["0"]["total_backward_ns"]["median"] > layers["0"]["backward_ns"]["median"]
     assert layers[""]["total_backward_ns"]["median"] > layers["0"]["total_backward_ns"]["median"]
+
+
+@pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
+def test_a_backward_on_another_thread_has_no_time(tmp_path):
+    file = tmp_path / "run.lamina"
+    model = net()
+    with lamina.watch(model, every=1, file=file):
+        train(model, 2)
+        loss = model(torch.ones(4, 8)).sum()
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(loss.backward).result()
+    backwards = rows(file, "SELECT backward_ns FROM steps ORDER BY id")
+    assert backwards[0][0] > 0
+    assert backwards[1][0] > 0
+    assert backwards[2:] == [(None,)]
+    assert rows(file, "SELECT DISTINCT backward_ns FROM layers WHERE step = 3") == [(None,)]
 
 
 @pytest.mark.skipif(bool(not_observed()), reason=f"no operators: {not_observed()}")
