@@ -77,7 +77,7 @@ def torchvision_model(name: str) -> Callable[[], nn.Module]:
 
 
 CASES = [
-    Case("resnet18", torchvision_model("resnet18"), (1, 3, 224, 224), 25, 1.03),
+    Case("resnet18", torchvision_model("resnet18"), (1, 3, 224, 224), 75, 1.03),
     Case("densenet121", torchvision_model("densenet121"), (1, 3, 224, 224), 15, 1.08),
     Case("tree of 1,367", tree, (1, 1), 25, 3.0),
 ]

@@ -206,7 +206,7 @@ def model_rows(name: str, rounds: int | None) -> bool:
     step = step_of(model, x)
     for _ in range(3):
         step()
-    held = [each_step(name, model, step, bar, rounds or 2 * ROUNDS)]
+    held = [each_step(name, model, step, bar, rounds or 6 * ROUNDS)]
     for way, watch in WAYS.items():
         try:
             pair(step, watch(model))

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { CHUNK = 4096, CHUNKS = 2048, FEW = 1024 }; /* events in a chunk; chunks; slots of a new table */
 
@@ -17,7 +16,7 @@ typedef struct event {
     uint64_t address;
     int64_t bytes; /* ADDED, TOLD */
     union {
-        int64_t ns; /* ADDED, DROPPED */
+        int64_t stamp; /* ADDED, DROPPED */
         uint64_t of;
     };
     int32_t call;
@@ -28,11 +27,16 @@ typedef struct event {
 struct lmx_blocks {
     atomic_llong n; /* may count beyond what is kept */
     atomic_bool lost;
-    int64_t clock; /* 0: the real one */
+    const lmx_clock *clock;
+    int64_t moment; /* 0: now */
     _Atomic(event *) chunks[CHUNKS];
 };
 
-lmx_blocks *lmx_blocks_new(void) { return calloc(1, sizeof(lmx_blocks)); }
+lmx_blocks *lmx_blocks_new(const lmx_clock *clock) {
+    lmx_blocks *b = calloc(1, sizeof *b);
+    if (b) b->clock = clock;
+    return b;
+}
 
 void lmx_blocks_free(lmx_blocks *b) {
     for (int i = 0; b && i < CHUNKS; i++) free(atomic_load_explicit(&b->chunks[i], memory_order_relaxed));
@@ -41,11 +45,15 @@ void lmx_blocks_free(lmx_blocks *b) {
 
 /* == writing =========================================================================================== */
 
-static int64_t clock_ns(const lmx_blocks *b) {
-    struct timespec t;
-    if (b->clock) return b->clock;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+/* Stamps of several threads are noted, in no order that a last one could keep. */
+static int64_t stamp_of(const lmx_blocks *b) {
+    int64_t last = 0;
+    if (b->moment) return b->moment;
+    return b->clock ? lmx_clock_stamp(b->clock, &last) : lmx_now_ns();
+}
+
+static int64_t ns_of(const lmx_blocks *b, const event *e) {
+    return b->clock ? lmx_clock_ns(b->clock, e->stamp) : e->stamp;
 }
 
 /* Whoever comes first makes it; NULL where memory ran out. */
@@ -71,7 +79,7 @@ static void note(lmx_blocks *b, const event *e) {
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by) {
     const event e = {.address = address,
                      .bytes = bytes,
-                     .ns = clock_ns(b),
+                     .stamp = stamp_of(b),
                      .call = by.call,
                      .kind = ADDED,
                      .phase = by.phase,
@@ -81,7 +89,7 @@ void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by
 
 void lmx_blocks_drop(lmx_blocks *b, uint64_t address, lmx_whose by) {
     const event e = {.address = address,
-                     .ns = clock_ns(b),
+                     .stamp = stamp_of(b),
                      .call = by.call,
                      .kind = DROPPED,
                      .phase = by.phase,
@@ -93,7 +101,7 @@ void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t hel
     note(b, &(event){.address = address, .bytes = bytes, .of = of, .call = -1, .kind = TOLD, .held = held});
 }
 
-void lmx_blocks_clock(lmx_blocks *b, int64_t ns) { b->clock = ns; }
+void lmx_blocks_moment(lmx_blocks *b, int64_t ns) { b->moment = ns; }
 
 int64_t lmx_blocks_now(const lmx_blocks *b) { return atomic_load_explicit(&b->n, memory_order_relaxed); }
 
@@ -110,6 +118,7 @@ typedef struct slot {
 
 /* Which block is at an address, at the moment that is read: an open-addressing table. */
 typedef struct reader {
+    const lmx_blocks *from;
     slot *slots;
     size_t mask, used;
     lmx_block *before, *made; /* the next of those */
@@ -162,7 +171,7 @@ static void empty(reader *r, slot *at) {
 static void take_back(reader *r, slot *at, const event *e) {
     lmx_block *block = at->block;
     block->freed_order = ++r->order;
-    block->t1_ns = e->ns;
+    block->t1_ns = ns_of(r->from, e);
     block->freed_by = (lmx_whose){e->call, e->phase, e->elsewhere};
     empty(r, at);
 }
@@ -181,7 +190,7 @@ static bool read_added(reader *r, const event *e) {
     *block = (lmx_block){.address = e->address,
                          .bytes = e->bytes,
                          .order = ++r->order,
-                         .t0_ns = e->ns,
+                         .t0_ns = ns_of(r->from, e),
                          .by = {e->call, e->phase, e->elsewhere},
                          .freed_by = nobody};
     return put(r, e->address, block);
@@ -220,7 +229,7 @@ bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *out) {
     }
     *out = (lmx_reading){.blocks = malloc((told + added + 1) * sizeof *out->blocks),
                          .orders = malloc((n + 1) * sizeof *out->orders)};
-    reader r = {.slots = calloc(FEW, sizeof *r.slots), .mask = FEW - 1, .before = out->blocks};
+    reader r = {.from = b, .slots = calloc(FEW, sizeof *r.slots), .mask = FEW - 1, .before = out->blocks};
     r.made = out->blocks ? out->blocks + told : NULL;
     bool ok = r.slots && out->blocks && out->orders;
     for (size_t i = 0; ok && i < n; i++) {

@@ -4,9 +4,9 @@
 #ifndef LMX_BLOCKS_H
 #define LMX_BLOCKS_H
 
-#include <stdbool.h>
+#include "clock.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 /* On whose behalf something happens. */
 typedef struct lmx_whose {
@@ -28,13 +28,15 @@ typedef struct lmx_block {
 
 typedef struct lmx_blocks lmx_blocks;
 
-lmx_blocks *lmx_blocks_new(void); /* NULL: memory ran out */
+/* What comes and goes is stamped by that clock, which must have ended when the blocks are read; NULL: by the
+ * monotonic one. NULL where memory ran out. */
+lmx_blocks *lmx_blocks_new(const lmx_clock *clock);
 void lmx_blocks_free(lmx_blocks *b);
 /* A block was handed out at `address`. What was there before must be gone, and counts as taken back now.
  * Memory that runs out is told by lmx_blocks_lost. */
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
-/* The next come and go at this moment; 0: as they do. For what is told afterwards. */
-void lmx_blocks_clock(lmx_blocks *b, int64_t ns);
+/* The next come and go at this moment; 0: as they do. For what is told afterwards, with no clock. */
+void lmx_blocks_moment(lmx_blocks *b, int64_t ns);
 /* Says what the block at `address` is, if nobody has yet. Where none is known there, one of so many bytes was
  * there when looking began. */
 void lmx_blocks_tell(lmx_blocks *b, uint64_t address, int64_t bytes, uint8_t held, uint64_t of);

@@ -41,14 +41,15 @@ void lmx_clock_begin(lmx_clock *k, bool alone) {
     static int counting = -1; /* not asked yet */
     if (counting < 0) counting = kernel_counts();
     *k = (lmx_clock){.counts = alone && counting};
-    k->began = k->ended = moment(k);
+    k->began = moment(k);
 }
 
-void lmx_clock_end(lmx_clock *k) { k->ended = moment(k); }
+void lmx_clock_end(lmx_clock *k) {
+    const lmx_moment now = moment(k), *a = &k->began;
+    k->rate = now.stamp > a->stamp ? (double)(now.ns - a->ns) / (double)(now.stamp - a->stamp) : 0;
+}
 
 int64_t lmx_clock_ns(const lmx_clock *k, int64_t stamp) {
     if (!k->counts || stamp == 0) return stamp;
-    const lmx_moment *a = &k->began, *z = &k->ended;
-    double rate = z->stamp > a->stamp ? (double)(z->ns - a->ns) / (double)(z->stamp - a->stamp) : 0;
-    return a->ns + (int64_t)(rate * (double)(stamp - a->stamp));
+    return k->began.ns + (int64_t)(k->rate * (double)(stamp - k->began.stamp));
 }

@@ -19,10 +19,11 @@ typedef struct lmx_moment {
 typedef struct lmx_clock {
     bool counts;  /* stamps are of the counter; else they are nanoseconds */
     int64_t last; /* of the thread that began */
-    lmx_moment began, ended;
+    lmx_moment began;
+    double rate; /* nanoseconds a stamp, between beginning and end */
 } lmx_clock;
 
-/* `alone`: its times are compared with no others that were measured meanwhile. */
+/* `alone`: its times are compared with none that others measure meanwhile by the kernel's clock. */
 void lmx_clock_begin(lmx_clock *k, bool alone);
 /* May be said again: stamps until then can be told in nanoseconds. */
 void lmx_clock_end(lmx_clock *k);

@@ -397,7 +397,8 @@ bool lmx_device_listen(lmx_capture *c, bool timed, bool sized) {
         PyErr_NoMemory();
         return false;
     }
-    d->listener = (lmx_listener){.entered = entered,
+    d->listener = (lmx_listener){.kernel_clock = true,
+                                 .entered = entered,
                                  .left = left,
                                  .node_began = node_began,
                                  .node_ended = node_ended,

@@ -19,6 +19,12 @@ void lmx_listeners_free(lmx_capture *c) {
     }
 }
 
+bool lmx_want_kernel_clock(const lmx_capture *c) {
+    for (const lmx_listener *l = c->listeners; l; l = l->next)
+        if (l->kernel_clock) return true;
+    return false;
+}
+
 bool lmx_want_values(const lmx_capture *c) {
     for (const lmx_listener *l = c->listeners; l; l = l->next)
         if (l->wants_values) return true;

@@ -55,6 +55,7 @@ static inline Py_ssize_t lmx_n_given(const lmx_given *g) {
  * and no exception pending; those of nodes from any thread, with or without the GIL. */
 struct lmx_listener {
     lmx_listener *next;
+    bool kernel_clock; /* it compares the capture's times with others, by the kernel's clock */
     bool wants_values; /* of nodes */
     /* Those that run in nodes are told; others too where the capture watches operators (not by a mode). */
     bool wants_operators;
@@ -77,6 +78,7 @@ struct lmx_listener {
 /* The capture's from now on: it frees it with its records. Before the capture is started. */
 void lmx_listen(lmx_capture *c, lmx_listener *l);
 void lmx_listeners_free(lmx_capture *c);
+bool lmx_want_kernel_clock(const lmx_capture *c);
 bool lmx_want_values(const lmx_capture *c);
 bool lmx_want_operators(const lmx_capture *c);
 bool lmx_tell_opened(lmx_capture *c);

@@ -290,7 +290,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     y->opened_ns = lmx_now_ns();
     y->alloc.whose = whose;
     y->alloc.self = y;
-    y->alloc.blocks = lmx_blocks_new();
+    y->alloc.blocks = lmx_blocks_new(y->afterwards ? NULL : &c->clock);
     if (!y->alloc.blocks) {
         PyErr_NoMemory();
         return false;
@@ -416,7 +416,8 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
         return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
     memory *y = PyMem_Calloc(1, sizeof *y);
     if (!y) return PyErr_NoMemory();
-    y->listener = (lmx_listener){.entered = entered,
+    y->listener = (lmx_listener){.kernel_clock = afterwards, /* the profiler's events are told by it */
+                                 .entered = entered,
                                  .left = left,
                                  .node_began = node_began,
                                  .node_ended = node_ended,
@@ -511,7 +512,7 @@ PyObject *lmx_memory_events(lmx_capture *c, PyObject *list) {
         go_to(&m, ns);
         const open_span *top = y->open.n ? (const open_span *)y->open.data + y->open.n - 1 : NULL;
         const lmx_whose by = {top ? top->call : -1, top ? top->phase : LAM_FORWARD, false};
-        lmx_blocks_clock(y->alloc.blocks, ns);
+        lmx_blocks_moment(y->alloc.blocks, ns);
         if (bytes > 0)
             lmx_blocks_add(y->alloc.blocks, address, bytes, by);
         else
@@ -560,7 +561,7 @@ PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {
     lmx_allocator f;
     (void)module;
     (void)unused;
-    lmx_alloc a = {.blocks = lmx_blocks_new(), .whose = by_thread, .self = &self, .slot = -1};
+    lmx_alloc a = {.blocks = lmx_blocks_new(NULL), .whose = by_thread, .self = &self, .slot = -1};
     if (!a.blocks) return PyErr_NoMemory();
     PyObject *torch = PyImport_ImportModule("torch");
     bool ok = torch && lmx_allocator_find(&f, why, sizeof why) &&

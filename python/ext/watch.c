@@ -579,7 +579,7 @@ bool lmx_watch(lmx_capture *c) {
     watch.first = c;
     lmx_calls_wanted();
     c->phase = LMX_OPEN;
-    lmx_clock_begin(&c->clock, !c->listeners); /* what listens has times of its own */
+    lmx_clock_begin(&c->clock, !lmx_want_kernel_clock(c));
     if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
     lmx_unwatch(c);
     c->phase = LMX_NEW;

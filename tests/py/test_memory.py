@@ -11,6 +11,8 @@ import json
 import os
 import sys
 import threading
+import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -305,6 +307,28 @@ def test_what_was_there_before_and_goes():
     assert memory.before == 2 * before + bytes_of([x])
     assert memory.held["gradients"] == before
     assert memory.timeline()[-1][1] == before + bytes_of([x]) + memory.allocated - memory.freed
+
+
+def test_the_timeline_goes_by_the_monotonic_clock():
+    """Whatever counts in a capture: a block that is kept comes while its layer sleeps on it."""
+
+    class Slow(nn.Module):
+        def forward(self, x):
+            self.began = time.monotonic_ns()
+            kept = torch.ones(MIB)
+            self.came = time.monotonic_ns()
+            time.sleep(0.02)
+            return x + kept
+
+    model = Slow()
+    with lamina.capture(model, time=True, memory=True) as watch:
+        model(torch.zeros(1))
+    points = watch.report().memory.timeline(10**9)
+    came = [at for (_, before), (at, n) in pairwise(points) if n - before == 4 * MIB]
+    assert len(came) == 2
+    slack = 5_000_000
+    assert model.began - slack < came[0] < model.came + slack
+    assert came[1] - came[0] > 20_000_000 - slack
 
 
 @observed

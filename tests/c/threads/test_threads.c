@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void *_ZN3c109alloc_cpuEm(size_t bytes);
@@ -63,8 +64,11 @@ static void run(void *(*what)(void *)) {
 }
 
 static void test_table(void) {
-    table = lmx_blocks_new();
+    lmx_clock clock;
+    lmx_clock_begin(&clock, true);
+    table = lmx_blocks_new(&clock);
     run(add_and_drop);
+    lmx_clock_end(&clock);
     lmx_reading r;
     expect(lmx_blocks_read(table, &r), "it is read", 0, 0);
     size_t n = r.n;
@@ -79,11 +83,37 @@ static void test_table(void) {
         expect(b->bytes == (int64_t)(b->address % (1 << 20) / 64), "its size", b->bytes,
                (long long)b->address);
         expect(!i || b->order > all[i - 1].order, "the order", b->order, 0);
+        expect(b->t0_ns >= clock.began.ns && b->t1_ns >= b->t0_ns, "when", b->t0_ns, b->t1_ns);
     }
     expect(!lmx_blocks_lost(table) && !lmx_blocks_full(table), "nothing was lost", 0, 0);
     expect(r.orders[2 * n] == 2 * (int64_t)n, "the last order", r.orders[2 * n], (long long)n);
     lmx_reading_free(&r);
     lmx_blocks_free(table);
+}
+
+/* Whatever the clock counts, moments are the monotonic one's. */
+static void test_moments(void) {
+    enum { SLEPT = 20000000, NEAR = 5000000 };
+    const struct timespec slept = {0, SLEPT};
+    for (int alone = 0; alone < 3; alone++) {
+        lmx_clock clock;
+        lmx_reading r;
+        lmx_clock_begin(&clock, alone != 0);
+        lmx_blocks *b = lmx_blocks_new(alone == 2 ? NULL : &clock);
+        int64_t before = lmx_now_ns();
+        lmx_blocks_add(b, 64, 8, (lmx_whose){1, 0, false});
+        nanosleep(&slept, NULL);
+        lmx_blocks_drop(b, 64, (lmx_whose){1, 0, false});
+        int64_t after = lmx_now_ns();
+        lmx_clock_end(&clock);
+        expect(lmx_blocks_read(b, &r) && r.n == 1, "a block", (long long)r.n, 1);
+        const lmx_block *k = r.blocks;
+        expect(k->t0_ns > before - NEAR && k->t1_ns < after + NEAR, "moments", k->t0_ns - before,
+               k->t1_ns - after);
+        expect(k->t1_ns - k->t0_ns > SLEPT - NEAR, "how long it was there", k->t1_ns - k->t0_ns, SLEPT);
+        lmx_reading_free(&r);
+        lmx_blocks_free(b);
+    }
 }
 
 /* == entries =========================================================================================== */
@@ -114,7 +144,7 @@ static void *allocate(void *arg) {
 
 static bool open_one(lmx_alloc *a) {
     char why[200] = "";
-    a->blocks = lmx_blocks_new();
+    a->blocks = lmx_blocks_new(NULL);
     a->whose = whose;
     bool ok = lmx_alloc_open(a, dlsym(RTLD_DEFAULT, "_ZN3c109alloc_cpuEm"),
                              dlsym(RTLD_DEFAULT, "_ZN3c108free_cpuEPv"), why, sizeof why);
@@ -237,6 +267,7 @@ static void test_fork(void) {
 
 int main(void) {
     test_table();
+    test_moments();
     test_one();
     test_toggling();
     test_fork();
