@@ -157,7 +157,8 @@ typedef enum lam_module_flags {
     LAM_MODULE_OWN_FORWARD = 2,
     LAM_MODULE_TRAINING = 4,    /* train() mode when the capture closed */
     LAM_MODULE_OPAQUE = 8,      /* scripted, traced or compiled: its inside could not be seen */
-    LAM_MODULE_LEAF = 16        /* has no registered children */
+    LAM_MODULE_LEAF = 16,       /* has no registered children */
+    LAM_MODULE_ELSEWHERE = 32   /* lam_build_called_elsewhere() */
 } lam_module_flags;
 typedef struct lam_module_info {
     const char *type;      /* class name, "BasicBlock" */
@@ -170,6 +171,10 @@ LAM_API lam_status lam_build_module(lam_builder *b, const lam_module_info *info,
                                     lam_error *e);
 LAM_API lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v,
                                   lam_error *e);
+/* Another thread called the module, which was not watched: what that cost, and what came of it, is not known.
+ * Where no call of it was pushed, totals are at least, and tables say "called elsewhere". LAM_RANGE: there is
+ * no such module. */
+LAM_API lam_status lam_build_called_elsewhere(lam_builder *b, int32_t module, lam_error *e);
 
 /* One place in the tree: a name under a parent place. A module object reachable from two parents has two
  * places. The root is pushed first with parent -1 (its name may be ""); parents before children, in

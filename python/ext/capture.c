@@ -7,6 +7,8 @@
 #include "sample.h"
 #include "snapshot.h"
 
+#include <stdlib.h>
+
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
 /* `why` is the reason, for a note; an empty one is not told. */
@@ -86,6 +88,8 @@ static void drop_early(lmx_capture *c) {
     lmx_early_drop(c);
     Py_CLEAR(c->snapshot);
     lmx_tree_free(&c->tree);
+    free(c->elsewhere);
+    c->elsewhere = NULL;
 }
 
 bool lmx_capture_open(lmx_capture *c) {

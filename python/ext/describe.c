@@ -595,7 +595,8 @@ static bool build(teller *t, lam_model **out) {
 }
 
 static bool tell_the_rest(teller *t, lam_model **out) {
-    return push_places(t) && push_calls(t) && push_cut(t) && push_ops(t) && push_notes(t) && build(t, out);
+    return push_places(t) && push_calls(t) && push_cut(t) &&
+           check(t, lmx_push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
 }
 
 static teller *teller_new(lmx_capture *c) {

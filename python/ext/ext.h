@@ -415,6 +415,7 @@ typedef struct lmx_capture {
     bool cut;      /* a value had more tensors or levels than are looked at */
     bool replaced; /* somebody else's Module.__call__ was found at the end */
     bool strangers; /* another thread called modules of it while none was called here */
+    bool *elsewhere; /* by module: another thread called it; NULL: none did */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
     bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
     bool timed;             /* times were asked for */
@@ -447,6 +448,8 @@ static inline void lmx_capture_let_go(lmx_capture *c)
 bool lmx_watch(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
 void lmx_unwatch(lmx_capture *c);
+/* Which modules other threads called meanwhile. */
+lam_status lmx_push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */

@@ -15,6 +15,7 @@
 #include "here.h"
 #include "lead.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { SLOTS = 8, NESTED = 8 };
@@ -257,6 +258,22 @@ static bool leave(frame *f, PyObject *result) {
 
 /* == the method ======================================================================================== */
 
+/* The capture's module is called in another thread than the capture's. */
+static void called_elsewhere(lmx_capture *c, int32_t module) {
+    if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
+    c->strangers = c->strangers || c->open_call < 0;
+    if (!c->elsewhere) c->elsewhere = calloc(c->tree.nodes.n, sizeof *c->elsewhere);
+    if (c->elsewhere)
+        c->elsewhere[module] = true; /* where memory ran out the call's flag and the note tell */
+}
+
+lam_status lmx_push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (size_t i = 0; s == LAM_OK && c->elsewhere && i < c->tree.nodes.n; i++)
+        if (c->elsewhere[i]) s = lam_build_called_elsewhere(b, (int32_t)i, e);
+    return s;
+}
+
 /* The open captures of this thread that know the module. */
 static int find_captures(PyObject *self, frame *frames) {
     unsigned long thread = PyThread_get_thread_ident();
@@ -267,8 +284,7 @@ static int find_captures(PyObject *self, frame *frames) {
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
         if (c->owner != thread) {
-            if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
-            c->strangers = c->strangers || c->open_call < 0;
+            called_elsewhere(c, module);
             continue;
         }
         Py_INCREF(c);

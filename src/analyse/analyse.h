@@ -22,6 +22,7 @@ typedef enum lmi_cause {
     LMI_CAUSE_NO_RULE,
     LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
     LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
+    LMI_CAUSE_CALLED_ELSEWHERE, /* a module that other threads alone called */
     LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model meanwhile */
     LMI_CAUSE_STRANGERS,   /* it called modules that are not among the model's */
     LMI_CAUSE_KERNEL,      /* scripted code ran kernels in it that are no operators */
@@ -116,6 +117,11 @@ static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event <
  * untouched. */
 static inline bool lmi_plain_holder(const lam_module *mod) {
     return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
+}
+
+/* Other threads called it, and the watched one did not. */
+static inline bool lmi_only_elsewhere(const lam_module *mod) {
+    return mod->n_calls == 0 && (mod->flags & LAM_MODULE_ELSEWHERE);
 }
 
 /* Bytes and effective counts are unknown under a convention without an opinion, also where nothing ran. */

@@ -203,9 +203,10 @@ static void find_hidden(lam_gadgets *g) {
     const lam_model *m = g->m;
     for (int32_t i = 0; i < m->n_places; i++) {
         const int32_t parent = m->places[i].parent;
-        if (parent < 0 || g->at[i].calls) continue;
-        g->at[i].hidden =
-            g->at[parent].hidden || (m->modules[m->places[parent].module].flags & LAM_MODULE_OPAQUE);
+        if (g->at[i].calls) continue;
+        g->at[i].hidden = (m->modules[m->places[i].module].flags & LAM_MODULE_ELSEWHERE) ||
+                          (parent >= 0 && (g->at[parent].hidden ||
+                                           (m->modules[m->places[parent].module].flags & LAM_MODULE_OPAQUE)));
     }
 }
 

@@ -14,8 +14,8 @@ typedef struct lmi_gadget {
     int64_t forward_ns, backward_ns;       /* of all calls, with what is called inside */
     int64_t forward_bytes, backward_bytes; /* retained, likewise */
     int32_t calls;                         /* all of them */
-    bool hidden;  /* what was done here, and whether, is not known: inside one that can't be looked into, */
-    int32_t same; /* or what the same layer did is told at this place; -1 */
+    bool hidden; /* what was done here, and whether, is not known: inside one that can't be looked into, in */
+    int32_t same; /* another thread, or what the same layer did is told at this place; -1 */
     /* The first call whose shapes are told, -1 none: those of the last run that came here; and the first of
      * those that a backward pass made again for it, to which gradients come. */
     int32_t first, first_again;

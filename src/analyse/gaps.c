@@ -145,14 +145,29 @@ static lam_status reason_of_row(lmi_work *w, lam_cost_row *row, lam_error *e) {
  * by a part that was never called. */
 static lam_status unused_of_row(lmi_work *w, const lam_cost_row *row, lam_error *e) {
     if (w->cv->hidden != LMI_HIDDEN_AT_LEAST || w->c->released) return LAM_OK;
+    const lam_module *mod = &w->m->modules[row->module];
     bool holds = row->params.n > 0 || row->params.over > 0;
-    bool container = row->event >= 0 && !row->counted && !lmi_plain_holder(&w->m->modules[row->module]);
-    if (!holds || (!row->never_called && !container)) return LAM_OK;
+    bool container = row->event >= 0 && !row->counted && !lmi_plain_holder(mod);
+    bool never = row->never_called && !lmi_only_elsewhere(mod);
+    if (!holds || (!never && !container)) return LAM_OK;
     lmi_group *g;
-    LAM_TRY(
-        group_of(w, row->never_called ? LMI_CAUSE_NEVER : LMI_CAUSE_UNUSED, row->module, row->place, &g, e));
+    LAM_TRY(group_of(w, never ? LMI_CAUSE_NEVER : LMI_CAUSE_UNUSED, row->module, row->place, &g, e));
     g->calls++;
     g->params = lam_count_add(g->params, row->params);
+    return LAM_OK;
+}
+
+/* What other threads alone called, the outermost ones: also where no row is shown for them. */
+static lam_status called_elsewhere(lmi_work *w, lam_error *e) {
+    const lam_model *m = w->m;
+    for (int32_t i = 0; !w->c->released && i < m->n_places; i++) {
+        const lam_place *p = &m->places[i];
+        if (!lmi_only_elsewhere(&m->modules[p->module])) continue;
+        if (p->parent >= 0 && lmi_only_elsewhere(&m->modules[m->places[p->parent].module])) continue;
+        lmi_group *g;
+        LAM_TRY(group_of(w, LMI_CAUSE_CALLED_ELSEWHERE, p->module, i, &g, e));
+        g->calls++;
+    }
     return LAM_OK;
 }
 
@@ -173,20 +188,28 @@ static void put_names(const lmi_work *w, int32_t module, lmi_buf *b) {
     if (n > MAX_NAMES) lmi_putf(b, " and %d more", (int)(n - MAX_NAMES));
 }
 
-static void say_never(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
-    char params[48];
-    lam_text_digits(params, sizeof params, g->params);
+static void say_places(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     lmi_put_clean(b, type_of(w, g->module));
     lmi_put(b, " (");
     plural(b, g->calls, "place");
     lmi_put(b, g->calls == 1 ? ", `" : ", the first `");
     lmi_put_clean(b, w->m->places[g->place].path);
-    lmi_putf(b, "`) was never called: work that uses its %s parameters in another way is not seen", params);
+    lmi_put(b, "`) ");
+}
+
+static void say_never(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
+    char params[48];
+    lam_text_digits(params, sizeof params, g->params);
+    say_places(w, g, b);
+    lmi_putf(b, "was never called: work that uses its %s parameters in another way is not seen", params);
 }
 
 static void say_gap(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     if (g->cause == LMI_CAUSE_NEVER) {
         say_never(w, g, b);
+    } else if (g->cause == LMI_CAUSE_CALLED_ELSEWHERE) {
+        say_places(w, g, b);
+        lmi_put(b, "was called by another thread, and what ran there is not seen");
     } else if (g->cause == LMI_CAUSE_NO_RULE) {
         lmi_putf(b, "%s (", g->reason);
         plural(b, g->calls, "call");
@@ -290,6 +313,7 @@ static lam_status list_unruled(lmi_work *w, lam_error *e) {
 
 lam_status lmi_gaps(lmi_work *w, lam_error *e) {
     for (int32_t r = 0; r < w->c->n_rows; r++) LAM_TRY(reason_of_row(w, &w->c->rows[r], e));
+    LAM_TRY(called_elsewhere(w, e));
     for (int32_t r = 0; r < w->c->n_rows; r++) LAM_TRY(unused_of_row(w, &w->c->rows[r], e));
     LAM_TRY(write_gaps(w, e));
     return list_unruled(w, e);

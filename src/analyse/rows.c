@@ -144,6 +144,13 @@ static void add_to_total(lam_costs *c, const lam_count n[LAM_N_METRICS]) {
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_count_add(c->total[k], n[k]);
 }
 
+/* Whether another thread did some of the model's work, and no call of this one stands for it. */
+static bool works_elsewhere(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_modules; i++)
+        if (lmi_only_elsewhere(&m->modules[i])) return true;
+    return false;
+}
+
 /* Every call has a row, but where a tool chose its own. */
 void lmi_find_total(lmi_work *w) {
     lam_costs *c = w->c;
@@ -152,6 +159,8 @@ void lmi_find_total(lmi_work *w) {
     if (!c->released && works_outside(w)) add_to_total(c, w->by_call[w->m->n_events].n[LAM_FORWARD]);
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
     if (n == 0 && (c->released || !works_outside(w))) lmi_no_opinion(c, c->total);
+    for (int k = 0; !c->released && k < LAM_N_METRICS && works_elsewhere(w->m); k++)
+        if (c->total[k].state == LAM_EXACT) c->total[k].state = LAM_AT_LEAST;
     /* Without any place there is no row to show them in. */
     if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);
 }

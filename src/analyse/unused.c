@@ -206,7 +206,7 @@ static lam_status never_called(search *s, lam_error *e) {
     for (int32_t i = m->n_places - 1; i >= 0; i--) {
         const lam_module *mod = &m->modules[m->places[i].module];
         bool holds = lmi_plain_holder(mod) && m->places[i].n_children == 0;
-        busy[i] = busy[i] || mod->n_calls > 0 || holds || is_read(s, mod);
+        busy[i] = busy[i] || mod->n_calls > 0 || holds || is_read(s, mod) || lmi_only_elsewhere(mod);
         if (busy[i] && m->places[i].parent >= 0) busy[m->places[i].parent] = true;
     }
     for (int32_t i = 1; i < m->n_places; i++)
@@ -367,7 +367,7 @@ static void find_owners(const search *s, owners *all) {
             owners *o = &all[mod->owned[k].tensor];
             o->parameter = o->parameter || !mod->owned[k].is_buffer;
             o->called = o->called || mod->n_calls > 0;
-            o->opaque = o->opaque || opaque;
+            o->opaque = o->opaque || opaque || lmi_only_elsewhere(mod);
         }
     }
 }

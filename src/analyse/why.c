@@ -167,7 +167,10 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     *out = (lam_why){.metric = (lam_metric)i, .op = -1, .value = r->metric[i], .note = r->reason};
     if (!p || !p->counted) {
         if (!out->note)
-            out->note = p ? "it only calls its layers, and their work is theirs" : "it was never called";
+            out->note = p ? "it only calls its layers, and their work is theirs"
+                        : lmi_only_elsewhere(&c->model->modules[r->module])
+                            ? "another thread called it, and what ran there is not seen"
+                            : "it was never called";
         return LAM_OK;
     }
     if (p->custom) out->note = "counted by a function of the caller's own";

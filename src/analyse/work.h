@@ -20,7 +20,7 @@ typedef struct lmi_tree {
 typedef struct lmi_group { /* one cause for one class */
     lmi_cause cause;
     int32_t module;   /* the first one */
-    int32_t calls;    /* calls, or places for LMI_CAUSE_NEVER */
+    int32_t calls;    /* calls, or places for LMI_CAUSE_NEVER and LMI_CAUSE_CALLED_ELSEWHERE */
     int32_t place;    /* the first one */
     lam_count params; /* LMI_CAUSE_NEVER: what they hold */
     const char *reason;

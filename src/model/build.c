@@ -256,6 +256,12 @@ lam_status lam_build_elsewhere(lam_builder *b, int32_t tensor, int64_t elements,
     return LAM_OK;
 }
 
+lam_status lam_build_called_elsewhere(lam_builder *b, int32_t module, lam_error *e) {
+    LAM_TRY(lmi_in_range(&b->modules, module, "the module that another thread called", e));
+    ((lam_module *)lmi_vec_at(&b->modules, (size_t)module))->flags |= LAM_MODULE_ELSEWHERE;
+    return LAM_OK;
+}
+
 lam_status lam_build_packed(lam_builder *b, int32_t tensor, lam_error *e) {
     LAM_TRY(lmi_in_range(&b->tensors, tensor, "the tensor that is packed", e));
     ((lam_tensor *)lmi_vec_at(&b->tensors, (size_t)tensor))->packed = true;

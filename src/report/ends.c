@@ -287,11 +287,13 @@ static void tell_known_ops(speaker *s) {
 
 /* Layers are calls that do work of their own, containers that only call their children apart. */
 static void tell_known(speaker *s) {
-    int32_t known = 0, layers = 0, never = 0;
+    int32_t known = 0, layers = 0, never = 0, elsewhere = 0;
     for (int32_t i = 0; i < lam_costs_n_rows(s->j->c); i++) {
         const lam_cost_row *r = lam_costs_row(s->j->c, i);
         bool all = true;
-        never += r->never_called;
+        bool there = r->never_called && lmi_only_elsewhere(lam_model_module(s->j->m, r->module));
+        elsewhere += there;
+        never += r->never_called && !there;
         if (r->event < 0 || !r->counted) continue;
         for (int m = 0; m < LAM_EFFECTIVE_MACS; m++)
             all = all && (r->metric[m].state != LAM_UNKNOWN || !lmi_has_metric(s->j->c, (lam_metric)m));
@@ -304,9 +306,10 @@ static void tell_known(speaker *s) {
         lmi_putf(&s->text, "layers known %d/%d", (int)known, (int)layers);
         tell(s, known == layers ? NULL : LMI_WARN, true);
     }
-    if (never == 0) return;
-    lmi_putf(&s->text, "never called %d", (int)never);
-    tell(s, LMI_WARN, false);
+    if (never) lmi_putf(&s->text, "never called %d", (int)never);
+    if (never) tell(s, LMI_WARN, false);
+    if (elsewhere) lmi_putf(&s->text, "called elsewhere %d", (int)elsewhere);
+    if (elsewhere) tell(s, LMI_WARN, false);
 }
 
 static void put_tensor_name(lmi_buf *b, const lam_model *m, const lam_module *mod, const char *name) {

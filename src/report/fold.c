@@ -25,7 +25,7 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
     const lmi_node *node = &t->at[i];
     const lmi_line *l = &node->line;
     lmi_put_clean(key, l->module->type_path ? l->module->type_path : l->module->type);
-    lmi_putf(key, "%c%d%d%d%c", MARK, l->own, l->never_called, (int)node->self.calls, MARK);
+    lmi_putf(key, "%c%d%s%d%c", MARK, l->own, lmi_line_status(l), (int)node->self.calls, MARK);
     if (l->event)
         for (int32_t k = 0; k < l->event->n_out; k++) {
             lmi_put_shape(key, lmi_arg_shape(&l->event->out[k]), ",");

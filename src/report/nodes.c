@@ -225,7 +225,7 @@ void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out) {
     const lmi_node *node = &t->at[i];
     if (node->line.own) return;
     if (node->self.calls > 1) lmi_putf(out, " (%d calls)", (int)node->self.calls);
-    if (node->line.never_called) lmi_put(out, " [never called]");
+    if (node->line.never_called) lmi_putf(out, " [%s]", lmi_line_status(&node->line));
     size_t from = out->n;
     lmi_putc(out, ' ');
     lmi_put_tie(out, node->line.job->m, node->line.place);

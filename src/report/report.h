@@ -62,7 +62,7 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
-/* "called", "never called", "own parameters" or "outside calls". */
+/* "called", "never called", "called elsewhere", "own parameters" or "outside calls". */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
@@ -266,7 +266,8 @@ void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out);
 /* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
  * cut; the range stays as long as it can. */
 void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
-/* What is to be said of it: " (2 calls)", " [never called]", " tied to 0.weight" or, brief, " [tied]". */
+/* What is to be said of it: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or,
+ * brief, " [tied]". */
 void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
 
 /* What stands above and under our own table: `say` is called for each item; new_line: it starts a line. */

@@ -47,7 +47,8 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
 
 const char *lmi_line_status(const lmi_line *l) {
     if (l->event) return "called";
-    return l->outside ? "outside calls" : l->never_called ? "never called" : "own parameters";
+    if (l->never_called) return lmi_only_elsewhere(l->module) ? "called elsewhere" : "never called";
+    return l->outside ? "outside calls" : "own parameters";
 }
 
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {

@@ -129,6 +129,41 @@ static void in_another_thread(void **state) {
     }
 }
 
+/* What another thread called, and this one did not, is not 0. */
+static void by_another_thread_alone(void **state) {
+    (void)state;
+    for (int called = 0; called < 4; called++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Sequential", 0), a = net_linear(&n, 3, 4), b = net_linear(&n, 3, 4);
+        int32_t top = net_place(&n, -1, "", root);
+        net_place(&n, top, "a", a);
+        net_place(&n, top, "b", b);
+        int32_t call = called & 1 ? net_call_flags(&n, a, -1, 0, SH(2, 3), 0, SH(2, 4), 0) : -1;
+        if (called & 1) net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+        NET_OK(&n, lam_build_called_elsewhere(n.b, called & 2 ? a : b, &n.e));
+        assert_int_equal(lam_build_called_elsewhere(n.b, 3, NULL), LAM_RANGE);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, called == 1 ? "exact" : "layers", false);
+        lam_why w;
+        if (called == 1) {
+            const int32_t last = lam_costs_n_rows(c) - 1;
+            net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+            assert_string_equal(
+                lam_costs_gap(c, 0),
+                "Linear (1 place, `b`) was called by another thread, and what ran there is not seen");
+            assert_int_equal(lam_costs_why(c, last, 0, &w, NULL), LAM_OK);
+            assert_non_null(strstr(w.note, "another thread"));
+        } else if (called == 3) { /* it ran here too */
+            net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+        } else {
+            net_expect(lam_costs_total(c, LAM_MACS), 0, LAM_AT_LEAST);
+            assert_non_null(strstr(lam_costs_gap(c, 0), "another thread"));
+        }
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void of_strangers(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers", "torchscan"};
@@ -269,11 +304,17 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),    cmocka_unit_test(values_decide),
-        cmocka_unit_test(through_numpy),    cmocka_unit_test(in_another_thread),
-        cmocka_unit_test(of_strangers),     cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(cut_short),        cmocka_unit_test(cut_backward),
-        cmocka_unit_test(cut_after_a_call), cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),
+        cmocka_unit_test(values_decide),
+        cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(by_another_thread_alone),
+        cmocka_unit_test(of_strangers),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_backward),
+        cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

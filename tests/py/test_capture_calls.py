@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import copy
+import csv
 import gc
 import inspect
 import io
+import json
 import pickle
 import random
 import re
@@ -16,9 +18,12 @@ import pytest
 import torch
 from ext_kit import calls, module_call, seen, watching
 from torch import nn
+from where_kit import not_observed
 
 import lamina
 from lamina import _lamina
+
+observed = pytest.mark.skipif(bool(not_observed()), reason=f"{not_observed()}")
 
 X = torch.randn(2, 3)
 
@@ -270,6 +275,59 @@ def test_one_model_in_two_threads_is_seen_by_the_thread_that_watches():
         thread.join()
         net(X)
     assert len(calls(capture.model())) == 3
+
+
+def in_a_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+class Both(nn.Module):
+    """A layer in a thread of its own, one beside it, and one that nobody calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.here, self.there, self.unused = (nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x):
+        found = []
+        in_a_thread(lambda: found.append(self.there(x)))
+        return self.here(x) + found[0].detach()
+
+
+@pytest.mark.parametrize("ops", [False, pytest.param(True, marks=observed)])
+def test_what_another_thread_called_is_not_never_called(ops):
+    net = Both()
+    with lamina.capture(net, ops=ops) as cap:
+        net(torch.ones(1, 4))
+    report = cap.report()
+    text = str(report)
+    assert "there (Linear) [called elsewhere]" in text
+    assert "unused (Linear) [never called]" in text
+    assert "never called 1   called elsewhere 1" in text
+    assert report.macs.state == "at least"
+    gap = "Linear (1 place, `there`) was called by another thread, and what ran there is not seen"
+    assert gap in report.gaps
+    status = {row["path"]: row["status"] for row in csv.DictReader(io.StringIO(report.to_csv()))}
+    assert status == {"": "called", "here": "called", "there": "called elsewhere", "unused": "never called"}
+    if ops:
+        assert [row["path"] for row in json.loads(report.to_json())["unused"]] == ["unused"]
+
+
+def test_a_model_that_another_thread_alone_called_costs_not_0():
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    with lamina.capture(net) as cap:
+        in_a_thread(lambda: net(torch.ones(1, 4)))
+    report = cap.report()
+    assert report.macs.state == "at least"
+    assert "MACs ?" in str(report)
+    assert "Sequential [called elsewhere]" in str(report)
+    with lamina.capture(net) as cap:
+        net(torch.ones(1, 4))
+        in_a_thread(lambda: net(torch.ones(1, 4)))
+    assert cap.report().macs.state == "exact"
+    assert "another thread called layers of this model too" in str(cap.report())
 
 
 # -- living with others -------------------------------------------------------------------------------------

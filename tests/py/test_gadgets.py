@@ -7,6 +7,7 @@ import gc
 import json
 import math
 import pickle
+import threading
 import weakref
 
 import pytest
@@ -395,6 +396,36 @@ def test_the_inside_of_a_scripted_module_is_not_known():
     for field in ("calls", "input_shapes", "output_shapes", "grad_in_shape", "forward_latency", "forward_nan",
                   "effective_additional_memory_fwd", "backward_latency", "total_memory"):  # fmt: skip
         assert inside[field] is None, field
+
+
+def test_what_another_thread_called_is_not_known():
+    class Apart(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.there, self.unused = nn.Sequential(nn.Linear(4, 4)), nn.Linear(4, 4)
+
+        def forward(self, x):
+            found = []
+            thread = threading.Thread(target=lambda: found.append(self.there(x)))
+            thread.start()
+            thread.join()
+            return found[0]
+
+    net = Apart()
+    with InspectorGadgets(net) as gadgets:
+        net(torch.ones(1, 4)).sum().backward()
+    layers = gadgets.layers[0]["Apart"]["children"]
+    for layer in (layers["there"], layers["there"]["children"]["0"]):
+        for key in (
+            "calls",
+            "forward_latency",
+            "backward_latency",
+            "forward_nan",
+            "grad_in_nan",
+            "input_shapes",
+        ):
+            assert layer["info"][key] is None, key
+    assert layers["unused"]["info"]["calls"] == 0
 
 
 def test_the_blocks_own_exception_is_the_one_that_is_raised(tmp_path, capsys):
