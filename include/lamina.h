@@ -968,7 +968,8 @@ typedef struct lam_memory_totals {
     int64_t peak_order, peak_ns;
     int32_t peak_call;           /* who was at work then, -1 nobody; in */
     uint8_t peak_phase;          /* lam_phase */
-    int64_t held[LAM_N_HELD];    /* what `peak` is made of */
+    int64_t held[LAM_N_HELD];    /* what `peak` is made of; */
+    int64_t old_gradients;       /* of it, gradients that were there when the capture opened */
     int64_t elsewhere;           /* handed out meanwhile on threads that did nothing for the capture */
 } lam_memory_totals;
 LAM_API const lam_memory_totals *lam_memory_total(const lam_memory *y);

@@ -86,6 +86,7 @@ static bool put_totals(PyObject *d, const lam_model *m, const lam_memory *y) {
            lmx_put(d, "peak_ns", PyLong_FromLongLong(t->peak_ns)) &&
            lmx_put(d, "peak_in", at_work(m, t->peak_call)) && lmx_put(d, "peak_phase", phase_of(t)) &&
            lmx_put(d, "elsewhere", PyLong_FromLongLong(t->elsewhere)) &&
+           lmx_put(d, "old_gradients", PyLong_FromLongLong(t->old_gradients)) &&
            lmx_put(d, "held", held_of(t->held, y)) &&
            lmx_put(d, "unplaced", held_of(lam_memory_unplaced(y), y));
 }

@@ -381,6 +381,11 @@ class Again:
             )
         if not training:
             return "the step was in eval mode, and one is predicted in train mode"
+        if memory._old_gradients:
+            return (
+                "gradients of before lay there, and a step is predicted from none; begin it with "
+                "optimizer.zero_grad()"
+            )
         name, kept = fit.step.optimizer, memory.held["optimizer"]
         if kept and not fit.step.parts["optimizer"]:
             return f"its optimizer keeps tensors, and {name} none; name the one that ran by optimizer=..."

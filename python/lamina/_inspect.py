@@ -107,7 +107,7 @@ def inspect(
     own = rules_of(rules)
     wanted = looks(look, health=health, dry=dry)
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
-    how = Measure(warmup, repeats).check(dry=dry) if time else None
+    how = Measure(warmup, repeats).check(dry=dry, asked=time)
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}

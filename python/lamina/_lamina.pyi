@@ -105,6 +105,7 @@ class _Memory(TypedDict):
     peak_in: str | None
     peak_phase: str | None
     elsewhere: int
+    old_gradients: int
     held: dict[str, int]
     unplaced: dict[str, int]
     places: list[_Place]

@@ -32,8 +32,13 @@ class Measure(NamedTuple):
         """True where the one run that counts everything is timed too."""
         return self.warmup == 0 and self.repeats == 1
 
-    def check(self, *, dry: bool) -> Measure:
-        """Itself; ValueError for what makes no sense, TypeError for what is no number."""
+    def check(self, *, dry: bool, asked: bool) -> Measure | None:
+        """Itself, None where times were not asked for; ValueError for what makes no sense, TypeError for what
+        is no number."""
+        if not asked:
+            if self != Measure():
+                raise ValueError("warmup and repeats are of runs that are timed; give time=True too")
+            return None
         if dry:
             raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
         for name, number in (("warmup", self.warmup), ("repeats", self.repeats)):

@@ -343,6 +343,7 @@ class Memory:
         self.freed: int = told["freed"]
         self.before: int = told["before"]
         self.elsewhere: int = told["elsewhere"]
+        self._old_gradients: int = told["old_gradients"]  # of held["gradients"], what was there before
         self.held: dict[str, int] = told["held"]
         self.unplaced: dict[str, int] = told["unplaced"]
         self.rss: dict[str, int | None] = {

@@ -365,8 +365,8 @@ class Report:
         neither ``batch`` nor ``dtype`` is given, what was measured is beside the prediction, with the error
         in per cent: of the forward pass, where it ran in eval mode without gradients (gradients of parameters
         that lay there are left out), or of the step where your own code went backward in train mode in
-        ``lamina.capture``, with an optimizer that keeps something where ``optimizer`` does. Else
-        :attr:`lamina.Fit.apart` says what was different.
+        ``lamina.capture``, from no gradients, and with an optimizer that keeps something where ``optimizer``
+        does. Else :attr:`lamina.Fit.apart` says what was different.
 
         Raises:
             ValueError: the model is gone, was not called, or the report is of a file;

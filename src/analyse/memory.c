@@ -250,6 +250,7 @@ static void take_apart(lam_memory *y) {
         lam_held held = held_as(y, k);
         int32_t place = place_of(y->m, k);
         y->total.held[held] += k->bytes;
+        if (held == LAM_HELD_GRADIENT && !k->order) y->total.old_gradients += k->bytes;
         if (place >= 0)
             y->held[place][held] += k->bytes;
         else

@@ -196,6 +196,10 @@ int lmi_run_show(lmi_cli *c) {
     if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
     if (c->args.roof) want_roof(c, &with.l);
+    if (c->args.repeats && !c->args.time) {
+        lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
+        return LMI_EXIT_USAGE;
+    }
     with.l.convention = lmi_convention_wanted(c, with.l.convention);
     if (!with.l.convention) return LMI_EXIT_USAGE;
     with.o = report_options(c, &with.l);

@@ -128,6 +128,26 @@ static void test_story(void **state) {
     lam_model_free(m);
 }
 
+/* Of the gradients that are there at the peak those that were there before are told apart. */
+static void test_old_gradients(void **state) {
+    (void)state;
+    small s = small_net();
+    block(&s, -1, LAM_FORWARD, 40, 0, 0, LAM_HELD_GRADIENT, s.weight);
+    block(&s, -1, LAM_FORWARD, 8, 0, 1, LAM_HELD_GRADIENT, s.weight);
+    block(&s, s.call_a, LAM_FORWARD, 100, 2, 0, LAM_HELD_OTHER, -1);
+    block(&s, s.call_a, LAM_BACKWARD, 16, 3, 0, LAM_HELD_GRADIENT, s.weight);
+    lam_memory_info info = {"a test", 1, 3, 2, false};
+    NET_OK(&s.n, lam_build_memory(s.n.b, &info, &s.n.e));
+    lam_model *m = net_done(&s.n);
+    lam_memory *y = NULL;
+    assert_int_equal(lam_memory_new(&y, m, NULL), LAM_OK);
+    assert_int_equal(lam_memory_total(y)->peak, 156);
+    assert_int_equal(lam_memory_total(y)->held[LAM_HELD_GRADIENT], 56);
+    assert_int_equal(lam_memory_total(y)->old_gradients, 40);
+    lam_memory_free(y);
+    lam_model_free(m);
+}
+
 static void test_course(void **state) {
     (void)state;
     small s = small_net();
@@ -354,10 +374,11 @@ static void test_oom(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_story),        cmocka_unit_test(test_course),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_inside_itself),
-        cmocka_unit_test(test_done_again),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_not_measured), cmocka_unit_test(test_oom),
+        cmocka_unit_test(test_story),         cmocka_unit_test(test_old_gradients),
+        cmocka_unit_test(test_course),        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_inside_itself), cmocka_unit_test(test_done_again),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_not_measured),
+        cmocka_unit_test(test_oom),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

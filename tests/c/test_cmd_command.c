@@ -161,6 +161,7 @@ static void wrong_words(void **state) {
         {"show a:b --depth x", "--depth x: it takes a whole number from 0 to 2147483647"},
         {"show a:b --depth -1", "--depth -1: it takes a whole number from 0"},
         {"show a:b --depth 99999999999", "--depth 99999999999: it takes a whole number"},
+        {"show a:b --repeats 3", "--repeats 3 is of runs that are timed"},
         {"show a:b --time --repeats 0", "--repeats 0: it takes a whole number from 1 to 2147483647"},
         {"fit a:b --batch 0", "--batch 0: it takes a whole number from 1"},
         {"run --every x train.py", "--every x: it takes a whole number from 1"},

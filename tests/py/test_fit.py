@@ -537,6 +537,13 @@ def test_a_step_of_another_kind_is_not_compared():
     fit = cap.report().fit(optimizer="sgd")
     assert fit.apart is None
     assert abs(fit.step.off) < 2
+    with lamina.capture(model, memory=True) as cap:
+        model(x).sum().backward()  # adds to the gradients that lie there
+    assert cap.report().fit(optimizer="sgd").apart.startswith("gradients of before lay there")
+    with lamina.capture(model, memory=True) as cap:
+        model.zero_grad()
+        model(x).sum().backward()
+    assert abs(cap.report().fit(optimizer="sgd").step.off) < 2
     model.zero_grad()
     optimizer = torch.optim.Adam(model.parameters())
     with lamina.capture(model, memory=True) as cap:

@@ -368,6 +368,15 @@ def test_what_makes_no_sense_is_refused(wrong):
         lamina.inspect(small(), (torch.randn(3, 6),), time=True, **wrong)
 
 
+@pytest.mark.parametrize("given", [{"warmup": 0}, {"repeats": 3}])
+def test_how_often_is_of_runs_that_are_timed(given, capsys):
+    with pytest.raises(ValueError, match="give time=True too"):
+        lamina.inspect(small(), (torch.randn(3, 6),), **given)
+    if "repeats" in given:
+        assert _cli.main(["show", "mine.py:net", "-i", "3x6", "--repeats", "3"]) == 2
+        assert "--repeats 3 is of runs that are timed\n  hint: add --time" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", ["warmup", "repeats"])
 def test_what_is_no_number_is_named(name):
     with pytest.raises(TypeError, match=f"{name} is '3'; it is a whole number"):
