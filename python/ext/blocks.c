@@ -33,8 +33,9 @@ struct lmx_blocks {
 };
 
 lmx_blocks *lmx_blocks_new(const lmx_clock *clock) {
+    static const lmx_clock kernels;
     lmx_blocks *b = calloc(1, sizeof *b);
-    if (b) b->clock = clock;
+    if (b) b->clock = clock ? clock : &kernels;
     return b;
 }
 
@@ -48,12 +49,7 @@ void lmx_blocks_free(lmx_blocks *b) {
 /* Stamps of several threads are noted, in no order that a last one could keep. */
 static int64_t stamp_of(const lmx_blocks *b) {
     int64_t last = 0;
-    if (b->moment) return b->moment;
-    return b->clock ? lmx_clock_stamp(b->clock, &last) : lmx_now_ns();
-}
-
-static int64_t ns_of(const lmx_blocks *b, const event *e) {
-    return b->clock ? lmx_clock_ns(b->clock, e->stamp) : e->stamp;
+    return b->moment ? b->moment : lmx_clock_stamp(b->clock, &last);
 }
 
 /* Whoever comes first makes it; NULL where memory ran out. */
@@ -118,7 +114,7 @@ typedef struct slot {
 
 /* Which block is at an address, at the moment that is read: an open-addressing table. */
 typedef struct reader {
-    const lmx_blocks *from;
+    const lmx_clock *clock;
     slot *slots;
     size_t mask, used;
     lmx_block *before, *made; /* the next of those */
@@ -171,7 +167,7 @@ static void empty(reader *r, slot *at) {
 static void take_back(reader *r, slot *at, const event *e) {
     lmx_block *block = at->block;
     block->freed_order = ++r->order;
-    block->t1_ns = ns_of(r->from, e);
+    block->t1_ns = lmx_clock_ns(r->clock, e->stamp);
     block->freed_by = (lmx_whose){e->call, e->phase, e->elsewhere};
     empty(r, at);
 }
@@ -190,7 +186,7 @@ static bool read_added(reader *r, const event *e) {
     *block = (lmx_block){.address = e->address,
                          .bytes = e->bytes,
                          .order = ++r->order,
-                         .t0_ns = ns_of(r->from, e),
+                         .t0_ns = lmx_clock_ns(r->clock, e->stamp),
                          .by = {e->call, e->phase, e->elsewhere},
                          .freed_by = nobody};
     return put(r, e->address, block);
@@ -229,7 +225,10 @@ bool lmx_blocks_read(const lmx_blocks *b, lmx_reading *out) {
     }
     *out = (lmx_reading){.blocks = malloc((told + added + 1) * sizeof *out->blocks),
                          .orders = malloc((n + 1) * sizeof *out->orders)};
-    reader r = {.from = b, .slots = calloc(FEW, sizeof *r.slots), .mask = FEW - 1, .before = out->blocks};
+    reader r = {.clock = b->clock,
+                .slots = calloc(FEW, sizeof *r.slots),
+                .mask = FEW - 1,
+                .before = out->blocks};
     r.made = out->blocks ? out->blocks + told : NULL;
     bool ok = r.slots && out->blocks && out->orders;
     for (size_t i = 0; ok && i < n; i++) {

@@ -35,7 +35,8 @@ void lmx_blocks_free(lmx_blocks *b);
 /* A block was handed out at `address`. What was there before must be gone, and counts as taken back now.
  * Memory that runs out is told by lmx_blocks_lost. */
 void lmx_blocks_add(lmx_blocks *b, uint64_t address, int64_t bytes, lmx_whose by);
-/* The next come and go at this moment; 0: as they do. For what is told afterwards, with no clock. */
+/* The next come and go at this moment; 0: as they do. For what is told afterwards, where the clock
+ * does not count. */
 void lmx_blocks_moment(lmx_blocks *b, int64_t ns);
 /* Says what the block at `address` is, if nobody has yet. Where none is known there, one of so many bytes was
  * there when looking began. */

@@ -290,7 +290,7 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     y->opened_ns = lmx_now_ns();
     y->alloc.whose = whose;
     y->alloc.self = y;
-    y->alloc.blocks = lmx_blocks_new(y->afterwards ? NULL : &c->clock);
+    y->alloc.blocks = lmx_blocks_new(&c->clock);
     if (!y->alloc.blocks) {
         PyErr_NoMemory();
         return false;

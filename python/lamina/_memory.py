@@ -185,19 +185,16 @@ def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
     """The tensors that an optimizer keeps, each with the parameter that it is kept for; None: for all. Some
     keep lists of them. One that sees all parameters as a single vector (LBFGS) keeps what belongs to all of
     them with the first."""
-    whole: int | None = None  # the length of such a vector, asked for where a tensor may be one
+    if not optimizer.state:
+        return
+    sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]
+    whole = sum(sizes) if len(sizes) > 1 else None  # not a count: the length of such a vector
     for parameter, state in dict(optimizer.state).items():
-        size = parameter.numel() if isinstance(parameter, torch.Tensor) else 0
         todo, seen = [state], set()
         while todo:
             value = todo.pop()
             if isinstance(value, torch.Tensor):
-                longer = value.numel() > size
-                if longer and whole is None:
-                    whole = sum(  # not a count: the length of a vector
-                        p.numel() for group in optimizer.param_groups for p in group["params"]
-                    )
-                yield value, None if longer and value.numel() == whole else parameter
+                yield value, None if whole is not None and value.numel() == whole else parameter
             elif isinstance(value, (dict, list, tuple, deque)) and id(value) not in seen:
                 seen.add(id(value))
                 todo += value.values() if isinstance(value, dict) else value

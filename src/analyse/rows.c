@@ -159,7 +159,8 @@ void lmi_find_total(lmi_work *w) {
     if (!c->released && works_outside(w)) add_to_total(c, w->by_call[w->m->n_events].n[LAM_FORWARD]);
     for (int k = 0; k < LAM_N_METRICS; k++) c->total[k] = lmi_settled(c->total[k]);
     if (n == 0 && (c->released || !works_outside(w))) lmi_no_opinion(c, c->total);
-    for (int k = 0; !c->released && k < LAM_N_METRICS && works_elsewhere(w->m); k++)
+    bool elsewhere = !c->released && works_elsewhere(w->m);
+    for (int k = 0; elsewhere && k < LAM_N_METRICS; k++)
         if (c->total[k].state == LAM_EXACT) c->total[k].state = LAM_AT_LEAST;
     /* Without any place there is no row to show them in. */
     if (lmi_by_ops(c) && w->m->n_places == 0) memcpy(c->total, c->ops.total[LAM_FORWARD], sizeof c->total);

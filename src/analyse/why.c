@@ -153,6 +153,14 @@ static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t 
 
 /* -- where calls are counted ----------------------------------------------------------------------------- */
 
+/* Why a row has no work of its own. */
+static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi_price *p) {
+    if (p) return "it only calls its layers, and their work is theirs";
+    if (lmi_only_elsewhere(&c->model->modules[r->module]))
+        return "another thread called it, and what ran there is not seen";
+    return "it was never called";
+}
+
 lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e) {
     if (row < 0 || row >= c->n_rows)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
@@ -166,11 +174,7 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
                         LAM_N_METRICS);
     *out = (lam_why){.metric = (lam_metric)i, .op = -1, .value = r->metric[i], .note = r->reason};
     if (!p || !p->counted) {
-        if (!out->note)
-            out->note = p ? "it only calls its layers, and their work is theirs"
-                        : lmi_only_elsewhere(&c->model->modules[r->module])
-                            ? "another thread called it, and what ran there is not seen"
-                            : "it was never called";
+        if (!out->note) out->note = why_none(c, r, p);
         return LAM_OK;
     }
     if (p->custom) out->note = "counted by a function of the caller's own";

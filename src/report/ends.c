@@ -285,6 +285,12 @@ static void tell_known_ops(speaker *s) {
     tell(s, o->known == all ? NULL : LMI_WARN, true);
 }
 
+static void tell_idle(speaker *s, const char *status, int32_t n) {
+    if (n == 0) return;
+    lmi_putf(&s->text, "%s %d", status, (int)n);
+    tell(s, LMI_WARN, false);
+}
+
 /* Layers are calls that do work of their own, containers that only call their children apart. */
 static void tell_known(speaker *s) {
     int32_t known = 0, layers = 0, never = 0, elsewhere = 0;
@@ -306,10 +312,8 @@ static void tell_known(speaker *s) {
         lmi_putf(&s->text, "layers known %d/%d", (int)known, (int)layers);
         tell(s, known == layers ? NULL : LMI_WARN, true);
     }
-    if (never) lmi_putf(&s->text, "never called %d", (int)never);
-    if (never) tell(s, LMI_WARN, false);
-    if (elsewhere) lmi_putf(&s->text, "called elsewhere %d", (int)elsewhere);
-    if (elsewhere) tell(s, LMI_WARN, false);
+    tell_idle(s, "never called", never);
+    tell_idle(s, "called elsewhere", elsewhere);
 }
 
 static void put_tensor_name(lmi_buf *b, const lam_model *m, const lam_module *mod, const char *name) {

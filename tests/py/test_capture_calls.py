@@ -18,7 +18,7 @@ import pytest
 import torch
 from ext_kit import calls, module_call, seen, watching
 from torch import nn
-from where_kit import not_observed
+from where_kit import Calls, in_thread, not_observed
 
 import lamina
 from lamina import _lamina
@@ -270,35 +270,19 @@ def test_threads_see_their_own_calls_only():
 def test_one_model_in_two_threads_is_seen_by_the_thread_that_watches():
     net = Block()
     with watching(net) as capture:
-        thread = threading.Thread(target=net, args=(X,))
-        thread.start()
-        thread.join()
+        in_thread(lambda: net(X))
         net(X)
     assert len(calls(capture.model())) == 3
 
 
-def in_a_thread(work):
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-
-
-class Both(nn.Module):
-    """A layer in a thread of its own, one beside it, and one that nobody calls."""
-
-    def __init__(self):
-        super().__init__()
-        self.here, self.there, self.unused = (nn.Linear(4, 4) for _ in range(3))
-
-    def forward(self, x):
-        found = []
-        in_a_thread(lambda: found.append(self.there(x)))
-        return self.here(x) + found[0].detach()
-
-
 @pytest.mark.parametrize("ops", [False, pytest.param(True, marks=observed)])
 def test_what_another_thread_called_is_not_never_called(ops):
-    net = Both()
+    def forward(self, x):
+        found = []
+        in_thread(lambda: found.append(self.there(x)))
+        return self.here(x) + found[0].detach()
+
+    net = Calls(forward, here=nn.Linear(4, 4), there=nn.Linear(4, 4), unused=nn.Linear(4, 4))
     with lamina.capture(net, ops=ops) as cap:
         net(torch.ones(1, 4))
     report = cap.report()
@@ -318,14 +302,14 @@ def test_what_another_thread_called_is_not_never_called(ops):
 def test_a_model_that_another_thread_alone_called_costs_not_0():
     net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
     with lamina.capture(net) as cap:
-        in_a_thread(lambda: net(torch.ones(1, 4)))
+        in_thread(lambda: net(torch.ones(1, 4)))
     report = cap.report()
     assert report.macs.state == "at least"
     assert "MACs ?" in str(report)
     assert "Sequential [called elsewhere]" in str(report)
     with lamina.capture(net) as cap:
         net(torch.ones(1, 4))
-        in_a_thread(lambda: net(torch.ones(1, 4)))
+        in_thread(lambda: net(torch.ones(1, 4)))
     assert cap.report().macs.state == "exact"
     assert "another thread called layers of this model too" in str(cap.report())
 

@@ -7,14 +7,13 @@ import gc
 import json
 import math
 import pickle
-import threading
 import weakref
 
 import pytest
 import torch
 from conftest import build_net, reference
 from torch import nn
-from where_kit import Calls
+from where_kit import Calls, in_thread
 
 import lamina
 from lamina import _memory, _observe
@@ -399,22 +398,15 @@ def test_the_inside_of_a_scripted_module_is_not_known():
 
 
 def test_what_another_thread_called_is_not_known():
-    class Apart(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.there, self.unused = nn.Sequential(nn.Linear(4, 4)), nn.Linear(4, 4)
+    def forward(self, x):
+        found = []
+        in_thread(lambda: found.append(self.there(x)))
+        return found[0]
 
-        def forward(self, x):
-            found = []
-            thread = threading.Thread(target=lambda: found.append(self.there(x)))
-            thread.start()
-            thread.join()
-            return found[0]
-
-    net = Apart()
+    net = Calls(forward, there=nn.Sequential(nn.Linear(4, 4)), unused=nn.Linear(4, 4))
     with InspectorGadgets(net) as gadgets:
         net(torch.ones(1, 4)).sum().backward()
-    layers = gadgets.layers[0]["Apart"]["children"]
+    layers = gadgets.layers[0]["Calls"]["children"]
     for layer in (layers["there"], layers["there"]["children"]["0"]):
         for key in (
             "calls",

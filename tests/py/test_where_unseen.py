@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from where_kit import Calls, exact, not_observed
+from where_kit import Calls, exact, in_thread, not_observed
 
 import lamina
 
@@ -19,12 +17,6 @@ if not_observed():
 
 def x():
     return torch.rand(4, 8)
-
-
-def in_thread(work):
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
 
 
 def states(report):
@@ -103,9 +95,7 @@ def test_numbers_that_go_one_way_hide_nothing(way):
 def test_calls_of_another_thread_alone_are_told_of():
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with lamina.capture(net, health=True) as cap:
-        thread = threading.Thread(target=net, args=(torch.rand(1, 2),))
-        thread.start()
-        thread.join()
+        in_thread(lambda: net(torch.rand(1, 2)))
     report = cap.report()
     assert [note for note in report.notes if "another thread called layers of this model" in note]
     assert report.health.sentence.startswith("nothing was there to be looked at")

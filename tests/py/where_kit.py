@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import torch
 from torch import nn
 
@@ -23,6 +25,12 @@ class Calls(nn.Module):
 
     def forward(self, *args):
         return self.does(self, *args)
+
+
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 
 
 def exact(model, *args, **options):

@@ -271,10 +271,12 @@ static void test_clock(void) {
     lmx_clock_begin(&real, true);
     int64_t last = real.counts ? INT64_MAX / 2 : 0, stamp = lmx_clock_stamp(&real, &last);
     if (real.counts) expect(stamp == INT64_MAX / 2 + 1, "a counter that went back", stamp, last);
-    for (volatile int k = 0; k < 1000000; k++) {}
+    for (volatile int i = 0; i < 1000000; i++) {}
     last = 0;
     stamp = lmx_clock_stamp(&real, &last);
-    const int64_t now = lmx_now_ns(), ns = (lmx_clock_end(&real), lmx_clock_ns(&real, stamp));
+    const int64_t now = lmx_now_ns();
+    lmx_clock_end(&real);
+    const int64_t ns = lmx_clock_ns(&real, stamp);
     expect(ns > real.began.ns && ns < now + 100000, "a stamp before the end", ns, now);
 }
 
