@@ -477,7 +477,9 @@ LAM_API int32_t lam_n_conventions(void);
 LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
 /* what the table reproduces, with its version; one line */
 LAM_API const char *lam_convention_source(int32_t i);
-LAM_API const char *lam_convention_default(void);     /* what inspect uses when nothing is asked for */
+/* What a model is counted under when no convention is named: the default one, which counts operators; where
+ * `m`'s were not watched, the first that counts layers. NULL `m`: the default one. */
+LAM_API const char *lam_convention_of(const lam_model *m);
 LAM_API int32_t lam_convention_find(const char *name); /* -1 */
 /* True when it counts operators, which a model has only where they were watched. */
 LAM_API bool lam_convention_counts_ops(int32_t i);
@@ -815,6 +817,7 @@ typedef struct lam_live { /* what a live source is asked for */
     const char *mode;                /* "eval", "train", or NULL: as the model is */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
     bool ops;                        /* watch operators too */
+    bool or_layers;                  /* with `ops`: where they can't be watched, layers alone and a note */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
     bool grad;                       /* with gradients, so without the fast paths of eval mode */
     bool dry;                        /* follow the shapes and compute nothing */

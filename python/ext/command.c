@@ -110,7 +110,8 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *method = PyObject_GetAttr(h->self, h->st->n_live);
     PyObject *target = lmx_str(what->target), *inputs = texts(what->inputs, what->n_inputs);
     PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
-    PyObject *ops = what->ops ? Py_True : Py_False, *backward = what->backward ? Py_True : Py_False;
+    PyObject *ops = what->ops && what->or_layers ? Py_None : what->ops ? Py_True : Py_False;
+    PyObject *backward = what->backward ? Py_True : Py_False;
     PyObject *grad = what->grad ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
     PyObject *time = what->time ? Py_True : Py_False, *repeats = PyLong_FromLong(what->repeats);
     PyObject *follow = what->follow ? Py_True : Py_False, *dtype = lmx_str(what->dtype);

@@ -47,7 +47,7 @@ class Host:
         inputs: list[str],
         mode: str | None,
         build: list[str],
-        ops: bool,
+        ops: bool | None,
         backward: bool,
         grad: bool,
         dry: bool = False,

@@ -14,7 +14,7 @@ from ._errors import NoRuleError, UsageError
 from ._fit import Again
 from ._generators import state_of_generators
 from ._measure import Measure
-from ._observe import need
+from ._observe import watched
 from ._report import Report
 from ._run import Run, check_module, describe_object, finish, new_watch, run_once
 from ._takes import takes
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ._health import Look, Wanted
     from ._memory import Following
+    from ._observe import Watched
     from ._register import OwnRule
 
 MODES = ("eval", "train")
@@ -62,12 +63,13 @@ def inspect(
         args: the positional arguments as a tuple, as ``torch.export`` takes them; a lone tensor is taken
             as one.
         kwargs: the keyword arguments.
-        convention: how to count, one of ``lamina rules``; by default lamina's own, ``layers``.
+        convention: how to count, one of ``lamina conventions``; by default ``exact``, which counts every
+            operator that runs. Where operators can't be watched it is ``layers``, and a note says so.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
-        ops: watches every operator that runs too. By default where the convention counts them, or
-            ``backward`` is asked for without ``time`` and ``memory``.
+        ops: watches every operator that runs. By default it does, unless a convention is named that counts
+            layers alone; ``ops=False`` counts layers, which costs less where operators are many and small.
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.
@@ -116,13 +118,15 @@ def inspect(
     return all_ruled(report) if strict else report
 
 
-def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool:
-    """Whether operators are to be watched; ``needed``: for a backward pass."""
-    needed_so = needed or counts_ops(convention)
+def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool | None:
+    """Whether operators are to be watched, None: where they can be; ``needed``: for a backward pass."""
+    needed_so = needed or (convention is not None and counts_ops(convention))
     if asked is False and needed_so:
         what = "a backward pass" if needed else f"the convention {convention!r}"
         raise ValueError(f"{what} needs operators to be watched; leave ops=False out")
-    return needed_so if asked is None else asked
+    if asked is not None or needed_so:
+        return asked or needed_so
+    return None if convention is None else False
 
 
 def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
@@ -196,7 +200,7 @@ class Capture:
     def __init__(
         self,
         model: Any,
-        ops: bool = False,
+        ops: bool | None = None,
         time: bool = False,
         memory: bool = False,
         health: Wanted | None = None,
@@ -219,21 +223,20 @@ class Capture:
         grad = sys.modules["torch"].is_grad_enabled()
         self._again = Again(self._root, args, kwargs, grad=grad, own=True)
 
-    def _new_stance(self, dispatch: str | None) -> Compiled | nullcontext[None]:
+    def _new_stance(self, how: Watched) -> Compiled | nullcontext[None]:
         """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it. A watch
         (_watch.py) answers otherwise."""
-        return Compiled(AS_IT_IS if self._ops and dispatch is None else AROUND)
+        return Compiled(AS_IT_IS if how.ops and how.dispatch is None else AROUND)
 
     def __enter__(self) -> Capture:
         if self._watch is not None:
             raise RuntimeError("this capture is open already; make another with lamina.capture(model)")
-        dispatch = need() if self._ops else None
-        stance = self._new_stance(dispatch)
+        how = watched(self._ops)
+        stance = self._new_stance(how)
         self._watch = new_watch(
             self._root,
             self._given,
-            ops=self._ops,
-            dispatch=dispatch,
+            how=how,
             time=self._time,
             memory=self._memory,
             health=self._health,
@@ -249,7 +252,7 @@ class Capture:
 
                 self._following = Following(self._watch)
                 self._following.open()
-            if self._ops and compiled_codes():
+            if how.ops and compiled_codes():
                 self._compiler = Compiler(self._watch)
                 self._compiler.open()
             self._watch.start()
@@ -327,7 +330,7 @@ class Capture:
 def capture(
     model: Any,
     *,
-    ops: bool = False,
+    ops: bool | None = None,
     time: bool = False,
     memory: bool = False,
     health: bool = False,
@@ -339,11 +342,13 @@ def capture(
     may each capture a model of their own. lamina changes nothing here, and what your code does to the
     model stays done.
 
-    ``ops=True`` watches every operator of this thread too, those of a backward pass included: then the
-    report can count under conventions that count operators, and tells forward, backward and recomputation
-    apart. Compiled code that there is for the inputs at hand runs then, and is counted by the operators that
-    it runs; what the compiler fused into kernels of its own is not seen, so its row says "at least". Without
-    ``ops``, compiled code is stepped around, layer by layer. Nothing is compiled or recompiled in the block,
+    Every operator of this thread is watched, those of a backward pass included, so the report counts
+    operators and tells forward, backward and recomputation apart. Where operators can't be watched, layers
+    are counted and a note says so. ``ops=True`` raises there; ``ops=False`` watches layers alone, which costs
+    less where operators are many and small. Compiled code that there is for the inputs at hand runs, and is
+    counted by the operators that it runs; what the compiler fused into kernels of its own is not seen, so its
+    row says "at least". With ``ops=False``, compiled code is stepped around, layer by layer. Nothing is
+    compiled or recompiled in the block,
     but for the backward of compiled code that never went backward: torch compiles it when it first runs, a
     note says so, and what the compiler does is not counted.
 

@@ -63,7 +63,7 @@ class _Host(Protocol):
         inputs: list[str],
         mode: str | None,
         build: list[str],
-        ops: bool,
+        ops: bool | None,
         backward: bool,
         grad: bool,
         dry: bool,

@@ -36,7 +36,7 @@ def run_target(
     mode: str | None,
     build: Sequence[str],
     *,
-    ops: bool = False,
+    ops: bool | None = False,
     backward: bool = False,
     grad: bool = False,
     dry: bool = False,

@@ -79,6 +79,31 @@ def need() -> str | None:
     return why
 
 
+class Watched(NamedTuple):
+    """Whether operators are watched; ``dispatch``: why through the dispatch mode; ``why_not``: why layers are
+    counted instead, where operators were not asked for by name."""
+
+    ops: bool
+    dispatch: str | None = None
+    why_not: str | None = None
+
+
+def watched(ops: bool | None) -> Watched:
+    """How operators are watched; ``ops`` None: where they can be.
+
+    Raises:
+        UnsupportedError: they are asked for and can't be watched.
+    """
+    if ops is False:
+        return Watched(ops=False)
+    try:
+        return Watched(ops=True, dispatch=need())
+    except UnsupportedError as error:
+        if ops:
+            raise
+        return Watched(ops=False, why_not=f"layers are counted: {error}")
+
+
 def nodes() -> str | None:
     """Why the nodes of a backward pass can't be watched without operators; None where they can."""
     name, why = way()

@@ -16,7 +16,7 @@ from . import _lamina
 from ._compiled import Compiled, compiled_codes, seen_through
 from ._errors import UsageError
 from ._generators import state_of_generators
-from ._observe import need, nodes
+from ._observe import Watched, nodes, watched
 from ._ranks import note as note_of_ranks
 from ._tree import parameters
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PROGRESS_AFTER = 0.5  # seconds
 NOTHING = nullcontext()
+NO_OPS = Watched(ops=False)
 
 
 def check_module(model: object) -> Any:
@@ -129,7 +130,7 @@ def run_once(
     *,
     mode: str | None = None,
     around: AbstractContextManager[object] | None = None,
-    ops: bool = False,
+    ops: bool | None = False,
     backward: bool = False,
     grad: bool = False,
     dry: bool = False,
@@ -141,7 +142,7 @@ def run_once(
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
-    ``ops`` watches operators too. ``backward`` runs with gradients and then back-propagates the sum of the
+    ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then back-propagates the sum of the
     floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
     tensor is a fake one. ``time`` times it, ``memory`` notes what was allocated, ``health`` looks at values.
     ``follow``, of a dry run with ``ops``: when memory would be taken and given back, with floating-point
@@ -152,10 +153,10 @@ def run_once(
     """
     torch = sys.modules["torch"]
     run = Run(health)
-    dispatch = _prepared(root, ops=ops, dry=dry, memory=memory)
+    how = _prepared(root, ops=ops, dry=dry, memory=memory)
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
-    watch, timed = new_watch(root, ops=ops, dispatch=dispatch, **wanted), None
+    watch, timed = new_watch(root, how=how, **wanted), None
     # Nothing of the user's runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
@@ -209,27 +210,24 @@ def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager
     return Following(watch)
 
 
-def _prepared(root: Any, *, ops: bool, dry: bool, memory: bool) -> str | None:
-    """Why operators are to be watched through the dispatch mode, None where they are not; raises where what
-    is asked for can't be done, before anything is touched."""
-    dispatch = None
-    if ops:
-        dispatch = need()
+def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
+    """How operators are watched; raises where what is asked for can't be done, before anything is
+    touched."""
+    how = watched(ops)
     if dry and memory:
         raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
     if dry:
         from ._dry import check
 
         check(root)
-    return dispatch
+    return how
 
 
 def new_watch(
     root: Any,
     alias: Any = None,
     *,
-    ops: bool = False,
-    dispatch: str | None = None,
+    how: Watched = NO_OPS,
     time: bool = False,
     memory: bool = False,
     told: bool = False,
@@ -240,7 +238,9 @@ def new_watch(
     why = None
     if time or memory or health is not None:
         why = nodes()
-    watch = _lamina.Capture(root, ops, alias, dispatch, (time or memory) and why is None, time)
+    watch = _lamina.Capture(root, how.ops, alias, how.dispatch, (time or memory) and why is None, time)
+    if how.why_not is not None:
+        watch.note(how.why_not)
     if why is not None and time and not told:
         watch.note(f"how long a layer's backward takes is not known: {why}")
     if why is not None and memory:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
+    from ._observe import Watched
+
 EVERY = 100
 FILE = "run.lamina"
 TRAINING, GRAD = 1, 2  # together, a kind of call
@@ -208,10 +210,10 @@ class _Looking(Capture):
             from ._health import Wanted
 
             wanted = Wanted()
-        super().__init__(module, time=True, memory=memory, health=wanted)
+        super().__init__(module, ops=False, time=True, memory=memory, health=wanted)
         self.stance = stance
 
-    def _new_stance(self, _: str | None) -> Compiled | nullcontext[None]:
+    def _new_stance(self, _: Watched) -> Compiled | nullcontext[None]:
         """Compiled code runs as it does in other steps; where there is none, nobody is asked."""
         return self.stance or nullcontext()
 

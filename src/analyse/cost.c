@@ -88,7 +88,7 @@ lam_status lam_costs_new(lam_costs **out, const lam_model *m, const lam_cost_opt
     *out = NULL;
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_costs_new", "there is no model to cost");
     if (!o) o = &defaults;
-    const lmi_convention *cv = lmi_convention_named(o->convention, e);
+    const lmi_convention *cv = lmi_convention_for(m, o->convention, e);
     if (!cv) return LAM_USAGE;
     lam_costs *c = calloc(1, sizeof *c);
     if (!c) return lmi_nomem(e);

@@ -153,7 +153,7 @@ lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv) {
 }
 
 lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, lam_rf *out, lam_error *e) {
-    const lmi_convention *cv = lmi_convention_named(convention, e);
+    const lmi_convention *cv = lmi_convention_for(m, convention, e);
     if (!cv) return LAM_USAGE;
     if (event < 0 || event >= m->n_events)
         return lmi_fail(e, LAM_RANGE, "lam_rf_of", "there is no call %d; the model has %d", (int)event,

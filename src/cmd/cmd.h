@@ -90,12 +90,12 @@ bool lmi_wants_color(const lmi_cli *c);
 
 /* Asks the host for a model. `*m` may be there although an error is returned: what was seen before it. */
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
-/* What the arguments ask the host for, to be counted under `convention`. */
+/* What the arguments ask the host for, to be counted under `convention`; NULL: under that of the model. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
-/* NULL where there is none of that name, after a complaint that names the nearest. */
-const char *lmi_convention_wanted(lmi_cli *c, const char *name);
+/* True for NULL too; false where there is none of that name, after a complaint that names the nearest. */
+bool lmi_convention_known(lmi_cli *c, const char *name);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 

@@ -25,7 +25,7 @@ static bool read_names(lmi_cli *c, const char *list, names *out) {
         char *comma = s + strcspn(s, ",");
         bool last = !*comma;
         *comma = '\0';
-        if (!lmi_convention_wanted(c, s)) return false;
+        if (!lmi_convention_known(c, s)) return false;
         out->at[out->n++] = s;
         s = last ? comma : comma + 1;
     }
@@ -66,7 +66,7 @@ int lmi_run_compare(lmi_cli *c) {
         return code;
     }
     if (read_names(c, c->args.convention, &n)) {
-        lam_live what = lmi_live_request(c, lam_convention_default());
+        lam_live what = lmi_live_request(c, lam_convention_of(NULL));
         what.ops = what.grad = true;
         lam_status live = lmi_live_model(c, &what, &m, &e);
         lam_status s = m ? write(c, m, &n, &shown) : LAM_OK;

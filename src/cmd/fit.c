@@ -8,7 +8,7 @@
 
 /* What is asked for of one of the two dry runs. */
 static lam_live request(const lmi_cli *c, bool step) {
-    lam_live what = lmi_live_request(c, lam_convention_default());
+    lam_live what = lmi_live_request(c, lam_convention_of(NULL));
     what.ops = what.dry = what.follow = true;
     what.backward = step;
     what.mode = step ? "train" : "eval";

@@ -6,7 +6,7 @@
 int lmi_run_graph(lmi_cli *c) {
     lam_error e = {0}, drawn = {0};
     lam_model *m;
-    lam_live what = lmi_live_request(c, lam_convention_default());
+    lam_live what = lmi_live_request(c, lam_convention_of(NULL));
     what.ops = true;
     lam_status live = lmi_live_model(c, &what, &m, &e);
     int code = LMI_EXIT_OK;

@@ -7,17 +7,20 @@
 #include <string.h>
 
 lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
-    bool ops = lam_convention_counts_ops(lam_convention_find(convention));
+    bool ops = !convention || lam_convention_counts_ops(lam_convention_find(convention));
     int32_t n = 0;
     while (c->args.inputs[n]) n++;
     bool measures = c->args.time || c->args.memory || c->args.health;
-    bool watch = ops || (c->args.backward && !measures);
+    bool needed = c->args.backward && !measures;
     return (lam_live){.target = c->args.operands[0],
                       .n_inputs = n,
                       .inputs = c->args.inputs,
-                      .mode = c->args.mode,
+                      .mode = c->args.mode       ? c->args.mode
+                              : c->args.backward ? "train"
+                                                 : "eval",
                       .build_kwargs = c->args.build,
-                      .ops = watch,
+                      .ops = ops || needed,
+                      .or_layers = !convention && !needed,
                       .backward = c->args.backward,
                       .dry = c->args.dry,
                       .time = c->args.time,
@@ -43,13 +46,12 @@ lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_e
     return e->status;
 }
 
-const char *lmi_convention_wanted(lmi_cli *c, const char *name) {
-    if (!name) name = lam_convention_default();
-    if (lam_convention_find(name) >= 0) return name;
+bool lmi_convention_known(lmi_cli *c, const char *name) {
+    if (!name || lam_convention_find(name) >= 0) return true;
     lmi_near near = lmi_near_start(name);
     char hint[96] = "`lamina conventions` lists them";
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_near_put(&near, lam_convention_name(i));
     if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "convention '%s': there is none of that name", name);
-    return NULL;
+    lmi_complain(c, hint, "unknown convention '%s'", name);
+    return false;
 }

@@ -39,8 +39,8 @@ static void say_facts(lmi_cli *c) {
 }
 
 int lmi_run_rules(lmi_cli *c) {
-    const char *name = lmi_convention_wanted(c, c->args.operands[0]);
-    if (!name) return LMI_EXIT_USAGE;
+    const char *name = c->args.n_operands ? c->args.operands[0] : lam_convention_of(NULL);
+    if (!lmi_convention_known(c, name)) return LMI_EXIT_USAGE;
     int32_t convention = lam_convention_find(name);
     lmi_output_narrow(c);
     lmi_say(c, "convention %s: %s\n", name, lam_convention_source(convention));

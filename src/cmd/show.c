@@ -142,14 +142,6 @@ static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     return s;
 }
 
-/* Beside a roof stand FLOPs and bytes: the first convention that counts both, unless one is named. */
-static void want_roof(lmi_cli *c, layout *l) {
-    c->args.time = true;
-    for (int32_t i = 0; !l->convention && i < lam_n_conventions(); i++)
-        if (lam_convention_counts(i, LAM_FLOPS) && lam_convention_counts(i, LAM_BYTES_READ))
-            l->convention = lam_convention_name(i);
-}
-
 /* Measured before the model is there, while nothing else runs. */
 static lam_status find_roof(const lmi_cli *c, making *with, lam_error *e) {
     if (!c->args.roof) return LAM_OK;
@@ -195,13 +187,12 @@ int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
     if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
-    if (c->args.roof) want_roof(c, &with.l);
+    c->args.time = c->args.time || c->args.roof;
     if (c->args.repeats && !c->args.time) {
         lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
         return LMI_EXIT_USAGE;
     }
-    with.l.convention = lmi_convention_wanted(c, with.l.convention);
-    if (!with.l.convention) return LMI_EXIT_USAGE;
+    if (!lmi_convention_known(c, with.l.convention)) return LMI_EXIT_USAGE;
     with.o = report_options(c, &with.l);
     int code = lmi_rules_wanted(c, &with.own);
     if (code == LMI_EXIT_OK) code = show(c, &with);

@@ -152,8 +152,6 @@ const char *lam_convention_source(int32_t i) {
     return c ? c->source : NULL;
 }
 
-const char *lam_convention_default(void) { return conventions[0].name; }
-
 int32_t lam_convention_find(const char *name) {
     for (int32_t i = 0; name && i < N_CONVENTIONS; i++)
         if (!strcmp(conventions[i].name, name)) return i;
@@ -170,8 +168,20 @@ bool lam_convention_counts(int32_t i, lam_metric metric) {
     return c && (unsigned)metric < LAM_N_METRICS && lmi_convention_tells(c, metric);
 }
 
+/* The first that can count a model: by its operators, or where they were not watched by its layers. */
+static const lmi_convention *first(bool ops_seen) {
+    int32_t i = 0;
+    while (i + 1 < N_CONVENTIONS && conventions[i].op_rules && !ops_seen) i++;
+    return &conventions[i];
+}
+
+const char *lam_convention_of(const lam_model *m) { return first(!m || m->ops_seen)->name; }
+
+const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e) {
+    return name ? lmi_convention_named(name, e) : first(m->ops_seen);
+}
+
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e) {
-    if (!name) return &conventions[0];
     int32_t found = lam_convention_find(name);
     if (found >= 0) return &conventions[found];
     char list[128] = "";

@@ -149,8 +149,10 @@ typedef struct lmi_convention {
 } lmi_convention;
 
 const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
-/* NULL name: the default; LAM_USAGE lists */
+/* NULL where there is none of that name; LAM_USAGE lists them. */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
+/* The same for a model; NULL name: the one of lam_convention_of. */
+const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e);
 /* The rule that serves this module under the convention's `match`; NULL: none. */
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
 

@@ -392,7 +392,7 @@ static void who_is_served(void **state) {
 static void names_of_conventions(void **state) {
     (void)state;
     assert_int_equal(lam_n_conventions(), 9);
-    assert_string_equal(lam_convention_default(), "layers");
+    assert_string_equal(lam_convention_of(NULL), "layers");
     assert_string_equal(lam_convention_name(1), "torchscan");
     assert_string_equal(lam_convention_source(2), "thoplw 2024.1.25");
     assert_string_equal(lam_convention_name(3), "exact");
