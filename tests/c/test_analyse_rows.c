@@ -530,7 +530,7 @@ static void refuses(void **state) {
     assert_int_equal(lam_costs_new(&c, NULL, NULL, NULL), LAM_USAGE);
     assert_int_equal(lam_costs_new(NULL, m, NULL, NULL), LAM_USAGE);
     assert_int_equal(lam_costs_new(&c, m, NULL, NULL), LAM_OK);
-    assert_string_equal(lam_convention_name(lam_costs_convention(c)), lam_convention_of(NULL));
+    assert_string_equal(lam_convention_name(lam_costs_convention(c)), lam_convention_of(m));
     assert_null(lam_costs_row(c, -1));
     assert_null(lam_costs_row(c, 99));
     expect(lam_costs_total(c, (lam_metric)9), 0, LAM_UNKNOWN);

@@ -169,7 +169,7 @@ static void wrong_words(void **state) {
         {"show a:b --color red", "--color red: it is one of auto|always|never"},
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
-        {"show a:b -c layer", "convention 'layer': there is none of that name\n  hint: did you mean layers?"},
+        {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
         {"show a:b -c nobody", "hint: `lamina conventions` lists them"},
         {"why a:b x -c nobody", "convention 'nobody'"},
         {"rules nobody", "convention 'nobody'"},
@@ -215,7 +215,7 @@ static void show_a_model(void **state) {
     assert_int_equal(lamina("show m:two -i 1x4"), 0);
     ERR_IS_EMPTY();
     OUT_HAS("fc");
-    assert_string_equal(fake_request, "m:two mode=- -i 1x4");
+    assert_string_equal(fake_request, "m:two mode=eval -i 1x4 ops");
     static char first[sizeof fake_out.text];
     memcpy(first, fake_out.text, sizeof first);
     assert_int_equal(lamina("m:two -i 1x4"), 0);
@@ -223,7 +223,7 @@ static void show_a_model(void **state) {
     assert_int_equal(lamina("-i 1x4 -- m:two"), 0);
     assert_string_equal(fake_out.text, first);
     assert_int_equal(lamina("m:two -i1x4 --input=2x4:int64 -k weights=None --build=a=b --mode train"), 0);
-    assert_string_equal(fake_request, "m:two mode=train -i 1x4 -i 2x4:int64 weights=None a=b");
+    assert_string_equal(fake_request, "m:two mode=train -i 1x4 -i 2x4:int64 ops weights=None a=b");
     assert_int_equal(lamina("m:two -o -"), 0);
     assert_string_equal(fake_out.text, first);
 }
@@ -542,7 +542,7 @@ static void rules(void **state) {
     assert_int_equal(lamina("rules thoplw"), 0);
     OUT_HAS("no opinion");
     assert_int_equal(lamina("rules"), 0);
-    OUT_HAS("convention layers: ");
+    OUT_HAS("convention exact: ");
     assert_int_equal(lamina("conventions"), 0);
     OUT_HAS("(the default)");
     assert_int_equal(count_lines(fake_out.text), lam_n_conventions());
@@ -563,7 +563,7 @@ static void doctor(void **state) {
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("this host can't run any");
-    OUT_HAS("conventions: layers torchscan thoplw exact torch fvcore ptflops deepspeed torchinfo\n");
+    OUT_HAS("conventions: exact layers torchscan thoplw torch fvcore ptflops deepspeed torchinfo\n");
     h = fake_host();
     h.doctor = well;
     assert_int_equal(fake_run(&h, "doctor"), 0);

@@ -392,25 +392,30 @@ static void who_is_served(void **state) {
 static void names_of_conventions(void **state) {
     (void)state;
     assert_int_equal(lam_n_conventions(), 9);
-    assert_string_equal(lam_convention_of(NULL), "layers");
-    assert_string_equal(lam_convention_name(1), "torchscan");
-    assert_string_equal(lam_convention_source(2), "thoplw 2024.1.25");
-    assert_string_equal(lam_convention_name(3), "exact");
+    assert_string_equal(lam_convention_of(NULL), "exact");
+    assert_string_equal(lam_convention_name(0), "exact");
+    assert_string_equal(lam_convention_name(1), "layers");
+    assert_string_equal(lam_convention_name(2), "torchscan");
+    assert_string_equal(lam_convention_source(3), "thoplw 2024.1.25");
     assert_string_equal(lam_convention_name(4), "torch");
     assert_string_equal(lam_convention_name(8), "torchinfo");
     assert_null(lam_convention_name(9));
     assert_null(lam_convention_name(-1));
     assert_null(lam_convention_source(9));
-    assert_int_equal(lam_convention_find("thoplw"), 2);
+    assert_int_equal(lam_convention_find("thoplw"), 3);
     assert_int_equal(lam_convention_find("thop"), -1);
     assert_int_equal(lam_convention_find(NULL), -1);
-    assert_string_equal(lmi_convention_named(NULL, NULL)->name, "layers");
+    lam_model calls = {.ops_seen = false}, operators = {.ops_seen = true};
+    assert_string_equal(lam_convention_of(&calls), "layers");
+    assert_string_equal(lmi_convention_for(&calls, NULL, NULL)->name, "layers");
+    assert_string_equal(lmi_convention_for(&operators, NULL, NULL)->name, "exact");
+    assert_string_equal(lmi_convention_for(&calls, "exact", NULL)->name, "exact");
     assert_string_equal(lmi_convention_named("torchscan", NULL)->name, "torchscan");
     lam_error e = {0};
     assert_null(lmi_convention_named("nobody", &e));
     assert_int_equal(e.status, LAM_USAGE);
     assert_string_equal(e.text,
-                        "there is no convention 'nobody'; there are layers, torchscan, thoplw, exact, torch, "
+                        "there is no convention 'nobody'; there are exact, layers, torchscan, thoplw, torch, "
                         "fvcore, ptflops, deepspeed, torchinfo");
     lam_rule r;
     assert_int_equal(lam_convention_rule(99, 0, &r, &e), LAM_RANGE);
@@ -429,8 +434,8 @@ static void policies(void **state) {
     assert_int_equal(c->order, LMI_ORDER_TREE);
     assert_int_equal(c->rf, LMI_RF_CHAIN);
     assert_int_equal(c->hidden, LMI_TRUST);
-    assert_int_equal(lmi_convention_at(0)->hidden, LMI_HIDDEN_AT_LEAST);
-    assert_int_equal(lmi_convention_at(1)->rf, LMI_RF_FORWARD);
+    assert_int_equal(lmi_convention_named("layers", NULL)->hidden, LMI_HIDDEN_AT_LEAST);
+    assert_int_equal(lmi_convention_named("torchscan", NULL)->rf, LMI_RF_FORWARD);
 }
 
 static void names_of_facts(void **state) {
