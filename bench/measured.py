@@ -108,8 +108,9 @@ def profiler(_: nn.Module) -> Iterator[None]:
 
 
 WAYS: dict[str, Watch] = {
-    "time=True": lambda model: lamina.capture(model, time=True),
-    "time and memory": lambda model: lamina.capture(model, time=True, memory=True),
+    "time=True": lambda model: lamina.capture(model, ops=False, time=True),
+    "time and memory": lambda model: lamina.capture(model, ops=False, time=True, memory=True),
+    "and operators (the default)": lambda model: lamina.capture(model, time=True, memory=True),
     "hooks (forward only)": hooks,
     "torch.profiler, memory too": profiler,
     "DeepSpeed's profiler": deepspeed,
@@ -145,7 +146,7 @@ def writing(rounds: int | None = None) -> bool:
         model(torch.rand(2, 4)).sum().backward()
     seen, layers = gadgets._captures[0]._model, gadgets.layers[0]
     assert seen is not None
-    with lamina.capture(model, time=True, memory=True) as watch:
+    with lamina.capture(model, ops=False, time=True, memory=True) as watch:
         model(torch.rand(2, 4)).sum().backward()
     report = watch.report()
     told = json.loads(report.to_json())
@@ -186,7 +187,7 @@ def each_step(name: str, model: nn.Module, step: Callable[[], None], bar: float,
     """Time and memory where a capture is opened and closed for every step; True where the bar holds."""
 
     def watched() -> None:
-        with lamina.capture(model, time=True, memory=True):
+        with lamina.capture(model, ops=False, time=True, memory=True):
             step()
 
     watched()
