@@ -128,15 +128,19 @@ static void looks(void **state) {
     (void)state;
     for (int i = 0; more(i, RUNS); i++) {
         reseed((uint64_t)i);
-        static const char *const names[] = {"aten::nonzero", "aten::bincount", "aten::unique_consecutive"};
+        static const char *const names[] = {"aten::nonzero", "aten::bincount", "aten::unique_consecutive",
+                                            "aten::histc"};
         int64_t s[3], left = pick(0, 5);
-        int which = (int)pick(0, 2);
+        int which = (int)pick(0, 3);
         int32_t ndim = random_shape(1, 3, s);
         op_new(names[which]);
         int64_t n = in_whole(0, ndim, s);
         if (which == 2 && coin()) in_none(3);
         out_whole(0, 1, &left);
-        for (int64_t k = which == 2; k < n; k++) (void)less(1, 2);
+        for (int64_t k = which == 2; k < n; k++) {
+            (void)less(1, 2);
+            if (which == 3) (void)(less(1, 2) + add(mul(dvd(sub(1, 0), 2), 3), 0));
+        }
         op_proves();
     }
     op_new("aten::unique_consecutive"); /* of slices, which differ somewhere */
@@ -310,7 +314,7 @@ static void histogram(void **state) {
         reseed((uint64_t)i);
         int64_t s[2] = {pick(0, 6), pick(1, 4)}, bins = pick(1, 5);
         bool points = coin();
-        op_new(points ? "aten::_histogramdd_from_bin_cts" : coin() ? "aten::histc" : "aten::histogram");
+        op_new(points ? "aten::_histogramdd_from_bin_cts" : "aten::histogram");
         int64_t n = in_whole(0, 2, s);
         out_whole(0, SIZES(bins));
         for (int64_t e = 0; e < (points ? s[0] : n); e++) (void)less(1, 2);

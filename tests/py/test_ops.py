@@ -583,7 +583,7 @@ ITERATED = {
     "symmetric eigenvalues": (torch.linalg.eigvalsh, 2 * 10 + 1 * 8, "how long it iterates"),
     "least squares": (lambda x: torch.linalg.lstsq(x, x)[0], 3 * 7 + 2 * 5 + 3 + 4 * (6 + 4 + 2), "its rank"),
     "factors": (torch.linalg.ldl_factor, 9, "pivots"),
-    "bins": (lambda x: torch.histc(x, 4, 0, 1), 0, "lies in a bin"),
+    "bins": (lambda x: torch.histogram(x, 4)[0], 0, "lies in a bin"),
 }
 
 
