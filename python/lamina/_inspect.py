@@ -68,8 +68,7 @@ def inspect(
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
-        ops: watches every operator that runs. By default it does, unless a convention is named that counts
-            layers alone; ``ops=False`` counts layers, which costs less where operators are many and small.
+        ops: watches every operator that runs: by default, unless a convention that counts layers is named.
         backward: runs the forward with gradients, then back-propagates the sum of the floating-point
             tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
             what it cost.

@@ -142,9 +142,10 @@ def run_once(
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
-    ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then back-propagates the sum of the
-    floating-point tensors that came out; ``grad`` runs with gradients alone. ``dry`` computes nothing: every
-    tensor is a fake one. ``time`` times it, ``memory`` notes what was allocated, ``health`` looks at values.
+    ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then
+    back-propagates the sum of the floating-point tensors that came out; ``grad`` runs with gradients alone.
+    ``dry`` computes nothing: every tensor is a fake one. ``time`` times it, ``memory`` notes what was
+    allocated, ``health`` looks at values.
     ``follow``, of a dry run with ``ops``: when memory would be taken and given back, with floating-point
     tensors of the model and of ``args`` as if of ``dtype``.
 

@@ -440,12 +440,19 @@ static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) 
     return LAM_OK;
 }
 
+/* True where a rule of the caller's own says what the layer that runs the operator does itself. */
+static bool layer_tells(const lmi_work *w, const lam_op *o) {
+    return o->phase == LAM_FORWARD && lmi_own_layer(w, o->call) != NULL;
+}
+
 static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     round_trip r = {-1, -1, false};
     uint8_t *role = w->c->ops.role;
     for (int32_t i = 0; i < w->m->n_ops; i++) {
         const lmi_rule *rule;
         t->told[i] = w->m->ops[i].parent >= 0 ? t->told[w->m->ops[i].parent] : TOLD_NOTHING;
+        role[i] = LMI_ROLE_INSIDE;
+        if (layer_tells(w, &w->m->ops[i])) continue;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED)
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));

@@ -122,10 +122,15 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
         if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
-        if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && !lmi_is_effective(i))
+        /* No rule of a layer gives bytes: `?` says it where they are asked for. */
+        if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }
     lmi_own_effective(p->metric);
+}
+
+const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
+    return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
 }
 
 static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
@@ -150,6 +155,9 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     if (price_custom(w, event, p)) return LAM_OK;
     if (lmi_by_ops(w->c)) {
         lmi_ops_price(w, event, p);
+        p->rule = w->cv->which == LMI_OPS ? lmi_own_layer(w, event) : NULL;
+        p->counted = p->counted || p->rule;
+        if (p->rule) price_own(w, event, p);
         if (w->cv->which == LMI_HOOKS) LAM_TRY(price_by_hook(w, event, p, e));
         bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
         if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);

@@ -168,7 +168,8 @@ lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *ou
     LAM_TRY(lmi_rf_need(c, e));
     const lam_cost_row *r = &c->rows[row];
     const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
-    if (lmi_by_ops(c) && i >= 0 && r->counted && !(p && p->custom)) return why_by_ops(c, r, i, out, e);
+    bool layer = p && (p->custom || (p->rule && p->rule->name)); /* told as a whole */
+    if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(c, r, i, out, e);
     if (i < 0 || i >= LAM_N_METRICS)
         return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,
                         LAM_N_METRICS);

@@ -348,7 +348,7 @@ static const lmi_rule *own_called(const lmi_convention *c, const char *name) {
 }
 
 const lmi_rule *lmi_own_of_module(const lmi_convention *c, const lam_module *mod) {
-    if (!c->own || c->which == LMI_OPS || c->which == LMI_HOOKS) return NULL;
+    if (!c->own || c->which == LMI_HOOKS) return NULL;
     const lmi_rule *r = own_called(c, mod->type_path);
     return r ? r : own_called(c, mod->type);
 }

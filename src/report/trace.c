@@ -29,7 +29,9 @@ static lam_status start(timeline *t, lmi_job *j) {
     lmi_vec_init(&t->open, sizeof(lmi_span));
     lmi_map_init(&t->frames);
     LAM_TRY(lmi_spans_find(t->m, any_op, &t->spans, j->e));
-    if (t->spans.n == 0)
+    bool called = t->m->n_events == 0; /* the calls of a dry run have no times */
+    for (size_t i = 0; i < t->spans.n && !called; i++) called = !span_at(t, i)->is_op;
+    if (t->spans.n == 0 || !called)
         return lmi_fail(j->e, LAM_USAGE, "format", "nothing that ran has a time, so there is no timeline");
     t->begin = span_at(t, 0)->t0;
     for (size_t i = 0; i < t->spans.n; i++) {

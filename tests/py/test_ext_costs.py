@@ -20,7 +20,7 @@ def model():
 
 def test_rows_carry_counts_shapes_and_names(model):
     costs = model.costs()
-    assert costs.convention == next(c["name"] for c in _lamina.conventions() if c["default"])
+    assert costs.convention == next(c["name"] for c in _lamina.conventions() if not c["counts_ops"])
     rows = {row["path"]: row for row in costs.rows()}
     assert list(rows) == ["", "0", "1", "2"]
     first = rows["0"]

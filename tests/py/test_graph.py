@@ -131,7 +131,7 @@ def test_a_file_is_not_overwritten(tmp_path):
 
 def test_what_can_not_be_drawn_is_told():
     with pytest.raises(ValueError, match="ops=True"):
-        lamina.inspect(Block(), torch.rand(1, 4, 8, 8)).graph()
+        lamina.inspect(Block(), torch.rand(1, 4, 8, 8), ops=False).graph()
     with pytest.raises(ValueError, match="'module' or 'op'"):
         graph().dot("layer")
 

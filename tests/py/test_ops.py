@@ -413,7 +413,7 @@ def test_captures_nest_and_each_has_its_own():
         layer(torch.ones(4, 8))
         with lamina.capture(layer, ops=True) as inner:
             layer(torch.ones(2, 8))
-        with lamina.capture(layer) as calls:
+        with lamina.capture(layer, ops=False) as calls:
             layer(torch.ones(1, 8))
     assert [watch.report("exact").macs for watch in (outer, inner)] == [7 * 24, 2 * 24]
     with pytest.raises(ValueError, match="ops=True"):
@@ -681,12 +681,32 @@ def test_operators_are_watched_when_they_are_needed():
         lamina.inspect(layer, torch.ones(2, 4)),
         lamina.inspect(layer, torch.ones(2, 4), backward=True),
     )
-    assert (plain.convention, plain.backward.macs.state) == ("layers", "unknown")
-    assert (backward.convention, backward.macs, backward.under("exact").backward.macs) == ("layers", 32, 32)
+    assert (plain.convention, plain.macs, plain.backward.macs) == ("exact", 32, 0)
+    assert (backward.convention, backward.macs, backward.backward.macs) == ("exact", 32, 32)
+    layers = lamina.inspect(layer, torch.ones(2, 4), ops=False)
+    assert (layers.convention, layers.macs, layers.backward.macs.state) == ("layers", 32, "unknown")
+    assert lamina.inspect(layer, torch.ones(2, 4), convention="layers")._model.n_operators() == 0
     with pytest.raises(ValueError, match="ops"):
         lamina.inspect(layer, torch.ones(2, 4), convention="exact", ops=False)
     with pytest.raises(ValueError, match="ops=True"):
-        plain.under("exact")
+        layers.under("exact")
+
+
+@pytest.mark.parametrize("way", [lambda net: lamina.inspect(net, torch.ones(2, 4)), "capture"])
+def test_where_operators_can_not_be_watched_layers_are_counted_and_a_note_says_so(way, monkeypatch):
+    monkeypatch.setenv("LAMINA_CAPTURE", "calls")
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    if way == "capture":
+        with lamina.capture(net) as cap:
+            net(torch.ones(2, 4))
+        report = cap.report()
+    else:
+        report = way(net)
+    assert (report.convention, report.macs) == ("layers", 32)
+    [note] = report.notes
+    assert note.startswith("layers are counted: operators can't be watched here: ")
+    with pytest.raises(ValueError, match="can't be watched here"):
+        lamina.inspect(net, torch.ones(2, 4), ops=True)
 
 
 def in_process(code, **env):

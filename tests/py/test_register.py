@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from itertools import product
 
 import pytest
 
@@ -219,11 +220,13 @@ def test_wrong_values(values, part):
 
 def test_layers():
     net = nn.Sequential(nn.Linear(3, 4), Mine())
-    plain = lamina.inspect(net, X)
+    plain = lamina.inspect(net, X, convention="layers")
     assert plain.unruled == {"Mine": 1}
-    for name in (Mine, "Mine", f"{Mine.__module__}.Mine"):
+    for name, convention in product((Mine, "Mine", f"{Mine.__module__}.Mine"), (None, "layers")):
         with lamina.registered(name, macs="out*5", flops="2*macs", dmas="ins+outs+params"):
-            report = lamina.inspect(net, X)
+            report = lamina.inspect(net, X, convention=convention)
+            lines = report.why("1")
+        assert lines[0]["formula"] == "out*5"
         assert report.unruled == {}
         assert report.macs == 24 + 8 * 5
         assert report.rows[-1]["rule_kind"] in (name, f"{Mine.__module__}.Mine")
@@ -324,7 +327,7 @@ def test_strict_layers():
     with pytest.raises(
         lamina.NoRuleError, match=r"no rule in layers for the layer Mine \(1 call\)"
     ) as caught:
-        lamina.inspect(net, X, strict=True)
+        lamina.inspect(net, X, convention="layers", strict=True)
     assert caught.value.report.unruled == {"Mine": 1}
     assert lamina.inspect(nn.Linear(3, 4), X, strict=True).macs == 24
 
@@ -414,7 +417,7 @@ def test_command(tmp_path, capsys, monkeypatch):
     (tmp_path / "my.rules").write_text("Mine macs = 1000 flops = macs dmas = ins\n")
     (tmp_path / "bad.rules").write_text("Mine macs = 1\nMine2 macs = lots\n")
     run = ("target.py:net", "-i", "2x3", "--exact")
-    code, out, err = command(capsys, "show", *run, "--strict")
+    code, out, err = command(capsys, "show", *run, "-c", "layers", "--strict")
     assert (code, err) == (1, "lamina: error: no rule for the layer Mine (2 calls)\n")
     assert "Linear" in out
     code, out, err = command(capsys, "show", *run, "--strict", "--rules", "my.rules")

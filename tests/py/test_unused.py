@@ -98,7 +98,7 @@ def test_nothing_to_say():
     assert (report.unused, report.no_gradient) == ({}, {})
     assert "in vain" not in str(report)
     with pytest.raises(ValueError, match="ops=True"):
-        assert lamina.inspect(model, torch.rand(2, 3, 5, 5)).unused
+        assert lamina.inspect(model, torch.rand(2, 3, 5, 5), ops=False).unused
 
 
 def test_values_handed_to_the_program_are_used():

@@ -249,7 +249,7 @@ def test_models_that_are_called_once_leave_room_for_others(tmp_path):
             model(torch.ones(2, 8)).sum().backward()
         with lamina.capture(models[0]) as capture:
             models[0](torch.ones(2, 8))
-    assert len(capture.report().rows) == 4
+    assert len(capture.report("layers").rows) == 4
     names = rows(file, "SELECT name FROM models ORDER BY root")
     assert names == [("Sequential",), *((f"Sequential {i}",) for i in range(2, 16))]
     assert rows(file, "SELECT number, calls FROM steps") == [(0, 1)] * 15

@@ -183,7 +183,7 @@ def test_captures_of_both_kinds_overlap():
     before = compiles()
     with lamina.capture(model, ops=True) as operators:
         model(x())
-        with lamina.capture(model) as layers:
+        with lamina.capture(model, ops=False) as layers:
             model(x())
     assert by_path(layers.report()) == FORWARD
     assert operators.report("exact").macs == 2 * sum(FORWARD.values())

@@ -93,7 +93,8 @@ class InspectorGadgets:
         if self._open is not None:
             return
         memory = refused() is None
-        captures = [Capture(given, ops=False, time=True, memory=memory, health=Wanted()) for given in self._given]
+        wanted: Any = {"ops": False, "time": True, "memory": memory}
+        captures = [Capture(given, health=Wanted(), **wanted) for given in self._given]
         with ExitStack() as stack:
             for capture in captures:
                 stack.enter_context(capture)
