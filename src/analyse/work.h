@@ -123,7 +123,8 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e);
  * `event`; unknown where there is no such function or it does not know. */
 void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
              lam_count out[LAM_N_METRICS]);
-/* The rule of the caller's own that says what a call's layer does itself, its operators included; NULL: none. */
+/* The rule of the caller's own that says what a call's layer does itself, in the place of the operators that
+ * its forward runs; NULL: none. */
 const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event);
 /* The numbers of an event from its operators. */
 void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
