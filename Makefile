@@ -4,7 +4,11 @@
 .PHONY: help setup demo test asan proof valgrind fuzz coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
-PYTHON := .venv/bin/python
+# The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
+PYTHON := $(shell .venv/bin/python -c '' 2>/dev/null && echo .venv/bin/python || echo python3)
+SETUP = command -v "$(PYTHON)" >/dev/null || { echo "make: there is no $(PYTHON); name a Python >= 3.10 that is" \
+    "installed, as in make PYTHON=python3.12 demo" >&2; exit 1; }; "$(PYTHON)" tools/setup
+VENV_PYTHON := .venv/bin/python
 FUZZ_SECONDS := 60
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
@@ -15,18 +19,18 @@ help: ## says what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 setup: ## installs what is missing, builds lamina, puts it into .venv
-	@tools/setup
+	@$(SETUP)
 
 demo: ## sets up, builds, and prints real models' tables
-	@tools/setup demo
+	@$(SETUP) demo
 	@tools/demo
 
 test: ## runs everything that is tested; the closing line counts the tests
-	@tools/setup test
+	@$(SETUP) test
 	@tools/test
 
 asan: ## the C tests alone, under AddressSanitizer and UndefinedBehaviorSanitizer
-	@tools/setup test
+	@$(SETUP) test
 	@$(IN_VENV) cmake -G Ninja -S . -B build/asan $(TESTS) -DLAMINA_SANITIZE=ON
 	@$(IN_VENV) cmake --build build/asan
 	@$(IN_VENV) ctest --test-dir build/asan --output-on-failure -j $$(nproc)
@@ -35,7 +39,7 @@ proof: asan ## records over how many random shapes the C tests prove each rule; 
 	@tools/proof build/asan/proof
 
 valgrind: ## the C tests under valgrind
-	@tools/setup test
+	@$(SETUP) test
 	@$(IN_VENV) cmake -G Ninja -S . -B build/valgrind $(TESTS)
 	@$(IN_VENV) cmake --build build/valgrind
 	@for test in build/valgrind/tests/c/{test,values}_*; do [ -x "$$test" ] && [ ! -d "$$test" ] || continue; \
@@ -44,7 +48,7 @@ valgrind: ## the C tests under valgrind
 	    >/dev/null 2>build/valgrind.log || { cat build/valgrind.log; exit 1; }; done; echo "valgrind: clean"
 
 fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SECONDS (60) each
-	@tools/setup fuzz
+	@$(SETUP) fuzz
 	@$(IN_VENV) cmake -G Ninja -S . -B build/fuzz -DLAMINA_FUZZ=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_COMPILER=clang
 	@$(IN_VENV) cmake --build build/fuzz --target fuzzers
 	@for target in build/fuzz/tests/c/fuzz/fuzz_*; do [ -x "$$target" ] && [ ! -d "$$target" ] || continue; \
@@ -53,34 +57,34 @@ fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SEC
 	    done; echo "fuzz: nothing was found"
 
 coverage: ## branch coverage of src/ by the tests; fails under 90 %
-	@tools/setup coverage
+	@$(SETUP) coverage
 	@tools/coverage
 
 lint: ## clang-format, clang-tidy, cppcheck, ruff, mypy --strict and the house rules
-	@tools/setup lint
+	@$(SETUP) lint
 	@tools/lint $(C_FILES)
 
 fmt: ## formats C and Python in place
-	@tools/setup lint
+	@$(SETUP) lint
 	@clang-format -i $(C_FILES)
 	@$(IN_VENV) ruff format -q $(PY_FILES)
 	@$(IN_VENV) ruff check -q --fix $(PY_FILES)
 
 bench: ## what a capture costs, beside other tools, with the bars to hold
-	@tools/setup bench
-	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim $(PYTHON) bench/bench.py
+	@$(SETUP) bench
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim $(VENV_PYTHON) bench/bench.py
 
 bench-fit: ## predicted peaks of memory against measured ones, with the bars to hold
-	@tools/setup bench-fit
-	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(PYTHON) bench/fit.py
+	@$(SETUP) bench-fit
+	@OMP_NUM_THREADS=1 PYTHONPATH=tests/shim:tests/py $(VENV_PYTHON) bench/fit.py
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
-	@tools/setup demo
-	@LAMINA_REWRITE=1 $(PYTHON) -m pytest -q tests/golden tests/docs
+	@$(SETUP) demo
+	@LAMINA_REWRITE=1 $(VENV_PYTHON) -m pytest -q tests/golden tests/docs
 
 docs: ## prints docs/rules.md from the tables of rules
-	@tools/setup demo
-	@$(PYTHON) tools/rules_page > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
+	@$(SETUP) demo
+	@$(VENV_PYTHON) tools/rules_page > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
 
 clean: ## removes what was built; .venv stays
 	@rm -rf build coverage dist

@@ -90,10 +90,73 @@ def test_a_step_that_failed_is_done_again(setup: ModuleType) -> None:
     assert done == [1]
 
 
+def python(program: str) -> list[str | Path]:
+    return [sys.executable, "-c", program]
+
+
 def test_a_failing_command_shows_its_output(setup: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="exit code 3"):
-        setup.run([sys.executable, "-c", "print('the cause'); raise SystemExit(3)"])
-    assert "the cause" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="setup: fetching it failed: exit code 3; its output is above"):
+        setup.run(python("print('the cause'); raise SystemExit(3)"), "fetching it", tries=2)
+    printed = capsys.readouterr()
+    assert "the cause" in printed.err
+    assert printed.out == "setup: fetching it failed, trying again\n"
+
+
+def test_a_long_step_says_what_it_does(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(setup, "EVERY", 0.2)
+    setup.run(python("import time; print('Downloading it (3 MB)', flush=True); time.sleep(1.5)"), "step")
+    lines = capsys.readouterr().out.splitlines()
+    assert "setup: step, 1 s: Downloading it (3 MB)" in lines
+    assert 2 < len(lines) < 12
+
+
+def test_on_a_terminal_one_line_is_rewritten(
+    setup: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "20")
+    for term, expected in (("xterm", "\rsetup: step, 1 s: D\x1b[K\r\x1b[K"), ("dumb", "")):
+        monkeypatch.setenv("TERM", term)
+        setup.run(python("import time; print('Downloading', flush=True); time.sleep(1.5)"), "step")
+        assert capsys.readouterr().out == expected
+
+
+@pytest.mark.parametrize(
+    ("printed", "meaning"),
+    [
+        ("NewConnectionError: refused\nERROR: No matching distribution found for torch", "can't be reached"),
+        ("ERROR: No matching distribution found for torch==9", "pip finds no torch==9 for Python 3."),
+        ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("error: something else", "exit code 1; its output is above"),
+    ],
+)
+def test_a_failure_says_why(setup: ModuleType, printed: str, meaning: str) -> None:
+    assert meaning in setup.cause(printed, 1)
+
+
+def test_an_old_python_is_told_what_to_do(setup: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    monkeypatch.setattr(sys, "version", "3.9.18 (main)")
+    with pytest.raises(
+        SystemExit, match=r"^make needs python3 >= 3\.10; found 3\.9\.18\. Put a newer python3 "
+    ):
+        setup.main(["demo"])
+
+
+def test_make_takes_the_python_that_it_is_told(tmp_path: Path) -> None:
+    other = tmp_path / "python-of-mine"
+    other.write_text('#!/bin/sh\necho "$@"\n')
+    other.chmod(0o755)
+    for name, code, said in (
+        (str(other), 0, "tools/setup"),
+        ("python-nobody-has", 2, "there is no python-nobody"),
+    ):
+        command = ["make", "-C", ROOT, "--no-print-directory", f"PYTHON={name}", "setup"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == code
+        assert said in done.stdout + done.stderr
 
 
 def test_list_changes_nothing() -> None:
