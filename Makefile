@@ -25,7 +25,7 @@ demo: ## sets up, builds, and prints real models' tables
 	@$(SETUP) demo
 	@tools/demo
 
-test: ## runs everything that is tested; the closing line counts the tests
+test: ## runs everything that is tested; the closing lines count it and say what was skipped and why
 	@$(SETUP) test
 	@tools/test
 
