@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live side of ``lamina doctor``: what there is, and a capture of a model of three layers as proof."""
+"""The live side of ``lamina doctor``: what there is, and a small model that is counted as a test."""
 
 from __future__ import annotations
 
@@ -10,33 +10,46 @@ from . import _lamina
 
 
 def describe() -> str:
-    """Lines of ``name: value``; each tells what is in use, and why where there was a choice."""
+    """Lines of ``name: value``: what works here, and where something doesn't, why and what to do."""
     lines = [f"python: {sys.version.split()[0]} ({sys.executable})"]
     try:
         torch = import_module("torch")
     except ImportError as error:
-        return "\n".join([*lines, f"torch: none ({error}); live models need it: pip install torch"]) + "\n"
+        return "\n".join([*lines, f"torch: not found ({error}); to look at models: pip install torch"]) + "\n"
     lines.append(f"torch: {torch.__version__} ({(torch.__file__ or '').removesuffix('__init__.py')})")
-    lines.append(f"cuda: {'yes' if torch.cuda.is_available() else 'no'}")
-    status = _lamina.describe_status()
-    lines.append(f"tensors: {status['tensors']}: {status['why']}")
+    lines.append(f"GPU: {torch.cuda.get_device_name() if torch.cuda.is_available() else 'none'}")
+    lines.append(f"tensors: {_tensors()}")
     lines.append(f"operators: {_operators()}")
     lines.append(f"memory: {_memory()}")
     lines.append(f"roof: {_roof()}")
     stance = hasattr(getattr(torch, "compiler", None), "set_stance")
-    compiled = "seen layer by layer" if stance else "opaque; this torch has no torch.compiler.set_stance"
-    lines.append(f"compiled models: {compiled}")
-    lines.append(f"capture: {_proof()}")
+    opaque = "shown as one row, its inside unknown; PyTorch 2.6 or later shows every layer"
+    lines.append(f"compiled models: {'shown layer by layer' if stance else opaque}")
+    lines.append(f"test: {_proof()}")
     return "\n".join(lines) + "\n"
 
 
+def _tensors() -> str:
+    """How tensors are read; both ways give the same."""
+    status = _lamina.describe_status()
+    if status["tensors"] == "shim":
+        return "read directly (checked)"
+    return f"read through their attributes, with the same results but slower: {status['why']}"
+
+
 def _operators() -> str:
-    """Which way operators are watched, and why."""
+    """Which way operators are watched, and what to do where they can't be."""
     from ._observe import way
 
-    words = {"observer": "observed", "dispatch": "seen through torch's dispatch mode", "calls": "not watched"}
     name, why = way()
-    return f"{words[name]}; {why}"
+    if name == "observer":
+        return "observed (checked)"
+    if name == "dispatch":
+        return f"seen through torch's dispatch mode, with the same counts but some ten times slower: {why}"
+    return (
+        f"not seen, so convention exact, --backward and compare don't work; use -c layers, or PyTorch 2 on"
+        f" Linux with x86-64: {why}"
+    )
 
 
 def _memory() -> str:
@@ -44,10 +57,12 @@ def _memory() -> str:
     from ._memory import Profiled, refused
 
     why = refused()
-    if why is not None:
-        unfit = Profiled.refused()
-        return f"not measured; {why}; {unfit}" if unfit else f"measured by torch's profiler; {why}"
-    return "measured at torch's allocator for the CPU, which was checked with a tensor of known size"
+    if why is None:
+        return "measured at torch's allocator for the CPU (checked)"
+    unfit = Profiled.refused()
+    if unfit is None:
+        return f"measured by torch's profiler (checked), which is slower: {why}"
+    return f"not measured, so --memory doesn't work; `lamina fit` predicts it instead: {why}; {unfit}"
 
 
 def _roof() -> str:
@@ -55,8 +70,9 @@ def _roof() -> str:
     from ._roof import roof
 
     best = roof()
-    flops, bytes_moved = _lamina.text_count(int(best.flops)), _lamina.text_bytes(int(best.bytes))
-    return f"{flops} FLOP/s (float32) and {bytes_moved}/s of memory, with {best.threads} threads"
+    flops, moved = (_lamina.text_count(int(each)) for each in (best.flops, best.bytes))
+    threads = "1 thread" if best.threads == 1 else f"{best.threads} threads"
+    return f"{flops}FLOP/s (float32) and {moved}B/s of memory with {threads}; --roof compares layers with it"
 
 
 def _proof() -> str:
@@ -69,5 +85,7 @@ def _proof() -> str:
     try:
         macs = inspect(net, torch.ones(1, 8)).macs
     except Exception as error:
-        return f"fails: {type(error).__name__}: {error}"
-    return "works" if macs == expected else f"wrong: {macs} multiply-accumulates where there are {expected}"
+        return f"a small model can't be counted: {type(error).__name__}: {error}"
+    if macs != expected:
+        return f"a small model is counted wrong: {macs} MACs instead of {expected}; please report it"
+    return "a small model is counted right"

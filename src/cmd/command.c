@@ -62,11 +62,13 @@ int lmi_run_doctor(lmi_cli *c) {
     if (c->host->doctor)
         s = c->host->doctor(c->host->self, c->out, &e);
     else
-        lmi_say(c, "live models: this host can't run any\n");
+        lmi_say(c, "models: none can be run from here\n");
     lmi_say(c, "lamina: %s\nconventions:", lam_version());
     for (int32_t i = 0; i < lam_n_conventions(); i++) lmi_say(c, " %s", lam_convention_name(i));
-    lmi_say(c, "\noutput: %s, %s, %d columns\n", c->host->out_is_terminal ? "a terminal" : "not a terminal",
-            c->host->out_is_utf8 ? "UTF-8" : "ASCII", (int)c->host->width);
+    lmi_say(c, "\noutput: %s in %s", c->host->out_is_terminal ? "a terminal" : "not a terminal",
+            c->host->out_is_utf8 ? "UTF-8" : "ASCII");
+    if (c->host->width > 0) lmi_say(c, ", %d columns", (int)c->host->width);
+    lmi_say(c, "\n");
     return s == LAM_OK || c->out_status != LAM_OK ? LMI_EXIT_OK : lmi_complain_of(c, &e, s);
 }
 

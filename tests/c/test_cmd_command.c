@@ -562,12 +562,15 @@ static void doctor(void **state) {
     (void)state;
     lam_host h = fake_host();
     assert_int_equal(fake_run(&h, "doctor"), 0);
-    OUT_HAS("this host can't run any");
+    OUT_HAS("models: none can be run from here\n");
+    OUT_HAS("output: not a terminal in UTF-8\n"); /* its width is not known, and not 0 */
     OUT_HAS("conventions: exact layers torchscan thoplw torch fvcore ptflops deepspeed torchinfo\n");
     h = fake_host();
     h.doctor = well;
+    h.width = 72;
     assert_int_equal(fake_run(&h, "doctor"), 0);
     OUT_HAS("torch: here\n");
+    OUT_HAS(", 72 columns\n");
     h = fake_host();
     h.doctor = ill;
     assert_int_equal(fake_run(&h, "doctor"), 3);

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import environment
 
-from lamina import _cli, _live
+from lamina import _cli, _doctor, _inspect, _lamina, _live, _observe
 from lamina._errors import UsageError
 
 
@@ -112,8 +114,29 @@ def test_rules(shell):
 def test_doctor(shell):
     done = shell("doctor")
     assert done.returncode == 0
-    assert "capture: works" in done.stdout
-    assert "tensors:" in done.stdout
+    assert "\ntest: a small model is counted right\n" in done.stdout
+    assert re.search(r"\nroof: .* [kMGT]FLOP/s .* [kMGT]B/s of memory with \d+ threads?;", done.stdout)
+    for line in ("tensors: read ", "operators: ", "memory: ", "GPU: ", "compiled models: shown "):
+        assert f"\n{line}" in done.stdout
+
+
+def test_the_doctor_says_what_does_not_work(monkeypatch):
+    monkeypatch.setattr(_observe, "way", lambda: _observe.Way("observer", "x"))
+    monkeypatch.setattr(_lamina, "describe_status", lambda: {"tensors": "shim", "why": "byte 16"})
+    assert "\ntensors: read directly (checked)\noperators: observed (checked)\n" in _doctor.describe()
+    monkeypatch.setattr(_lamina, "describe_status", lambda: {"tensors": "attributes", "why": "no handle"})
+    monkeypatch.setattr(_observe, "way", lambda: _observe.Way("calls", "no records"))
+    told = _doctor.describe()
+    assert "same results but slower: no handle\n" in told
+    assert "compare don't work; use -c layers, or PyTorch 2 on Linux with x86-64: no records\n" in told
+    for answer, said in (
+        (41, "counted wrong: 41 MACs instead of 40"),
+        (None, "can't be counted: AttributeError"),
+    ):
+        monkeypatch.setattr(
+            _inspect, "inspect", lambda *_, answer=answer: answer and SimpleNamespace(macs=answer)
+        )
+        assert said in _doctor.describe()
 
 
 def test_help_and_version(shell):

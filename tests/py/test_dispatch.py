@@ -503,4 +503,5 @@ def test_both_may_fail(monkeypatch):
 def test_doctor_says_which():
     from lamina._doctor import describe
 
-    assert "operators: seen through torch's dispatch mode; LAMINA_CAPTURE=dispatch asks for it" in describe()
+    assert "\noperators: seen through torch's dispatch mode, with the same counts but some " in describe()
+    assert "slower: LAMINA_CAPTURE=dispatch asks for it\n" in describe()

@@ -615,8 +615,12 @@ def test_ten_at_a_time_are_too_many():
 def test_the_doctor_says_whether(monkeypatch):
     from lamina._doctor import describe
 
-    assert "\nmemory: measured at torch's allocator" in describe()
+    assert "\nmemory: measured at torch's allocator for the CPU (checked)\n" in describe()
     monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
-    assert "\nmemory: measured by torch's profiler; this torch has no allocator\n" in describe()
+    assert (
+        "\nmemory: measured by torch's profiler (checked), which is slower: this torch has no allocator\n"
+        in describe()
+    )
     monkeypatch.setattr(_memory.Profiled, "refused", lambda: "it is away")
-    assert "\nmemory: not measured; this torch has no allocator; it is away\n" in describe()
+    assert "\nmemory: not measured, so --memory doesn't work; `lamina fit`" in describe()
+    assert " instead: this torch has no allocator; it is away\n" in describe()
