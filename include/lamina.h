@@ -1264,7 +1264,7 @@ typedef enum lam_bound {
     LAM_BOUND_UNKNOWN,
     LAM_BOUND_COMPUTE, /* arithmetic is nearer to its peak than memory */
     LAM_BOUND_MEMORY,
-    LAM_BOUND_OVERHEAD /* neither reaches a tenth of it */
+    LAM_BOUND_NEITHER  /* neither reaches a tenth of it */
 } lam_bound;
 LAM_API const char *lam_bound_name(lam_bound b); /* "unknown", "compute", ... */
 typedef struct lam_speed { /* of a row's own work in its own time */
@@ -1275,9 +1275,12 @@ typedef struct lam_speed { /* of a row's own work in its own time */
     int64_t ns;
 } lam_speed;
 /* False where the row has no time in that phase (a device's where its clock was read), or no work. peak NULL:
- * nothing is bound. Bytes are counted once an operand, so caches may carry it beyond the memory's peak. */
+ * nothing is bound. Bytes are counted once an operand, so what comes from a cache counts as memory. */
 LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                              lam_speed *out);
+/* The peak that rows stand beside: `measured`, or what a row reached where that is more, since a peak that is
+ * exceeded was measured too low. What is 0 stays so. */
+LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
 

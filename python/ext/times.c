@@ -130,8 +130,9 @@ static PyObject *speed_at(const lam_costs *c, int32_t row, int phase, const lam_
 
 PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak) {
     PyObject *list = PyList_New(0);
+    const lam_peak reached = lam_costs_peak(c, *peak);
     for (int32_t i = 0; list && i < lam_costs_n_rows(c) * LAM_N_PHASES; i++) {
-        PyObject *item = speed_at(c, i / LAM_N_PHASES, i % LAM_N_PHASES, peak);
+        PyObject *item = speed_at(c, i / LAM_N_PHASES, i % LAM_N_PHASES, &reached);
         if (!item || (item != Py_None && PyList_Append(list, item) < 0)) Py_CLEAR(list);
         Py_XDECREF(item);
     }

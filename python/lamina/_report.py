@@ -425,10 +425,11 @@ class Report:
         return self._health
 
     def speed(self, roof: Roof | None = None) -> list[Speed]:
-        """How fast each row did its own work, and what it was bound by, beside ``roof``: by default this
-        machine's, which is measured once. It needs times, and a convention that counts FLOPs and bytes:
-        ``lamina.inspect(model, args, time=True, convention="exact")``. Where the work was done on a GPU its
-        clock counts, and what a row was bound by is told only beside a ``roof`` of its own that you give.
+        """How fast each row did its own work, and what limited it, beside ``roof``: by default this
+        machine's, which is measured once. A row that goes beyond the roof raises it. It needs times, and a
+        convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Where the work was
+        done on a GPU its clock counts, and what limited a row is told only beside a ``roof`` of the GPU's
+        that you give.
 
         Raises:
             ValueError: times were not asked for.

@@ -87,8 +87,8 @@ class Speed(NamedTuple):
     """How fast the row at ``path`` did its own work in one phase: floating point operations and bytes a
     second, None where the work is not exactly known.
 
-    ``bound`` is what is nearest to this machine's peak: ``"compute"`` or ``"memory"`` and which ``share`` of
-    it is reached; ``"overhead"`` where neither reaches a tenth; ``"unknown"``.
+    ``bound`` is what limits it, ``"compute"`` or ``"memory"``, whichever is nearer to its peak, and ``share``
+    how much of that peak is reached; ``"neither"`` where neither reaches a tenth; ``"unknown"``.
     """
 
     path: str

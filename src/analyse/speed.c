@@ -16,12 +16,16 @@ static double rate(lam_count work, int64_t ns) {
  * allocation, work that is no arithmetic. */
 static const double LEAST_SHARE = 0.1;
 
+static double share_of(double speed, double peak) {
+    if (peak <= 0 || speed < 0) return -1;
+    return speed < peak ? speed / peak : 1; /* the median of a whole may be less than the sum of its parts' */
+}
+
 static void find_bound(const lam_peak *peak, lam_speed *s) {
-    double compute = peak->flops > 0 && s->flops >= 0 ? s->flops / peak->flops : -1;
-    double memory = peak->bytes > 0 && s->bytes >= 0 ? s->bytes / peak->bytes : -1;
+    double compute = share_of(s->flops, peak->flops), memory = share_of(s->bytes, peak->bytes);
     if (compute < 0 || memory < 0) return;
     s->share = compute > memory ? compute : memory;
-    s->bound = s->share < LEAST_SHARE ? LAM_BOUND_OVERHEAD
+    s->bound = s->share < LEAST_SHARE ? LAM_BOUND_NEITHER
                : compute > memory     ? LAM_BOUND_COMPUTE
                                       : LAM_BOUND_MEMORY;
 }
@@ -51,7 +55,17 @@ bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam
     return any;
 }
 
+lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured) {
+    lam_speed s;
+    for (int32_t i = 0; i < lam_costs_n_rows(c) * LAM_N_PHASES; i++) {
+        if (!lam_costs_speed(c, i / LAM_N_PHASES, (lam_phase)(i % LAM_N_PHASES), NULL, &s)) continue;
+        if (measured.flops > 0 && s.flops > measured.flops) measured.flops = s.flops;
+        if (measured.bytes > 0 && s.bytes > measured.bytes) measured.bytes = s.bytes;
+    }
+    return measured;
+}
+
 const char *lam_bound_name(lam_bound b) {
-    static const char *const names[] = {"unknown", "compute", "memory", "overhead"};
+    static const char *const names[] = {"unknown", "compute", "memory", "neither"};
     return (unsigned)b < sizeof names / sizeof *names ? names[b] : names[0];
 }

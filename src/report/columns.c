@@ -146,7 +146,7 @@ static void cell_device_self(const lmi_line *l, lmi_buf *out) {
 
 static lam_speed speed_of(const lmi_line *l) {
     const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
-    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->o->peak);
+    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->peak);
 }
 
 /* What is negative is not known; no work has no speed. */
@@ -173,8 +173,11 @@ static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
         lmi_putc(out, '-');
     else if (s.bound == LAM_BOUND_UNKNOWN)
         lmi_putc(out, '?');
+    else if (s.bound == LAM_BOUND_NEITHER)
+        lmi_putf(out, "neither (reaches %s%.0f %% of peak)", s.share < 0.01 ? "<" : "",
+                 s.share < 0.01 ? 1 : 100 * s.share);
     else
-        lmi_putf(out, "%s %.0f %%", lam_bound_name(s.bound), 100 * s.share);
+        lmi_putf(out, "%s (%.0f %% of peak)", lam_bound_name(s.bound), 100 * s.share);
 }
 
 static void cell_rf(const lmi_line *l, lmi_buf *out) {

@@ -250,16 +250,17 @@ static void tell_time_parts(speaker *s, const lam_times *t, const char *forward,
             tell_time_part(s, t, parts[i].part, parts[i].title, false);
 }
 
-/* What rows stand beside. */
+/* What rows stand beside, and whether a row went beyond what was measured. */
 static void tell_roof(speaker *s) {
-    const lam_peak *peak = &s->j->o->peak;
+    const lam_peak *peak = &s->j->peak, *measured = &s->j->o->peak;
+    const char *reached = " (reached in this run)";
     const char *prefix;
     if (peak->flops <= 0 || peak->bytes <= 0) return;
     lmi_put(&s->text, "roof: ");
     lmi_put_intensity(&s->text, lam_unit_scale(peak->flops, &prefix));
-    lmi_putf(&s->text, " %sFLOP/s and ", prefix);
+    lmi_putf(&s->text, " %sFLOP/s%s and ", prefix, peak->flops > measured->flops ? reached : "");
     lmi_put_intensity(&s->text, lam_unit_scale(peak->bytes, &prefix));
-    lmi_putf(&s->text, " %sB/s of memory", prefix);
+    lmi_putf(&s->text, " %sB/s of memory%s", prefix, peak->bytes > measured->bytes ? reached : "");
     tell(s, LMI_DIM, true);
 }
 

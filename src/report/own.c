@@ -4,7 +4,7 @@
  * middle. */
 #include "report/report.h"
 
-enum { GAP = 2, NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 26, DEFAULT_WIDTH = 100, STEP = 3 };
+enum { GAP = 2, NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 30, DEFAULT_WIDTH = 100, STEP = 3 };
 
 typedef struct page {
     lmi_job *j;
@@ -23,7 +23,7 @@ void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
     static const char *const times[] = {"own_time", "own_self", "own_share"};
     static const char *const bytes[] = {"own_read", "own_written", "own_intensity"};
     static const char *const speeds[] = {"own_intensity", "own_speed", "own_moved", "own_bound"};
-    const bool fast = j->o->time && j->o->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
+    const bool fast = j->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
     lmi_columns all;
     lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
     out->n = 0;

@@ -140,6 +140,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
         s = lam_memory_new(&j.memory, j.m, e);
     if (s == LAM_OK && lam_model_device_memory_seen(j.m) && (j.o->memory || whole))
         s = lam_device_memory_new(&j.device_memory, j.m, e);
+    if (j.o->time) j.peak = lam_costs_peak(c, j.o->peak);
     lmi_buf_init(&j.out);
     if (s == LAM_OK) s = lmi_job_close(&j, write(&j));
     lam_health_free(j.health);

@@ -21,6 +21,7 @@ typedef struct lmi_job {
     const lam_costs *c;
     const lam_model *m;
     const lam_report_options *o;
+    lam_peak peak; /* o->peak, or what was reached beyond it */
     const struct lmi_layout *layout;
     lam_health *health; /* NULL: nobody looked at values */
     lmi_buf out;

@@ -284,7 +284,7 @@ static void speeds_beside_a_peak(void **state) {
         lam_bound bound;
     } cases[] = {{{flops / 400e-9 * 2, bytes / 400e-9 * 4}, LAM_BOUND_COMPUTE},
                  {{flops / 400e-9 * 4, bytes / 400e-9 * 2}, LAM_BOUND_MEMORY},
-                 {{flops / 400e-9 * 40, bytes / 400e-9 * 20}, LAM_BOUND_OVERHEAD},
+                 {{flops / 400e-9 * 40, bytes / 400e-9 * 20}, LAM_BOUND_NEITHER},
                  {{flops / 400e-9, 0}, LAM_BOUND_UNKNOWN}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_true(lam_costs_speed(c, 1, LAM_FORWARD, &cases[i].peak, &s));
@@ -293,12 +293,20 @@ static void speeds_beside_a_peak(void **state) {
         assert_true(s.bytes > 0.999 * bytes / 400e-9 && s.bytes < 1.001 * bytes / 400e-9);
         if (i < 2) assert_true(s.share > 0.499 && s.share < 0.501);
     }
+    /* A peak that a row exceeds was measured too low. */
+    lam_peak low = lam_costs_peak(c, (lam_peak){flops / 400e-9 / 2, bytes / 400e-9 * 2});
+    assert_true(low.flops > 0.999 * flops / 400e-9 && low.flops < 1.001 * flops / 400e-9);
+    assert_true(low.bytes > 1.999 * bytes / 400e-9);
+    low = lam_costs_peak(c, (lam_peak){0, bytes / 400e-9 / 2});
+    assert_true(low.flops == 0 && low.bytes > 0.999 * bytes / 400e-9 && low.bytes < 1.001 * bytes / 400e-9);
+    assert_true(lam_costs_speed(c, 1, LAM_FORWARD, &(lam_peak){1, 1}, &s) && s.share == 1);
     assert_true(lam_costs_speed(c, 1, LAM_FORWARD, NULL, &s));
     assert_int_equal(s.bound, LAM_BOUND_UNKNOWN);
     assert_false(lam_costs_speed(c, 0, LAM_FORWARD, NULL, &s)); /* it does no work of its own */
     assert_false(lam_costs_speed(c, 1, LAM_BACKWARD, NULL, &s));
     assert_false(lam_costs_speed(c, 9, LAM_FORWARD, NULL, &s));
     assert_string_equal(lam_bound_name(LAM_BOUND_MEMORY), "memory");
+    assert_string_equal(lam_bound_name(LAM_BOUND_NEITHER), "neither");
     assert_string_equal(lam_bound_name((lam_bound)99), "unknown");
     lam_costs_free(c);
     lam_model_free(m);

@@ -498,12 +498,16 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
     monkeypatch.chdir(quick_peak)
     assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "--repeats", "2", "--wide"]) == 0
     head, rows, ends = capsys.readouterr().out.split("\n\n")
-    assert re.search(r"^roof: \d[\d.]* [kMGT]FLOP/s and \d[\d.]* [kMGT]B/s of memory$", ends, re.M)
+    reached = r"( \(reached in this run\))?"
+    roof = rf"^roof: \d[\d.]* [kMGT]FLOP/s{reached} and \d[\d.]* [kMGT]B/s of memory{reached}$"
+    assert re.search(roof, ends, re.M)
     assert head.endswith("convention exact")
     title, whole, linear, _, view = rows.splitlines()
-    for column in ("time", "FLOPs/byte", "FLOP/s", "bytes/s", "bound by"):
+    for column in ("time", "FLOPs/byte", "FLOP/s", "bytes/s", "limited by"):
         assert column in title
-    assert re.search(r"\d [MGT] +\d[\d.]* [kMGT] +(compute|memory|overhead) \d+ %", linear)
+    assert re.search(
+        r"\d [MGT] +\d[\d.]* [kMGT] +((compute|memory) \(|neither \(reaches <?)\d+ % of peak\)$", linear
+    )
     assert re.search(r" - +- +-$", view)  # what does nothing has no speed
     assert whole.split()[0] == "Sequential"
     assert list(quick_peak.rglob("roof-*.json"))
@@ -512,25 +516,45 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
 
 
 @observed
-def test_how_fast_rows_were():
+def test_how_fast_rows_were(capsys):
     model, x = nn.Sequential(nn.Linear(512, 512), nn.Tanh()), torch.randn(256, 512)
     report = lamina.inspect(model, x, time=True, backward=True, convention="exact", warmup=1, repeats=3)
-    roof = _roof.Roof(1e9, 1e9, 1)
+    roof = _roof.Roof(1e30, 1e30, 1)
     told = {(speed.path, speed.phase): speed for speed in report.speed(roof)}
     linear, tanh = told["0", "forward"], told["1", "forward"]
     assert linear.ns == report.rows[1].time.forward.self
     assert linear.flops == pytest.approx(int(report.rows[1].flops) / linear.ns * 1e9)
-    assert linear.bound == "compute"
-    assert linear.share == pytest.approx(linear.flops / 1e9)
+    assert linear.bound == tanh.bound == "neither"
     assert linear.intensity == report.rows[1].intensity > tanh.intensity
     assert ("0", "backward") in told
     assert ("", "forward") not in told
     head = report.to_markdown(roof=roof).splitlines()
-    assert any("FLOP/s" in line and "bound by" in line for line in head)
-    assert any("compute" in line for line in head if "Linear" in line)
+    assert any("FLOP/s" in line and "limited by" in line for line in head)
+    assert any("1 % of peak)" in line for line in head if "Linear" in line)
+    report.show(roof=roof)
+    text = capsys.readouterr().out
+    assert "neither (reaches <1 % of peak)" in text
+    assert "reached in this run" not in text
     assert "FLOP/s" not in report.to_markdown()
     with pytest.raises(ValueError, match="time=True"):
         lamina.inspect(model, x).speed(roof)
+
+
+@observed
+def test_a_roof_that_a_row_exceeds_was_measured_too_low(capsys):
+    model, x = nn.Sequential(nn.Linear(512, 512)), torch.randn(256, 512)
+    report = lamina.inspect(model, x, time=True, warmup=0, repeats=1)
+    (linear,) = report.speed(lamina.Roof(1e30, 1e30, 1))
+    for roof, bound in (
+        (lamina.Roof(linear.flops / 1.15, linear.bytes * 4, 1), "compute"),
+        (lamina.Roof(linear.flops * 4, linear.bytes / 1.15, 1), "memory"),
+    ):
+        (speed,) = report.speed(roof)
+        assert (speed.bound, speed.share) == (bound, 1)
+        report.show(roof=roof)
+        text = capsys.readouterr().out
+        assert f"{bound} (100 % of peak)" in text
+        assert text.count("(reached in this run)") == 1
 
 
 def test_all_times_are_told_in_one_line():
