@@ -732,7 +732,21 @@ typedef struct lam_report_options {
     bool time;  /* how long each row took, where times were asked for */
     lam_peak peak; /* not 0: with `time` how fast it was beside this too, where FLOPs and bytes are counted */
     bool memory; /* what each row allocated and retained, where memory was measured */
-    bool bytes; /* bytes read and written and arithmetic intensity too, where the convention counts them */
+    /* elements moved, bytes read and written and arithmetic intensity too, where the convention counts them */
+    bool bytes;
+    bool why; /* lamina layout: every reason why a total is not exact, ties and notes, not only how many */
+    /* lamina layout: the column that `%` is the share of: "macs", "flops", "dmas", "params", "bytes",
+     * "backward_macs", "backward_flops", "time" (`self` in the whole run's) or "memory" (allocated). NULL: "time"
+     * with `time`, else "macs" */
+    const char *by;
+    /* lamina layout, text, md and html: layers with their full paths, the largest of this column first; what a
+     * container does itself is a line of its own. NULL: the tree, or with `rows` that of `by` */
+    const char *sort;
+    int32_t rows; /* the N largest of them; -1: all */
+    bool command; /* what to do next is told in the command's options, and not in Python's arguments */
+    /* "lamina show"'s target and what tells how to run it, to be named in a last line of other commands; NULL:
+     * there is no such line */
+    const char *next;
     lam_wrap wrap;              /* torchscan layouts */
     lam_number_format numbers;  /* thoplw layout */
     /* thoplw layout: running statistics in the parameter column, as its README shows */
@@ -1193,9 +1207,9 @@ typedef struct lam_spread { /* of one time over the runs that have it */
     int32_t most_run; /* the run of `most` */
 } lam_spread;
 
-/* The times of `m` are the medians of the runs of `timed` from now on, another capture of the same tree. `m`
- * takes it over in every case. Before anything is asked of `m`. LAM_USAGE where it is another tree, or no
- * times were asked for. */
+/* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run whose
+ * whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`. LAM_USAGE
+ * where it is another tree, or no times were asked for. */
 LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
 
 typedef struct lam_times lam_times;
@@ -1256,7 +1270,8 @@ LAM_API bool lam_costs_device_time(const lam_costs *c, int32_t row, lam_time *ou
 
 /* The times of a row, in its call. False where times were not asked for, and for rows that are no call. */
 LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
-/* A part of what all rows took together: in all runs, or (lam_model_time_by) its median. */
+/* A part of what all rows took together: in all runs, or (lam_model_time_by) in the run whose whole time is the
+ * median, of which the rows tell too: so their own times and what no row took add up to the whole. */
 LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 /* The times that rows show; NULL where none were asked for. */
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);

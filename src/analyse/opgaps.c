@@ -86,20 +86,26 @@ static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
     return kept(w, &b);
 }
 
+static bool lacks_rule(const lmi_op_group *g) { return !g->rule && !g->unseen; }
+
 lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
     lam_costs *c = w->c;
     lmi_op_costs *o = &c->ops;
     o->unruled = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled);
     o->unruled_runs = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled_runs);
     if (!o->unruled || !o->unruled_runs) return lmi_nomem(e);
-    for (size_t i = 0; i < w->op_groups.n; i++) {
-        const lmi_op_group *g = lmi_vec_at(&w->op_groups, i);
-        c->gaps[from + (int32_t)i] = gap_of(w, g);
-        if (!c->gaps[from + (int32_t)i]) return lmi_nomem(e);
-        c->n_gaps++;
-        if (g->rule || g->unseen) continue;
-        o->unruled[o->n_unruled] = g->name;
-        o->unruled_runs[o->n_unruled++] = g->runs;
+    /* Those without a rule come last: a table names them on one line, and the other reasons apart. */
+    for (int unruled = 0; unruled < 2; unruled++) {
+        for (size_t i = 0; i < w->op_groups.n; i++) {
+            const lmi_op_group *g = lmi_vec_at(&w->op_groups, i);
+            if (lacks_rule(g) != (bool)unruled) continue;
+            c->gaps[from] = gap_of(w, g);
+            if (!c->gaps[from++]) return lmi_nomem(e);
+            c->n_gaps++;
+            if (!unruled) continue;
+            o->unruled[o->n_unruled] = g->name;
+            o->unruled_runs[o->n_unruled++] = g->runs;
+        }
     }
     return LAM_OK;
 }

@@ -41,6 +41,7 @@ struct lam_times {
     int64_t *parts[LAM_N_TIME_PARTS]; /* of each run */
     int64_t *scratch;                 /* room for one number a run */
     int32_t n_outliers, n_op_times;
+    int32_t told; /* the run whose whole time is the median, -1 none */
     lam_outlier *outliers;
     lam_op_time *op_times;
 };
@@ -60,7 +61,10 @@ int64_t lmi_device_total(const lam_times *t, int32_t event);
 /* After the walk: own times that are not known, because of other streams or for want of a node's. */
 void lmi_device_unknown(lam_times *t);
 
-/* A part over the runs as rows show it: the sum, or (costs with `beats`) the median. */
+/* Of costs with `beats`: the run that rows and parts tell of, the host's also where times are a device's; -1
+ * where they tell of all runs together. */
+int32_t lmi_told_run(const lam_costs *c);
+/* A part of a time as rows show it: of all runs, or (costs with `beats`) of the one that is told. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
 /* Outliers and operators (timestats.c). */

@@ -150,6 +150,19 @@ bool lam_times_outlier(const lam_times *t, int32_t i, lam_outlier *out) {
     return true;
 }
 
+/* The run whose whole time is the median; of an even number the shorter one in the middle. */
+static int32_t median_run(lam_times *t) {
+    int32_t n = 0;
+    const int64_t *whole = t->parts[LAM_TIME_WHOLE];
+    for (int32_t r = 0; r < t->beats.n_runs; r++)
+        if (whole[r] >= 0) t->scratch[n++] = whole[r];
+    if (n == 0) return -1;
+    qsort(t->scratch, (size_t)n, sizeof *t->scratch, by_size);
+    for (int32_t r = 0; r < t->beats.n_runs; r++)
+        if (whole[r] == t->scratch[(n - 1) / 2]) return r;
+    return -1;
+}
+
 /* -- operators ---------------------------------------------------------------------------------------------
  */
 
@@ -221,6 +234,7 @@ bool lam_times_op(const lam_times *t, int32_t i, lam_op_time *out) {
 lam_status lmi_times_stats(lam_times *t, lam_error *e) {
     lmi_map by_name;
     LAM_TRY(find_outliers(t, e));
+    t->told = median_run(t);
     if (t->device) return LAM_OK; /* nodes have no names there */
     lmi_map_init(&by_name);
     lam_status s = sum_ops(t, &by_name, e);
@@ -234,11 +248,12 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }
 
+int32_t lmi_told_run(const lam_costs *c) { return c->beats && c->times ? c->times->told : -1; }
+
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part) {
     int64_t sum = 0;
-    lam_spread s;
     if (!t || (unsigned)part >= LAM_N_TIME_PARTS) return -1;
-    if (c->beats) return lam_times_part(t, part, &s) ? s.median : -1;
+    if (c->beats) return lam_times_run(t, lmi_told_run(c), part);
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         if (t->parts[part][r] < 0) return -1;
         sum += t->parts[part][r];
@@ -250,22 +265,20 @@ int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
     return lmi_time_part(c, c->times, part);
 }
 
-/* The medians of the runs, of the call that comes as this one does. */
-static bool usual_time(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
-    const lmi_beats *own = c->beats;
-    int32_t slot = lmi_beat(&t->beats, own->place[own->of_event[event]], own->k[own->of_event[event]]);
-    lam_spread s;
-    for (int p = 0; p < LAM_N_PHASES; p++) {
-        bool any = slot >= 0;
-        out->self[p] = any && slot_spread(t, slot, (lam_phase)p, false, &s) ? s.median : -1;
-        out->total[p] = any && slot_spread(t, slot, (lam_phase)p, true, &s) ? s.median : -1;
-    }
+/* In the run that is told, of the call that comes as this one does. Every number of a report is of one run,
+ * so they add up; medians of each would not. */
+static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
+    const lmi_beats *own = c->beats, *s = &t->beats;
+    int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);
+    for (int p = 0; p < LAM_N_PHASES; p++) out->self[p] = out->total[p] = -1;
+    for (int32_t i = slot < 0 ? 0 : s->start[slot]; slot >= 0 && i < s->start[slot + 1]; i++)
+        if (s->run_of[s->order[i]] == lmi_told_run(c)) *out = t->of_event[s->order[i]];
     return slot >= 0;
 }
 
 static bool time_of_row(const lam_costs *c, const lam_times *t, int32_t row, lam_time *out) {
     if (!t || row < 0 || row >= c->n_rows || c->rows[row].event < 0) return false;
-    if (c->beats) return usual_time(c, t, c->rows[row].event, out);
+    if (c->beats) return time_in_run(c, t, c->rows[row].event, out);
     return lam_times_event(t, c->rows[row].event, out);
 }
 

@@ -14,7 +14,7 @@ static void cell_output(const lmi_line *l, lmi_buf *out) {
         lmi_putc(out, '?');
         return;
     }
-    lmi_put_shape(out, lmi_arg_shape(&l->event->out[0]), ",");
+    lmi_put_shape(out, lmi_arg_shape(&l->event->out[0]));
     if (l->event->n_out > 1) lmi_putf(out, " +%d", (int)l->event->n_out - 1);
 }
 
@@ -111,21 +111,14 @@ static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->
 static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, back_of(l->ns), out); }
 
 /* Where the nodes of a backward were not watched, the forward is all there is. */
-static int64_t self_of(const lmi_line *l) {
+int64_t lmi_self_time(const lmi_line *l) {
     return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
                                              : l->own_ns[LAM_FORWARD];
 }
 
-static void cell_own_self(const lmi_line *l, lmi_buf *out) { put_own_time(l, self_of(l), out); }
-
-static void cell_own_share(const lmi_line *l, lmi_buf *out) {
-    int64_t whole = lam_costs_time_part(l->job->c, LAM_TIME_WHOLE), own = self_of(l);
-    if (l->never_called)
-        lmi_putc(out, '-');
-    else if (whole <= 0 || own < 0)
-        lmi_putc(out, '?');
-    else
-        lmi_put_fixed(out, 100.0 * (double)own / (double)whole, 0, 1);
+/* What a container did itself is told on its own line, and not once more on the one below it. */
+static void cell_own_self(const lmi_line *l, lmi_buf *out) {
+    if (!l->split) put_own_time(l, lmi_self_time(l), out);
 }
 
 static void cell_device_time(const lmi_line *l, lmi_buf *out) {
@@ -137,6 +130,7 @@ static void cell_device_bwd_time(const lmi_line *l, lmi_buf *out) {
 }
 
 static void cell_device_self(const lmi_line *l, lmi_buf *out) {
+    if (l->split) return;
     int64_t forward = l->device_own_ns[LAM_FORWARD];
     put_own_time(l,
                  lmi_has_backward_times(l->job->c) ? lmi_add_time(forward, back_of(l->device_own_ns))
@@ -206,7 +200,7 @@ static void cell_call(const lmi_line *l, lmi_buf *out) {
 static void put_shapes(const lam_arg *args, int32_t n, lmi_buf *out) {
     for (int32_t i = 0; i < n; i++) {
         if (i) lmi_put(out, "; ");
-        lmi_put_shape(out, lmi_arg_shape(&args[i]), "x");
+        lmi_put_shape(out, lmi_arg_shape(&args[i]));
     }
 }
 

@@ -26,9 +26,6 @@ static const lam_memory_use *use_of(const lmi_line *l, lam_phase phase) {
     return l->own ? &row->own[phase] : &row->total[phase];
 }
 
-/* Equal siblings on one line did the same each. */
-static int64_t times(const lmi_line *l) { return l->times > 1 ? l->times : 1; }
-
 static void put_use(const lmi_line *l, const lam_memory_use *u, int64_t bytes, lmi_buf *out) {
     if (u)
         put_sized(l, bytes, out);
@@ -38,12 +35,12 @@ static void put_use(const lmi_line *l, const lam_memory_use *u, int64_t bytes, l
 
 void lmi_cell_device_allocated(const lmi_line *l, lmi_buf *out) {
     const lam_memory_use *u = use_of(l, LAM_FORWARD);
-    put_use(l, u, u ? u->allocated * times(l) : 0, out);
+    put_use(l, u, u ? u->allocated : 0, out);
 }
 
 void lmi_cell_device_retained(const lmi_line *l, lmi_buf *out) {
     const lam_memory_use *u = use_of(l, LAM_FORWARD);
-    put_use(l, u, u ? u->retained * times(l) : 0, out);
+    put_use(l, u, u ? u->retained : 0, out);
 }
 
 void lmi_cell_device_peak(const lmi_line *l, lmi_buf *out) {
@@ -53,7 +50,7 @@ void lmi_cell_device_peak(const lmi_line *l, lmi_buf *out) {
 
 void lmi_cell_device_bwd_allocated(const lmi_line *l, lmi_buf *out) {
     const lam_memory_use *u = use_of(l, LAM_BACKWARD), *again = use_of(l, LAM_RECOMPUTE);
-    put_use(l, u, u ? (u->allocated + again->allocated) * times(l) : 0, out);
+    put_use(l, u, u ? u->allocated + again->allocated : 0, out);
 }
 
 bool lmi_has_backward_device_memory(const lmi_job *j) {
@@ -75,31 +72,26 @@ static const char *path_at_peak(const lmi_job *j, const lam_memory_totals *t) {
     return ev ? lam_model_place(j->m, ev->place)->path : NULL;
 }
 
-lam_status lmi_device_memory_foot(const lmi_job *j, lmi_say say, void *to) {
-    if (!j->device_memory || !j->o->memory) return LAM_OK;
+void lmi_tell_device_memory(lmi_speaker *s) {
+    const lmi_job *j = s->j;
+    lmi_buf *b = &s->text;
+    if (!j->device_memory || !j->o->memory) return;
     const lam_memory_totals *t = lam_memory_total(j->device_memory);
     const char *path = path_at_peak(j, t);
-    lmi_buf b;
-    lmi_buf_init(&b);
-    lmi_put(&b, "device memory: peak ");
-    lmi_put_bytes(&b, exactly(t->peak));
+    lmi_put(b, "device memory: peak ");
+    lmi_put_bytes(b, exactly(t->peak));
     if (path) {
-        lmi_put(&b, " in ");
-        lmi_put_clean(&b, *path ? path : "the model itself");
-        lmi_putf(&b, " (%s)", phases[t->peak_phase]);
+        lmi_put(b, " in ");
+        lmi_put_clean(b, *path ? path : "the model itself");
+        lmi_putf(b, " (%s)", phases[t->peak_phase]);
     }
-    say(to, LMI_BOLD, lmi_buf_text(&b), true);
-    b.n = 0;
-    lmi_put(&b, "of that before it ");
-    lmi_put_bytes(&b, exactly(t->before));
-    say(to, NULL, lmi_buf_text(&b), false);
-    b.n = 0;
-    lmi_put(&b, "allocated in the run ");
-    lmi_put_bytes(&b, exactly(t->allocated));
-    say(to, LMI_DIM, lmi_buf_text(&b), false);
-    lam_status s = lmi_buf_status(&b, j->e);
-    lmi_buf_free(&b);
-    return s;
+    lmi_tell(s, LMI_BOLD, j->memory ? "" : "memory");
+    lmi_put(b, "of that before it ");
+    lmi_put_bytes(b, exactly(t->before));
+    lmi_tell(s, NULL, NULL);
+    lmi_put(b, "allocated in the run ");
+    lmi_put_bytes(b, exactly(t->allocated));
+    lmi_tell(s, LMI_DIM, NULL);
 }
 
 /* -- CSV: a call itself ------------------------------------------------------------------------------------

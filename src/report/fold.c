@@ -28,12 +28,12 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
     lmi_putf(key, "%c%d%s%d%c", MARK, l->own, lmi_line_status(l), (int)node->self.calls, MARK);
     if (l->event)
         for (int32_t k = 0; k < l->event->n_out; k++) {
-            lmi_put_shape(key, lmi_arg_shape(&l->event->out[k]), ",");
+            lmi_put_shape(key, lmi_arg_shape(&l->event->out[k]));
             lmi_putf(key, ":%d;", (int)l->event->out[k].dtype);
         }
-    const lam_count counts[] = {l->metric[0],   l->metric[1],   l->metric[2], l->params,
-                                l->grad_params, l->param_bytes, l->buffers,   l->buffer_bytes};
+    const lam_count counts[] = {l->params, l->grad_params, l->param_bytes, l->buffers, l->buffer_bytes};
     put_counts(counts, sizeof counts / sizeof *counts, key);
+    put_counts(l->metric, LAM_N_METRICS, key);
     if (lmi_by_ops(j->c)) {
         put_counts(l->backward, LAM_N_METRICS, key);
         put_counts(l->recompute, LAM_N_METRICS, key);
@@ -48,7 +48,7 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
     lmi_nodes_marks(t, i, false, key);
     for (int32_t c = node->first_child; c >= 0; c = t->at[c].next) {
         lmi_putc(key, MARK);
-        lmi_put_clean(key, t->at[c].line.place->name);
+        if (!t->at[c].line.own) lmi_put_clean(key, t->at[c].line.place->name); /* else it is the parent's */
         lmi_putf(key, "=%lld", (long long)class_of[c]);
     }
 }

@@ -31,14 +31,18 @@ typedef struct html {
     bool open;
 } html;
 
-static void say(void *to, const char *style_, const char *text, bool new_line) {
+static void say(void *to, const char *style_, const char *label, const char *text) {
     html *h = to;
     bool warn = style_ && strcmp(style_, LMI_WARN) == 0, bold = style_ && strcmp(style_, LMI_BOLD) == 0;
-    if (new_line || !h->open)
-        lmi_put(&h->j->out, h->open ? "</p>\n<p>" : "<p>");
-    else
-        lmi_put(&h->j->out, " &middot; ");
+    if (label && *label) {
+        lmi_put(&h->j->out, h->open ? "</p>\n<p><b>" : "<p><b>");
+        lmi_put_html(&h->j->out, label);
+        lmi_put(&h->j->out, "</b> ");
+    } else {
+        lmi_put(&h->j->out, label ? "<br>" : " &middot; ");
+    }
     h->open = true;
+    if (!*text) return;
     if (warn) lmi_put(&h->j->out, "<span class=warn>");
     if (bold) lmi_put(&h->j->out, "<b>");
     lmi_put_html(&h->j->out, text);
@@ -71,7 +75,7 @@ static void put_name(lmi_job *j, const lmi_nodes *t, int32_t node, lmi_buf *scra
     lmi_putn(scratch, "", 0);
     lmi_nodes_marks(t, node, false, scratch);
     lmi_put_html(&j->out, lmi_buf_text(scratch));
-    lmi_put(&j->out, "</span>");
+    lmi_put(&j->out, lmi_nodes_each(t, node) ? " <i class=dim>each</i></span>" : "</span>");
 }
 
 /* Cells of a row; a number that is not exact stands out by its text and by its colour. */

@@ -11,13 +11,18 @@ typedef struct md {
     bool listing, first;
 } md;
 
-/* The head is one paragraph, each line of the foot an item of a list. */
-static void say(void *to, const char *style, const char *text, bool new_line) {
+/* The head is a paragraph a label, each label of the foot an item of a list. */
+static void say(void *to, const char *style, const char *label, const char *text) {
     md *m = to;
+    bool begins = label && *label;
     (void)style;
-    if (!m->first) lmi_put(&m->j->out, new_line ? "\n" : m->listing ? "; " : ", ");
-    if (new_line && m->listing) lmi_put(&m->j->out, "- ");
+    if (!m->first) lmi_put(&m->j->out, !begins ? "; " : m->listing ? "\n" : "\n\n");
     m->first = false;
+    if (begins) {
+        if (m->listing) lmi_put(&m->j->out, "- ");
+        lmi_put_escaped(&m->j->out, label, MD_SPECIAL, "\\");
+        if (*text) lmi_put(&m->j->out, ": ");
+    }
     lmi_put_escaped(&m->j->out, text, MD_SPECIAL, "\\");
 }
 
@@ -40,6 +45,7 @@ static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lm
         if (i == 0) {
             lmi_nodes_label(t, node, SIZE_MAX, j->o->ascii, scratch);
             lmi_nodes_marks(t, node, false, scratch);
+            if (lmi_nodes_each(t, node)) lmi_put(scratch, ", each");
             for (int32_t d = 0; d < l.depth && d < 40; d++) lmi_put(&j->out, "&nbsp;&nbsp;");
         } else {
             columns->at[i]->cell(&l, scratch);

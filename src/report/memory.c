@@ -27,21 +27,18 @@ static const lam_memory_use *use_of(const lmi_line *l, lam_phase phase) {
     return l->own ? &row->own[phase] : &row->total[phase];
 }
 
-/* Equal siblings on one line did the same each. */
-static int64_t times(const lmi_line *l) { return l->times > 1 ? l->times : 1; }
-
 void lmi_cell_allocated(const lmi_line *l, lmi_buf *out) {
     if (!has_memory(l) || l->never_called)
         lmi_putc(out, '-');
     else
-        put_sized(l, use_of(l, LAM_FORWARD)->allocated * times(l), out);
+        put_sized(l, use_of(l, LAM_FORWARD)->allocated, out);
 }
 
 void lmi_cell_retained(const lmi_line *l, lmi_buf *out) {
     if (!has_memory(l) || l->never_called)
         lmi_putc(out, '-');
     else
-        put_sized(l, use_of(l, LAM_FORWARD)->retained * times(l), out);
+        put_sized(l, use_of(l, LAM_FORWARD)->retained, out);
 }
 
 /* No sum: the most above what there was when it began. */
@@ -61,8 +58,7 @@ void lmi_cell_bwd_allocated(const lmi_line *l, lmi_buf *out) {
     if (!has_memory(l) || l->never_called)
         lmi_putc(out, '-');
     else
-        put_sized(l, (use_of(l, LAM_BACKWARD)->allocated + use_of(l, LAM_RECOMPUTE)->allocated) * times(l),
-                  out);
+        put_sized(l, use_of(l, LAM_BACKWARD)->allocated + use_of(l, LAM_RECOMPUTE)->allocated, out);
 }
 
 void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out) {
@@ -74,7 +70,7 @@ void lmi_cell_at_peak(const lmi_line *l, lmi_buf *out) {
     const int64_t *held = l->own ? lam_memory_held(l->job->memory, index_of(l))
                                  : lam_memory_held_below(l->job->memory, index_of(l));
     for (int h = 0; h < LAM_N_HELD; h++) sum += held[h];
-    put_sized(l, sum * times(l), out);
+    put_sized(l, sum, out);
 }
 
 /* Places that did not do the same are not folded. */
@@ -99,42 +95,34 @@ bool lmi_has_backward_memory(const lmi_job *j) {
 /* -- the lines under it ------------------------------------------------------------------------------------
  */
 
-static void put_peak(const lmi_job *j, const lam_memory_totals *t, lmi_buf *b) {
-    const lam_event *ev = lam_model_event(j->m, t->peak_call);
-    lmi_put(b, "memory: peak ");
-    lmi_put_bytes(b, exactly(t->peak));
-    if (!ev) return;
-    lmi_put(b, " in ");
-    const char *path = lam_model_place(j->m, ev->place)->path;
-    lmi_put_clean(b, *path ? path : "the model itself");
-    lmi_putf(b, " (%s)", phases[t->peak_phase]);
-}
-
-lam_status lmi_memory_foot(const lmi_job *j, lmi_say say, void *to) {
-    if (!j->memory || !j->o->memory) return LAM_OK;
+void lmi_tell_memory(lmi_speaker *s) {
+    const lmi_job *j = s->j;
+    lmi_buf *b = &s->text;
+    if (!j->memory || !j->o->memory) return;
     const lam_memory_totals *t = lam_memory_total(j->memory);
-    lmi_buf b;
-    lmi_buf_init(&b);
-    put_peak(j, t, &b);
-    say(to, LMI_BOLD, lmi_buf_text(&b), true);
+    const lam_event *ev = lam_model_event(j->m, t->peak_call);
+    lmi_put(b, "peak ");
+    lmi_put_bytes(b, exactly(t->peak));
+    if (ev) {
+        const char *path = lam_model_place(j->m, ev->place)->path;
+        lmi_put(b, " in ");
+        lmi_put_clean(b, *path ? path : "the model itself");
+        lmi_putf(b, " (%s)", phases[t->peak_phase]);
+    }
+    lmi_tell(s, LMI_BOLD, "memory");
     for (int i = 1; i <= LAM_N_HELD; i++) {
         int h = i % LAM_N_HELD; /* what is not known as anything comes last */
         if (!t->held[h]) continue;
-        b.n = 0;
-        lmi_putf(&b, "%s ", lam_held_name((lam_held)h));
-        lmi_put_bytes(&b, exactly(t->held[h]));
-        say(to, NULL, lmi_buf_text(&b), false);
+        lmi_putf(b, "%s ", lam_held_name((lam_held)h));
+        lmi_put_bytes(b, exactly(t->held[h]));
+        lmi_tell(s, NULL, NULL);
     }
-    b.n = 0;
-    lmi_put(&b, "allocated in the run ");
-    lmi_put_bytes(&b, exactly(t->allocated));
-    lmi_put(&b, ", at most ");
-    lmi_put_bytes(&b, exactly(t->peak_allocated));
-    lmi_put(&b, " at a time");
-    say(to, LMI_DIM, lmi_buf_text(&b), true);
-    lam_status s = lmi_buf_status(&b, j->e);
-    lmi_buf_free(&b);
-    return s;
+    lmi_put(b, "allocated in the run ");
+    lmi_put_bytes(b, exactly(t->allocated));
+    lmi_put(b, ", at most ");
+    lmi_put_bytes(b, exactly(t->peak_allocated));
+    lmi_put(b, " at a time");
+    lmi_tell(s, LMI_DIM, "");
 }
 
 /* -- CSV: a call itself ------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
 static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
-        bool work = works(&node->self);
+        /* A list has no line of the container that could tell how long it took itself. */
+        bool work = works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
         if (!node->used || node->first_child < 0) continue;
         if (!some(node->self.params) && !(node->self.params.state != LAM_EXACT && node->has_rows) && !work)
             continue;
@@ -92,6 +93,7 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
         memcpy(own->line.device_ns, own->line.device_own_ns, sizeof own->line.device_ns);
         own->line.calls = 0;
         own->line.depth++;
+        own->line.split = true;
         own->line.never_called = false;
         own->self = own->line;
         node->first_child = t->n++;
@@ -104,6 +106,9 @@ lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
     lmi_arena_init(&t->arena, UINT64_MAX);
     t->n = places;
     t->first = -1;
+    t->flat = false;
+    t->left_out = 0;
+    t->whole = (lmi_line){.job = j};
     for (int32_t i = 0; i < places; i++) holders += lam_model_place(j->m, i)->n_children > 0;
     t->at = lmi_alloc(&t->arena, (uint64_t)places + holders, sizeof *t->at);
     if (!t->at) return lmi_nomem(j->e);
@@ -111,6 +116,8 @@ lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
     for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(j, t, r);
     sum_up(j, t);
     split_own(j, t);
+    if (t->first >= 0) t->whole = t->at[t->first].line;
+    if (lmi_wants_list(j->o)) return lmi_nodes_list(t, j);
     return j->o->expand ? LAM_OK : lmi_nodes_fold(t, j);
 }
 
@@ -135,32 +142,26 @@ int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i) {
     return -1;
 }
 
-/* A line without those below it: nothing, where what it did itself is one of them. */
-static void without(int64_t out[LAM_N_PHASES], const int64_t own[LAM_N_PHASES], bool split) {
-    for (int p = 0; p < LAM_N_PHASES; p++) out[p] = split && own[p] > 0 ? 0 : own[p];
+bool lmi_nodes_each(const lmi_nodes *t, int32_t i) { return t->at[i].fold > 1; }
+
+/* Of so many together: the mean. */
+static void mean(int64_t ns[LAM_N_PHASES], int64_t n) {
+    for (int p = 0; p < LAM_N_PHASES; p++) ns[p] = ns[p] < 0 ? -1 : ns[p] / n;
 }
 
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
-    int64_t k = t->at[i].times;
-    *out = t->at[i].line;
-    out->calls = t->at[i].self.calls;
-    out->times = k;
+    const lmi_node *node = &t->at[i];
+    *out = node->line;
+    out->calls = node->self.calls;
+    out->total = &t->whole;
     if (lmi_nodes_open(t, out->job, i)) {
-        bool split = t->at[t->at[i].first_child].line.own;
-        without(out->own_ns, t->at[i].self.own_ns, split);
-        without(out->device_own_ns, t->at[i].self.device_own_ns, split);
+        memcpy(out->own_ns, node->self.own_ns, sizeof out->own_ns);
+        memcpy(out->device_own_ns, node->self.device_own_ns, sizeof out->device_own_ns);
     }
-    if (k == 1) return;
-    for (int m = 0; m < LAM_N_METRICS; m++) {
-        out->metric[m] = lmi_multiple(out->metric[m], k);
-        out->backward[m] = lmi_multiple(out->backward[m], k);
-        out->recompute[m] = lmi_multiple(out->recompute[m], k);
-    }
-    out->params = lmi_multiple(out->params, k);
-    out->grad_params = lmi_multiple(out->grad_params, k);
-    out->param_bytes = lmi_multiple(out->param_bytes, k);
-    out->buffers = lmi_multiple(out->buffers, k);
-    out->buffer_bytes = lmi_multiple(out->buffer_bytes, k);
+    mean(out->ns, node->times);
+    mean(out->own_ns, node->times);
+    mean(out->device_ns, node->times);
+    mean(out->device_own_ns, node->times);
 }
 
 /* -- names --------------------------------------------------------------------------------------------- */
@@ -168,10 +169,9 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
 void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     const lmi_line *l = &t->at[i].line;
     bool holds = some(l->params) || l->params.state != LAM_EXACT;
-    if (l->own)
-        lmi_put(out, holds ? "[own parameters]" : "[own work]");
-    else
-        lmi_put_clean(out, l->place->name);
+    if (t->flat || !l->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
+    if (t->flat && l->own && *l->place->path) lmi_putc(out, ' ');
+    if (l->own) lmi_put(out, holds ? "[own parameters]" : "[own work]");
 }
 
 void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {
@@ -190,7 +190,7 @@ static void put_label(const char *name, const char *range, const char *type, siz
     if (!*name) {
         lmi_put_middle(out, type, room, ascii);
     } else if (used > room) {
-        const char *times = strrchr(range, ' '); /* " x4": the numbers are sums, so it goes last */
+        const char *times = strrchr(range, ' '); /* " x4": there are several, so it goes last */
         if (room < fixed + LEAST && times) fixed = lmi_width(range = times);
         if (room <= fixed) range = "";
         lmi_put_middle(out, name, *range ? room - fixed : room, ascii);

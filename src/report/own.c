@@ -4,6 +4,8 @@
  * middle. */
 #include "report/report.h"
 
+static const char EACH[] = "each";
+
 enum { GAP = 2, NARROWEST = 8, WIDEST = 1000, OUTPUT_CAP = 30, DEFAULT_WIDTH = 100, STEP = 3 };
 
 typedef struct page {
@@ -12,43 +14,52 @@ typedef struct page {
     lmi_columns columns; /* the first is the name */
     lmi_grid grid;       /* the other cells, one row a node shown */
     size_t widths[LMI_COLUMNS_MAX], width;
+    size_t each; /* columns of " each" after the last cell, 0 where no line stands for several */
     bool shown[LMI_COLUMNS_MAX];
 } page;
 
+static bool among(const char *id, const char *const *ids, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(id, ids[i]) == 0) return true;
+    return false;
+}
+#define AMONG(id, list) among(id, list, sizeof(list) / sizeof *(list))
+
+/* Whether a column has anything to show in this report. */
+static bool keeps(const lmi_job *j, const char *id) {
+    static const char *const times[] = {"own_time", "own_self"};
+    static const char *const bytes[] = {"own_read", "own_written"};
+    static const char *const speeds[] = {"own_speed", "own_moved", "own_bound"};
+    const bool moved = lmi_has_metric(j->c, LAM_BYTES_READ);
+    const bool fast = j->peak.flops > 0 && moved;
+    if (strcmp(id, "own_macs") == 0) return lmi_has_metric(j->c, LAM_MACS);
+    if (strcmp(id, "own_flops") == 0) return lmi_has_metric(j->c, LAM_FLOPS);
+    if (strcmp(id, "own_dmas") == 0) return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS);
+    if (AMONG(id, bytes)) return j->o->bytes && moved;
+    if (AMONG(id, times)) return j->o->time;
+    if (AMONG(id, speeds)) return fast;
+    if (strcmp(id, "own_intensity") == 0) return fast || (j->o->bytes && moved);
+    if (strcmp(id, "own_bwd_time") == 0) return j->o->time && lmi_has_backward_times(j->c);
+    if (strncmp(id, "own_bwd", 7) == 0) return lmi_has_phase(j->c, LAM_BACKWARD);
+    if (strcmp(id, "device_bwd_time") == 0 && !lmi_has_backward_times(j->c)) return false;
+    if (strncmp(id, "device_", 7) == 0) return j->o->time && lmi_has_device_times(j->c);
+    if (strcmp(id, "own_health") == 0) return j->health != NULL;
+    if (strcmp(id, "mem_bwd_allocated") == 0) return j->o->memory && lmi_has_backward_memory(j);
+    if (strncmp(id, "mem_", 4) == 0) return j->o->memory;
+    if (strcmp(id, "dev_bwd_allocated") == 0) return j->o->memory && lmi_has_backward_device_memory(j);
+    if (strncmp(id, "dev_", 4) == 0) return j->o->memory && j->device_memory;
+    return j->o->receptive_field || strcmp(id, "own_rf") != 0;
+}
+
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
-    static const struct {
-        const char *id;
-        lam_metric metric;
-    } metrics[] = {{"own_macs", LAM_MACS}, {"own_flops", LAM_FLOPS}, {"own_dmas", LAM_DMAS}};
-    static const char *const times[] = {"own_time", "own_self", "own_share"};
-    static const char *const bytes[] = {"own_read", "own_written", "own_intensity"};
-    static const char *const speeds[] = {"own_intensity", "own_speed", "own_moved", "own_bound"};
-    const bool fast = j->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ);
+    const char *share_of = lmi_figure_find(j, j->o->by)->column;
     lmi_columns all;
     lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
     out->n = 0;
     for (int32_t i = 0; i < all.n; i++) {
-        bool keep = j->o->receptive_field || strcmp(all.at[i]->id, "own_rf") != 0;
-        for (size_t k = 0; k < sizeof metrics / sizeof *metrics; k++)
-            if (strcmp(all.at[i]->id, metrics[k].id) == 0) keep = lmi_has_metric(j->c, metrics[k].metric);
-        for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++)
-            if (strcmp(all.at[i]->id, bytes[k]) == 0) keep = j->o->bytes;
-        for (size_t k = 0; k < sizeof times / sizeof *times; k++)
-            if (strcmp(all.at[i]->id, times[k]) == 0) keep = j->o->time;
-        for (size_t k = 0; k < sizeof speeds / sizeof *speeds; k++)
-            if (strcmp(all.at[i]->id, speeds[k]) == 0) keep = fast || (k == 0 && j->o->bytes);
-        if (strncmp(all.at[i]->id, "own_bwd", 7) == 0) keep = lmi_has_phase(j->c, LAM_BACKWARD);
-        if (strcmp(all.at[i]->id, "own_bwd_time") == 0) keep = j->o->time && lmi_has_backward_times(j->c);
-        if (strncmp(all.at[i]->id, "device_", 7) == 0) keep = j->o->time && lmi_has_device_times(j->c);
-        if (strcmp(all.at[i]->id, "device_bwd_time") == 0) keep = keep && lmi_has_backward_times(j->c);
-        if (strcmp(all.at[i]->id, "own_health") == 0) keep = j->health != NULL;
-        if (strncmp(all.at[i]->id, "mem_", 4) == 0) keep = j->o->memory;
-        if (strcmp(all.at[i]->id, "mem_bwd_allocated") == 0)
-            keep = j->o->memory && lmi_has_backward_memory(j);
-        if (strncmp(all.at[i]->id, "dev_", 4) == 0) keep = j->o->memory && j->device_memory;
-        if (strcmp(all.at[i]->id, "dev_bwd_allocated") == 0)
-            keep = j->o->memory && lmi_has_backward_device_memory(j);
-        if (keep) out->at[out->n++] = all.at[i];
+        if (!keeps(j, all.at[i]->id)) continue;
+        out->at[out->n++] = all.at[i];
+        if (strcmp(all.at[i]->id, share_of) == 0) lmi_columns_append("own_share", out);
     }
 }
 
@@ -60,6 +71,7 @@ static void put_branch(const page *p, int32_t node, size_t room, lmi_buf *out) {
     const char *const ascii[] = {"|- ", "`- ", "|  ", "   "};
     const char *const *glyph = p->j->o->ascii ? ascii : utf8;
     bool last[WIDEST / STEP + 1];
+    if (p->t->flat) return;
     int32_t depth = 0, at_depth = p->t->at[node].line.depth;
     if ((size_t)at_depth > room / STEP || at_depth > WIDEST / STEP) {
         lmi_putf(out, "[%d] ", (int)at_depth);
@@ -152,6 +164,7 @@ static lam_status fill_grid(page *p) {
     for (int32_t i = p->t->first; i >= 0; i = lmi_nodes_next(p->t, p->j, i)) {
         lmi_line l;
         lmi_nodes_line(p->t, i, &l);
+        if (lmi_nodes_each(p->t, i)) p->each = GAP + strlen(EACH);
         for (int32_t k = 1; k < p->columns.n; k++)
             LAM_TRY(lmi_grid_put(&p->grid, p->columns.at[k], &l, NULL, p->j->e));
     }
@@ -159,7 +172,7 @@ static lam_status fill_grid(page *p) {
 }
 
 static size_t taken(const page *p) {
-    size_t n = 0;
+    size_t n = p->each;
     for (int32_t k = 1; k < p->columns.n; k++) n += p->shown[k] ? p->widths[k] + GAP : 0;
     return n;
 }
@@ -183,6 +196,7 @@ static lam_status choose(page *p) {
         if (worst < 0) break;
         p->shown[worst] = false;
     }
+    if (fair + p->each > p->width) p->each = 0;
     size_t room = p->width - taken(p);
     p->widths[0] = name < room ? name : room;
     return LAM_OK;
@@ -234,6 +248,10 @@ static lam_status put_lines(page *p, name_parts *n, lmi_buf *scratch) {
         for (int32_t k = 1; k < p->columns.n; k++)
             if (p->shown[k])
                 LAM_TRY(put_cell(p, k, lmi_grid_cell(&p->grid, row, k - 1), NULL, &owed, scratch));
+        if (p->each && lmi_nodes_each(p->t, i)) {
+            lmi_pad(&p->j->out, ' ', owed + GAP);
+            lmi_paint(p->j, LMI_DIM, EACH, strlen(EACH));
+        }
         lmi_putc(&p->j->out, '\n');
         LAM_TRY(lmi_job_flush(p->j));
     }
@@ -253,22 +271,48 @@ static lam_status put_table(page *p) {
     return s;
 }
 
-static void say(void *to, const char *style, const char *text, bool new_line) {
-    lmi_flow *f = to;
-    if (new_line) lmi_flow_end(f);
-    lmi_flow_item(f, style, text);
+typedef struct talk {
+    lmi_flow f;
+    bool head; /* the first label is a title */
+} talk;
+
+static void say(void *to, const char *style, const char *label, const char *text) {
+    talk *t = to;
+    if (label) lmi_flow_label(&t->f, t->head ? style : LMI_DIM, label, t->head ? 4 : 1);
+    t->head = false;
+    if (*text) lmi_flow_item(&t->f, style, text);
+}
+
+/* What the page had no room for is named. */
+static lam_status tell_not_shown(page *p, talk *to) {
+    lmi_speaker s;
+    int32_t n = 0;
+    lmi_speak(&s, p->j, say, to);
+    for (int32_t k = 1; k < p->columns.n; k++)
+        if (!p->shown[k]) lmi_putf(&s.text, "%s%s", n++ ? ", " : "", p->columns.at[k]->title);
+    if (n) {
+        lmi_putf(&s.text, " (%d columns): %s", (int)p->width,
+                 p->j->o->command ? "-w shows all" : "a greater width= shows them");
+        lmi_tell(&s, LMI_DIM, "not shown");
+    }
+    if (p->t->left_out) {
+        lmi_putf(&s.text, "%d smaller line%s", (int)p->t->left_out, p->t->left_out == 1 ? "" : "s");
+        lmi_tell(&s, LMI_DIM, n ? "" : "not shown");
+    }
+    return lmi_said(&s);
 }
 
 static lam_status put_page(page *p) {
-    lmi_flow f;
-    lmi_flow_start(&f, p->j, p->width);
-    LAM_TRY(lmi_own_head(p->j, say, &f));
-    lmi_flow_end(&f);
+    talk t = {.head = true};
+    lmi_flow_start(&t.f, p->j, p->width);
+    LAM_TRY(lmi_own_head(p->j, say, &t));
+    lmi_flow_end(&t.f);
     lmi_putc(&p->j->out, '\n');
     LAM_TRY(put_table(p));
     lmi_putc(&p->j->out, '\n');
-    LAM_TRY(lmi_own_foot(p->j, say, &f));
-    lmi_flow_end(&f);
+    LAM_TRY(lmi_own_foot(p->j, say, &t));
+    LAM_TRY(tell_not_shown(p, &t));
+    lmi_flow_end(&t.f);
     return LAM_OK;
 }
 

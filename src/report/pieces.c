@@ -113,8 +113,11 @@ void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n) {
 
 /* -- flowing text -------------------------------------------------------------------------------------- */
 
+enum { LABEL = 11 }; /* columns of the labels, "incomplete" and a space */
+
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width) {
-    *f = (lmi_flow){j, width, 0, width > 20 ? 2 : 0, true};
+    *f = (lmi_flow){.j = j, .width = width, .fresh = true};
+    f->indent = width > 4 * LABEL ? LABEL : width > 20 ? 2 : 0;
 }
 
 static void flow_break(lmi_flow *f) {
@@ -159,19 +162,35 @@ static void flow_words(lmi_flow *f, const char *style, char *words) {
     }
 }
 
+void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap) {
+    lmi_flow_end(f);
+    lmi_flow_item(f, style, label);
+    f->owed = f->column + gap > f->indent ? gap : f->indent - f->column;
+    f->fresh = true;
+}
+
 void lmi_flow_item(lmi_flow *f, const char *style, const char *text) {
+    const char *dot = f->j->o->ascii ? " - " : " \u00b7 ";
     lmi_buf words;
     lmi_buf_init(&words);
     lmi_put(&words, text);
+    /* What separates a label from its text is owed until there is some, so no line ends in spaces. */
+    if (f->owed && f->column + f->owed < f->width) {
+        lmi_pad(&f->j->out, ' ', f->owed);
+        f->column += f->owed;
+    } else if (f->owed) {
+        flow_break(f);
+    }
+    f->owed = 0;
     if (!f->fresh) {
         if (f->column + 3 + lmi_width(text) <= f->width) {
-            lmi_put(&f->j->out, "   ");
+            lmi_put(&f->j->out, dot);
             f->column += 3;
         } else {
             flow_break(f);
         }
     }
-    /* Right after the three spaces the first word needs no further one, and it fits. */
+    /* Right after the dot the first word needs no further space, and it fits. */
     if (words.s && !words.bad) flow_words(f, style, words.s);
     f->j->out.bad = f->j->out.bad || words.bad;
     lmi_buf_free(&words);
@@ -179,7 +198,7 @@ void lmi_flow_item(lmi_flow *f, const char *style, const char *text) {
 
 void lmi_flow_end(lmi_flow *f) {
     if (f->column > 0) lmi_putc(&f->j->out, '\n');
-    f->column = 0;
+    f->column = f->owed = 0;
     f->fresh = true;
 }
 

@@ -47,7 +47,7 @@ const lmi_layout *lmi_layout_find(const char *name) {
 }
 
 void lam_report_defaults(lam_report_options *o) {
-    *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
+    *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1, .rows = -1};
 }
 
 static const char *layout_name(int i) { return layouts[i].name; }
@@ -98,8 +98,20 @@ static lam_status no_bytes(const lam_costs *c, lam_error *e) {
                     c->convention->name, counts);
 }
 
+static bool moves(const lam_costs *c) { return lmi_has_metric(c, LAM_DMAS) || lmi_has_metric(c, LAM_BYTES_READ); }
+
+/* What changes our own table alone is refused where another is asked for. */
+static lam_status check_table(const lmi_job *j, bool own, lam_error *e) {
+    const char *name = j->o->sort ? "sort" : j->o->rows >= 0 ? "rows" : j->o->by ? "by" : NULL;
+    if (name && !own)
+        return lmi_fail(e, LAM_USAGE, name,
+                        "it is for the table of the lamina layout as text, md or html; leave it out");
+    return lmi_figures_check(j, e);
+}
+
 static lam_status check(const lam_costs *c, const lam_report_options *o, lam_error *e) {
-    if ((o->bytes || o->peak.bytes > 0) && !lmi_has_metric(c, LAM_BYTES_READ)) return no_bytes(c, e);
+    bool counted = o->peak.bytes > 0 ? lmi_has_metric(c, LAM_BYTES_READ) : !o->bytes || moves(c);
+    if (!counted) return no_bytes(c, e);
     if (o->time && !lmi_has_times(c))
         return lmi_fail(e, LAM_USAGE, "time",
                         "times were not asked for; lamina.inspect(model, args, time=True) does");
@@ -134,6 +146,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     LAM_TRY(check(c, j.o, e));
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
+    LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == lmi_html, e));
     bool whole = write == lmi_json || write == lmi_csv_rows; /* what is there is told */
     lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
     if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))

@@ -4,7 +4,8 @@
  *
  * report.c: which writer. columns.c: what stands in a cell. table.c: cells as columns of text. shown.c:
  * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places
- * behind our own table; own.c, ends.c: that table. torchscan.c, scan.c, thoplw.c: the tables of those
+ * behind our own table; figures.c: that tree as a list by size; own.c: that table; ends.c, reasons.c: what
+ * stands around it. torchscan.c, scan.c, thoplw.c: the tables of those
  * tools. csv.c, md.c, json.c, html.c: formats; trace.c: what ran when, as
  * other viewers read it. */
 #ifndef LMI_REPORT_H
@@ -42,7 +43,6 @@ typedef struct lmi_line {
     const lam_event *event; /* the first call; NULL: never called */
     int32_t row; /* of the costs; where lines are data */
     int32_t depth, calls;
-    int64_t times; /* of a node: how many it stands for */
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
         running_stats;
@@ -59,6 +59,7 @@ typedef struct lmi_line {
     const char *reason; /* NULL: every number is exact */
     const char *label;  /* our own table: what stands in the name column */
     const lmi_job *job;
+    bool split; /* our own table: what it did itself is the line below it */
     const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
@@ -95,7 +96,8 @@ void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
 void lmi_put_time(lmi_buf *b, int64_t ns);
 int64_t lmi_add_time(int64_t a, int64_t b); /* -1 where either is unknown */
-void lmi_put_shape(lmi_buf *b, lam_shape s, const char *separator);
+int64_t lmi_self_time(const lmi_line *l);   /* all phases, without the lines below it */
+void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
 void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
 void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
 /* "%*.*f" in the C locale; "?" if infinite */
@@ -213,13 +215,16 @@ lam_status lmi_wrap(lmi_buf *b, const char *text, int64_t max_len, const char *d
                     lam_wrap mode, lam_error *e);
 void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_width);
 
-/* Text that flows: items side by side, three spaces apart, never wider than the page. */
+/* Text that flows: items side by side with a dot between them, never wider than the page. A line begins with
+ * its label, which stands in a column of its own where the page is wide enough. */
 typedef struct lmi_flow {
     lmi_job *j;
-    size_t width, column, indent;
-    bool fresh; /* nothing stands on this line yet */
+    size_t width, column, indent, owed; /* owed: spaces before what follows the label */
+    bool fresh; /* nothing stands on this line yet, its label aside */
 } lmi_flow;
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
+/* Begins a line; label "": under the one above. `gap` spaces at least follow the label. */
+void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
 void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
 void lmi_flow_end(lmi_flow *f);
 
@@ -237,7 +242,7 @@ typedef struct lmi_node {
     int32_t parent, first_child, next; /* -1: none */
     int32_t fold;  /* how many equal siblings this node stands for; 0: another node stands for it */
     int32_t last;  /* the last of them */
-    int64_t times; /* product of the folds above and here */
+    int64_t times; /* product of the folds above and here: its times are the sum over so many */
     bool used, has_rows;
 } lmi_node;
 
@@ -245,6 +250,9 @@ typedef struct lmi_nodes {
     lmi_arena arena;
     int32_t n, first; /* first: the topmost node shown, -1 none */
     lmi_node *at;
+    lmi_line whole;   /* the topmost node's, for shares */
+    bool flat;        /* a list by size and no tree: names are paths */
+    int32_t left_out; /* how many lines the list is shorter */
 } lmi_nodes;
 
 /* The tree of what is shown, folded as the options ask. Free it in every case. */
@@ -253,10 +261,12 @@ lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j);
 void lmi_nodes_free(lmi_nodes *t);
 /* True where the node's children are shown below it. */
 bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i);
+/* True where the node stands for several, each of which has its numbers. */
+bool lmi_nodes_each(const lmi_nodes *t, int32_t i);
 /* The next node among i's siblings that is shown, and the one shown after i from top to bottom; -1: none. */
 int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i);
 int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
-/* The node's line with its numbers multiplied by how many it stands for. */
+/* The node's line: the numbers of one, where it stands for several; of times their mean. */
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
 /* Bytes of a name before the digits it ends in. */
 size_t lmi_stem(const char *name);
@@ -271,13 +281,46 @@ void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi
  * brief, " [tied]". */
 void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
 
-/* What stands above and under our own table: `say` is called for each item; new_line: it starts a line. */
-typedef void (*lmi_say)(void *to, const char *style, const char *text, bool new_line);
+/* What stands above and under our own table: `say` is called for each item. label NULL: it stands beside the
+ * one before; "": it begins a line under the same label; else it begins a line with that label. */
+typedef void (*lmi_say)(void *to, const char *style, const char *label, const char *text);
 lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to);
 lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
+/* Items gather in `text`; `lmi_tell` says what has gathered and `lmi_said` ends it: a failure of memory. */
+typedef struct lmi_speaker {
+    lmi_job *j;
+    lmi_say say;
+    void *to;
+    lmi_buf text;
+} lmi_speaker;
+void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to);
+void lmi_tell(lmi_speaker *s, const char *style, const char *label);
+lam_status lmi_said(lmi_speaker *s);
+/* Whether everything was counted, and with `why` each reason and what else there is to know (reasons.c). */
+void lmi_tell_complete(lmi_speaker *s);
+lam_status lmi_tell_reasons(lmi_speaker *s);
 /* The columns that this report shows: without metrics the convention has no opinion on, with or without
- * the receptive field. */
+ * the receptive field; the share after the column that it is of. */
 void lmi_own_columns(const lmi_job *j, lmi_columns *out);
+
+/* -- what lines are sorted by, and shares are of (figures.c) ------------------------------------------- */
+
+typedef struct lmi_figure {
+    const char *name;   /* "macs" */
+    const char *column; /* of our own table, after which the share stands */
+    bool (*is_there)(const lmi_job *j);
+    /* False where it is not known; *out is what is known then. */
+    bool (*of)(const lmi_line *l, double *out);
+    const char *why_not; /* what to do where it is not there */
+} lmi_figure;
+/* NULL where there is none of that name; name NULL: the default. */
+const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);
+/* Whether `sort`, `by` and `rows` can be done. */
+lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
+void lmi_cell_share(const lmi_line *l, lmi_buf *out);
+/* The tree as a list, largest first, where the options ask for it. */
+bool lmi_wants_list(const lam_report_options *o);
+lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
 #define LMI_DEVICE_COLUMNS                                                                                   \
     "device_ns device_self_ns backward_device_ns backward_device_self_ns recompute_device_ns "               \
@@ -300,7 +343,7 @@ LMI_MEMORY_CELLS(X)
 bool lmi_has_backward_memory(const lmi_job *j);
 /* What distinguishes a place from its equal siblings, where memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
-lam_status lmi_memory_foot(const lmi_job *j, lmi_say say, void *to);
+void lmi_tell_memory(lmi_speaker *s);
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_memory_json(const lmi_job *j, lmi_buf *b);
 /* The same of a device's (devicememory.c). */
@@ -321,7 +364,7 @@ LMI_DEVICE_MEMORY_CELLS(X)
 #undef X
 bool lmi_has_backward_device_memory(const lmi_job *j);
 void lmi_device_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
-lam_status lmi_device_memory_foot(const lmi_job *j, lmi_say say, void *to);
+void lmi_tell_device_memory(lmi_speaker *s);
 void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_device_memory_json(const lmi_job *j, lmi_buf *b);
 

@@ -175,13 +175,13 @@ static void put_sizes(lmi_buf *b, lam_shape s, int32_t from, const char *separat
     }
 }
 
-void lmi_put_shape(lmi_buf *b, lam_shape s, const char *separator) {
+void lmi_put_shape(lmi_buf *b, lam_shape s) {
     if (s.ndim < 0)
         lmi_putc(b, '?');
     else if (s.ndim == 0)
         lmi_put(b, "()");
     else
-        put_sizes(b, s, 0, separator);
+        put_sizes(b, s, 0, "x");
 }
 
 void lmi_put_tuple(lmi_buf *b, lam_shape s) {

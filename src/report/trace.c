@@ -105,7 +105,7 @@ static void put_call_args(const timeline *t, const lam_event *ev, lmi_buf *b) {
         lmi_put(b, i ? ", \"outputs\": \"" : ", \"inputs\": \"");
         for (int32_t k = 0; k < (i ? ev->n_out : ev->n_in); k++) {
             if (k) lmi_put(b, "; ");
-            lmi_put_shape(b, lmi_arg_shape(&args[k]), "x");
+            lmi_put_shape(b, lmi_arg_shape(&args[k]));
         }
         lmi_putc(b, '"');
     }
