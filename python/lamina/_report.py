@@ -45,6 +45,10 @@ OPTIONS = {
     "receptive_field": "receptive_field",
     "effective_rf_stats": "effective_rf_stats",
     "bytes": "bytes",
+    "why": "why",
+    "by": "by",
+    "sort": "sort",
+    "rows": "rows",
     "time": "time",
     "roof": "peak",
     "memory": "memory",
@@ -482,8 +486,11 @@ class Report:
         """Prints the table.
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``bytes`` (read and written, and FLOPs a byte), ``time``, ``memory``, ``roof`` (as
-        :func:`lamina.roof` gives it: how fast each row was beside it), ``receptive_field``,
+        siblings apart), ``by`` (the column that ``%`` is the share of: ``"macs"``, ``"flops"``,
+        ``"params"``, ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest
+        first), ``rows`` (so many of them), ``why`` (every reason why a total is not complete, and all notes),
+        ``bytes`` (elements moved, bytes read and written, and FLOPs a byte), ``time``, ``memory``, ``roof``
+        (as :func:`lamina.roof` gives it: how fast each row was beside it), ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
         ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
 

@@ -81,6 +81,9 @@ static bool for_a_model(lmi_cli *c) {
                    {"released", a->released},
                    {"rf", a->rf},
                    {"bytes", a->bytes},
+                   {"by", a->by},
+                   {"sort", a->sort},
+                   {"why", a->why},
                    {"layout", a->layout},
                    {"exact", a->exact},
                    {"expand", a->expand}};

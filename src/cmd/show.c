@@ -48,8 +48,40 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.bytes = a->bytes;
     o.time = a->time;
     o.memory = a->memory;
+    o.by = a->by;
+    o.sort = a->sort;
+    o.rows = a->rows;
+    o.why = a->why;
+    o.command = true;
     if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */
     return o;
+}
+
+/* -- the command again, for the line that says what to do next --------------------------------- */
+
+/* `word` as a shell reads it; more than fits is left out, and then the whole line is. */
+static bool add_word(char *line, size_t size, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+    bool quoted = word[strspn(word, plain)] != '\0' || *word == '\0';
+    size_t n = strlen(line);
+    if (strchr(word, '\'')) return false;
+    int wrote = snprintf(line + n, size - n, quoted ? "%s'%s'" : "%s%s", n ? " " : "", word);
+    return wrote > 0 && (size_t)wrote < size - n;
+}
+
+static bool add_option(char *line, size_t size, const char *option, const char *value) {
+    return add_word(line, size, option) && add_word(line, size, value);
+}
+
+/* The target and what tells how to run it, where somebody reads this who may type it again. */
+static bool typed(const lmi_cli *c, char *line, size_t size) {
+    const lmi_args *a = &c->args;
+    bool reader = c->host->out_is_terminal && (!a->output || strcmp(a->output, "-") == 0);
+    bool ok = reader && add_word(line, size, a->operands[0]);
+    for (int i = 0; ok && a->inputs[i]; i++) ok = add_option(line, size, "-i", a->inputs[i]);
+    for (int i = 0; ok && a->build[i]; i++) ok = add_option(line, size, "-k", a->build[i]);
+    if (ok && a->mode) ok = add_option(line, size, "--mode", a->mode);
+    return ok;
 }
 
 /* The report is a part of a page; a file needs the rest, or a browser guesses its encoding. It loads
@@ -171,9 +203,8 @@ static int show(lmi_cli *c, making *with) {
 
 /* One model, or recordings of any number of processes. */
 static bool is_one_model(lmi_cli *c) {
-    const char *alone = c->args.run >= 0 ? "run" : c->args.rows >= 0 ? "rows" : NULL;
-    if (alone) {
-        lmi_complain(c, NULL, "--%s is for recordings, and %s is none", alone, c->args.operands[0]);
+    if (c->args.run >= 0) {
+        lmi_complain(c, NULL, "--run is for recordings, and %s is a model", c->args.operands[0]);
         return false;
     }
     if (c->args.n_operands == 1) return true;
@@ -183,17 +214,32 @@ static bool is_one_model(lmi_cli *c) {
     return false;
 }
 
+static bool names(const char *column, const char *what) { return column && strcmp(column, what) == 0; }
+
+/* Who asks for a column's share or order asks for the column. */
+static void shown_is_measured(lmi_args *a) {
+    a->time = a->time || a->roof || names(a->by, "time") || names(a->sort, "time");
+    a->memory = a->memory || names(a->by, "memory") || names(a->sort, "memory");
+    a->bytes = a->bytes || names(a->by, "bytes") || names(a->sort, "bytes") || names(a->by, "dmas") ||
+               names(a->sort, "dmas");
+    const char *back = "backward_";
+    a->backward = a->backward || (a->by && strncmp(a->by, back, strlen(back)) == 0) ||
+                  (a->sort && strncmp(a->sort, back, strlen(back)) == 0);
+}
+
 int lmi_run_show(lmi_cli *c) {
     if (lam_recording_is(c->args.operands[0])) return lmi_show_recordings(c);
     if (!is_one_model(c)) return LMI_EXIT_USAGE;
     making with = {.l = layout_wanted(&c->args)};
-    c->args.time = c->args.time || c->args.roof;
+    shown_is_measured(&c->args);
     if (c->args.repeats && !c->args.time) {
         lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
         return LMI_EXIT_USAGE;
     }
     if (!lmi_convention_known(c, with.l.convention)) return LMI_EXIT_USAGE;
+    char line[512] = "";
     with.o = report_options(c, &with.l);
+    if (typed(c, line, sizeof line)) with.o.next = line;
     int code = lmi_rules_wanted(c, &with.own);
     if (code == LMI_EXIT_OK) code = show(c, &with);
     lam_rules_free(with.own);

@@ -278,7 +278,7 @@ typedef struct talk {
 
 static void say(void *to, const char *style, const char *label, const char *text) {
     talk *t = to;
-    if (label) lmi_flow_label(&t->f, t->head ? style : LMI_DIM, label, t->head ? 4 : 1);
+    if (label) lmi_flow_label(&t->f, t->head ? style : LMI_DIM, label, t->head ? 4 : 0);
     t->head = false;
     if (*text) lmi_flow_item(&t->f, style, text);
 }
@@ -302,6 +302,40 @@ static lam_status tell_not_shown(page *p, talk *to) {
     return lmi_said(&s);
 }
 
+/* The call that does most multiplications itself; "." where there is none. */
+static const char *largest(const lmi_job *j) {
+    const char *path = ".";
+    lam_count most = {0, 0, LAM_EXACT};
+    for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
+        const lam_cost_row *r = lam_costs_row(j->c, i);
+        lam_count n = r->metric[LAM_MACS];
+        if (r->event < 0 || !r->counted || lmi_count_double(n) <= lmi_count_double(most)) continue;
+        const lam_place *p = lam_model_place(j->m, r->place);
+        if (!*p->path) continue;
+        most = n;
+        path = p->path;
+    }
+    return path;
+}
+
+/* What may be typed after this. */
+static lam_status tell_next(page *p, talk *to) {
+    const lam_report_options *o = p->j->o;
+    lmi_speaker s;
+    if (!o->next) return LAM_OK;
+    lmi_speak(&s, p->j, say, to);
+    lmi_putf(&s.text, "lamina why %s ", o->next);
+    lmi_put_clean(&s.text, largest(p->j));
+    lmi_tell(&s, LMI_DIM, "next");
+    lmi_putf(&s.text, "lamina compare %s", o->next);
+    lmi_tell(&s, LMI_DIM, NULL);
+    if (!o->memory) lmi_put(&s.text, "--memory ");
+    if (!o->time) lmi_put(&s.text, "--time ");
+    if (!lmi_has_phase(p->j->c, LAM_BACKWARD)) lmi_put(&s.text, "--backward");
+    if (s.text.n) lmi_tell(&s, LMI_DIM, NULL);
+    return lmi_said(&s);
+}
+
 static lam_status put_page(page *p) {
     talk t = {.head = true};
     lmi_flow_start(&t.f, p->j, p->width);
@@ -312,6 +346,7 @@ static lam_status put_page(page *p) {
     lmi_putc(&p->j->out, '\n');
     LAM_TRY(lmi_own_foot(p->j, say, &t));
     LAM_TRY(tell_not_shown(p, &t));
+    LAM_TRY(tell_next(p, &t));
     lmi_flow_end(&t.f);
     return LAM_OK;
 }
