@@ -50,7 +50,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.memory = a->memory;
     o.by = a->by;
     o.sort = a->sort;
-    o.rows = a->rows;
+    o.rows = a->rows > 0 ? a->rows : 0;
     o.why = a->why;
     o.command = true;
     if (a->roof) o.peak = (lam_peak){1, 1}; /* until it is known */

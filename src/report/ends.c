@@ -94,6 +94,7 @@ lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
     lmi_buf_init(&title);
     lmi_put_clean(&title, root ? lam_model_module(j->m, root->module)->type : "empty model");
     lmi_tell(&s, LMI_BOLD, lmi_buf_text(&title));
+    s.text.bad = s.text.bad || title.bad;
     lmi_buf_free(&title);
     if (call) {
         tell_inputs(&s, call);
@@ -192,7 +193,8 @@ static void tell_bytes(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
     static const char *const names[] = {"read ", "written "};
     if (!s->j->o->bytes) return;
     if (lmi_has_metric(s->j->c, LAM_DMAS)) {
-        put_work(s, metric[LAM_DMAS], "DMAs");
+        lmi_put(&s->text, "DMAs ");
+        lmi_put_metric(&s->text, metric[LAM_DMAS], s->j->o->exact);
         lmi_tell(s, metric[LAM_DMAS].state == LAM_EXACT ? NULL : LMI_WARN, "");
     }
     if (!lmi_has_metric(s->j->c, LAM_BYTES_READ)) return;
@@ -319,8 +321,7 @@ static void tell_times(lmi_speaker *s) {
             lmi_putf(&s->text, "%d runs together", (int)runs);
         lmi_tell(s, LMI_DIM, NULL);
     }
-    if (lmi_has_device_times(c))
-        tell_time_parts(s, lam_costs_device_times(c), "device", "between nodes ");
+    if (lmi_has_device_times(c)) tell_time_parts(s, lam_costs_device_times(c), "device", "between nodes ");
     tell_outliers(s);
     tell_roof(s);
 }

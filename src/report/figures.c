@@ -8,9 +8,10 @@
 
 #include <stdlib.h>
 
+/* "At least 0" says nothing. */
 static bool known(lam_count c, double *out) {
     *out = lmi_count_double(c);
-    return c.state != LAM_UNKNOWN;
+    return c.state == LAM_EXACT || (c.state == LAM_AT_LEAST && *out > 0);
 }
 
 #define METRIC(name, counts, metric_)                                                                        \
@@ -57,7 +58,8 @@ static const lmi_figure figures[] = {
     {"params", "own_params", has_params, params_of, NULL},
     {"dmas", "own_dmas", has_dmas, dmas_of, no_bytes},
     {"bytes", "own_written", has_bytes, bytes_of, no_bytes},
-    {"backward_macs", "own_bwd_macs", has_backward, backward_macs_of, "the convention counts no backward pass"},
+    {"backward_macs", "own_bwd_macs", has_backward, backward_macs_of,
+     "the convention counts no backward pass"},
     {"backward_flops", "own_bwd_flops", has_backward, backward_flops_of,
      "the convention counts no backward pass"},
     {"time", "own_self", has_time, time_of, "time=True measures it"},
@@ -81,16 +83,17 @@ static lam_status check_one(const lmi_job *j, const char *option, const char *na
         if (i) strcat(list, ", ");
         strcat(list, figures[i].name);
     }
-    return lmi_fail(e, LAM_USAGE, option, "'%.40s' is not a column to sort by or to be the share of; these are: %s",
-                    name, list);
+    return lmi_fail(e, LAM_USAGE, option,
+                    "'%.40s' is not a column to sort by or to be the share of; these are: %s", name, list);
 }
 
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e) {
     const lam_report_options *o = j->o;
     if (o->by) LAM_TRY(check_one(j, "by", o->by, e));
     if (o->sort) LAM_TRY(check_one(j, "sort", o->sort, e));
-    if (o->rows < -1)
-        return lmi_fail(e, LAM_USAGE, "rows", "%d rows are not possible; give 0 or more, or -1 for all", o->rows);
+    if (o->rows < 0)
+        return lmi_fail(e, LAM_USAGE, "rows", "%d rows are not possible; give 1 or more, or 0 for all",
+                        o->rows);
     return LAM_OK;
 }
 
@@ -110,7 +113,7 @@ void lmi_cell_share(const lmi_line *l, lmi_buf *out) {
 
 /* -- the list ------------------------------------------------------------------------------------------ */
 
-bool lmi_wants_list(const lam_report_options *o) { return o->sort || o->rows >= 0; }
+bool lmi_wants_list(const lam_report_options *o) { return o->sort || o->rows > 0; }
 
 typedef struct entry {
     double size;
@@ -161,7 +164,7 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j) {
     }
     if (n == 0) return LAM_OK; /* one layer, or no deeper than that was asked for */
     qsort(list, (size_t)n, sizeof *list, by_size);
-    int32_t keep = j->o->rows >= 0 && j->o->rows < n ? j->o->rows : n;
+    int32_t keep = j->o->rows > 0 && j->o->rows < n ? j->o->rows : n;
     relink(t, list, keep);
     t->left_out = n - keep;
     t->flat = true;

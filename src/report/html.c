@@ -34,12 +34,12 @@ typedef struct html {
 static void say(void *to, const char *style_, const char *label, const char *text) {
     html *h = to;
     bool warn = style_ && strcmp(style_, LMI_WARN) == 0, bold = style_ && strcmp(style_, LMI_BOLD) == 0;
+    if (label) lmi_put(&h->j->out, h->open ? "</p>\n<p>" : "<p>");
+    if (!label) lmi_put(&h->j->out, " &middot; ");
     if (label && *label) {
-        lmi_put(&h->j->out, h->open ? "</p>\n<p><b>" : "<p><b>");
+        lmi_put(&h->j->out, "<b>");
         lmi_put_html(&h->j->out, label);
         lmi_put(&h->j->out, "</b> ");
-    } else {
-        lmi_put(&h->j->out, label ? "<br>" : " &middot; ");
     }
     h->open = true;
     if (!*text) return;

@@ -16,7 +16,7 @@ static void say(void *to, const char *style, const char *label, const char *text
     md *m = to;
     bool begins = label && *label;
     (void)style;
-    if (!m->first) lmi_put(&m->j->out, !begins ? "; " : m->listing ? "\n" : "\n\n");
+    if (!m->first) lmi_put(&m->j->out, begins ? (m->listing ? "\n" : "\n\n") : m->listing ? "; " : ", ");
     m->first = false;
     if (begins) {
         if (m->listing) lmi_put(&m->j->out, "- ");

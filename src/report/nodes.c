@@ -75,7 +75,8 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
     for (int32_t i = 0; i < j->m->n_places; i++) {
         lmi_node *node = &t->at[i];
         /* A list has no line of the container that could tell how long it took itself. */
-        bool work = works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
+        bool work =
+            works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
         if (!node->used || node->first_child < 0) continue;
         if (!some(node->self.params) && !(node->self.params.state != LAM_EXACT && node->has_rows) && !work)
             continue;
@@ -154,7 +155,7 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
     *out = node->line;
     out->calls = node->self.calls;
     out->total = &t->whole;
-    if (lmi_nodes_open(t, out->job, i)) {
+    if (!t->flat && lmi_nodes_open(t, out->job, i)) { /* in a list the topmost line is the whole */
         memcpy(out->own_ns, node->self.own_ns, sizeof out->own_ns);
         memcpy(out->device_own_ns, node->self.device_own_ns, sizeof out->device_own_ns);
     }

@@ -292,7 +292,7 @@ static lam_status tell_not_shown(page *p, talk *to) {
         if (!p->shown[k]) lmi_putf(&s.text, "%s%s", n++ ? ", " : "", p->columns.at[k]->title);
     if (n) {
         lmi_putf(&s.text, " (%d columns): %s", (int)p->width,
-                 p->j->o->command ? "-w shows all" : "a greater width= shows them");
+                 p->j->o->command ? "-w shows all" : "a larger width shows all");
         lmi_tell(&s, LMI_DIM, "not shown");
     }
     if (p->t->left_out) {

@@ -165,7 +165,7 @@ static void flow_words(lmi_flow *f, const char *style, char *words) {
 void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap) {
     lmi_flow_end(f);
     lmi_flow_item(f, style, label);
-    f->owed = gap > 0 ? gap : f->column < f->indent ? f->indent - f->column : 1;
+    f->owed = gap > 0 ? gap : f->column < f->indent ? f->indent - f->column : f->column > 0;
     f->fresh = true;
 }
 

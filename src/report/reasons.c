@@ -95,7 +95,8 @@ static void tell_where(lmi_speaker *s, bool unruled, int32_t left) {
     lmi_tell(s, LMI_DIM, "");
 }
 
-static void tell_incomplete(lmi_speaker *s, const tally *t) {
+/* Returns how many reasons it did not name. */
+static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
     const lam_costs *c = s->j->c;
     int32_t names = put_unruled(s, t), left = n_gaps(c) - names;
     bool said = names > 0;
@@ -105,7 +106,8 @@ static void tell_incomplete(lmi_speaker *s, const tally *t) {
         said = true;
     }
     if (t->hidden) {
-        lmi_putf(&s->text, "%swork outside layers is not seen; %s counts it", said ? "; " : "", by_exact(s->j));
+        lmi_putf(&s->text, "%swork outside layers is not seen; %s counts it", said ? "; " : "",
+                 by_exact(s->j));
         said = true;
     }
     if (!said) {
@@ -114,15 +116,17 @@ static void tell_incomplete(lmi_speaker *s, const tally *t) {
         left--;
     }
     lmi_tell(s, LMI_WARN, "incomplete");
-    tell_where(s, names > 0, left > names - NAMES ? left : names - NAMES);
+    *unruled = names > 0;
+    return left > names - NAMES ? left : names - NAMES;
 }
 
 /* A tool that takes what it has no rule for for nothing is never complete, nor is it ever unsure. */
-static void tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
+static int32_t tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
     int32_t names = put_unruled(s, t);
-    lmi_putf(&s->text, "%s%s takes what it has no rule for as 0", names ? "; " : "", s->j->c->convention->name);
+    lmi_putf(&s->text, "%s%s takes what it has no rule for as 0", names ? "; " : "",
+             s->j->c->convention->name);
     lmi_tell(s, NULL, "counted");
-    tell_where(s, false, n_gaps(s->j->c) - (names < NAMES ? names : NAMES));
+    return n_gaps(s->j->c) - (names < NAMES ? names : NAMES);
 }
 
 static void tell_idle(lmi_speaker *s, int64_t n, const char *what) {
@@ -134,23 +138,26 @@ static void tell_idle(lmi_speaker *s, int64_t n, const char *what) {
 void lmi_tell_complete(lmi_speaker *s) {
     const lam_costs *c = s->j->c;
     tally t = count(c);
-    bool gaps = lam_costs_gap(c, 0) != NULL;
-    if (c->convention->no_rule == LMI_NR_NOTHING && gaps) {
-        tell_taken_for_nothing(s, &t);
+    bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
+    int32_t left = 0;
+    if (c->convention->no_rule == LMI_NR_NOTHING && (gaps || t.known < t.all)) {
+        left = tell_taken_for_nothing(s, &t);
     } else if (gaps || t.known < t.all) {
-        tell_incomplete(s, &t);
+        left = tell_incomplete(s, &t, &unruled);
     } else if (lmi_by_ops(c)) {
         lmi_putf(&s->text, "every operator that ran is counted (%lld of %lld)", (long long)t.known,
                  (long long)t.all);
         lmi_tell(s, NULL, "complete");
     } else {
         bool all = c->convention->hidden == LMI_HIDDEN_AT_LEAST;
-        lmi_putf(&s->text, "every layer that ran is counted (%lld of %lld)", (long long)t.known, (long long)t.all);
+        lmi_putf(&s->text, "every layer that ran is counted (%lld of %lld)", (long long)t.known,
+                 (long long)t.all);
         if (!all) lmi_putf(&s->text, "; work outside layers is not seen, %s counts it", by_exact(s->j));
         lmi_tell(s, NULL, all ? "complete" : "counted");
     }
     tell_idle(s, t.never, "never called");
     tell_idle(s, t.elsewhere, "called by other threads alone");
+    tell_where(s, unruled, left);
 }
 
 /* -- with `why`: each reason --------------------------------------------------------------------------- */

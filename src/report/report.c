@@ -47,7 +47,7 @@ const lmi_layout *lmi_layout_find(const char *name) {
 }
 
 void lam_report_defaults(lam_report_options *o) {
-    *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1, .rows = -1};
+    *o = (lam_report_options){.layout = layouts[0].name, .format = form_names[0], .max_depth = -1};
 }
 
 static const char *layout_name(int i) { return layouts[i].name; }
@@ -98,11 +98,13 @@ static lam_status no_bytes(const lam_costs *c, lam_error *e) {
                     c->convention->name, counts);
 }
 
-static bool moves(const lam_costs *c) { return lmi_has_metric(c, LAM_DMAS) || lmi_has_metric(c, LAM_BYTES_READ); }
+static bool moves(const lam_costs *c) {
+    return lmi_has_metric(c, LAM_DMAS) || lmi_has_metric(c, LAM_BYTES_READ);
+}
 
 /* What changes our own table alone is refused where another is asked for. */
 static lam_status check_table(const lmi_job *j, bool own, lam_error *e) {
-    const char *name = j->o->sort ? "sort" : j->o->rows >= 0 ? "rows" : j->o->by ? "by" : NULL;
+    const char *name = j->o->sort ? "sort" : j->o->rows ? "rows" : j->o->by ? "by" : NULL;
     if (name && !own)
         return lmi_fail(e, LAM_USAGE, name,
                         "it is for the table of the lamina layout as text, md or html; leave it out");

@@ -236,6 +236,39 @@ static void one_run_is_timed_by_others(void **state) {
     lam_model_free(m);
 }
 
+/* Rows and parts are of one run, so what layers took themselves and what none took add up to the whole, where
+ * the median of each would not. */
+static void what_is_told_is_one_run(void **state) {
+    (void)state;
+    static const int64_t a[] = {10, 30, 50}, b[] = {50, 20, 40}; /* medians: 30 and 40 */
+    net n = timed_layers(), one = timed_layers();
+    int32_t c[3];
+    for (int r = 0; r < 3; r++) {
+        int64_t at = 1000 * (r + 1);
+        int32_t root = timed_call(&n, 0, -1, at, at + 5 + a[r] + b[r], 0);
+        timed_call(&n, 1, root, at + 1, at + 1 + a[r], 0);
+        timed_call(&n, 2, root, at + 2 + a[r], at + 2 + a[r] + b[r], 0);
+    }
+    step(&one, 1000, 0, c);
+    lam_model *m = net_done(&one);
+    lam_error e = {0};
+    assert_int_equal(lam_model_time_by(m, timed(&n, false), &e), LAM_OK);
+    lam_costs *costs = NULL;
+    assert_int_equal(lam_costs_new(&costs, m, NULL, &e), LAM_OK);
+    int64_t sum = 0;
+    for (int32_t r = 0; r < lam_costs_n_rows(costs); r++) {
+        const int64_t self[] = {5, 10, 50}; /* of the first run, which took 65 of 65, 55 and 95 */
+        lam_time x;
+        assert_true(lam_costs_time(costs, r, &x));
+        assert_int_equal(x.self[LAM_FORWARD], self[lam_costs_row(costs, r)->place]);
+        sum += x.self[LAM_FORWARD];
+    }
+    assert_int_equal(sum, 65);
+    assert_int_equal(lam_costs_time_part(costs, LAM_TIME_WHOLE), 65);
+    lam_costs_free(costs);
+    lam_model_free(m);
+}
+
 static void operators_by_name(void **state) {
     (void)state;
     net n = timed_layers();
@@ -344,11 +377,17 @@ static void times_as_text(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_moment_is_somebodys), cmocka_unit_test(passes_end),
-        cmocka_unit_test(passes_and_calls_nest),     cmocka_unit_test(unknown_is_not_zero),
-        cmocka_unit_test(medians_of_runs),           cmocka_unit_test(one_run_is_timed_by_others),
-        cmocka_unit_test(operators_by_name),         cmocka_unit_test(speeds_beside_a_peak),
-        cmocka_unit_test(memory_may_run_out),        cmocka_unit_test(times_as_text),
+        cmocka_unit_test(every_moment_is_somebodys),
+        cmocka_unit_test(passes_end),
+        cmocka_unit_test(passes_and_calls_nest),
+        cmocka_unit_test(unknown_is_not_zero),
+        cmocka_unit_test(medians_of_runs),
+        cmocka_unit_test(one_run_is_timed_by_others),
+        cmocka_unit_test(what_is_told_is_one_run),
+        cmocka_unit_test(operators_by_name),
+        cmocka_unit_test(speeds_beside_a_peak),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(times_as_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

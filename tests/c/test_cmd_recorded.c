@@ -69,17 +69,17 @@ static lam_status fake_wait(void *self, int32_t ms) {
 static void options_of_models(void **state) {
     (void)state;
     const char *file = step_recording("options.lamina", 0, 1, 1);
-    static const char *const options[] = {"-i 1x3",   "--mode eval", "-k a=1",   "-c exact", "--rules x",
-                                          "--strict", "--time",      "--memory", "--roof",   "--dry",
-                                          "--bytes",  "--rf",        "--exact",  "--health", "--expand"};
+    static const char *const options[] = {"-i 1x3",    "--mode eval", "-k a=1",   "-c exact", "--rules x",
+                                          "--strict",  "--time",      "--memory", "--roof",   "--dry",
+                                          "--bytes",   "--rf",        "--exact",  "--health", "--expand",
+                                          "--by macs", "--sort time", "--why"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         snprintf(line, sizeof line, "show %s %s", file, options[i]);
         assert_int_equal(lamina(line), 2);
         ERR_HAS(" is a recording, and --");
     }
-    assert_int_equal(lamina("show m:two --rows 3"), 2);
-    ERR_HAS("--rows is for recordings, and m:two is none");
     assert_int_equal(lamina("show m:two --run 1"), 2);
+    ERR_HAS("--run is for recordings, and m:two is a model");
 }
 
 static lam_host live_host(bool terminal, int most) {

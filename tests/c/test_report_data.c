@@ -457,7 +457,7 @@ static void usage(void **state) {
     refused(c, o, "max_depth", "-1 for no limit");
     o = (lam_report_options){.max_depth = -1}; /* no names: the defaults */
     show(c, &o);
-    assert_true(has("Conv2d   input"));
+    assert_true(has("Conv2d    input"));
     lam_costs_free(c);
     lam_model_free(m);
 }

@@ -246,8 +246,8 @@ static void reports_show_it_apart(void **state) {
     o.width = 200;
     show(c, &o);
     show_has("bwd device  device self");
-    show_has("device: forward 1.00 us   backward 700 ns   between nodes 5 ns");
-    show_has("time: forward 40 ns");
+    show_has("\ndevice     1.71 us \u00b7 forward 1.00 us \u00b7 backward 700 ns \u00b7 between nodes 5 ns");
+    show_has("\ntime       50 ns \u00b7 forward 40 ns");
     o.format = "csv";
     show(c, &o);
     show_has("device_ns,device_self_ns,backward_device_ns");

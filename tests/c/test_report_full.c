@@ -70,7 +70,7 @@ static void unknown_is_null(void **state) {
     show_has("\"outputs\": [], ");
     o.format = "text";
     show(k, &o);
-    show_has("memory: peak 0 B\n");
+    show_has("\nmemory     peak 0 B\n");
     show_lacks("bwd allocated");
     o.format = "csv";
     show(k, &o);

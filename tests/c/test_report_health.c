@@ -73,11 +73,11 @@ static void table(void **state) {
     show_has("Health");
     show_has("born here");
     show_has("?, passed on backward");
-    show_has("health: NaN first in a (ReLU), forward call 1: 1 of 6 elements, first at [1, 1]\n");
+    show_has("\nhealth     NaN first in a (ReLU), forward call 1: 1 of 6 elements, first at [1, 1]\n");
     lam_model_free(m);
     m = build(false);
     assert_int_equal(write_as(m, "text"), LAM_OK);
-    show_has("health: no NaN or Inf in 4 tensors; no gradient was looked at");
+    show_has("\nhealth     no NaN or Inf in 4 tensors; no gradient was looked at");
     show_has("ok");
     lam_model_free(m);
 }

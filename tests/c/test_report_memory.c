@@ -65,11 +65,11 @@ static void test_table(void **state) {
     show_has("   10.0 KiB  8.00 KiB  10.0 KiB       1.00 KiB  10.0 KiB\n");
     show_has("`- 2 (Softmax)");
     show_has("   2.00 KiB       0 B  2.00 KiB       1.00 KiB  2.00 KiB\n");
-    show_has("|- 0..1 x2 (Tanh)"); /* both together; the peak is each one's */
-    show_has("   8.00 KiB  8.00 KiB  4.00 KiB            0 B  8.00 KiB\n");
-    show_has("\nmemory: peak 74.0 KiB in 2 (forward)   input 64.0 KiB   activations 8.00 KiB   workspace "
+    show_has("|- 0..1 x2 (Tanh)"); /* of each one */
+    show_has("   4.00 KiB  4.00 KiB  4.00 KiB            0 B  4.00 KiB  each\n");
+    show_has("\nmemory     peak 74.0 KiB in 2 (forward) - input 64.0 KiB - activations 8.00 KiB - workspace "
              "2.00 KiB\n");
-    show_has("\nallocated in the run 11.0 KiB, at most 10.0 KiB at a time\n");
+    show_has("\n           allocated in the run 11.0 KiB, at most 10.0 KiB at a time\n");
     o.exact = true;
     show(c, &o);
     show_has("10,240");

@@ -144,13 +144,22 @@ static void many_of_everything(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *costs = net_costs(m, NULL, false);
     show(costs, NULL);
-    assert_true(has("Net   input ?   input mask () bool cuda   input mask () bool cuda"));
-    assert_true(has("[3 other inputs]   train   convention layers\n"));
-    assert_true(has("Aa (Aa) tied to first.weight +1  1,4"));
-    assert_true(has("\ntied: Cc.weight is first.weight, counted once\n[9 others]\n"));
-    assert_true(has("\nlayers known 1/8\n"));
-    assert_true(has("\nwhy not exact: no rule for Dd (1 call)\n[3 others]\n"));
+    assert_true(has("Net    input ? \u00b7 input mask () bool cuda \u00b7 input mask () bool cuda"));
+    assert_true(has("3 other inputs \u00b7 train mode \u00b7 convention layers\n"));
+    assert_true(has("Aa (Aa) tied to first.weight +1  1x4"));
+    assert_true(
+        has("\nincomplete 7 of 8 layers have no rule: Aa (1), Bb (1), Cc (1) and 4 more; work outside"));
+    assert_true(has("; why=True lists every reason\n"));
+    assert_false(has("tied: ") || has("no rule for Dd"));
     assert_true(has("\nNet  ") && has("   ?  ")); /* a root that returned no tensor */
+    lam_report_options o = show_options(NULL, NULL);
+    o.why = o.command = true;
+    show(costs, &o);
+    assert_true(has("-c exact counts it\n"));
+    assert_true(has("\ntied       Aa.weight is first.weight, counted once\n           Aa.bias"));
+    assert_true(has("\n           Gg.bias is first.bias, counted once\nwhy        "));
+    assert_true(has("\n           no rule for Gg (1 call)\n"));
+    assert_false(has("lists every reason"));
     lam_costs_free(costs);
     lam_model_free(m);
 }
@@ -169,9 +178,9 @@ static void nothing_known(void **state) {
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, NULL, false);
     show(c, NULL);
-    assert_true(has("\nMystery      1,4          ?     ?      ?     ?\n"));
-    assert_true(has("\nMACs ?   FLOPs ?   DMAs ?   1 MAC"));
-    assert_true(has("params ? (?; trainable"));
+    assert_true(has("\nMystery  1x4          ?     ?  ?      ?\n"));
+    assert_true(has("\n           MACs not known \u00b7 FLOPs not known (1 MAC"));
+    assert_true(has("\ntotal      ? parameters (?)"));
     lam_costs_free(c);
     lam_model_free(m);
 }
@@ -194,13 +203,13 @@ static void blocks_only(int count, bool odd, bool expand, int32_t depth) {
     lam_model_free(m);
 }
 
-/* A line's numbers are those of everything it stands for. */
+/* A line's numbers are those of each that it stands for. */
 static void folding(void **state) {
     (void)state;
     blocks_only(12, false, false, -1);
-    assert_true(has("0..11 x12 (Block)        1,4        240  >= 192  >= 480  >= 528\n"));
-    assert_true(has("fc (Linear)           1,4        240     192     384     336\n"));
-    assert_true(has("act (ReLU) (2 calls)  1,4          0       0      96     192\n"));
+    assert_true(has("0..11 x12 (Block)        1x4         20   >= 16    8.3   >= 40  each\n"));
+    assert_true(has("fc (Linear)           1x4         20      16    8.3      32\n"));
+    assert_true(has("act (ReLU) (2 calls)  1x4          0       0    0.0       8\n"));
     blocks_only(3, true, false, -1);
     assert_true(has("0..1 x2 (Block)"));
     assert_true(has(" 2 (Block)"));
