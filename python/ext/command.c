@@ -91,9 +91,7 @@ static lam_status failed(host *h, lam_model **out, lam_error *e) {
         partial_model(h, h->raised[1], out);
         if (e && !e->text[0]) {
             *e = (lam_error){.status = LAM_FAILED, .at = -1};
-            bool ended = PyErr_GivenExceptionMatches(h->raised[0], PyExc_SystemExit);
-            snprintf(e->text, sizeof e->text, "%s",
-                     ended ? "the model's code ended the program" : "interrupted");
+            snprintf(e->text, sizeof e->text, "interrupted");
         }
         return LAM_FAILED;
     }

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from . import _lamina
 from ._report import takes_unicode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import TextIO
 
     from ._script import Script
@@ -67,7 +68,9 @@ class Host:
         how = Measure(repeats=repeats or None) if time else None
         options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
-        return run_target(target, inputs, mode, build, health=looks({}, health=health, dry=dry), **options)
+        options["health"] = looks({}, health=health, dry=dry)
+        with _aside(self.out, self.err):
+            return run_target(target, inputs, mode, build, **options)
 
     def script(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
@@ -103,6 +106,46 @@ class Host:
 def _stream(stream: TextIO | None) -> TextIO:
     """Itself; where it was closed before Python began, one that takes everything."""
     return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
+
+
+@contextmanager
+def _aside(out: TextIO, err: TextIO) -> Iterator[None]:
+    """What a model's code prints in the block, in Python or past it, goes to the error stream: it is none of
+    the data that the command writes."""
+    saved = _diverted(out)
+    try:
+        with redirect_stdout(err):
+            yield
+    finally:
+        if saved is not None:
+            with suppress(OSError):
+                _flush(out)
+            os.dup2(saved, 1)
+            os.close(saved)
+
+
+def _diverted(out: TextIO) -> int | None:
+    """Sends what is written to the standard output to the error stream; gives what puts that back, or None
+    where one of them is closed."""
+    saved = None
+    try:
+        _flush(out)
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:
+        if saved is not None:
+            os.close(saved)
+        return None
+    return saved
+
+
+def _flush(out: TextIO) -> None:
+    import ctypes
+
+    out.flush()
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    ctypes.CDLL(None).fflush(None)  # what code in C has printed
 
 
 def _drop(out: TextIO) -> None:

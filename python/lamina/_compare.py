@@ -136,6 +136,7 @@ def compare(
     mode: str | None = None,
     flops: bool = False,
     backward: bool = False,
+    dry: bool = False,
 ) -> Comparison:
     """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
 
@@ -152,6 +153,7 @@ def compare(
         flops: explain FLOPs instead of MACs.
         backward: compare the backward pass, from the sum of the floating-point outputs, instead of the
             forward; every gradient is put back as it was.
+        dry: computes nothing: shapes are followed, as in :func:`lamina.inspect`.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple, ``kwargs`` no mapping or a convention no name.
@@ -165,7 +167,7 @@ def compare(
     given = positional(args, kwargs, root)
     conventions = _names(conventions)
     check_mode(mode)
-    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward)
+    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward, dry=dry)
     if run.error is not None or run.model is None:
         run.reraise()
     return Comparison(run.model, conventions, flops=flops, backward=backward)

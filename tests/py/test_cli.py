@@ -203,7 +203,7 @@ def test_interrupt_is_130(net):
         stderr=subprocess.PIPE,
         preexec_fn=heard,
     ) as child:
-        assert child.stdout.readline() == b"ready\n"
+        assert child.stderr.readline() == b"ready\n"
         time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
@@ -275,13 +275,17 @@ def test_files_that_hold_no_model(tmp_path):
         with pytest.raises(kind, match=says):
             _live.run_target(f"{tmp_path / name}:net", ["1x2"], None, [])
 
-    fails("raises_1.py", "x = 1\nraise RuntimeError('no\\nway')\n", "RuntimeError: no, in line 2$", Exception)
+    fails(
+        "raises_1.py",
+        "x = 1\nraise RuntimeError('no\\nway')\n",
+        "RuntimeError: no, in line 2 of raises_1.py$",
+        Exception,
+    )
     fails("syntax_1.py", "def f(:\n", r"syntax_1.py can't be run: SyntaxError: .*line 1", Exception)
     fails("empty_1.py", "", "has no 'net'")
     fails("takes_1.py", "def net(width):\n    pass\n", "'width'; give what it takes with -k NAME=VALUE")
-    with pytest.raises(TypeError, match="inside"):
-        (tmp_path / "inside_1.py").write_text("def net():\n    raise TypeError('inside')\n")
-        _live.run_target(f"{tmp_path / 'inside_1.py'}:net", ["1x2"], None, [])
+    raises = "def net():\n    raise TypeError('inside')\n"
+    fails("inside_1.py", raises, "inside_1.py:net: TypeError: inside, in line 2 of inside_1.py$", Exception)
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "weights.pt").write_text("")
     for target, says in (
@@ -306,11 +310,49 @@ def test_sizes_are_ordinary_digits():
         _live.run_target("torch.nn:Identity", ["\u00b2x2"], None, [])
 
 
-def test_code_that_ends_the_program_is_no_interrupt(shell, net):
-    (net / "ends.py").write_text("raise SystemExit(9)\n")
-    done = run(shell, net, "show", "ends.py:net", "-i", "1x4")
-    assert done.returncode == 9
-    assert done.stderr == "lamina: error: the model's code ended the program\n"
+@pytest.mark.parametrize("where", ["file", "module", "builder", "forward"])
+def test_sys_exit_in_a_model_is_a_sentence_and_code_3(shell, net, where):
+    exits = "import sys\nfrom torch import nn\n"
+    exits += {
+        "builder": "def net():\n    sys.exit(9)\n",
+        "forward": "class net(nn.Identity):\n    def forward(self, x):\n        sys.exit(9)\n",
+    }.get(where, "sys.exit(9)\n")
+    (net / f"ends_{where}.py").write_text(exits)
+    target = f"ends_{where}:net" if where == "module" else f"ends_{where}.py:net"
+    done = run(shell, net, "show", target, "-i", "1x4")
+    assert done.returncode == 3
+    assert done.stderr.count("\n") == 1 and "its code called sys.exit(9)" in done.stderr
+    assert ("raised in the model itself" if where == "forward" else f"of ends_{where}.py") in done.stderr
+    assert bool(done.stdout) == (where == "forward")
+
+
+PRINTS = """
+    import ctypes, os, sys
+    from torch import nn
+    print("file")
+    ctypes.CDLL(None).puts(b"from C")
+
+    class Net(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 4)
+            print("builder", file=sys.__stdout__)
+        def forward(self, x):
+            os.write(1, b"forward\\n")
+            return super().forward(x)
+"""
+
+
+@pytest.mark.parametrize("verb", ["show", "fit", "compare", "graph"])
+def test_what_a_model_prints_is_not_in_the_data(shell, net, verb):
+    (net / "prints.py").write_text(textwrap.dedent(PRINTS))
+    done = run(
+        shell, net, verb, "prints.py:Net", "-i", "1x4", *(["--format", "json"] if verb != "graph" else [])
+    )
+    assert done.returncode == 0
+    for printed in ("file", "from C", "builder", "forward"):
+        assert printed in done.stderr.splitlines()
+        assert printed not in done.stdout.splitlines()
+    assert done.stdout.startswith("digraph" if verb == "graph" else "{")
 
 
 @pytest.mark.parametrize(

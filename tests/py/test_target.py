@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a target of the command builds: how large it may be, and what is said where it fails."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+
+import lamina
+from lamina import _live, _observe, _target
+
+pytestmark = pytest.mark.skipif(
+    _observe.way().name == "calls" or not hasattr(torch.Tensor, "untyped_storage"),
+    reason="no operators, or no way to tell the memory of a tensor",
+)
+
+FILE = """
+    import torch
+    from torch import nn
+
+    made = []
+
+    class Net(nn.Module):  # 2 MiB, and it looks at values while it is built
+        def __init__(self, n=2):
+            super().__init__()
+            made.append(n)
+            self.rates = [rate.item() for rate in torch.linspace(0.5, 1, n)]
+            self.layers = nn.ModuleList(nn.Linear(512, 512) for _ in range(n))
+            self.register_buffer("at", torch.arange(5))
+        def forward(self, x):
+            for rate, layer in zip(self.rates, self.layers):
+                x = layer(x) * rate
+            return x[:, self.at.tolist()]
+
+    def huge():
+        return Net(4096)  # 4 GiB
+
+    def copies():
+        return nn.TransformerEncoder(nn.TransformerEncoderLayer(256, 4, batch_first=True), 4)
+
+    class Sums(nn.Linear):
+        def __init__(self):
+            super().__init__(1024, 1024)
+            self.sum = self.weight.sum().item()
+
+    class Goes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            try:
+                self.a = nn.Linear(1024, 1024)
+            except:
+                self.a = nn.Linear(4, 4)
+
+    class Filled(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 4)
+            self.table = torch.randn(1 << 30, 1 << 10)
+
+    class Here(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(1024, 1024, device="cpu"))
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "big.py").write_text(textwrap.dedent(FILE))
+    (tmp_path / "ready.py").write_text("from big import Net\nnet = Net()\n")
+    return tmp_path
+
+
+@pytest.fixture
+def small_is_large(monkeypatch):
+    monkeypatch.setattr(_target, "MOST_REAL", 1 << 20)
+
+
+def dry(target, *inputs, **options):
+    built = {}
+    model = _live.run_target(target, inputs, "eval", [], dry=True, ops=True, built=built, **options)
+    return built[target,], model.costs().totals()
+
+
+def weights(net):
+    return [p.device.type for p in net.parameters()]
+
+
+def test_what_is_small_is_built_once_and_for_real(file):
+    net, _ = dry("big.py:Net", "1x512")
+    assert set(weights(net)) == {"cpu"}
+    assert net.layers[0].weight.abs().sum() > 0
+
+
+@pytest.mark.parametrize("target", ["big.py:Net", "ready.py:net", "big:Net"])
+def test_a_large_model_is_built_on_the_meta_device_for_a_dry_run(file, small_is_large, monkeypatch, target):
+    net, totals = dry(target, "1x512")
+    assert net.layers[0].weight.device.type == "meta"
+    monkeypatch.setattr(_target, "MOST_REAL", 1 << 30)
+    real, expected = dry(target, "1x512")
+    assert (real.layers[0].weight.device.type, expected) == ("cpu", totals)
+    assert net.rates == real.rates == [0.5, 1]
+
+
+def test_copies_count_too(file, small_is_large):
+    assert "meta" in weights(dry("big.py:copies", "1x4x256")[0])
+
+
+def test_a_model_larger_than_any_memory(shell, file):
+    done = shell("fit", "big.py:huge", "-i", "1x512", "--format", "json", cwd=file)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["forward"]["parts"]["parameters"] == 4096 * (512 * 512 + 512) * 4
+
+
+def test_what_needs_values_of_a_large_tensor_says_what_to_write(file, small_is_large):
+    with pytest.raises(
+        Exception, match=r"Sums: .*meta.*in line \d+ of big.py; .*torch.device..meta.."
+    ) as told:
+        dry("big.py:Sums", "1x1024")
+    assert len(str(told.value)) < 256
+
+
+def test_what_names_the_cpu_for_its_large_tensors_says_so(file, small_is_large, monkeypatch):
+    monkeypatch.setattr(_target, "available", lambda: 1 << 20)
+    with pytest.raises(Exception, match="makes large tensors on a device that it names"):
+        dry("big.py:Here", "1x4")
+
+
+@pytest.mark.parametrize("target", ["big.py:Net", "big.py:Goes", "big.py:Filled", "ready.py:net"])
+def test_a_model_larger_than_the_memory_is_refused_in_a_sentence(file, monkeypatch, target):
+    monkeypatch.setattr(_target, "available", lambda: 1 << 20)
+    with pytest.raises(Exception, match=r"needs more memory than there is \(1.00 MiB\); --dry") as told:
+        _live.run_target(target, ["1x512"], None, [])
+    assert type(told.value).__name__ == "_ToldError"
+
+
+def test_a_model_that_fits_has_the_weights_that_its_seed_gives(file, monkeypatch):
+    built = {}
+    monkeypatch.setattr(_target, "available", lambda: 1 << 22)  # more than a quarter of it is needed
+    _live.run_target("big.py:Net", ["1x512"], None, [], built=built)
+    torch.manual_seed(0)
+    expected = nn.Linear(512, 512)
+    torch.testing.assert_close(built["big.py:Net",].layers[0].weight, expected.weight, rtol=0, atol=0)
+
+
+def test_compare_follows_shapes_alone(shell, file):
+    real, followed = (
+        shell("compare", "big.py:copies", "-i", "1x4x256", "--format", "json", *more, cwd=file)
+        for more in ([], ["--dry"])
+    )
+    assert (real.returncode, real.stdout) == (0, followed.stdout)
+    net, x = nn.Sequential(nn.Linear(8, 4), nn.ReLU()), torch.rand(2, 8)
+    assert lamina.compare(net, x, dry=True).to_json() == lamina.compare(net, x).to_json()
+    with torch.device("meta"):
+        assert (
+            lamina.compare(nn.Linear(1 << 20, 1 << 20), torch.empty(1, 1 << 20), dry=True)["exact"].macs
+            == 1 << 40
+        )
