@@ -333,6 +333,10 @@ LAM_API lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, in
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
 
+/* How the next tensor that goes into the model was made up: "rand", "zeros", ... In the order of the inputs of
+ * the root's first call; none for tensors that somebody gave. */
+LAM_API lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e);
+
 /* Freezes the model; `*out` is the caller's, and `b` is freed in every case. */
 LAM_API lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e);
 LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */
@@ -451,6 +455,8 @@ LAM_API const lam_place *lam_model_place(const lam_model *m, int32_t i);
 LAM_API const lam_tensor *lam_model_tensor(const lam_model *m, int32_t i);
 LAM_API const lam_event *lam_model_event(const lam_model *m, int32_t i);
 LAM_API const char *lam_model_note(const lam_model *m, int32_t i);
+/* How input i of the root's first call was made up; NULL where somebody gave it. */
+LAM_API const char *lam_model_made(const lam_model *m, int32_t i);
 /* The place whose dotted path is `path` ("layer1.0.conv1"), or -1. */
 LAM_API int32_t lam_model_find(const lam_model *m, const char *path);
 /* The attribute called `name` of module i, or NULL. */
@@ -859,7 +865,8 @@ LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32
 typedef struct lam_live { /* what a live source is asked for */
     const char *target;   /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
     int32_t n_inputs;
-    const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64", "mask=1x16:bool" */
+    const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64=arange", "mask=1x16:bool" */
+    const char *given;               /* "file.py:name" of what gives the inputs instead; NULL: the inputs */
     const char *mode;                /* "eval", "train", or NULL: as the model is */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
     bool ops;                        /* watch operators too */

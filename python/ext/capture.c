@@ -123,12 +123,21 @@ static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     Py_RETURN_NONE;
 }
 
-static PyObject *capture_note(PyObject *self, PyObject *text) {
-    lmx_capture *c = self_of(self);
+static PyObject *add_text(PyObject **list, PyObject *text) {
     if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
-    if (!c->notes && !(c->notes = PyList_New(0))) return NULL;
-    if (PyList_Append(c->notes, text) < 0) return NULL;
+    if (!*list && !(*list = PyList_New(0))) return NULL;
+    if (PyList_Append(*list, text) < 0) return NULL;
     Py_RETURN_NONE;
+}
+
+static PyObject *capture_note(PyObject *self, PyObject *text) { return add_text(&self_of(self)->notes, text); }
+static PyObject *capture_made(PyObject *self, PyObject *text) { return add_text(&self_of(self)->made, text); }
+
+lam_status lmx_push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (Py_ssize_t i = 0; s == LAM_OK && c->made && i < PyList_Size(c->made); i++)
+        s = lam_build_made(b, lmx_utf8(PyList_GetItem(c->made, i)), e);
+    return s;
 }
 
 static PyObject *capture_measure_memory(PyObject *self, PyObject *args) {
@@ -231,6 +240,7 @@ static void drop_records(lmx_capture *c) {
     Py_CLEAR(c->alias);
     Py_CLEAR(c->open_regions);
     Py_CLEAR(c->notes);
+    Py_CLEAR(c->made);
     drop_early(c);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
     lmx_vec_free(&c->names);
@@ -283,6 +293,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(c->alias);
     Py_VISIT(c->open_regions);
     Py_VISIT(c->notes);
+    Py_VISIT(c->made);
     Py_VISIT(c->model);
     Py_VISIT(c->snapshot);
     int done = lmx_early_visit(c, visit, arg);
@@ -317,6 +328,8 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
     {"note", capture_note, METH_O,
      PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
+    {"made", capture_made, METH_O,
+     PyDoc_STR("made($self, text, /)\n--\n\nHow the next tensor that goes into the root was made up.")},
     {"memory_events", capture_memory_events, METH_O,
      PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
     {"measure_memory", capture_measure_memory, METH_VARARGS,

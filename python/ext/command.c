@@ -115,9 +115,12 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *follow = what->follow ? Py_True : Py_False, *dtype = lmx_str(what->dtype);
     PyObject *batch = PyLong_FromLongLong(what->batch > 0 ? what->batch : 0), *model = NULL;
     PyObject *health = what->health ? Py_True : Py_False, *memory = what->memory ? Py_True : Py_False;
-    if (method && target && inputs && mode && kwargs && repeats && dtype && batch)
-        model = PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry,
-                                             time, repeats, follow, dtype, batch, health, memory, NULL);
+    PyObject *given = lmx_str(what->given);
+    if (method && target && inputs && mode && kwargs && repeats && dtype && batch && given)
+        model =
+            PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry, time,
+                                         repeats, follow, dtype, batch, health, memory, given, NULL);
+    Py_XDECREF(given);
     Py_XDECREF(repeats);
     Py_XDECREF(dtype);
     Py_XDECREF(batch);

@@ -595,7 +595,7 @@ static bool build(teller *t, lam_model **out) {
 }
 
 static bool tell_the_rest(teller *t, lam_model **out) {
-    return push_places(t) && push_calls(t) && push_cut(t) &&
+    return push_places(t) && push_calls(t) && push_cut(t) && check(t, lmx_push_made(t->c, t->b, &t->e)) &&
            check(t, lmx_push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
 }
 

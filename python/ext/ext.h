@@ -393,6 +393,7 @@ typedef struct lmx_capture {
     PyObject *root, *model; /* model: built once, when asked for */
     PyObject *alias;        /* what torch.compile made of the root: its calls are the root's; or NULL */
     PyObject *notes;        /* list of str, for the report; or NULL */
+    PyObject *made;         /* list of str, how each input was made up; or NULL */
     PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
@@ -450,6 +451,8 @@ bool lmx_watch(lmx_capture *c);
 void lmx_unwatch(lmx_capture *c);
 /* Which modules other threads called meanwhile. */
 lam_status lmx_push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e);
+/* How the inputs were made up (capture.c). */
+lam_status lmx_push_made(const lmx_capture *c, lam_builder *b, lam_error *e);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */

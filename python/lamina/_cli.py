@@ -33,7 +33,7 @@ class Host:
         self.is_terminal = out.isatty()
         self.is_utf8 = takes_unicode(out)
         self.width = self._width()
-        self._built: dict[tuple[str, ...], Any] = {}  # what a subcommand that runs a model twice has built
+        self._built: dict[Any, Any] = {}  # what a subcommand that runs a model twice has built
         self.wanted: Script | None = None
 
     def _width(self) -> int:
@@ -59,6 +59,7 @@ class Host:
         batch: int = 0,
         health: bool = False,
         memory: bool = False,
+        given: str | None = None,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
         from ._inspect import looks
@@ -68,7 +69,7 @@ class Host:
         how = Measure(repeats=repeats or None) if time else None
         options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
-        options["health"] = looks({}, health=health, dry=dry)
+        options |= {"health": looks({}, health=health, dry=dry), "given": given}
         with _aside(self.out, self.err):
             return run_target(target, inputs, mode, build, **options)
 

@@ -21,7 +21,7 @@ from ._ranks import note as note_of_ranks
 from ._tree import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import TracebackType
 
@@ -139,15 +139,16 @@ def run_once(
     health: Wanted | None = None,
     follow: bool = False,
     dtype: str | None = None,
+    made: Sequence[str] = (),
 ) -> Run:
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then
     back-propagates the sum of the floating-point tensors that came out; ``grad`` runs with gradients alone.
     ``dry`` computes nothing: every tensor is a fake one. ``time`` times it, ``memory`` notes what was
-    allocated, ``health`` looks at values.
-    ``follow``, of a dry run with ``ops``: when memory would be taken and given back, with floating-point
-    tensors of the model and of ``args`` as if of ``dtype``.
+    allocated, ``health`` looks at values. ``follow``, of a dry run with ``ops``: when memory would be taken
+    and given back, with floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how
+    each tensor that goes in was made up.
 
     ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
     forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
@@ -158,6 +159,8 @@ def run_once(
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
+    for text in made:
+        watch.made(text)
     # Nothing of the user's runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())

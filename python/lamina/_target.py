@@ -72,14 +72,18 @@ def near(name: str, names: Iterable[str]) -> str:
 # -- finding -------------------------------------------------------------------------------------------------
 
 
-def split(target: str, what: str = "a model") -> tuple[str, str]:
+def split(target: str, what: str = "model") -> tuple[str, str]:
     """Where something of the user's is, and its name there."""
     where, _, path = target.rpartition(":")
     if where and path:
         return where, path
-    why = f"is a file and names no {what[2:]}" if S_ISREG(_mode(target)) else f"does not name {what}"
+    why = (
+        f"is a file and does not name the {what} in it"
+        if S_ISREG(_mode(target))
+        else f"does not name a {what}"
+    )
     text = f"{target!r} {why}; write package.module:name or path/to/file.py:name"
-    if what == "a model" and target and why.startswith("is") and not target.endswith(".py"):
+    if what == "model" and target and why.startswith("is") and not target.endswith(".py"):
         text += ", with code that builds the model and loads the file into it"
     raise UsageError(text)
 
@@ -92,9 +96,9 @@ def _mode(path: str) -> int:
         return 0
 
 
-def load(where: str, path: str) -> Any:
-    """What ``path`` names in a file or a module."""
-    value: Any = _file(where) if where.endswith(".py") or os.sep in where else _package(where)
+def load(where: str, path: str, files: dict[Any, Any]) -> Any:
+    """What ``path`` names in a file or a module. ``files`` were run already and are not run again."""
+    value: Any = _file(where, files) if where.endswith(".py") or os.sep in where else _package(where)
     for name in path.split("."):
         owner, value = value, getattr(value, name, None)
         if value is None:
@@ -102,10 +106,13 @@ def load(where: str, path: str) -> Any:
     return value
 
 
-def _file(path: str) -> ModuleType:
+def _file(path: str, files: dict[Any, Any]) -> Any:
     from importlib.util import module_from_spec, spec_from_file_location
 
     file = Path(path)
+    key = ("", str(file.absolute()))
+    if key in files:
+        return files[key]
     if S_ISDIR(_mode(path)):
         raise UsageError(f"{path} is a folder; name a file in it")
     if not _mode(path):
@@ -128,6 +135,7 @@ def _file(path: str) -> ModuleType:
         if not isinstance(error, (Exception, SystemExit)):
             raise
         raise _told(error, f"{path} can't be run: ", spec.origin, 1) from error
+    files[key] = module
     return module
 
 
@@ -161,7 +169,7 @@ def _modules(package: str) -> list[str]:
 # -- building ------------------------------------------------------------------------------------------------
 
 
-def build(target: str, texts: Sequence[str], *, dry: bool) -> Any:
+def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool) -> Any:
     """The model that ``target`` names, built with ``texts``, as ``"weights=None"``. No machine is filled: for
     a dry run a large model is built on the meta device.
 
@@ -172,7 +180,7 @@ def build(target: str, texts: Sequence[str], *, dry: bool) -> Any:
     where, path = split(target)
     arguments = dict(_keyword(text) for text in texts)
     with progress("building the model"):
-        value = _within(lambda: load(where, path), target, dry=dry)
+        value = _within(lambda: load(where, path, files), target, dry=dry)
         return _within(lambda: _module(value, where, target, arguments), target, dry=dry)
 
 

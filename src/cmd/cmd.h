@@ -17,7 +17,7 @@ typedef struct lmi_args {
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
     const char *mode, *convention, *format, *layout, *output, *color, *rules, *module, *file, *tensorboard;
-    const char *optimizer, *dtype, *by, *sort;
+    const char *optimizer, *dtype, *by, *sort, *given;
     int32_t depth, width, rows, every, run, batch; /* -1: not given */
     int32_t repeats;                               /* 0: not given */
     const char *const *rest;                       /* of a verb that runs another program: its command line */

@@ -15,6 +15,7 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
     return (lam_live){.target = c->args.operands[0],
                       .n_inputs = n,
                       .inputs = c->args.inputs,
+                      .given = c->args.given,
                       .mode = c->args.mode       ? c->args.mode
                               : c->args.backward ? "train"
                                                  : "eval",

@@ -31,6 +31,7 @@ lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *
     pushed_init(&b->owned, sizeof(lam_owned));
     lmi_vec_init(&b->events, sizeof(lam_event));
     lmi_vec_init(&b->notes, sizeof(const char *));
+    lmi_vec_init(&b->made, sizeof(const char *));
     lmi_vec_init(&b->ops, sizeof(lam_op));
     lmi_vec_init(&b->lifetimes, sizeof(lam_lifetime));
     lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
@@ -53,6 +54,7 @@ void lam_builder_free(lam_builder *b) {
     pushed_free(&b->owned);
     lmi_vec_free(&b->events);
     lmi_vec_free(&b->notes);
+    lmi_vec_free(&b->made);
     lmi_vec_free(&b->ops);
     lmi_vec_free(&b->lifetimes);
     lmi_vec_free(&b->op_names);
@@ -322,4 +324,10 @@ lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e) {
     if (b->notes.n >= MOST_NOTES) return LAM_OK; /* a note more tells nothing new */
     LAM_TRY(lmi_copy_text(b, text, "a note", &copy, e));
     return lmi_push(b, &b->notes, "notes", &copy, e);
+}
+
+lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e) {
+    const char *copy;
+    LAM_TRY(lmi_copy_text(b, text, "how an input was made up", &copy, e));
+    return lmi_push(b, &b->made, "inputs that were made up", &copy, e);
 }

@@ -36,6 +36,7 @@ struct lam_builder {
     lmi_pushed owned; /* lam_owned */
     lmi_vec events;  /* lam_event */
     lmi_vec notes;   /* const char * */
+    lmi_vec made;    /* const char * */
     const char *cut;
     bool calls_cut;
     int64_t cut_ns;

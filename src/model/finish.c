@@ -142,6 +142,8 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->tensors = adopt(m, &b->tensors, &m->storage[2]);
     m->events = adopt(m, &b->events, &m->storage[3]);
     m->notes = adopt(m, &b->notes, &m->storage[4]);
+    m->n_made = (int32_t)b->made.n;
+    m->made = adopt(m, &b->made, &m->storage[14]);
     m->n_ops = (int32_t)b->ops.n;
     m->cut = b->cut;
     m->calls_cut = b->calls_cut;

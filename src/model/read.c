@@ -25,6 +25,10 @@ const char *lam_model_note(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_notes ? m->notes[i] : NULL;
 }
 
+const char *lam_model_made(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_made ? m->made[i] : NULL;
+}
+
 int32_t lam_model_find(const lam_model *m, const char *path) {
     if (!path) return -1;
     uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;

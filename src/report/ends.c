@@ -28,6 +28,14 @@ lam_status lmi_said(lmi_speaker *s) {
 
 /* -- head ---------------------------------------------------------------------------------------------- */
 
+/* How input i of the model was made up, where lamina made it. */
+static void put_made(lmi_speaker *s, int32_t i) {
+    const char *made = lam_model_made(s->j->m, i);
+    if (!made) return;
+    lmi_putc(&s->text, ' ');
+    lmi_put_clean(&s->text, made);
+}
+
 static const lam_event *root_call(const lmi_job *j) {
     for (int32_t i = 0; i < lam_model_n_events(j->m); i++)
         if (lam_model_event(j->m, i)->place == 0) return lam_model_event(j->m, i);
@@ -53,6 +61,7 @@ static void tell_inputs(lmi_speaker *s, const lam_event *call) {
         }
         lmi_put_shape(&s->text, lmi_arg_shape(a));
         if (a->dtype >= 0) lmi_putf(&s->text, " %s", lam_dtype_name(a->dtype));
+        put_made(s, i);
         if (device < 0 && a->device >= 0) lmi_putf(&s->text, " %s", lmi_device_name(a->device));
         lmi_tell(s, NULL, NULL);
     }

@@ -396,7 +396,14 @@ static void put_lists(const lmi_job *j, lmi_buf *b) {
         if (i) PUT(b, ", ");
         quick_text(b, s);
     }
-    PUT(b, "],\n\"notes\": [");
+    PUT(b, "],\n");
+    if (lam_model_made(j->m, 0)) PUT(b, "\"made_up\": [");
+    for (int32_t i = 0; (s = lam_model_made(j->m, i)) != NULL; i++) {
+        if (i) PUT(b, ", ");
+        quick_text(b, s);
+    }
+    if (lam_model_made(j->m, 0)) PUT(b, "],\n");
+    PUT(b, "\"notes\": [");
     for (int32_t i = 0; i < lam_model_n_notes(j->m); i++) {
         if (i) PUT(b, ", ");
         quick_text(b, lam_model_note(j->m, i));

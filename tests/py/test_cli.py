@@ -306,7 +306,7 @@ def test_an_input_too_large_to_count(text):
 
 
 def test_sizes_are_ordinary_digits():
-    with pytest.raises(UsageError, match="is no input"):
+    with pytest.raises(UsageError, match="is not a size"):
         _live.run_target("torch.nn:Identity", ["\u00b2x2"], None, [])
 
 
