@@ -333,8 +333,8 @@ LAM_API lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, in
 /* A note that the report shows ("shim not available", ...); at most 64 are kept. */
 LAM_API lam_status lam_build_note(lam_builder *b, const char *text, lam_error *e);
 
-/* How the next tensor that goes into the model was made up: "rand", "zeros", ... In the order of the inputs of
- * the root's first call; none for tensors that somebody gave. */
+/* How the next tensor that goes into the model was made up: "rand", "zeros", ... In the order of the inputs
+ * of the root's first call; none for tensors that somebody gave. */
 LAM_API lam_status lam_build_made(lam_builder *b, const char *text, lam_error *e);
 
 /* Freezes the model; `*out` is the caller's, and `b` is freed in every case. */
@@ -865,7 +865,7 @@ LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32
 typedef struct lam_live { /* what a live source is asked for */
     const char *target;   /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
     int32_t n_inputs;
-    const char *const *inputs;       /* as given to -i: "1x3x224x224", "1x16:int64=arange", "mask=1x16:bool" */
+    const char *const *inputs;       /* as given to -i: "1x3x224x224", "ids=1x16:int64=arange" */
     const char *given;               /* "file.py:name" of what gives the inputs instead; NULL: the inputs */
     const char *mode;                /* "eval", "train", or NULL: as the model is */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */

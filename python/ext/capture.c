@@ -130,7 +130,9 @@ static PyObject *add_text(PyObject **list, PyObject *text) {
     Py_RETURN_NONE;
 }
 
-static PyObject *capture_note(PyObject *self, PyObject *text) { return add_text(&self_of(self)->notes, text); }
+static PyObject *capture_note(PyObject *self, PyObject *text) {
+    return add_text(&self_of(self)->notes, text);
+}
 static PyObject *capture_made(PyObject *self, PyObject *text) { return add_text(&self_of(self)->made, text); }
 
 lam_status lmx_push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {

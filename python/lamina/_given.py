@@ -146,7 +146,8 @@ def _holds(given: _Input, dtype: Any, *numbers: float) -> None:
         elif dtype.is_floating_point or dtype.is_complex:
             fits = isinstance(number, float) or abs(number) <= torch.finfo(dtype).max
         else:
-            fits = number == number // 1 and torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
+            whole = isinstance(number, int) or number.is_integer()
+            fits = whole and torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
         if not fits:
             raise UsageError(f"{given.text!r}: {name} can't hold {number}")
 

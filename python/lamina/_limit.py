@@ -76,10 +76,10 @@ class _Count:
         storage = made.untyped_storage()
         if storage._cdata not in self._there or self._there[storage._cdata][0].expired():
             self._there[storage._cdata] = self._ref(storage), storage.nbytes()
-            self._bytes += storage.nbytes()
+            self._bytes += storage.nbytes()  # not a count: memory
         if self._bytes > self._most:
             self._there = {at: kept for at, kept in self._there.items() if not kept[0].expired()}
-            self._bytes = sum(n for _, n in self._there.values())
+            self._bytes = sum(n for _, n in self._there.values())  # not a count: memory
         if self._bytes > self._most:
             self._refuse()
 

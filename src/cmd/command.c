@@ -74,6 +74,20 @@ int lmi_run_doctor(lmi_cli *c) {
 
 /* -- the first word ---------------------------------------------------------------------------- */
 
+/* Inputs are given, so the first word was meant as a model. */
+static bool has_inputs(int argc, const char *const *argv) {
+    for (int i = 2; i < argc; i++)
+        if (strncmp(argv[i], "-i", 2) == 0 || strncmp(argv[i], "--input", 7) == 0) return true;
+    return false;
+}
+
+static void no_target(lmi_cli *c, const char *word) {
+    lmi_complain(c, NULL,
+                 "%s: a model is given as MODULE:NAME or FILE.py:NAME, with what builds it as NAME; write "
+                 "%s:NAME or %s.py:NAME",
+                 word, word, word);
+}
+
 /* A subcommand, an option that stands for one, or a target. A target names an attribute or a file, and
  * what has neither a colon nor a path in it was meant as a subcommand. */
 static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, int *from) {
@@ -86,7 +100,10 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
     *from = 1;
     bool target = strpbrk(word, ":/\\") || strstr(word, ".py") || strstr(word, ".lamina");
     if (word[0] == '-' || target) return lmi_verb_find("show");
-    no_such_verb(c, word);
+    if (has_inputs(argc, argv))
+        no_target(c, word);
+    else
+        no_such_verb(c, word);
     return NULL;
 }
 

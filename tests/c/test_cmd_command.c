@@ -149,6 +149,8 @@ static void wrong_words(void **state) {
     } cases[] = {
         {"shwo x:y", "lamina: error: shwo: there is no such subcommand; did you mean show?"},
         {"gibberish", "gibberish: there is no such subcommand\n"},
+        {"net -i 1x4", "net: a model is given as MODULE:NAME or FILE.py:NAME"},
+        {"net --inputs a:b", "write net:NAME or net.py:NAME\n"},
         {"show", "the usage is: lamina show TARGET [options]"},
         {"show a:b c:d", "c:d: one operand too many; the usage is: lamina show TARGET"},
         {"show a:b --dpeth 2", "did you mean --depth?"},

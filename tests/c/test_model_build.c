@@ -58,6 +58,7 @@ static lam_status build_small(lam_builder *b, lam_error *e) {
     LAM_TRY(lam_build_owns(b, conv, "bias", bias, false, e));
     LAM_TRY(lam_build_owns(b, linear, "weight", w, false, e));
     LAM_TRY(lam_build_note(b, "a note", e));
+    LAM_TRY(lam_build_made(b, "rand", e));
     lam_arg in = {NULL, 0, 6, 0, 4, x, 1, 0, 0}, out = {NULL, 0, 6, 0, 4, y, 2, 0, 0},
             key = {"input", -1, 6, 0, 4, x, 1, 0, 0};
     lam_call_info outer = {root, -1, LAM_CALL_TRAINING, 10, 90, 1, 1, &in, &out};
@@ -164,6 +165,9 @@ static void events_come_back(void **state) {
     assert_string_equal(lam_model_note(m, 0), "a note");
     assert_null(lam_model_note(m, 1));
     assert_null(lam_model_note(m, -1));
+    assert_string_equal(lam_model_made(m, 0), "rand");
+    assert_null(lam_model_made(m, 1));
+    assert_null(lam_model_made(m, -1));
     lam_model_free(m);
 }
 
@@ -324,6 +328,7 @@ static void missing_texts_are_refused(void **state) {
     REFUSED(LAM_USAGE, lam_build_attr(b, 0, "x", &ints, &last));
     REFUSED(LAM_USAGE, lam_build_place(b, -1, NULL, 0, NULL, &last));
     REFUSED(LAM_USAGE, lam_build_note(b, NULL, &last));
+    REFUSED(LAM_USAGE, lam_build_made(b, NULL, &last));
     assert_int_equal(lam_build_tensor(b, &(lam_tensor_info){.ndim = -1}, NULL, NULL), LAM_OK);
     REFUSED(LAM_USAGE, lam_build_owns(b, 0, NULL, 0, false, &last));
     ints.n = -1;

@@ -316,6 +316,23 @@ static void never_wider(void **state) {
     }
 }
 
+/* Names of values come from a command line. */
+static void how_inputs_were_made_up_is_told(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    NET_OK(&n, lam_build_made(n.b, "all \"5\"\x1b", &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options text = show_options(NULL, NULL), json = show_options(NULL, "json");
+    assert_non_null(strstr(show(c, &text), "input 1,4 float32 all \"5\"? cpu"));
+    assert_non_null(strstr(show(c, &json), "\"made_up\": [\"all \\\"5\\\"\\u001b\"],\n\"notes\""));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void ascii_is_ascii(void **state) {
     (void)state;
     lam_model *m = zoo();
@@ -500,6 +517,7 @@ int main(void) {
         cmocka_unit_test(folding),
         cmocka_unit_test(fold_names),
         cmocka_unit_test(never_wider),
+        cmocka_unit_test(how_inputs_were_made_up_is_told),
         cmocka_unit_test(ascii_is_ascii),
         cmocka_unit_test(colour_changes_nothing),
         cmocka_unit_test(ten_thousand_levels),
