@@ -136,7 +136,7 @@ def _default(dtype: Any, name: str) -> str:
     return "ones" if "mask" in name.lower() else "zeros"
 
 
-def _holds(given: _Input, dtype: Any, *numbers: float) -> None:
+def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
     """Raises UsageError where a type can't hold these numbers."""
     torch = sys.modules["torch"]
     name = str(dtype).removeprefix("torch.")

@@ -49,6 +49,22 @@ class Zoo(nn.Module):
         return self.head(self.blocks(x if mask is None else x * mask))
 
 
+class Pair(nn.Module):
+    """Takes a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.pixels = nn.Embedding(50, 8), nn.Conv2d(3, 8, 3)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return self.words(batch["ids"]).mean(1) + self.pixels(batch["image"]).mean((2, 3))
+
+
+def sentence() -> dict[str, torch.Tensor]:
+    """What a Zoo takes, by name."""
+    return {"ids": torch.tensor([[3, 1, 4, 1, 5]]), "mask": torch.tensor([[[1], [1], [1], [0], [0]]])}
+
+
 class Fancy(nn.Module):
     """A layer of the user's own, which no table has a rule for."""
 
