@@ -38,8 +38,10 @@ def _place_of(error: BaseException, path: str | None) -> str:
     """The last line of the user's file that led to an exception, else the line that raised it."""
     from traceback import extract_tb
 
-    ours, mine = str(Path(__file__).parent), path and str(Path(path).absolute())
-    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith((ours, "<"))]
+    torch = str(Path(sys.modules["torch"].__file__ or "").parent)
+    mine, ours = path and str(Path(path).absolute()), (str(Path(__file__).parent), "<")
+    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    frames = [f for f in frames if not f.filename.startswith(torch)] or frames
     frames = [f for f in frames if f.filename == mine] or frames
     return f", in line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
 

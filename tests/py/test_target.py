@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
 
 import pytest
@@ -160,3 +161,58 @@ def test_compare_follows_shapes_alone(shell, file):
             lamina.compare(nn.Linear(1 << 20, 1 << 20), torch.empty(1, 1 << 20), dry=True)["exact"].macs
             == 1 << 40
         )
+
+
+# -- what the user's code raises -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "target", "says"),
+    [
+        (
+            {"a": "from torch import nothing_here\n"},
+            "a:net",
+            "^while importing a: ImportError: .*, in line 1 of a.py$",
+        ),
+        (
+            {"a": "import b\n", "b": "\nimport torch.none\n"},
+            "a:net",
+            "^while importing a: No module named 'torch.none'",
+        ),
+        (
+            {"a": "\nimport b\n", "b": "from torch import nothing_here\n"},
+            "a.py:net",
+            "^a.py can't be run: while importing b: ImportError: .*, in line 2 of a.py$",
+        ),
+        (
+            {"a": "import b\n", "b": "raise RuntimeError('operator torchvision::nms does not exist')\n"},
+            "a.py:net",
+            "while importing b: RuntimeError: operator torchvision::nms .*; torchvision does not fit torch ",
+        ),
+        (
+            {
+                "a": "def net():\n    import b\n",
+                "b": "raise RuntimeError('operator torchvision::nms is not there')\n",
+            },
+            "a:net",
+            "^a:net: while importing b: RuntimeError: .*, in line 2 of a.py; torchvision does not fit torch",
+        ),
+        (
+            {"a": "import torch\ndef net():\n    return help()\ndef help():\n    torch.nn.Linear(2, 'x')\n"},
+            "a.py:net",
+            "^a.py:net: TypeError: .*, in line 5 of a.py$",
+        ),
+    ],
+)
+def test_errors_of_a_target_name_what_was_imported_and_the_line(tmp_path, monkeypatch, files, target, says):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for name, text in files.items():
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        (tmp_path / f"{name}.py").write_text(text)
+    try:
+        with pytest.raises(Exception, match=says):
+            _live.run_target(target, ["1x4"], None, [])
+    finally:
+        for name in files:
+            sys.modules.pop(name, None)
