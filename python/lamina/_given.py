@@ -202,7 +202,7 @@ def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> t
         return torch.empty(given.shape, dtype=dtype, device="meta"), _told(value, given)
     size = torch.empty((), dtype=dtype).element_size()
     here, needed = available(), prod(given.shape) * size  # not a count: whether it can be made
-    if here is not None and needed > here:
+    if here is not None and needed > here and like.device.type == "cpu":
         raise UsageError(
             f"{given.text!r} needs {_lamina.text_bytes(needed)}, and there are {_lamina.text_bytes(here)}; "
             "--dry follows the shapes and takes none"

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
-from ._errors import NeedsValuesError, UsageError
+from ._errors import NeedsValuesError, UnsupportedError, UsageError
 from ._given import SEED, dtypes, from_code, made_up
 from ._run import run_once
 from ._target import _ToldError, line_of, near, split
@@ -72,7 +72,10 @@ def run_target(
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
     options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": time}
     options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
-    run = run_once(root, args, kwargs, mode=mode, **options)
+    try:
+        run = run_once(root, args, kwargs, mode=mode, **options)
+    except UnsupportedError as error:
+        raise _spelled(error) from error
     if run.error is not None:
         _raise(run)
     assert run.model is not None
@@ -94,6 +97,11 @@ def real_dtype(name: str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _spelled(error: UnsupportedError) -> UnsupportedError:
+    """The same, with an option as the command spells it."""
+    return type(error)(str(error).replace("dry=True", "--dry"))
+
+
 def _raise(run: Run) -> NoReturn:
     """The forward's exception, with the layer that raised it, and with what was seen for the command to
     print."""
@@ -102,7 +110,9 @@ def _raise(run: Run) -> NoReturn:
     told: Any = error
     if isinstance(error, SystemExit):
         told = _ToldError(f"{line_of(error)}; {failure}" if failure else line_of(error))
-    elif failure and isinstance(error, Exception) and not isinstance(error, NeedsValuesError):
+    elif isinstance(error, NeedsValuesError):
+        told = _spelled(error)
+    elif failure and isinstance(error, Exception):
         told = _ToldError(f"{line_of(error)}; {failure}")
     if run.model is not None:
         told.lamina_model = run.model

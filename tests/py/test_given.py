@@ -152,6 +152,12 @@ def test_what_is_wrong_is_said_in_a_sentence(texts, says):
     assert len(str(told.value)) < 256
 
 
+def test_what_lies_on_the_meta_device_is_of_any_size():
+    root = Takes().to("meta")
+    assert one("9" * 12, root=root).device.type == "meta"
+    assert one("4:int64=7", root=root).device.type == "meta"
+
+
 def test_a_long_signature_is_cut():
     class Long(nn.Module):
         def forward(self, **kwargs):

@@ -13,6 +13,7 @@ from torch import nn
 
 import lamina
 from lamina import _live, _observe, _target
+from lamina._errors import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
     _observe.way().name == "calls" or not hasattr(torch.Tensor, "untyped_storage"),
@@ -146,6 +147,20 @@ def test_a_model_that_fits_has_the_weights_that_its_seed_gives(file, monkeypatch
     torch.manual_seed(0)
     expected = nn.Linear(512, 512)
     torch.testing.assert_close(built["big.py:Net",].layers[0].weight, expected.weight, rtol=0, atol=0)
+
+
+def test_a_dry_run_that_needs_values_names_the_option(file):
+    (file / "asks.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "class Net(nn.Identity):\n    def forward(self, x):\n        return x.sum().item()\n"
+        "scripted = torch.jit.script(nn.Linear(4, 4))\n"
+    )
+    for target, says in (
+        ("Net", "needs a tensor's value as a number"),
+        ("scripted", "is scripted or traced"),
+    ):
+        with pytest.raises(UnsupportedError, match=f"{says}.*; leave --dry out to run the model"):
+            dry(f"asks.py:{target}", "1x4")
 
 
 def test_compare_follows_shapes_alone(shell, file):
