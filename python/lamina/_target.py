@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -182,36 +184,34 @@ def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool
     where, path = split(target)
     arguments = dict(_keyword(text) for text in texts)
     with progress("building the model"):
-        value = _within(lambda: load(where, path, files), target, dry=dry)
-        return _within(lambda: _module(value, where, target, arguments), target, dry=dry)
+        value = _within(lambda: load(where, path, files), target, dry=dry, again=False)
+        return _within(lambda: _module(value, where, target, arguments), target, dry=dry, again=True)
 
 
-def _within(make: Callable[[], Any], target: str, *, dry: bool) -> Any:
+def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> Any:
     """What ``make`` gives, where there is memory for it. Past some of the memory it begins again on the meta
-    device, where tensors have sizes and take none: to stay there in a dry run, else to be measured."""
+    device, where tensors have sizes and take none: to stay there in a dry run, else to be measured, if it can
+    be made ``again`` afterwards, unlike what Python imports."""
     torch = sys.modules["torch"]
     here, state = available(), torch.get_rng_state()
-    soon = MOST_REAL if here is None else min(here, MOST_REAL) if dry else here // 4  # not a count: memory
-    try:
-        with limited(soon):
-            return make()
-    except TooLargeError:
-        pass
-    try:
-        made = _on_meta(make, target, here)
-    except _ToldError:
-        if dry:
-            raise
-        made = None
-    if dry:
+    some = MOST_REAL if here is None else min(here, MOST_REAL)
+    soon = some if dry else here // 4 if here is not None and again else here  # not a count: memory
+    made, error = _tried(make, nullcontext(), soon)
+    if error is None:
         return made
-    if here is None or _nbytes(made) <= here:
-        torch.set_rng_state(state)
-        try:
-            with limited(here):
-                return make()
-        except TooLargeError:
-            pass
+    if not isinstance(error, TooLargeError):
+        raise error
+    if dry:
+        return _on_meta(make, target, some, here)
+    if again:
+        made, error = _tried(make, large_on_meta(), some)
+        if error is not None or here is None or _nbytes(made) <= here:
+            torch.set_rng_state(state)
+            made, error = _tried(make, nullcontext(), here)
+            if error is None:
+                return made
+            if not isinstance(error, TooLargeError):
+                raise error
     raise _ToldError(
         f"{target} needs more memory than there is ({_lamina.text_bytes(here or 0)}); --dry follows the "
         "shapes and takes none, `lamina fit` predicts what it needs"
@@ -219,36 +219,40 @@ def _within(make: Callable[[], Any], target: str, *, dry: bool) -> Any:
 
 
 def _nbytes(model: Any) -> int:
-    """Bytes of a model's parameters and buffers; 0 of what is no model."""
-    torch = sys.modules["torch"]
-    if not isinstance(model, torch.nn.Module):
-        return 0
+    """Bytes of a model's parameters and buffers."""
     tensors = [*model.parameters(), *model.buffers()]
     return sum(t.numel() * t.element_size() for t in tensors)  # not a count: whether there is memory
 
 
-def _on_meta(make: Callable[[], Any], target: str, here: int | None) -> Any:
-    """What ``make`` gives where tensors are made on the meta device."""
-    made, first = _tried(make, large_on_meta(), here)
+def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) -> Any:
+    """What ``make`` gives where tensors are made on the meta device, with no more than ``some`` bytes of real
+    ones; a model that names another device for its tensors is real, if there is memory for it."""
+    made, first = _tried(make, large_on_meta(), some)
     if first is None:
         return made
-    made, failed = _tried(make, sys.modules["torch"].device("meta"), here)
-    if failed is None:
+    made, error = _tried(make, sys.modules["torch"].device("meta"), some)
+    if isinstance(error, TooLargeError):
+        made, error = _tried(make, nullcontext(), here)
+    if error is None:
         return made
     large = f"{target}: its code makes large tensors on a device that it names"
     raise _ToldError(
         f"{large if isinstance(first, TooLargeError) else first}; a model of over "
         f"{_lamina.text_bytes(MOST_REAL)} is built on the meta device: write "
         '`with torch.device("meta"):` around its large layers alone'
-    ) from failed
+    ) from error
 
 
-def _tried(make: Callable[[], Any], context: Any, here: int | None) -> tuple[Any, BaseException | None]:
+def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any, BaseException | None]:
     try:
-        with limited(here), context:
+        with limited(most), context:
             return make(), None
-    except (Exception, TooLargeError) as error:
-        return None, error
+    except TooLargeError:
+        error = TooLargeError()  # another one, since the first holds what was made
+    except Exception as raised:
+        return None, raised
+    gc.collect()
+    return None, error
 
 
 def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> Any:

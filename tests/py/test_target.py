@@ -66,6 +66,8 @@ FILE = """
         def __init__(self):
             super().__init__()
             self.weight = nn.Parameter(torch.empty(1024, 1024, device="cpu"))
+        def forward(self, x):
+            return x * 2
 """
 
 
@@ -126,6 +128,10 @@ def test_what_needs_values_of_a_large_tensor_says_what_to_write(file, small_is_l
     assert len(str(told.value)) < 256
 
 
+def test_what_names_the_cpu_for_its_large_tensors_is_real_where_it_fits(file, small_is_large):
+    assert weights(dry("big.py:Here", "1x4")[0]) == ["cpu"]
+
+
 def test_what_names_the_cpu_for_its_large_tensors_says_so(file, small_is_large, monkeypatch):
     monkeypatch.setattr(_target, "available", lambda: 1 << 20)
     with pytest.raises(Exception, match="makes large tensors on a device that it names"):
@@ -161,6 +167,13 @@ def test_a_dry_run_that_needs_values_names_the_option(file):
     ):
         with pytest.raises(UnsupportedError, match=f"{says}.*; leave --dry out to run the model"):
             dry(f"asks.py:{target}", "1x4")
+
+
+def test_a_model_that_a_file_holds_is_built_for_real(file, monkeypatch):
+    built = {}
+    monkeypatch.setattr(_target, "available", lambda: 1 << 22)
+    _live.run_target("ready.py:net", ["1x512"], None, [], built=built)
+    assert set(weights(built["ready.py:net",])) == {"cpu"}
 
 
 def test_compare_follows_shapes_alone(shell, file):
