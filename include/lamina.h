@@ -669,10 +669,10 @@ LAM_API bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const ch
 
 /* One reason for a difference: the same operator (or type of layer) counted in the same other way. */
 typedef struct lam_cause {
-    const char *text;   /* "scaled_dot_product_attention in MultiheadAttention: not counted" */
+    const char *text;   /* "leaves out attention in MultiheadAttention" */
     const char *note;   /* what the convention's table says of it; NULL */
     int64_t difference; /* its part of the row's */
-    int32_t calls;      /* how often; 0 for the rest of them together */
+    int32_t calls;      /* how often; 0 for what no cause explains */
 } lam_cause;
 typedef struct lam_compared {
     const char *convention;
@@ -684,20 +684,18 @@ typedef struct lam_compared {
     const char *gap;         /* why it is not exact; NULL when it is, or it is not told at all */
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
-/* LAM_MACS or LAM_FLOPS of the forward or the backward; n 0: under all conventions that know that phase. */
-typedef struct lam_compare_options {
-    const char *const *conventions;
-    int32_t n;
-    lam_metric metric;
-    lam_phase phase;
-} lam_compare_options;
+/* LAM_MACS or LAM_FLOPS of the forward or the backward. n 0: the conventions that count operators alone;
+ * "all" among the names: every convention that knows that phase. */
+typedef struct lam_compare_options { const char *const *conventions; int32_t n; lam_metric metric;
+                                     lam_phase phase; } lam_compare_options;
 /* What differs from the reference (`exact`, the first row). Who counts calls counts as the tool printed it.
  * LAM_USAGE for what can't be compared, or where no operators were watched. `o` NULL: the forward's MACs. */
 LAM_API lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_compare_options *o,
                                    lam_error *e);
 LAM_API void lam_compare_free(lam_comparison *c);
 LAM_API const lam_compared *lam_compare_row(const lam_comparison *c, int32_t i); /* NULL past the last one */
-/* Writes it as "text" (format NULL), "md", "json" or "csv"; `width` in columns, 0: 100; `exact`: in full. */
+/* Writes it as "text" (format NULL), "md", "json", "csv" or "html"; `width` in columns, 0: 100; `exact`:
+ * numbers in full. Text has the three largest causes a row, and all where the conventions were named. */
 LAM_API lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
                                      lam_sink to, lam_error *e);
 

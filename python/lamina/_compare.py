@@ -18,7 +18,7 @@ class Cause(NamedTuple):
     """One reason for a difference.
 
     ``difference`` is what it adds to what the reference says, negative for what is left out; ``calls`` how
-    often, 0 for the rest of the causes together; ``note`` what the convention's table says of it.
+    often, 0 for what no cause explains; ``note`` what the convention's table says of it.
     """
 
     text: str
@@ -46,7 +46,8 @@ class Compared(NamedTuple):
 class Comparison:
     """One capture under several conventions; the first row is the reference, ``exact``.
 
-    ``print(comparison)`` is a table and the reasons below it.
+    ``print(comparison)`` is a table with the reasons beside each number: the three largest, or all of them
+    where the conventions were named. ``rows`` and the JSON have every reason.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Comparison:
     __repr__ = __str__
 
     def show(self, *, width: int | None = None, exact: bool = False) -> None:
-        """Prints the table and the reasons; ``exact`` writes numbers in full."""
+        """Prints the table; ``exact`` writes numbers in full."""
         from ._report import terminal_width
 
         sys.stdout.write(self._write("text", width=width or terminal_width(), exact=exact))
@@ -99,8 +100,11 @@ class Comparison:
         return self._write("csv")
 
     def to_markdown(self, *, exact: bool = False) -> str:
-        """The table in Markdown, the reasons in its last column."""
+        """The table in Markdown, every reason in its last column."""
         return self._write("md", exact=exact)
+
+    def _repr_html_(self) -> str:
+        return self._write("html")
 
 
 def _names(conventions: Any) -> list[str]:
@@ -115,7 +119,8 @@ def _names(conventions: Any) -> list[str]:
     for name in conventions:
         if name is None:
             raise TypeError("a convention is None; it is named, as 'exact'")
-        check_convention(name)
+        if name != "all":
+            check_convention(name)
     return list(conventions)
 
 
@@ -148,7 +153,8 @@ def compare(
         model: any ``torch.nn.Module``.
         args: the positional arguments as a tuple; a lone tensor is taken as one.
         kwargs: the keyword arguments.
-        conventions: names, as ``("torch", "fvcore")``, or one alone; all there are where none is given.
+        conventions: names, as ``("torch", "fvcore")``, or one alone; ``"all"``: every tool. Default: those
+            that count operators alone, ``exact``, ``torch`` and ``fvcore``.
         mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
         flops: explain FLOPs instead of MACs.
         backward: compare the backward pass, from the sum of the floating-point outputs, instead of the

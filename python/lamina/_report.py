@@ -300,9 +300,10 @@ class Report:
         return report
 
     def compare(self, *conventions: str, flops: bool = False, backward: bool = False) -> Comparison:
-        """The same capture under several conventions side by side, with the reasons for each difference; all
-        there are where none is named. Its operators must have been watched (``ops=True``). ``flops`` explains
-        FLOPs instead of MACs, ``backward`` compares the backward pass instead of the forward.
+        """The same capture under several conventions side by side, with the reasons for each difference.
+        Default: ``exact``, ``torch`` and ``fvcore``; ``"all"`` is every tool. Its operators must have been
+        watched (``ops=True``). ``flops`` explains FLOPs instead of MACs, ``backward`` compares the backward
+        pass instead of the forward.
 
         Raises:
             ValueError: there is no such convention, or no operators were watched.

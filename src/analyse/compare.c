@@ -6,10 +6,11 @@
  * in the same way are one cause. */
 #include "analyse/compare.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 
 static const uint64_t ARENA_LIMIT = UINT64_C(1) << 30;
-enum { MOST_CAUSES = 6 }; /* a row; the rest is one */
+static const char ALL[] = "all"; /* in a list of conventions */
 
 /* How a part is counted besides what the reference says. */
 typedef enum relation { MISSING, EXTRA, OTHER } relation;
@@ -120,7 +121,7 @@ static const char *short_name(const char *op) {
     return strncmp(op, ours, sizeof ours - 1) == 0 ? op + sizeof ours - 1 : op;
 }
 
-/* What the table says of the operator, or of the layer that it runs in. */
+/* What the table says of the operator, or of the layer where that counts as a whole. */
 static const char *note_of(const job *j, const parts *p, int32_t op, int32_t event) {
     int32_t inner = op >= 0 && j->largest[op] >= 0 ? j->largest[op] : op;
     const int32_t ops[] = {inner, op};
@@ -128,7 +129,7 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
         lmi_kind kind = lmi_op_kind(j->m->ops[ops[i]].sig->word);
         if (kind < LMI_N_KINDS && p->cv->op_rules[kind].given) return p->cv->op_rules[kind].note;
     }
-    bool layers = p->cv->op_rules != p->cv->rules && event < j->m->n_events;
+    bool layers = op < 0 && p->cv->op_rules != p->cv->rules && event < j->m->n_events;
     const lmi_rule *r = layers ? lmi_rule_for(p->cv, &j->m->modules[j->m->events[event].module]) : NULL;
     return r ? r->note : NULL;
 }
@@ -200,27 +201,47 @@ static int larger(const void *a, const void *b) {
     return by_name ? by_name : strcmp(x->type ? x->type : "", y->type ? y->type : "");
 }
 
+/* True where the operator is what the layer is named after: layer_norm of LayerNorm, conv2d of Conv2d,
+ * batch_norm of BatchNorm2d. */
+static bool named_after(const char *type, const char *op) {
+    for (; *op; op++) {
+        if (*op == '_') continue;
+        if (tolower((unsigned char)*type) != tolower((unsigned char)*op)) return false;
+        type++;
+    }
+    return !*type || (isdigit((unsigned char)*type) && strcmp(type + 1, "d") == 0);
+}
+
+/* "LayerNorm", "attention in Block", "mm outside every layer". */
+static void say_what(const cause *c, lmi_buf *b) {
+    static const char attention[] = "scaled_dot_product_attention";
+    bool both = c->what && !(c->type && named_after(c->type, c->what));
+    if (both) lmi_put_clean(b, strcmp(c->what, attention) == 0 ? "attention" : c->what);
+    if (both) lmi_put(b, c->type ? " in " : " outside every layer");
+    if (c->type) lmi_put_clean(b, c->type);
+    if (!both && !c->type) lmi_put(b, "what ran outside every layer");
+}
+
 static void say_cause(const cause *c, lam_metric metric, lmi_buf *b) {
     char its[48], ref[48];
     lam_text_count(its, sizeof its, lmi_exact(c->its), false);
     lam_text_count(ref, sizeof ref, lmi_exact(c->ref), false);
     if (strcmp(its, ref) == 0) {
-        lam_text_digits(its, sizeof its, lmi_exact(c->its));
-        lam_text_digits(ref, sizeof ref, lmi_exact(c->ref));
+        lam_text_count(its, sizeof its, lmi_exact(c->its), true);
+        lam_text_count(ref, sizeof ref, lmi_exact(c->ref), true);
     }
-    if (c->what) lmi_put_clean(b, c->what);
-    if (c->what) lmi_put(b, c->type ? " in " : " outside every layer");
-    if (c->type) lmi_put_clean(b, c->type);
-    if (c->relation == MISSING) lmi_put(b, ": not counted");
+    lmi_put(b, c->relation == MISSING ? "leaves out " : "counts ");
+    say_what(c, b);
     if (c->relation == EXTRA)
-        lmi_putf(b, ": counted, without %s", metric == LAM_MACS ? "a product" : "an operation");
-    if (c->relation == OTHER) lmi_putf(b, ": %s where there are %s", its, ref);
+        lmi_putf(b, ", although it has no %s", metric == LAM_MACS ? "multiply-accumulate" : "FLOPs");
+    if (c->relation == OTHER) lmi_putf(b, " as %s; exact is %s", its, ref);
 }
 
+/* All of them: what a screen has no room for is the writer's business. */
 static lam_status keep_causes(job *j, lam_compared *row, lam_error *e) {
     lam_comparison *c = j->c;
-    size_t n = j->causes.n < MOST_CAUSES ? j->causes.n : MOST_CAUSES;
-    if (j->causes.n) qsort(j->causes.data, j->causes.n, sizeof(cause), larger);
+    size_t n = j->causes.n;
+    if (n) qsort(j->causes.data, n, sizeof(cause), larger);
     lam_cause *kept = lmi_alloc(&c->arena, n + 1, sizeof *kept);
     if (!kept) return lmi_nomem(e);
     int64_t left = row->difference;
@@ -293,19 +314,29 @@ bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase ph
     return there && lmi_convention_tells(cv, metric);
 }
 
-static bool wanted(const job *j, const lmi_convention *cv) {
-    return lmi_compare_tells(cv, LAM_MACS, j->phase);
+static bool names_all(const lam_compare_options *o) {
+    for (int32_t i = 0; i < o->n; i++)
+        if (strcmp(o->conventions[i], ALL) == 0) return true;
+    return false;
 }
 
-static lam_status compare_all(job *j, const lam_compare_options *o, int32_t n, lam_error *e) {
+/* Of those that nobody named: all that know the phase, or those that count what is compared by operators alone. */
+static bool wanted(const job *j, const lmi_convention *cv, bool all) {
+    return lmi_compare_tells(cv, all ? LAM_MACS : j->metric, j->phase) && (all || cv->which == LMI_OPS);
+}
+
+static lam_status compare_all(job *j, const lam_compare_options *o, lam_error *e) {
+    bool all = names_all(o), named = o->n > 0 && !all;
+    j->c->named = named;
     LAM_TRY(find_tops(j, e));
     LAM_TRY(number(j, reference(), &j->ref, e));
     LAM_TRY(fill_row(j, &j->ref, &j->c->rows[j->c->n], e));
     j->c->n++;
-    for (int32_t i = 0; i < (n ? n : lam_n_conventions()); i++) {
-        const lmi_convention *cv = n ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
+    for (int32_t i = 0; i < (named ? o->n : lam_n_conventions()); i++) {
+        const lmi_convention *cv =
+            named ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
         if (!cv) return LAM_USAGE;
-        if (n || wanted(j, cv)) LAM_TRY(compare_one(j, cv, e));
+        if (named || wanted(j, cv, all)) LAM_TRY(compare_one(j, cv, e));
     }
     return LAM_OK;
 }
@@ -320,11 +351,11 @@ static lam_status check(const lam_compare_options *o, lam_error *e) {
 
 lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_compare_options *o,
                            lam_error *e) {
-    static const lam_compare_options all = {.metric = LAM_MACS, .phase = LAM_FORWARD};
+    static const lam_compare_options usual = {.metric = LAM_MACS, .phase = LAM_FORWARD};
     if (!out) return lmi_fail(e, LAM_USAGE, "lam_compare_new", "there is nowhere to put the result");
     *out = NULL;
     if (!m) return lmi_fail(e, LAM_USAGE, "lam_compare_new", "there is no model to compare counts of");
-    if (!o) o = &all;
+    if (!o) o = &usual;
     LAM_TRY(check(o, e));
     lam_comparison *c = calloc(1, sizeof *c);
     if (!c) return lmi_nomem(e);
@@ -334,8 +365,8 @@ lam_status lam_compare_new(lam_comparison **out, const lam_model *m, const lam_c
     job j = {.c = c, .m = m, .metric = o->metric, .phase = o->phase};
     lmi_arena_init(&c->arena, ARENA_LIMIT);
     lmi_arena_init(&j.scratch, ARENA_LIMIT);
-    c->rows = lmi_alloc(&c->arena, (uint64_t)(n ? n : lam_n_conventions()) + 1, sizeof *c->rows);
-    lam_status s = c->rows ? compare_all(&j, o, n, e) : lmi_nomem(e);
+    c->rows = lmi_alloc(&c->arena, (uint64_t)n + (uint64_t)lam_n_conventions() + 1, sizeof *c->rows);
+    lam_status s = c->rows ? compare_all(&j, o, e) : lmi_nomem(e);
     lam_costs_free(j.ref.costs);
     lmi_arena_free(&j.scratch);
     if (s == LAM_OK)

@@ -11,6 +11,7 @@ struct lam_comparison {
     lam_compared *rows; /* the reference first */
     lam_metric metric;
     lam_phase phase;
+    bool named; /* the caller named its conventions */
 };
 
 /* Whether the tool of that name counts this at all. */

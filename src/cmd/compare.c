@@ -25,7 +25,7 @@ static bool read_names(lmi_cli *c, const char *list, names *out) {
         char *comma = s + strcspn(s, ",");
         bool last = !*comma;
         *comma = '\0';
-        if (!lmi_convention_known(c, s)) return false;
+        if (strcmp(s, "all") != 0 && !lmi_convention_known(c, s)) return false;
         out->at[out->n++] = s;
         s = last ? comma : comma + 1;
     }
@@ -48,7 +48,7 @@ static lam_status write(lmi_cli *c, const lam_model *m, const names *n, lam_erro
 }
 
 static bool known_format(const char *format) {
-    static const char *const known[] = {"text", "md", "json", "csv"};
+    static const char *const known[] = {"text", "md", "json", "csv", "html"};
     for (size_t i = 0; format && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i], format) == 0) return true;
     return !format;
@@ -61,7 +61,7 @@ int lmi_run_compare(lmi_cli *c) {
     int code = LMI_EXIT_USAGE;
     if (!known_format(c->args.format)) {
         lmi_complain(c, NULL,
-                     "format: there is no format '%s' for a comparison; there are: text, md, json, csv",
+                     "format: there is no format '%s' for a comparison; there are: text, md, json, csv, html",
                      c->args.format);
         return code;
     }

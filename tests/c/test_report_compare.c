@@ -45,8 +45,9 @@ static const lam_compared *row_of(const lam_comparison *c, const char *conventio
 
 static void causes_add_up(void **state) {
     (void)state;
+    static const char *const all[] = {"all"};
     lam_model *m = mixed();
-    lam_comparison *c = compared(m, NULL, 0);
+    lam_comparison *c = compared(m, all, 1);
     assert_string_equal(lam_compare_row(c, 0)->convention, "exact");
     assert_int_equal(lam_compare_row(c, 0)->macs.n, 120 + 800 + 6);
     int32_t n = 0;
@@ -74,17 +75,17 @@ static void reasons(void **state) {
     assert_null(lam_compare_row(c, 4)); /* the reference once */
     assert_int_equal(torch->difference, -800);
     assert_int_equal(torch->n_causes, 1);
-    assert_string_equal(torch->causes[0].text, "scaled_dot_product_attention in Net: not counted");
-    assert_non_null(strstr(torch->causes[0].note, "the kernel of the CPU"));
+    assert_string_equal(torch->causes[0].text, "leaves out attention in Net");
+    assert_non_null(strstr(torch->causes[0].note, "the CPU's attention kernel"));
     assert_int_equal(torch->causes[0].calls, 1);
     /* Norms count 5 an element, and the product is counted by the operator that was called. */
     assert_int_equal(fvcore->difference, -800 + 5 * 40);
-    assert_string_equal(fvcore->causes[1].text, "layer_norm in Net: counted, without a product");
+    assert_string_equal(fvcore->causes[1].text, "counts layer_norm in Net, although it has no multiply-accumulate");
     assert_int_equal(fvcore->causes[1].difference, 200);
     /* 12 weights and 4 biases for each of two samples. */
     assert_int_equal(torchinfo->macs.n, 2 * 16);
-    assert_string_equal(torchinfo->causes[1].text, "Linear: 32 where there are 120");
-    assert_string_equal(torchinfo->causes[2].text, "mm outside every layer: not counted");
+    assert_string_equal(torchinfo->causes[1].text, "counts Linear as 32; exact is 120");
+    assert_string_equal(torchinfo->causes[2].text, "leaves out mm outside every layer");
     assert_int_equal(torchinfo->difference, 32 - 926);
     lam_compare_free(c);
     lam_model_free(m);
@@ -115,15 +116,15 @@ static void other_metrics_and_phases(void **state) {
         int64_t macs, flops, torch;
         const char *cause, *text;
     } cases[] = {
-        {{NULL, 0, LAM_FLOPS, LAM_FORWARD}, 24, 56, -8, "relu in Linear: not counted", "FLOPs against exact"},
-        {{NULL, 0, LAM_MACS, LAM_BACKWARD}, 48, 104, 0, NULL, "bwd MACs  bwd FLOPs  params  against exact"},
+        {{NULL, 0, LAM_FLOPS, LAM_FORWARD}, 24, 56, -8, "leaves out relu in Linear", "tool   FLOPs  off by  because\n"},
+        {{NULL, 0, LAM_MACS, LAM_BACKWARD}, 48, 104, 0, NULL, "bwd MACs  off by  because\n"},
         {{some, 3, LAM_FLOPS, LAM_BACKWARD},
          48,
          104,
          -8,
-         "relu in Linear: not counted",
-         "torch: -8 bwd FLOPs"},
-        {{some, 3, LAM_FLOPS, LAM_BACKWARD}, 48, 104, -8, "relu in Linear: not counted", "\nlayers "},
+         "leaves out relu in Linear",
+         "torch          96      -8  leaves out relu in Linear (1 call)\n"},
+        {{some, 3, LAM_FLOPS, LAM_BACKWARD}, 48, 104, -8, "leaves out relu in Linear", "-       -  does not count a backward pass\n"},
     };
     lam_model *m = step();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -157,11 +158,12 @@ static void formats(void **state) {
     static const char *const names[] = {"torchinfo", "layers"};
     static const struct {
         const char *format, *part;
-    } cases[] = {{NULL, "torchinfo: -894 MACs\n       -800  scaled_dot_product_attention in Net"},
-                 {"text", "a lower bound: Net (1 call)"},
-                 {"md", "| torchinfo | 32 | - | 16 | -894 | -800 scaled\\_dot\\_product\\_attention in Net"},
-                 {"json", "\"difference\": -88, \"calls\": 1, \"text\": \"Linear: 32 where there are 120\""},
-                 {"csv", "torchinfo,mm outside every layer: not counted,1,,,,,,,-6\n"},
+    } cases[] = {{NULL, "torchinfo      32    -894  -800  leaves out attention in Net (1 call)\n"},
+                 {"text", "at least: Net (1 call)"},
+                 {"md", "| torchinfo | 32 | - | 16 | -894 | -800 leaves out attention in Net"},
+                 {"json", "\"difference\": -88, \"calls\": 1, \"text\": \"counts Linear as 32; exact is 120\""},
+                 {"csv", "torchinfo,leaves out mm outside every layer,1,,,,,,,-6\n"},
+                 {"html", "<td>-894</td><td style=\"text-align:left\">-800 leaves out attention in Net (1 call)"},
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
     lam_comparison *c = compared(m, names, 2);
@@ -172,14 +174,48 @@ static void formats(void **state) {
     }
     for (int32_t width = 60; width <= 100; width += 20) {
         assert_int_equal(lam_compare_write(c, "text", width, true, show_sink(), &e), LAM_OK);
-        const char *reasons_start = strstr(shown, "\n\n");
-        assert_non_null(reasons_start);
-        for (const char *s = reasons_start; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
+        for (const char *s = shown; *s; s += strcspn(s, "\n") + (s[strcspn(s, "\n")] != 0))
             assert_true((int32_t)strcspn(s, "\n") <= width || !strchr(s, ' '));
     }
-    assert_int_equal(lam_compare_write(c, "html", 0, false, show_sink(), &e), LAM_USAGE);
-    assert_non_null(strstr(e.text, "there are: text, md, json, csv"));
+    assert_int_equal(lam_compare_write(c, "xml", 0, false, show_sink(), &e), LAM_USAGE);
+    assert_non_null(strstr(e.text, "there are: text, md, json, csv, html"));
     lam_compare_free(c);
+    lam_model_free(m);
+}
+
+/* Many reasons: a tool that nobody named has its three largest and the sum of the rest, one that was named all. */
+static void how_many(void **state) {
+    (void)state;
+    static const char *const acts[] = {"aten::relu", "aten::tanh", "aten::sigmoid", "aten::exp", "aten::neg"};
+    static const char *const named[] = {"torch"}, *const all[] = {"torch", "all"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root);
+    int32_t c = net_call(&n, root, -1, SH(2, 3), 0, SH(2, 3), 0);
+    (void)p;
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k <= i; k++) {
+            const lam_op_arg x[] = {T(0, 2, 3)}, y[] = {T(0, 2, 3)};
+            net_op_args(&n, acts[i], in(c, -1), x, 1, y, 1);
+        }
+    lam_model *m = net_done(&n);
+    const lam_compare_options o[] = {
+        {.metric = LAM_FLOPS}, {named, 1, LAM_FLOPS, LAM_FORWARD}, {all, 2, LAM_FLOPS, LAM_FORWARD}};
+    static const char *const said[] = {"  2 smaller differences\n\n-c all shows every tool", "(1 call)\n",
+                                       "\n-c NAME shows every difference of one tool"};
+    static const char *const unsaid[] = {"relu", "-c all", "-c all"}, *const next[] = {"\n\n", "", "\nfvcore"};
+    for (int i = 0; i < 3; i++) {
+        lam_comparison *t = NULL;
+        lam_error e = {0};
+        assert_int_equal(lam_compare_new(&t, m, &o[i], &e), LAM_OK);
+        assert_int_equal(row_of(t, "torch")->n_causes, 5); /* the data have all of them */
+        assert_int_equal(lam_compare_write(t, "text", 0, false, show_sink(), &e), LAM_OK);
+        show_has(said[i]);
+        char *from = strstr(shown, "\ntorch"), *to = from ? strstr(from, next[i]) : NULL;
+        assert_non_null(to);
+        if (i != 1) *to = '\0';
+        assert_null(strstr(from, unsaid[i]));
+        lam_compare_free(t);
+    }
     lam_model_free(m);
 }
 
@@ -222,6 +258,7 @@ static void compare_it(void *model, bool *ok) {
     lam_status s = lam_compare_new(&c, model, &o, &e);
     if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, show_sink(), &e);
     if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, show_sink(), &e);
+    if (s == LAM_OK) s = lam_compare_write(c, "html", 0, false, show_sink(), &e);
     *ok = s == LAM_OK;
     if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
     lam_compare_free(c);
@@ -239,6 +276,7 @@ int main(void) {
         cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),
         cmocka_unit_test(formats),         cmocka_unit_test(what_can_not_be),
         cmocka_unit_test(memory_runs_out), cmocka_unit_test(other_metrics_and_phases),
+        cmocka_unit_test(how_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ x = torch.randn(2, 6, 8)
 
 
 def test_every_convention_and_causes_that_add_up():
-    compared = lamina.compare(Attends().eval(), x)
+    compared = lamina.compare(Attends().eval(), x, conventions="all")
     names = [c["name"] for c in _lamina.conventions()]
     assert sorted(row.convention for row in compared.rows) == sorted(names)
     assert compared.rows[0].convention == "exact"
@@ -43,8 +43,8 @@ def test_every_convention_and_causes_that_add_up():
     assert compared["deepspeed"].difference == 0
     # in_proj and out_proj by their functional calls, then the attention itself
     torchinfo = {cause.text: cause.difference for cause in compared["torchinfo"].causes}
-    assert torchinfo["scaled_dot_product_attention in MultiheadAttention: not counted"] == -2 * 2 * 6 * 6 * 16
-    assert torchinfo["linear in MultiheadAttention: not counted"] == -2 * 6 * 16 * (48 + 16)
+    assert torchinfo["leaves out attention in MultiheadAttention"] == -2 * 2 * 6 * 6 * 16
+    assert torchinfo["leaves out linear in MultiheadAttention"] == -2 * 6 * 16 * (48 + 16)
 
 
 def test_each_number_is_that_of_its_own_report():
@@ -70,7 +70,7 @@ def test_flops_and_the_backward_pass_have_causes_too():
                 assert sum(cause.difference for cause in row.causes) == row.difference
         assert compared["torch"].difference is not None
     # Biases are added up in the backward, which FlopCounterMode does not count.
-    assert "sum in Linear: not counted" in {cause.text for cause in compared["torch"].causes}
+    assert "leaves out sum in Linear" in {cause.text for cause in compared["torch"].causes}
     assert lamina.compare(model, x, conventions=["fvcore"], flops=True)["fvcore"].difference is None
     assert all(parameter.grad is None for parameter in model.parameters())
     report = lamina.inspect(model, x, convention="exact", backward=True)
@@ -85,7 +85,7 @@ def test_it_runs_with_gradients_and_leaves_nothing():
     compared = lamina.compare(model, (x,), conventions=["torch"], mode="eval")
     # Without gradients the attention would be one kernel, which the tool has no formula for.
     assert [cause.text for cause in compared["torch"].causes] == [
-        "scaled_dot_product_attention in MultiheadAttention: not counted"
+        "leaves out attention in MultiheadAttention"
     ]
     assert torch.is_grad_enabled() == mode
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -99,9 +99,20 @@ def test_formats():
     assert data["reference"] == "exact"
     assert [row["convention"] for row in data["conventions"]] == ["exact", "torch", "torchinfo"]
     assert compared.to_csv().startswith("convention,cause,calls,macs")
-    assert compared.to_markdown().startswith("| convention | MACs |")
-    assert "against exact" in str(compared)
+    assert compared.to_markdown().startswith("| tool | MACs |")
+    assert str(compared).startswith("tool ") and "leaves out attention" in str(compared)
+    assert compared._repr_html_().startswith("<table>") and "<td>torchinfo</td>" in compared._repr_html_()
     assert repr(compared) == str(compared)
+
+
+def test_which_tools_by_default():
+    report = lamina.inspect(Attends().eval(), x, ops=True)
+    for compared in (lamina.compare(Attends().eval(), x), report.compare()):
+        assert [row.convention for row in compared.rows] == ["exact", "torch", "fvcore"]
+        assert "-c all shows every tool" in str(compared)
+    names = {c["name"] for c in _lamina.conventions()}
+    assert {row.convention for row in report.compare("all").rows} == names
+    assert "shows every" not in str(report.compare("torch"))
 
 
 def test_what_can_not_be(capsys):
