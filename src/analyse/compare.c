@@ -320,7 +320,8 @@ static bool names_all(const lam_compare_options *o) {
     return false;
 }
 
-/* Of those that nobody named: all that know the phase, or those that count what is compared by operators alone. */
+/* Of those that nobody named: all that know the phase, or those that count what is compared by operators
+ * alone. */
 static bool wanted(const job *j, const lmi_convention *cv, bool all) {
     return lmi_compare_tells(cv, all ? LAM_MACS : j->metric, j->phase) && (all || cv->which == LMI_OPS);
 }
@@ -333,8 +334,7 @@ static lam_status compare_all(job *j, const lam_compare_options *o, lam_error *e
     LAM_TRY(fill_row(j, &j->ref, &j->c->rows[j->c->n], e));
     j->c->n++;
     for (int32_t i = 0; i < (named ? o->n : lam_n_conventions()); i++) {
-        const lmi_convention *cv =
-            named ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
+        const lmi_convention *cv = named ? lmi_convention_named(o->conventions[i], e) : lmi_convention_at(i);
         if (!cv) return LAM_USAGE;
         if (named || wanted(j, cv, all)) LAM_TRY(compare_one(j, cv, e));
     }

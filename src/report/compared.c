@@ -65,9 +65,10 @@ static void put_note(const writer *w, const char *note, lmi_buf *b) {
     if (n && !stop && note[n - 1] == '.') n--;
     while (word < n && !isspace((unsigned char)note[word]) && !isupper((unsigned char)note[word])) word++;
     bool name = word < n && isupper((unsigned char)note[word]);
-    if (n) lmi_putc(b, name || strncmp(note, w->name, strlen(w->name)) == 0
-                           ? note[0]
-                           : (char)tolower((unsigned char)note[0]));
+    if (n)
+        lmi_putc(b, name || strncmp(note, w->name, strlen(w->name)) == 0
+                        ? note[0]
+                        : (char)tolower((unsigned char)note[0]));
     if (n) lmi_putn(b, note + 1, n - 1);
 }
 
@@ -408,11 +409,8 @@ static void write_csv(writer *w) {
 static const struct {
     const char *name;
     void (*write)(writer *w);
-} formats[] = {{"text", write_text},
-               {"md", write_md},
-               {"json", write_json},
-               {"csv", write_csv},
-               {"html", write_html}};
+} formats[] = {
+    {"text", write_text}, {"md", write_md}, {"json", write_json}, {"csv", write_csv}, {"html", write_html}};
 
 lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
                              lam_sink to, lam_error *e) {

@@ -80,7 +80,8 @@ static void reasons(void **state) {
     assert_int_equal(torch->causes[0].calls, 1);
     /* Norms count 5 an element, and the product is counted by the operator that was called. */
     assert_int_equal(fvcore->difference, -800 + 5 * 40);
-    assert_string_equal(fvcore->causes[1].text, "counts layer_norm in Net, although it has no multiply-accumulate");
+    assert_string_equal(fvcore->causes[1].text,
+                        "counts layer_norm in Net, although it has no multiply-accumulate");
     assert_int_equal(fvcore->causes[1].difference, 200);
     /* 12 weights and 4 biases for each of two samples. */
     assert_int_equal(torchinfo->macs.n, 2 * 16);
@@ -116,7 +117,12 @@ static void other_metrics_and_phases(void **state) {
         int64_t macs, flops, torch;
         const char *cause, *text;
     } cases[] = {
-        {{NULL, 0, LAM_FLOPS, LAM_FORWARD}, 24, 56, -8, "leaves out relu in Linear", "tool   FLOPs  off by  because\n"},
+        {{NULL, 0, LAM_FLOPS, LAM_FORWARD},
+         24,
+         56,
+         -8,
+         "leaves out relu in Linear",
+         "tool   FLOPs  off by  because\n"},
         {{NULL, 0, LAM_MACS, LAM_BACKWARD}, 48, 104, 0, NULL, "bwd MACs  off by  because\n"},
         {{some, 3, LAM_FLOPS, LAM_BACKWARD},
          48,
@@ -124,7 +130,12 @@ static void other_metrics_and_phases(void **state) {
          -8,
          "leaves out relu in Linear",
          "torch          96      -8  leaves out relu in Linear (1 call)\n"},
-        {{some, 3, LAM_FLOPS, LAM_BACKWARD}, 48, 104, -8, "leaves out relu in Linear", "-       -  does not count a backward pass\n"},
+        {{some, 3, LAM_FLOPS, LAM_BACKWARD},
+         48,
+         104,
+         -8,
+         "leaves out relu in Linear",
+         "-       -  does not count a backward pass\n"},
     };
     lam_model *m = step();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -161,9 +172,11 @@ static void formats(void **state) {
     } cases[] = {{NULL, "torchinfo      32    -894  -800  leaves out attention in Net (1 call)\n"},
                  {"text", "at least: Net (1 call)"},
                  {"md", "| torchinfo | 32 | - | 16 | -894 | -800 leaves out attention in Net"},
-                 {"json", "\"difference\": -88, \"calls\": 1, \"text\": \"counts Linear as 32; exact is 120\""},
+                 {"json",
+                  "\"difference\": -88, \"calls\": 1, \"text\": \"counts Linear as 32; exact is 120\""},
                  {"csv", "torchinfo,leaves out mm outside every layer,1,,,,,,,-6\n"},
-                 {"html", "<td>-894</td><td style=\"text-align:left\">-800 leaves out attention in Net (1 call)"},
+                 {"html",
+                  "<td>-894</td><td style=\"text-align:left\">-800 leaves out attention in Net (1 call)"},
                  {"csv", "exact,,,926,exact,"}};
     lam_model *m = mixed();
     lam_comparison *c = compared(m, names, 2);
@@ -183,7 +196,8 @@ static void formats(void **state) {
     lam_model_free(m);
 }
 
-/* Many reasons: a tool that nobody named has its three largest and the sum of the rest, one that was named all. */
+/* Many reasons: a tool that nobody named has its three largest and the sum of the rest, one that was named
+ * all. */
 static void how_many(void **state) {
     (void)state;
     static const char *const acts[] = {"aten::relu", "aten::tanh", "aten::sigmoid", "aten::exp", "aten::neg"};
@@ -198,11 +212,13 @@ static void how_many(void **state) {
             net_op_args(&n, acts[i], in(c, -1), x, 1, y, 1);
         }
     lam_model *m = net_done(&n);
-    const lam_compare_options o[] = {
-        {.metric = LAM_FLOPS}, {named, 1, LAM_FLOPS, LAM_FORWARD}, {all, 2, LAM_FLOPS, LAM_FORWARD}};
+    const lam_compare_options o[] = {{.metric = LAM_FLOPS},
+                                     {named, 1, LAM_FLOPS, LAM_FORWARD},
+                                     {all, 2, LAM_FLOPS, LAM_FORWARD}};
     static const char *const said[] = {"  2 smaller differences\n\n-c all shows every tool", "(1 call)\n",
                                        "\n-c NAME shows every difference of one tool"};
-    static const char *const unsaid[] = {"relu", "-c all", "-c all"}, *const next[] = {"\n\n", "", "\nfvcore"};
+    static const char *const unsaid[] = {"relu", "-c all", "-c all"}, *const next[] = {"\n\n", "",
+                                                                                       "\nfvcore"};
     for (int i = 0; i < 3; i++) {
         lam_comparison *t = NULL;
         lam_error e = {0};
