@@ -647,18 +647,23 @@ LAM_API const char *lam_costs_gap(const lam_costs *c, int32_t i);
 LAM_API lam_status lam_costs_aggregate(lam_costs *c, int32_t max_depth, lam_error *e);
 
 /* One number with its formula and the values put in, for `lamina why`. */
+enum { LAM_WHY_FACTS = 16 };
 typedef struct lam_why {
     lam_metric metric;
     lam_phase phase;
-    int32_t op;            /* the operator that it is about; -1: the row */
-    const char *formula;   /* NULL: no rule */
-    char substituted[512]; /* "1605632 * (2*147 - 1 + 0)" */
-    lam_count value;
+    int32_t op;             /* the operator that it is about; -1: the row */
+    const char *formula;    /* NULL: no rule */
+    char substituted[512];  /* "1,605,632 x 147", in UTF-8: the values put in, without what has no effect */
+    lam_count value;        /* of one operator where it stands for several */
     const char *note;
+    const char *words;      /* what the rule's kind of operation does; NULL: no rule */
+    int32_t n_equal;        /* how many equal operators it stands for; 1 */
+    int32_t n_facts;        /* those whose values stand in `substituted` */
+    struct { const char *name; int64_t value; } facts[LAM_WHY_FACTS];
 } lam_why;
 /* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
- * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most) follow
- * with its name as the note. The row's backward and its recomputation, where there are any, follow in the
+ * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most, equal ones
+ * as one) follow with its name as the note. The row's backward and its recomputation, where there are any, follow in the
  * same way. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value) that its rule's formulas name or that is worth knowing of

@@ -22,7 +22,7 @@ typedef struct lmi_args {
     int32_t repeats;                               /* 0: not given */
     const char *const *rest;                       /* of a verb that runs another program: its command line */
     int32_t n_rest;
-    bool released, flops, backward, strict, dry, ops, rf, bytes, force, wide, ascii, exact, expand;
+    bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help;
     bool memory, health, roof, why;
 } lmi_args;

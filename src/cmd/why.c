@@ -6,16 +6,24 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CALLS = 4, TEXT = 160 }; /* calls of one layer that are told in full */
+enum { MAX_CALLS = 4, TEXT = 160, MOST_WORDS = 8 }; /* calls of one layer that are told in full */
 
-static void say_args(lmi_cli *c, const char *label, const lam_arg *args, int32_t n) {
+/* What `lamina why` writes of one layer. */
+typedef struct teller {
+    lmi_cli *c;
+    const lam_costs *costs;
+    int32_t row;
+    bool facts, ascii; /* --facts; no letters beyond ASCII */
+} teller;
+
+static void say_args(lmi_cli *c, const lam_arg *args, int32_t n) {
     for (int32_t i = 0; i < n; i++) {
         char shape[TEXT];
         lam_text_shape(shape, sizeof shape, (lam_shape){args[i].ndim, args[i].sizes}, "x");
         const char *name = args[i].name ? args[i].name : "", *equals = args[i].name ? "=" : "";
-        lmi_say(c, "  %-8s %s%s%s %s\n", i ? "" : label, name, equals, shape, lam_dtype_name(args[i].dtype));
+        lmi_say(c, "%s%s%s%s %s", i ? ", " : "", name, equals, shape, lam_dtype_name(args[i].dtype));
     }
-    if (n == 0) lmi_say(c, "  %-8s no tensor\n", label);
+    if (n == 0) lmi_say(c, "no tensor");
 }
 
 const char *lmi_metric_title(lam_metric metric) {
@@ -35,26 +43,66 @@ static bool is_told(const lam_costs *costs, const lam_why *w, const lam_count va
     return w->value.n != dense->n || w->value.over != dense->over || w->value.state != dense->state;
 }
 
-static void say_metric(lmi_cli *c, const lam_costs *costs, const lam_why *w, lam_count value[LAM_N_METRICS]) {
-    char text[64];
-    value[w->metric] = w->value;
-    if (!is_told(costs, w, value)) return;
-    lam_text_digits(text, sizeof text, w->value);
-    lmi_say(c, "  %-8s %s%s\n", lmi_metric_title(w->metric), text,
-            w->metric == LAM_BYTES_READ || w->metric == LAM_BYTES_WRITTEN ? " bytes" : "");
-    if (w->formula) lmi_say(c, "  %8s = %s\n  %8s = %s\n", "", w->formula, "", w->substituted);
+/* A formula with its values; the sign of a product is an x where that is all there is. */
+static void say_values(const teller *t, const char *text) {
+    static const char times[] = "\xc3\x97";
+    for (const char *s = text, *x; *s; s = x + strlen(times)) {
+        x = t->ascii ? strstr(s, times) : NULL;
+        if (!x) {
+            lmi_say(t->c, "%s", s);
+            return;
+        }
+        lmi_say(t->c, "%.*sx", (int)(x - s), s);
+    }
 }
 
-/* What comes after the metrics: the operators that a row is the sum of, by name, and then the same of its
- * backward and of what that did again. */
-static void say_parts(lmi_cli *c, const lam_costs *costs, int32_t row) {
-    static const char *const heads[] = {"forward", "backward", "recomputed"};
-    lam_why w;
-    lam_count value[LAM_N_METRICS];
-    for (int32_t i = LAM_N_METRICS; lam_costs_why(costs, row, i, &w, NULL) == LAM_OK; i++) {
-        if (i % LAM_N_METRICS == 0) lmi_say(c, "%s\n", w.op < 0 ? heads[w.phase] : w.note);
-        say_metric(c, costs, &w, value);
+static const char *title_of(lam_metric metric) {
+    static const char *const titles[LAM_N_METRICS] = {"MACs",    "FLOPs",     "DMAs",      "read",
+                                                      "written", "eff. MACs", "eff. FLOPs"};
+    return titles[metric];
+}
+
+static bool is_bytes(lam_metric metric) { return metric == LAM_BYTES_READ || metric == LAM_BYTES_WRITTEN; }
+static bool is_nothing(lam_count n) { return n.state == LAM_EXACT && n.n == 0 && n.over == 0; }
+
+/* What a screen shows unless --facts asks for all: of what is moved, bytes where the convention counts them.
+ */
+static bool is_wanted(const teller *t, const lam_why *w, const lam_count value[LAM_N_METRICS]) {
+    if (!is_told(t->costs, w, value)) return false;
+    bool bytes = lam_convention_counts(lam_costs_convention(t->costs), LAM_BYTES_READ);
+    return t->facts || w->metric != LAM_DMAS || !bytes;
+}
+
+/* True where the formula says more than the number does. */
+static bool has_formula(const lam_why *w) {
+    char text[64];
+    lam_text_count(text, sizeof text, w->value, true);
+    return w->formula && *w->substituted && strcmp(w->substituted, text) != 0;
+}
+
+/* " = 200,704 x 576", and with --facts the rule's own text below it, `margin` columns from the left. */
+static void say_formula(const teller *t, const lam_why *w, int margin) {
+    if (has_formula(w)) {
+        lmi_say(t->c, " = ");
+        say_values(t, w->substituted);
     }
+    if (t->facts && w->formula) lmi_say(t->c, "\n%*s = %s", margin, "", w->formula);
+    lmi_say(t->c, "\n");
+}
+
+/* `formula` NULL: the number alone. A row with layers in it has its own number and that of all. */
+static void say_metric(const teller *t, const lam_why *row, const lam_why *formula) {
+    const lam_cost_row *r = lam_costs_row(t->costs, t->row);
+    char text[64], all[64];
+    lam_text_count(text, sizeof text, row->value, true);
+    lmi_say(t->c, "  %-10s %15s%s", title_of(row->metric), text, is_bytes(row->metric) ? " bytes" : "");
+    lam_text_count(all, sizeof all, r->total[row->metric], true);
+    if (row->phase == LAM_FORWARD && !r->leaf && strcmp(all, text) != 0)
+        lmi_say(t->c, ", with its layers %s", all);
+    if (formula)
+        say_formula(t, formula, 28);
+    else
+        lmi_say(t->c, "\n");
 }
 
 static const char *meaning(const char *fact) {
@@ -63,51 +111,194 @@ static const char *meaning(const char *fact) {
     return "";
 }
 
-static void say_facts(lmi_cli *c, const lam_costs *costs, int32_t row) {
+static void say_fact(lmi_cli *c, const char *name, int64_t value) {
+    char text[64];
+    lam_text_count(text, sizeof text, (lam_count){value, 0, LAM_EXACT}, true);
+    lmi_say(c, "  %-10s %15s  %s\n", name, text, meaning(name));
+}
+
+/* All that are known of the row, for --facts. */
+static void say_facts(const teller *t) {
     const char *name;
     int64_t value;
-    for (int32_t i = 0; lam_costs_fact(costs, row, i, &name, &value); i++)
-        lmi_say(c, "%s  %-14s %14lld  %s\n", i ? "" : "facts\n", name, (long long)value, meaning(name));
+    for (int32_t i = 0; lam_costs_fact(t->costs, t->row, i, &name, &value); i++) {
+        if (i == 0) lmi_say(t->c, "facts\n");
+        say_fact(t->c, name, value);
+    }
 }
 
-static void say_sums(lmi_cli *c, const lam_costs *costs, const lam_cost_row *r) {
-    char text[LAM_N_METRICS][64], params[64];
-    for (int i = 0; i < LAM_N_METRICS; i++) lam_text_digits(text[i], sizeof text[i], r->total[i]);
-    lam_text_digits(params, sizeof params, r->total_params);
-    lmi_say(c, "  %-8s %s\n", "params", params);
-    if (r->leaf) return;
-    lmi_say(c, "  %-8s macs %s, flops %s, dmas %s", "in all", text[0], text[1], text[2]);
-    if (lam_convention_counts(lam_costs_convention(costs), LAM_BYTES_READ))
-        lmi_say(c, ", bytes read %s, written %s", text[LAM_BYTES_READ], text[LAM_BYTES_WRITTEN]);
-    lmi_say(c, "\n");
+/* The facts of several formulas, each once; those that are already among `seen` are left out. */
+static void say_named(const teller *t, const lam_why *w, const char **seen, int32_t *n, int32_t most) {
+    for (int32_t i = 0; i < w->n_facts; i++) {
+        int32_t k = 0;
+        while (k < *n && strcmp(seen[k], w->facts[i].name) != 0) k++;
+        if (k < *n || *n == most) continue;
+        if (*n == 0) lmi_say(t->c, "where\n");
+        seen[(*n)++] = w->facts[i].name;
+        say_fact(t->c, w->facts[i].name, w->facts[i].value);
+    }
 }
 
-static lam_status say_row(lmi_cli *c, const lam_costs *costs, int32_t row, bool facts, lam_error *e) {
-    const lam_model *m = lam_costs_model(costs);
-    const lam_cost_row *r = lam_costs_row(costs, row);
+/* Explanation `i` of the row; false past the last one. */
+static bool explained(const teller *t, int32_t i, lam_why *w) {
+    return lam_costs_why(t->costs, t->row, i, w, NULL) == LAM_OK;
+}
+
+/* Each metric of the row, with the formulas of explanation `from` and on (-1: none), and then what the facts
+ * in them mean. */
+static void say_numbers(const teller *t, int32_t at, int32_t from) {
+    const char *seen[2 * LAM_WHY_FACTS];
+    int32_t n_seen = 0;
+    lam_count value[LAM_N_METRICS];
+    lam_why row, w;
+    bool shown[LAM_N_METRICS] = {false};
+    for (int32_t i = 0; i < LAM_N_METRICS && explained(t, at + i, &row); i++) {
+        value[i] = row.value;
+        shown[i] = is_wanted(t, &row, value);
+        bool formula = from >= 0 && explained(t, from + i, &w);
+        if (shown[i]) say_metric(t, &row, formula ? &w : NULL);
+    }
+    const lam_cost_row *r = lam_costs_row(t->costs, t->row);
+    char params[64];
+    lam_text_count(params, sizeof params, r->total_params, true);
+    if (at == 0) lmi_say(t->c, "  %-10s %15s\n", "params", params);
+    for (int32_t i = 0; i < LAM_N_METRICS && from >= 0; i++)
+        if (shown[i] && explained(t, from + i, &w) && has_formula(&w))
+            say_named(t, &w, seen, &n_seen, 2 * LAM_WHY_FACTS);
+}
+
+/* One operator, or several equal ones, in a line where it has one number and a line for each where it has
+ * more. */
+static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
+    char text[64], times[32] = "";
+    lam_count value[LAM_N_METRICS];
+    int32_t shown[LAM_N_METRICS], n = 0;
+    const lam_why *told = NULL;
+    for (int32_t i = 0; i < LAM_N_METRICS; i++) {
+        value[i] = w[i].value;
+        bool work = i == LAM_MACS || i == LAM_FLOPS || t->facts || i >= LAM_EFFECTIVE_MACS;
+        if (work && is_wanted(t, &w[i], value) && !(is_nothing(value[i]) && !t->facts)) shown[n++] = i;
+    }
+    if (w->n_equal > 1) snprintf(times, sizeof times, " x%d", (int)w->n_equal);
+    lmi_say(t->c, "  %s%s%s", w->note, times, n == 1 ? ":" : "\n");
+    for (int32_t k = 0; k < n; k++) {
+        const lam_why *one = &w[shown[k]];
+        lam_text_count(text, sizeof text, one->value, true);
+        lmi_say(t->c, n == 1 ? " %s %s%s" : "    %-10s %13s%s", title_of(one->metric), text,
+                is_bytes(one->metric) ? " bytes" : "");
+        lmi_say(t->c, "%s", one->n_equal > 1 ? " each" : "");
+        say_formula(t, one, n == 1 ? 4 : 28);
+        if (!told && has_formula(one)) told = one;
+    }
+    for (int32_t i = 0; told && i < told->n_facts; i++) {
+        lam_text_count(text, sizeof text, (lam_count){told->facts[i].value, 0, LAM_EXACT}, true);
+        lmi_say(t->c, "%s%s %s%s", i ? ", " : "    with ", told->facts[i].name, text,
+                i + 1 == told->n_facts ? "\n" : "");
+    }
+}
+
+/* Those without work are one line: how many there are, by name. */
+typedef struct idle {
+    int32_t n, names;
+    const char *name[MOST_WORDS];
+    int32_t times[MOST_WORDS];
+} idle;
+
+static void add_idle(idle *rest, const lam_why *w) {
+    int32_t k = 0, known = rest->names < MOST_WORDS ? rest->names : MOST_WORDS;
+    while (k < known && strcmp(rest->name[k], w->note) != 0) k++;
+    rest->n += w->n_equal;
+    if (k == known) rest->names++;
+    if (k == MOST_WORDS) return;
+    rest->name[k] = w->note;
+    rest->times[k] = (k < known ? rest->times[k] : 0) + w->n_equal;
+}
+
+static void say_idle(const teller *t, const idle *rest) {
+    if (!rest->n) return;
+    lmi_say(t->c, "  %d operator%s without MACs or FLOPs:", (int)rest->n, rest->n == 1 ? "" : "s");
+    for (int32_t k = 0; k < rest->names && k < MOST_WORDS; k++) {
+        lmi_say(t->c, "%s %s", k ? "," : "", rest->name[k]);
+        if (rest->times[k] > 1) lmi_say(t->c, " x%d", (int)rest->times[k]);
+    }
+    lmi_say(t->c, "%s\n", rest->names > MOST_WORDS ? ", ..." : "");
+}
+
+/* The operators that explanation `at`, a sum, is made of. Returns what comes after them. */
+static int32_t say_ops(const teller *t, int32_t at) {
+    lam_why w[LAM_N_METRICS];
+    idle rest = {0};
+    for (;; at += LAM_N_METRICS) {
+        for (int32_t i = 0; i < LAM_N_METRICS; i++)
+            if (!explained(t, at + i, &w[i]) || w[i].op < 0) {
+                say_idle(t, &rest);
+                return at;
+            }
+        if (is_nothing(w[LAM_MACS].value) && is_nothing(w[LAM_FLOPS].value) && !t->facts)
+            add_idle(&rest, w);
+        else
+            say_op(t, w);
+    }
+}
+
+/* How many different operators explanation `at`, a sum, is made of; the name of the first. */
+static int32_t n_ops(const teller *t, int32_t at, const char **name) {
+    lam_why w;
+    int32_t n = 0;
+    for (int32_t i = at + LAM_N_METRICS; explained(t, i, &w) && w.op >= 0; i += LAM_N_METRICS) {
+        if (n == 0) *name = w.note;
+        n += w.n_equal;
+    }
+    return n;
+}
+
+/* The row's forward, backward and what was recomputed, each with its operators; one alone is the row. */
+static void say_phases(const teller *t) {
+    static const char *const heads[] = {"forward", "backward", "recomputed"};
+    const char *name = NULL;
+    lam_why w;
+    for (int32_t at = 0; explained(t, at, &w);) {
+        int32_t n = n_ops(t, at, &name);
+        if (at) lmi_say(t->c, "%s\n", heads[w.phase]); /* the forward comes first, and needs no head */
+        if (n == 1) {
+            bool words = explained(t, at + LAM_N_METRICS, &w) && w.words;
+            lmi_say(t->c, "  %s%s%s\n", name, words ? ": " : "", words ? w.words : "");
+        }
+        say_numbers(t, at, n == 1 ? at + LAM_N_METRICS : n == 0 ? at : -1);
+        at += LAM_N_METRICS;
+        if (n > 1) lmi_say(t->c, "%d operators\n", (int)n);
+        at = n > 1 ? say_ops(t, at) : at + n * LAM_N_METRICS;
+    }
+}
+
+static lam_status say_row(const teller *t, lam_error *e) {
+    const lam_model *m = lam_costs_model(t->costs);
+    const lam_cost_row *r = lam_costs_row(t->costs, t->row);
     const lam_event *ev = lam_model_event(m, r->event);
     const lam_place *p = lam_model_place(m, r->place);
     const lam_module *mod = lam_model_module(m, r->module);
-    lmi_say(c, "%s (%s)", *p->path ? p->path : "the whole model", mod->type);
-    if (ev) lmi_say(c, ", call %d of %d", (int)ev->ordinal + 1, (int)mod->n_calls);
-    lmi_say(c, "%s%s\n", r->rule_kind ? ", rule " : "", r->rule_kind ? r->rule_kind : "");
-    if (ev) {
-        say_args(c, "in", ev->in, ev->n_in);
-        say_args(c, "out", ev->out, ev->n_out);
-    }
-    const char *note = NULL;
-    lam_count value[LAM_N_METRICS];
+    lam_why w;
+    const char *note = NULL, *words = NULL;
     for (int32_t i = 0; i < LAM_N_METRICS; i++) {
-        lam_why w;
-        lam_status s = lam_costs_why(costs, row, i, &w, e);
+        lam_status s = lam_costs_why(t->costs, t->row, i, &w, e);
         if (s != LAM_OK) return s;
-        say_metric(c, costs, &w, value);
         if (w.note) note = w.note;
+        if (w.words) words = w.words;
     }
-    say_sums(c, costs, r);
-    if (note) lmi_say(c, "  %-8s %s\n", "note", note);
-    say_parts(c, costs, row);
-    if (facts) say_facts(c, costs, row);
+    lmi_say(t->c, "%s (%s)", *p->path ? p->path : "the whole model", mod->type);
+    if (ev && mod->n_calls > 1) lmi_say(t->c, ", call %d of %d", (int)ev->ordinal + 1, (int)mod->n_calls);
+    lmi_say(t->c, "%s%s\n", r->rule_kind ? ", rule " : "", r->rule_kind ? r->rule_kind : "");
+    if (ev) {
+        lmi_say(t->c, "  ");
+        say_args(t->c, ev->in, ev->n_in);
+        lmi_say(t->c, " -> ");
+        say_args(t->c, ev->out, ev->n_out);
+        lmi_say(t->c, "\n");
+    }
+    if (words) lmi_say(t->c, "  %s\n", words);
+    if (note) lmi_say(t->c, "  %s\n", note);
+    say_phases(t);
+    if (t->facts) say_facts(t);
     return LAM_OK;
 }
 
@@ -134,11 +325,13 @@ static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_e
         if (lam_costs_row(costs, i)->place != place) continue;
         left += told == MAX_CALLS;
         if (told == MAX_CALLS) continue;
-        lam_status s = say_row(c, costs, i, told == 0, e);
+        const teller t = {c, costs, i, c->args.facts, !c->host->out_is_utf8 && !c->args.output};
+        lam_status s = say_row(&t, e);
         if (s != LAM_OK) return lmi_complain_of(c, e, s);
         told++;
     }
     if (left) lmi_say(c, "and %d more calls\n", (int)left);
+    if (told && !c->args.facts) lmi_say(c, "--facts shows each rule's own text and every fact\n");
     if (told) return LMI_EXIT_OK;
     lmi_say(c,
             "%s has no row under this convention: it was not called, or the layer above it counts its work\n",

@@ -98,8 +98,9 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
 /* 64-bit arithmetic, every step checked; an unknown fact, an overflow or a division by 0 gives
  * LAM_UNKNOWN. Facts in a branch of ?: that is not taken don't matter. */
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts);
-/* The text with every fact replaced by its value ("?" when unknown). */
-void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out);
+/* The formula with its values, "1,605,632 x 576": every fact by its value ("?" when unknown), without
+ * what has no effect on the result. `used` (or NULL): the facts that stand in it are set, the others left. */
+void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bool used[LMI_N_FACTS]);
 
 /* -- conventions ----------------------------------------------------------------------------------------- */
 

@@ -320,18 +320,136 @@ lam_status lam_formula_eval(const char *formula, const char *const *names, const
     return LAM_OK;
 }
 
-void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out) {
-    for (const char *p = text; *p;) {
-        size_t n = 1;
-        if (is_letter(*p) || is_digit(*p))
-            while (is_letter(p[n]) || is_digit(p[n])) n++;
-        int32_t i = is_letter(*p) ? lmi_fact_find(p, n) : -1;
-        if (i < 0)
-            lmi_putn(out, p, n);
-        else if (!facts->known[i])
-            lmi_putc(out, '?');
-        else
-            lmi_putf(out, "%lld", (long long)facts->v[i]);
-        p += n;
+/* -- a formula with its values put in ------------------------------------------------------------ */
+
+/* A value and how it came about. What has no effect is left out while the nodes are made: the branch that is
+ * not taken, what is multiplied by 0 or by 1, what adds 0. */
+typedef struct node {
+    op op; /* OP_NUMBER, OP_NEGATE or an operation on two */
+    int32_t a, b;
+    int64_t v;
+    bool known;
+    bool plain; /* a number of the rule's, or one that says yes or no, and not a size */
+    int32_t fact;
+} node;
+
+typedef struct writer {
+    const lmi_facts *facts;
+    node at[LMI_FORMULA_MAX];
+    int32_t n;
+} writer;
+
+static int32_t leaf(writer *w, int64_t v, bool known, bool plain, int32_t fact) {
+    w->at[w->n] = (node){OP_NUMBER, -1, -1, v, known, plain, fact};
+    return w->n++;
+}
+
+static bool is(const node *n, int64_t v) { return n->known && n->v == v; }
+
+/* The operand that an operation leaves as it is, or -1. */
+static int32_t unchanged(const writer *w, op code, int32_t a, int32_t b) {
+    const node *x = &w->at[a], *y = &w->at[b];
+    switch (code) {
+    case OP_ADD: return is(y, 0) ? a : is(x, 0) ? b : -1;
+    case OP_SUB: return is(y, 0) ? a : -1;
+    case OP_MUL: return is(x, 1) ? b : is(y, 1) ? a : -1;
+    case OP_DIV: return is(y, 1) ? a : -1;
+    case OP_MIN: return x->known && y->known ? (x->v < y->v ? a : b) : -1;
+    case OP_MAX: return x->known && y->known ? (x->v > y->v ? a : b) : -1;
+    default: return -1;
     }
+}
+
+/* The node of `a code b`; the nodes are as many as the steps at most. */
+static int32_t join(writer *w, op code, int32_t a, int32_t b) {
+    int32_t same_as = unchanged(w, code, a, b);
+    if (same_as >= 0) return same_as;
+    const node *x = &w->at[a], *y = &w->at[b];
+    if (code == OP_MUL && x->known && y->known && (x->v == 0 || y->v == 0)) return leaf(w, 0, true, true, -1);
+    node made = {code, a, b, 0, x->known && y->known, x->plain && y->plain, -1};
+    if (made.known && binary(code, x->v, y->v, &made.v)) made.known = false;
+    bool compares = code >= OP_LT && code <= OP_NE;
+    if ((made.known && (made.plain || compares)) || code == OP_MIN || code == OP_MAX || compares)
+        made = (node){OP_NUMBER, -1, -1, made.v, made.known, made.plain || compares, -1};
+    w->at[w->n] = made;
+    return w->n++;
+}
+
+static int32_t named(writer *w, int32_t fact) {
+    int64_t v = w->facts->v[fact];
+    bool known = w->facts->known[fact];
+    return leaf(w, v, known, known && (v == 0 || v == 1), fact);
+}
+
+/* The root of the nodes, or -1. Where a condition is not known, neither is what it chooses. */
+static int32_t make_nodes(writer *w, const lmi_formula *f) {
+    int32_t stack[LMI_FORMULA_MAX], n = 0;
+    for (int32_t i = 0; i < f->n; i++) {
+        op code = (op)f->code[i].op;
+        if (n < operands(code)) return -1;
+        switch (code) {
+        case OP_NUMBER: stack[n++] = leaf(w, f->code[i].number, true, true, -1); break;
+        case OP_NAME: stack[n++] = named(w, f->code[i].fact); break;
+        case OP_UNKNOWN: stack[n++] = leaf(w, 0, false, false, -1); break;
+        case OP_NEGATE: stack[n - 1] = join(w, OP_SUB, leaf(w, 0, true, true, -1), stack[n - 1]); break;
+        case OP_LEAST: break;
+        case OP_JUMP: i = (int32_t)f->code[i].number - 1; break;
+        case OP_JUMP_IF_ZERO: {
+            const node *condition = &w->at[stack[--n]];
+            int32_t other = (int32_t)f->code[i].number;
+            if (!condition->known) { /* past both branches: the step before the second one leads there */
+                i = (int32_t)f->code[other - 1].number - 1;
+                stack[n++] = leaf(w, 0, false, false, -1);
+            } else if (condition->v == 0) {
+                i = other - 1;
+            }
+            break;
+        }
+        default: n--; stack[n - 1] = join(w, code, stack[n - 1], stack[n]);
+        }
+        if (w->n + 2 > LMI_FORMULA_MAX) return -1;
+    }
+    return n == 1 ? stack[0] : -1;
+}
+
+static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_FACTS]);
+
+/* A part of an operation, in brackets where it would be read otherwise. */
+static void put_part(const writer *w, op outer, int32_t i, bool second, lmi_buf *out,
+                     bool used[LMI_N_FACTS]) {
+    op inner = w->at[i].op;
+    bool sum = inner == OP_ADD || inner == OP_SUB, times = outer == OP_MUL || outer == OP_DIV;
+    bool brackets = (sum && (times || (outer == OP_SUB && second))) || (times && inner == OP_DIV) ||
+                    (outer == OP_DIV && second && inner == OP_MUL) ||
+                    (inner == OP_NUMBER && w->at[i].known && w->at[i].v < 0 && second);
+    if (brackets) lmi_putc(out, '(');
+    put_node(w, i, out, used);
+    if (brackets) lmi_putc(out, ')');
+}
+
+static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_FACTS]) {
+    static const char *const signs[] = {
+        [OP_ADD] = " + ", [OP_SUB] = " - ", [OP_MUL] = " \xc3\x97 ", [OP_DIV] = " / "};
+    const node *n = &w->at[i];
+    char text[48];
+    if (n->op != OP_NUMBER) {
+        if (n->op != OP_SUB || !is(&w->at[n->a], 0)) put_part(w, n->op, n->a, false, out, used);
+        lmi_put(out, n->op == OP_SUB && is(&w->at[n->a], 0) ? "-" : signs[n->op]);
+        put_part(w, n->op, n->b, true, out, used);
+        return;
+    }
+    if (n->fact >= 0 && used) used[n->fact] = true;
+    lam_text_count(text, sizeof text, n->known ? lmi_exact(n->v) : lmi_unknown(), true);
+    lmi_put(out, text);
+}
+
+void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bool used[LMI_N_FACTS]) {
+    writer w = {.facts = facts, .n = 0};
+    lmi_formula code;
+    bool read = lmi_formula_parse(&code, text, NULL) == LAM_OK;
+    int32_t root = read ? make_nodes(&w, &code) : -1;
+    if (root >= 0)
+        put_node(&w, root, out, used);
+    else
+        lmi_put(out, text);
 }

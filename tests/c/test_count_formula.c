@@ -275,18 +275,36 @@ static void facts_in_formulas(void **state) {
 
 static void shows(const char *text, const char *want) {
     lmi_facts f = some_facts();
+    bool used[LMI_N_FACTS] = {false};
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_formula_show(text, &f, &b);
+    lmi_formula_show(text, &f, &b, used);
     assert_string_equal(lmi_buf_text(&b), want);
+    assert_int_equal(used[LMI_FACT_out], strstr(want, "1,605,632") != NULL);
+    assert_int_equal(used[LMI_FACT_red], strstr(want, "147") != NULL);
     lmi_buf_free(&b);
 }
 
+/* Values in their places, and nothing that has no effect on the result. */
 static void shown(void **state) {
     (void)state;
-    shows("out * (2*red - 1 + bias)", "1605632 * (2*147 - 1 + 0)");
-    shows("out*red+biases", "1605632*147+?");
-    shows("min(x0, 10) < unknown ? out : 3", "min(?, 10) < unknown ? 1605632 : 3");
+    shows("out * (2*red - 1 + bias)", "1,605,632 \xc3\x97 (2 \xc3\x97 147 - 1)");
+    shows("out*red+biases", "1,605,632 \xc3\x97 147 + ?");
+    shows("bias ? 6*out : out*red", "1,605,632 \xc3\x97 147");
+    shows("(bias ? 8 : 2)*out", "2 \xc3\x97 1,605,632");
+    shows("(bias ? 6 : 1)*bias + out", "1,605,632");
+    shows("out - (red - 1) - (red + bias)", "1,605,632 - (147 - 1) - 147");
+    shows("out - (red + red)", "1,605,632 - (147 + 147)");
+    shows("out/(red*2)/1", "1,605,632 / (147 \xc3\x97 2)");
+    shows("out/red*2", "(1,605,632 / 147) \xc3\x97 2");
+    shows("-out + red", "-1,605,632 + 147");
+    shows("out*(1+1)", "1,605,632 \xc3\x97 2");
+    shows("min(red, 200) + max(red, 200)", "147 + 200");
+    shows("least(out)", "1,605,632");
+    shows("bias*out", "0");
+    shows("bias*biases", "0 \xc3\x97 ?"); /* what is not known stays */
+    shows("unknown ? out : 3", "?");
+    shows("red + (x0 < 4 ? out : 3)", "147 + ?");
     shows("", "");
     shows("no_such", "no_such");
 }
