@@ -80,29 +80,28 @@ static bool has_formula(const lam_why *w) {
     return w->formula && *w->substituted && strcmp(w->substituted, text) != 0;
 }
 
-/* " = 200,704 x 576", and with --facts the rule's own text below it, `margin` columns from the left. */
-static void say_formula(const teller *t, const lam_why *w, int margin) {
-    if (has_formula(w)) {
+/* " = 200,704 x 576" and `tail`, and with --facts the rule's own text below it, `margin` columns from the
+ * left. */
+static void say_formula(const teller *t, const lam_why *w, const char *tail, int margin) {
+    if (w && has_formula(w)) {
         lmi_say(t->c, " = ");
         say_values(t, w->substituted);
     }
-    if (t->facts && w->formula) lmi_say(t->c, "\n%*s = %s", margin, "", w->formula);
-    lmi_say(t->c, "\n");
+    lmi_say(t->c, "%s\n", tail);
+    if (w && t->facts && w->formula) lmi_say(t->c, "%*s = %s\n", margin, "", w->formula);
 }
 
 /* `formula` NULL: the number alone. A row with layers in it has its own number and that of all. */
 static void say_metric(const teller *t, const lam_why *row, const lam_why *formula) {
     const lam_cost_row *r = lam_costs_row(t->costs, t->row);
-    char text[64], all[64];
+    char text[64], all[64], tail[TEXT] = "";
     lam_text_count(text, sizeof text, row->value, true);
     lmi_say(t->c, "  %-10s %15s%s", title_of(row->metric), text, is_bytes(row->metric) ? " bytes" : "");
     lam_text_count(all, sizeof all, r->total[row->metric], true);
     if (row->phase == LAM_FORWARD && !r->leaf && strcmp(all, text) != 0)
-        lmi_say(t->c, ", with its layers %s", all);
-    if (formula)
-        say_formula(t, formula, 28);
-    else
-        lmi_say(t->c, "\n");
+        snprintf(tail, sizeof tail, "%s with its layers %s", formula && has_formula(formula) ? ";" : ",",
+                 all);
+    say_formula(t, formula, tail, 28);
 }
 
 static const char *meaning(const char *fact) {
@@ -127,15 +126,29 @@ static void say_facts(const teller *t) {
     }
 }
 
-/* The facts of several formulas, each once; those that are already among `seen` are left out. */
-static void say_named(const teller *t, const lam_why *w, const char **seen, int32_t *n, int32_t most) {
+/* The facts of several formulas, each once, as a list with what they mean or in one line. */
+typedef struct named {
+    const char *seen[2 * LAM_WHY_FACTS];
+    int32_t n;
+    bool line;
+} named;
+
+static void say_named(const teller *t, const lam_why *w, named *to) {
     for (int32_t i = 0; i < w->n_facts; i++) {
+        const char *name = w->facts[i].name;
+        int64_t value = w->facts[i].value;
         int32_t k = 0;
-        while (k < *n && strcmp(seen[k], w->facts[i].name) != 0) k++;
-        if (k < *n || *n == most) continue;
-        if (*n == 0) lmi_say(t->c, "where\n");
-        seen[(*n)++] = w->facts[i].name;
-        say_fact(t->c, w->facts[i].name, w->facts[i].value);
+        while (k < to->n && strcmp(to->seen[k], name) != 0) k++;
+        if (k < to->n || to->n == 2 * LAM_WHY_FACTS) continue;
+        to->seen[to->n++] = name;
+        if (to->line) {
+            char text[64];
+            lam_text_count(text, sizeof text, (lam_count){value, 0, LAM_EXACT}, true);
+            lmi_say(t->c, "%s %s %s", to->n > 1 ? "," : "    with", name, text);
+        } else {
+            lmi_say(t->c, "%s", to->n == 1 ? "where\n" : "");
+            say_fact(t->c, name, value);
+        }
     }
 }
 
@@ -147,8 +160,7 @@ static bool explained(const teller *t, int32_t i, lam_why *w) {
 /* Each metric of the row, with the formulas of explanation `from` and on (-1: none), and then what the facts
  * in them mean. */
 static void say_numbers(const teller *t, int32_t at, int32_t from) {
-    const char *seen[2 * LAM_WHY_FACTS];
-    int32_t n_seen = 0;
+    named facts = {0};
     lam_count value[LAM_N_METRICS];
     lam_why row, w;
     bool shown[LAM_N_METRICS] = {false};
@@ -163,8 +175,7 @@ static void say_numbers(const teller *t, int32_t at, int32_t from) {
     lam_text_count(params, sizeof params, r->total_params, true);
     if (at == 0) lmi_say(t->c, "  %-10s %15s\n", "params", params);
     for (int32_t i = 0; i < LAM_N_METRICS && from >= 0; i++)
-        if (shown[i] && explained(t, from + i, &w) && has_formula(&w))
-            say_named(t, &w, seen, &n_seen, 2 * LAM_WHY_FACTS);
+        if (shown[i] && explained(t, from + i, &w) && has_formula(&w)) say_named(t, &w, &facts);
 }
 
 /* One operator, or several equal ones, in a line where it has one number and a line for each where it has
@@ -173,7 +184,7 @@ static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
     char text[64], times[32] = "";
     lam_count value[LAM_N_METRICS];
     int32_t shown[LAM_N_METRICS], n = 0;
-    const lam_why *told = NULL;
+    named facts = {.line = true};
     for (int32_t i = 0; i < LAM_N_METRICS; i++) {
         value[i] = w[i].value;
         bool work = i == LAM_MACS || i == LAM_FLOPS || t->facts || i >= LAM_EFFECTIVE_MACS;
@@ -187,14 +198,11 @@ static void say_op(const teller *t, const lam_why w[LAM_N_METRICS]) {
         lmi_say(t->c, n == 1 ? " %s %s%s" : "    %-10s %13s%s", title_of(one->metric), text,
                 is_bytes(one->metric) ? " bytes" : "");
         lmi_say(t->c, "%s", one->n_equal > 1 ? " each" : "");
-        say_formula(t, one, n == 1 ? 4 : 28);
-        if (!told && has_formula(one)) told = one;
+        say_formula(t, one, "", n == 1 ? 4 : 28);
     }
-    for (int32_t i = 0; told && i < told->n_facts; i++) {
-        lam_text_count(text, sizeof text, (lam_count){told->facts[i].value, 0, LAM_EXACT}, true);
-        lmi_say(t->c, "%s%s %s%s", i ? ", " : "    with ", told->facts[i].name, text,
-                i + 1 == told->n_facts ? "\n" : "");
-    }
+    for (int32_t k = 0; k < n; k++)
+        if (has_formula(&w[shown[k]])) say_named(t, &w[shown[k]], &facts);
+    if (facts.n) lmi_say(t->c, "\n");
 }
 
 /* Those without work are one line: how many there are, by name. */

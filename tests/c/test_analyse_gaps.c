@@ -202,8 +202,12 @@ static void why(void **state) {
     lam_why w;
     assert_int_equal(lam_costs_why(c, 1, LAM_FLOPS, &w, NULL), LAM_OK);
     assert_string_equal(w.formula, "out*(2*red-1+bias)");
-    assert_string_equal(w.substituted, "2*(2*2-1+1)");
+    assert_string_equal(w.substituted, "2 \xc3\x97 (2 \xc3\x97 2 - 1 + 1)");
     assert_int_equal(w.metric, LAM_FLOPS);
+    assert_string_equal(w.words, "matrix product over the last axis");
+    assert_int_equal(w.n_facts, 3); /* out, red and bias */
+    for (int32_t i = 0; i < w.n_facts; i++)
+        assert_int_equal(w.facts[i].value, strcmp(w.facts[i].name, "bias") == 0 ? 1 : 2);
     expect(w.value, 8, LAM_EXACT);
     assert_int_equal(lam_costs_why(c, 2, 0, &w, NULL), LAM_OK);
     assert_null(w.formula);

@@ -121,7 +121,7 @@ static void for_layers(void **state) {
         if (lam_costs_row(c, i) == mine) {
             assert_int_equal(lam_costs_why(c, i, 0, &w, NULL), LAM_OK);
             assert_string_equal(w.formula, "out*x_last");
-            assert_string_equal(w.substituted, "10*4");
+            assert_string_equal(w.substituted, "10 \xc3\x97 4");
             assert_string_equal(w.note, "a rule of your own, my.rules:1");
             found = true;
         }

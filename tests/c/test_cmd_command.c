@@ -350,7 +350,7 @@ static void partial_model(void **state) {
     OUT_HAS("Linear"); /* the table so far */
     assert_string_equal(fake_err.text, "lamina: error: 1: mat1 and mat2 shapes cannot be multiplied\n");
     assert_int_equal(lamina("why m:partial 0"), 3);
-    OUT_HAS("macs     6\n");
+    OUT_HAS("  MACs                     6 = 3 \xc3\x97 2\n");
     ERR_HAS("mat1 and mat2");
 }
 
@@ -441,14 +441,24 @@ static void why(void **state) {
     (void)state;
     assert_int_equal(lamina("why m:two a.fc -i 1x4 -c torchscan"), 0);
     OUT_HAS("a.fc (Linear), call 1 of 2, rule linear\n");
-    OUT_HAS("  in       1x4 float32\n");
-    OUT_HAS("  flops    32\n           = out*(2*red-1+bias)\n           = 4*(2*4-1+1)\n");
-    OUT_HAS("  params   20\n");
+    OUT_HAS("  1x4 float32 -> 1x4 float32\n  matrix product over the last axis\n");
+    OUT_HAS("  FLOPs                   32 = 4 \xc3\x97 (2 \xc3\x97 4 - 1 + 1)\n");
+    OUT_HAS("  params                  20\nwhere\n");
+    OUT_HAS("  red                      4  products summed for one output element");
+    assert_null(strstr(fake_out.text, "out*(2*red-1+bias)"));
+    assert_null(strstr(fake_out.text, "training"));
+    lam_host ascii = fake_host();
+    ascii.out_is_utf8 = false;
+    assert_int_equal(fake_run(&ascii, "why m:two a.fc -i 1x4 -c torchscan"), 0);
+    OUT_HAS("  FLOPs                   32 = 4 x (2 x 4 - 1 + 1)\n");
+    assert_int_equal(lamina("why m:two a.fc -i 1x4 -c torchscan --facts"), 0);
+    OUT_HAS("                            = out*(2*red-1+bias)\n");
     OUT_HAS("facts\n");
+    OUT_HAS("  training                 0  1 in train() mode\n");
     assert_int_equal(lamina("why m:two ."), 0);
-    OUT_HAS("the whole model (Sequential), call 1 of 1");
-    OUT_HAS("note     it only calls its layers, and their work is theirs");
-    OUT_HAS("in all");
+    OUT_HAS("the whole model (Sequential), rule container\n");
+    OUT_HAS("  it only calls its layers, and their work is theirs\n");
+    OUT_HAS("  MACs                     0, with its layers ");
     assert_int_equal(lamina("why m:two a.fcc"), 2);
     ERR_HAS("a.fcc: the model has no such layer\n  hint: did you mean a.fc?");
     assert_int_equal(lamina("why m:two nothing.like.it"), 2);
@@ -463,11 +473,14 @@ static void why_by_operators(void **state) {
     (void)state;
     assert_int_equal(lamina("why m:step mine -c exact --backward"), 0);
     assert_non_null(strstr(fake_request, " ops backward"));
-    OUT_HAS("mine (Mine), call 1 of 1\n");
-    OUT_HAS("  macs     >= 40\n           = the sum of its operators\n"
-            "           = aten::mm 40 + my::op ? + my::op ?\n");
-    OUT_HAS("  note     no rule for the operator my::op\naten::mm\n  macs     40\n");
-    OUT_HAS("\nmy::op\n  macs     ?\n  flops    ?\n  dmas     ?\n");
+    OUT_HAS("mine (Mine)\n");
+    OUT_HAS("  no rule for the operator my::op\n  MACs                 >= 40\n");
+    OUT_HAS("3 operators\n  aten::mm\n    MACs                  40 = ");
+    OUT_HAS("  my::op x2\n    MACs                   ? each\n    FLOPs                  ? each\n");
+    assert_int_equal(lamina("why m:step fc -c exact --backward"), 0);
+    OUT_HAS("  aten::mm: product of matrices or vectors\n  MACs                    24 = ");
+    OUT_HAS("backward\n  MACs                    48\n");
+    OUT_HAS("2 operators\n  aten::mm\n    MACs                  24 = ");
     assert_int_equal(lamina("show m:step -c exact"), 0);
     assert_non_null(strstr(fake_request, " ops"));
     assert_null(strstr(fake_request, " backward"));
@@ -480,7 +493,7 @@ static void why_never_called(void **state) {
     (void)state;
     assert_int_equal(lamina("why torchvision.models:alexnet conv"), 0);
     OUT_HAS("conv (Conv1d)\n");
-    OUT_HAS("note     it was never called");
+    OUT_HAS("  it was never called\n");
 }
 
 static void other_tools(void **state) {
