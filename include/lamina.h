@@ -662,9 +662,9 @@ typedef struct lam_why {
     struct { const char *name; int64_t value; } facts[LAM_WHY_FACTS];
 } lam_why;
 /* The i-th explanation of row `row`; LAM_RANGE past the last one. First each metric. Where operators are
- * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most, equal ones
- * as one) follow with its name as the note. The row's backward and its recomputation, where there are any, follow in the
- * same way. */
+ * counted that is the sum of those of the row's forward, and the metrics of each of them (32 at most, equal
+ * ones as one) follow with its name as the note. The row's backward and its recomputation, where there are
+ * any, follow in the same way. */
 LAM_API lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e);
 /* The i-th known fact of row `row` (name, value) that its rule's formulas name or that is worth knowing of
  * any call; false past the last one. */

@@ -41,7 +41,7 @@ static bool optimizer_wanted(lmi_cli *c, const char **out) {
         lmi_near_put(&near, lam_optimizer_name(i, NULL));
     }
     if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
-    lmi_complain(c, hint, "optimizer '%s': there is none of that name", *out);
+    lmi_complain(c, hint, "unknown optimizer '%s'", *out);
     return false;
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The peak of a forward pass and of a training step side by side, as text or JSON. */
+ * The peak of a training step and of a forward pass, as text or JSON. */
 #include "report/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-enum { N_RUNS = 2, MOST_ROWS = 8, LABEL = 24, CELL = 22, NUMBER = 48, LONG = 112 };
+enum { N_RUNS = 2, MOST_ROWS = 8, LABEL = 14, NUMBER = 48 };
 
 typedef struct writer {
     const lam_fit *fit[N_RUNS];
@@ -20,10 +21,12 @@ static lam_count count_of(int64_t n) {
 }
 
 static const char *bytes_text(const writer *w, char to[NUMBER], lam_count n) {
-    if (w->exact)
-        lam_text_digits(to, NUMBER, n);
-    else
+    if (w->exact) {
+        lam_text_count(to, NUMBER, n, true);
+        strcat(to, " B");
+    } else {
         lam_text_bytes(to, NUMBER, n);
+    }
     return to;
 }
 
@@ -53,99 +56,163 @@ static const char *label_of(int k) {
 
 /* == text ============================================================================================== */
 
-static void put_label(writer *w, const char *label) {
-    lmi_put(&w->out, label);
-    lmi_pad(&w->out, ' ', strlen(label) < LABEL ? LABEL - strlen(label) : 1);
+static void put_label(writer *w, const char *label) { lmi_putf(&w->out, "%-*s ", LABEL, label); }
+
+typedef struct held {
+    int part;
+    int64_t bytes;
+} held;
+
+static int more_bytes(const void *a, const void *b) {
+    const held *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->part - y->part;
 }
 
-static void put_cell(writer *w, const char *text, bool last) {
-    lmi_put_clean(&w->out, text);
-    if (!last) lmi_pad(&w->out, ' ', strlen(text) < CELL ? CELL - strlen(text) : 2);
-}
-
-/* One cell of each run that there is. */
-static void put_cells(writer *w, const char *label, const char *const cell[N_RUNS]) {
-    put_label(w, label);
-    for (int32_t i = 0; i < N_RUNS; i++)
-        if (w->fit[i]) put_cell(w, cell[i], i == N_RUNS - 1 || !w->fit[N_RUNS - 1]);
-    lmi_putc(&w->out, '\n');
-}
-
-static void put_head(writer *w) {
-    char step[NUMBER];
-    const lam_fit *f = w->fit[1];
-    snprintf(step, sizeof step, "training step%s%s", f && f->optimizer ? ", " : "",
-             f && f->optimizer ? f->optimizer : "");
-    const char *const cell[N_RUNS] = {"forward pass", step};
-    put_cells(w, "", cell);
-}
-
-static void put_part(writer *w, const char *label, int part) {
-    char text[N_RUNS][NUMBER] = {"", ""};
-    bool any = part < 0;
-    for (int32_t i = 0; i < N_RUNS; i++) {
-        if (!w->fit[i]) continue;
-        lam_count n = part < 0 ? w->fit[i]->peak : w->fit[i]->part[part];
-        any = any || n.n > 0;
-        bytes_text(w, text[i], n);
-    }
-    const char *const cell[N_RUNS] = {text[0], text[1]};
-    if (any) put_cells(w, label, cell);
-}
-
-static void put_when(writer *w) {
-    char text[N_RUNS][LONG] = {"", ""};
-    for (int32_t i = 0; i < N_RUNS; i++) {
-        const lam_fit *f = w->fit[i];
-        if (f) snprintf(text[i], LONG, "%s", f->at);
-    }
-    const char *const cell[N_RUNS] = {text[0], text[1]};
-    put_cells(w, "reached in", cell);
-}
-
-static void put_measured(writer *w) {
-    char text[N_RUNS][NUMBER] = {"", ""}, off[N_RUNS][NUMBER] = {"", ""};
-    bool any = false;
-    for (int32_t i = 0; i < N_RUNS; i++) {
-        double error;
-        if (!error_of(w, i, &error)) continue;
-        any = true;
-        bytes_text(w, text[i], count_of(w->measured[i]));
-        snprintf(off[i], NUMBER, "%+.2f %%", error);
-    }
-    const char *const cell[N_RUNS] = {text[0], text[1]}, *const errors[N_RUNS] = {off[0], off[1]};
-    if (!any) return;
-    put_cells(w, "measured", cell);
-    put_cells(w, "off by", errors);
-}
-
-static void put_row(writer *w, const lam_fit_row *row) {
+/* "activations 631 MiB, parameters 44.6 MiB", most first. */
+static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
     char text[NUMBER];
-    bool first = true;
-    lmi_put(&w->out, "  ");
-    bytes_text(w, text, count_of(row->bytes));
-    lmi_pad(&w->out, ' ', strlen(text) < 10 ? 10 - strlen(text) : 0);
-    lmi_putf(&w->out, "%s  ", text);
-    lmi_put_clean(&w->out, path_of(w, row->place));
-    if (row->place >= 0) lmi_putc(&w->out, ' ');
-    lmi_put_clean(&w->out, type_of(w, row->place));
-    lmi_put(&w->out, ": ");
-    for (int k = 0; k < LAM_N_HELD; k++) {
-        if (row->part[k] == 0) continue;
-        lmi_putf(&w->out, "%s%s %s", first ? "" : ", ", label_of(k),
-                 bytes_text(w, text, count_of(row->part[k])));
-        first = false;
+    held all[LAM_N_HELD];
+    for (int k = 0; k < LAM_N_HELD; k++) all[k] = (held){k, part[k]};
+    qsort(all, LAM_N_HELD, sizeof *all, more_bytes);
+    for (int k = 0; k < LAM_N_HELD && all[k].bytes > 0; k++)
+        lmi_putf(&w->out, "%s%s %s", k ? ", " : "", label_of(all[k].part),
+                 bytes_text(w, text, count_of(all[k].bytes)));
+    lmi_putc(&w->out, '\n');
+}
+
+/* What runs then, and in which layer: known of the run whose model is at hand. */
+static void put_when(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    const lam_op *op = run == (w->fit[1] != NULL) && f->op >= 0 ? lam_model_op(w->m, f->op) : NULL;
+    const lam_event *call = op && op->call >= 0 ? lam_model_event(w->m, op->call) : NULL;
+    put_label(w, "  largest");
+    lmi_put(&w->out, f->op >= 0 ? "while " : strncmp(f->at, "before", 6) == 0 ? "" : "in ");
+    lmi_put_clean(&w->out, f->at);
+    lmi_put(&w->out, f->op >= 0 ? " runs" : "");
+    if (call) {
+        lmi_put(&w->out, ", in ");
+        lmi_put_clean(&w->out, path_of(w, call->place));
+        lmi_put(&w->out, " (");
+        lmi_put_clean(&w->out, type_of(w, call->place));
+        lmi_putc(&w->out, ')');
     }
     lmi_putc(&w->out, '\n');
+}
+
+/* The answer, and what it is made of. */
+static void put_peak(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    char text[NUMBER];
+    int64_t part[LAM_N_HELD];
+    double error;
+    if (!f) return;
+    for (int k = 0; k < LAM_N_HELD; k++) part[k] = f->part[k].n;
+    put_label(w, run ? "training step" : "forward pass");
+    lmi_putf(&w->out, "%s%s",
+             f->gap     ? "at least "
+             : f->rough ? "roughly "
+                        : "",
+             bytes_text(w, text, count_of(f->peak.n)));
+    if (f->optimizer) lmi_putf(&w->out, ", with %s", f->optimizer);
+    lmi_putc(&w->out, '\n');
+    put_label(w, "  of it");
+    put_held(w, part);
+    put_when(w, run);
+    if (!error_of(w, run, &error)) return;
+    put_label(w, "  measured");
+    lmi_putf(&w->out, "%s, the prediction is off by %+.2f %%\n",
+             bytes_text(w, text, count_of(w->measured[run])), error);
+}
+
+/* -- layers, equal ones as one ----------------------------------------------------------------- */
+
+/* Rows whose paths differ in one number: "encoder.layer.3" and what they hold is the same. */
+typedef struct equals {
+    const lam_fit_row *row; /* the first */
+    size_t before, after;   /* of its path: what comes before and after the number; after SIZE_MAX: one row */
+    long low, high;
+    int32_t n;
+} equals;
+
+/* The number that is all of a component of `path` and stands at `at`; -1: there is none. */
+static long number_at(const char *path, size_t at, size_t *n) {
+    *n = strspn(path + at, "0123456789");
+    bool starts = at == 0 || path[at - 1] == '.', ends = !path[at + *n] || path[at + *n] == '.';
+    return starts && ends && *n > 0 && *n < 9 ? strtol(path + at, NULL, 10) : -1;
+}
+
+/* True where `path` is that of the group but for the number that they differ in, which is then `*number`. */
+static bool is_like(const equals *g, const char *first, const char *path, size_t *at, long *number) {
+    size_t i = 0, n, other;
+    while (first[i] && first[i] == path[i]) i++;
+    while (i > 0 && first[i - 1] != '.') i--;
+    *number = number_at(path, i, &n);
+    if (*number < 0 || number_at(first, i, &other) < 0 || strcmp(path + i + n, first + i + other) != 0)
+        return false;
+    *at = i;
+    return g->n == 1 || g->before == i;
+}
+
+static bool join(const writer *w, equals *g, const lam_fit_row *row) {
+    size_t at, n;
+    long number;
+    if (row->place < 0 || g->row->place < 0 || row->bytes != g->row->bytes ||
+        memcmp(row->part, g->row->part, sizeof row->part) != 0 ||
+        strcmp(type_of(w, row->place), type_of(w, g->row->place)) != 0)
+        return false;
+    const char *first = path_of(w, g->row->place);
+    if (!is_like(g, first, path_of(w, row->place), &at, &number)) return false;
+    if (g->n == 1) g->low = g->high = number_at(first, at, &n);
+    number_at(first, at, &n);
+    g->before = at;
+    g->after = at + n;
+    if (number < g->low) g->low = number;
+    if (number > g->high) g->high = number;
+    g->n++;
+    return true;
+}
+
+static void put_row(writer *w, const equals *g) {
+    char text[NUMBER];
+    const lam_fit_row *row = g->row;
+    lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, count_of(row->bytes)), g->n > 1 ? " each" : "");
+    const char *path = path_of(w, row->place);
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (g->n > 1) {
+        lmi_putn(&b, path, g->before);
+        lmi_putf(&b, "%ld..%ld%s x%d", g->low, g->high, path + g->after, (int)g->n);
+    } else {
+        lmi_put(&b, path);
+    }
+    lmi_put_clean(&w->out, lmi_buf_text(&b));
+    w->out.bad = w->out.bad || b.bad;
+    lmi_buf_free(&b);
+    if (row->place >= 0) {
+        lmi_put(&w->out, " (");
+        lmi_put_clean(&w->out, type_of(w, row->place));
+        lmi_putc(&w->out, ')');
+    }
+    lmi_put(&w->out, ": ");
+    put_held(w, row->part);
 }
 
 static void put_rows(writer *w) {
     const lam_fit *f = w->fit[1] ? w->fit[1] : w->fit[0];
-    int32_t n = f->n_rows < MOST_ROWS ? f->n_rows : MOST_ROWS;
-    lmi_putf(&w->out, "\nheld at the peak of the %s by\n", w->fit[1] ? "training step" : "forward pass");
-    for (int32_t i = 0; i < n; i++) put_row(w, &f->rows[i]);
-    if (f->n_rows > n)
-        lmi_putf(&w->out, "  and %d other layer%s\n", (int)(f->n_rows - n), f->n_rows - n == 1 ? "" : "s");
+    equals group[MOST_ROWS];
+    int32_t n = 0, left = 0;
+    for (int32_t i = 0; i < f->n_rows; i++) {
+        int32_t k = 0;
+        while (k < n && !join(w, &group[k], &f->rows[i])) k++;
+        if (k < n) continue;
+        if (n < MOST_ROWS)
+            group[n++] = (equals){.row = &f->rows[i], .n = 1};
+        else
+            left++;
+    }
+    lmi_putf(&w->out, "\nheld by, at the peak of the %s\n", w->fit[1] ? "training step" : "forward pass");
+    for (int32_t i = 0; i < n; i++) put_row(w, &group[i]);
+    if (left) lmi_putf(&w->out, "  and %d other layer%s\n", (int)left, left == 1 ? "" : "s");
 }
 
 /* That of the forward pass, else that of the step. */
@@ -176,17 +243,11 @@ static void put_notes(writer *w) {
 }
 
 static void put_text(writer *w) {
-    char label[LABEL];
-    put_head(w);
-    put_part(w, "peak", -1);
-    for (int k = 0; k < LAM_N_HELD; k++) {
-        snprintf(label, sizeof label, "  %s", label_of(k));
-        put_part(w, label, k);
-    }
-    put_measured(w);
-    put_when(w);
+    put_peak(w, 1);
+    put_peak(w, 0);
     put_rows(w);
     put_notes(w);
+    lmi_put(&w->out, "\ncounts what torch's CPU allocator hands out; a GPU's differs\n");
 }
 
 /* == JSON ============================================================================================== */
