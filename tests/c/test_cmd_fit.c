@@ -97,7 +97,7 @@ static void a_model_that_is_not_trained(void **state) {
 static void what_goes_wrong_is_said(void **state) {
     (void)state;
     assert_int_equal(run("fit m:fits --optimizer adm"), 2);
-    ERR_HAS("optimizer 'adm': there is none of that name");
+    ERR_HAS("unknown optimizer 'adm'");
     ERR_HAS("did you mean adam?");
     assert_int_equal(run("fit m:fits --optimizer wonderful"), 2);
     ERR_HAS("there are adamw, adam, sgd");

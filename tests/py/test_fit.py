@@ -468,7 +468,7 @@ def test_beside_what_was_measured():
     fit = lamina.inspect(model, x, memory=True).fit()
     assert fit.step.measured is None
     assert abs(fit.forward.off) < 2
-    assert f"off by                  {fit.forward.off:+.2f} %" in str(fit)
+    assert f"the prediction is off by {fit.forward.off:+.2f} %" in str(fit)
     model.train()
     optimizer = torch.optim.Adam(model.parameters())
     for _ in range(3):
