@@ -44,13 +44,18 @@ LAM_API lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info
                                       int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes,
                                       bool *known, lam_error *e);
 LAM_API int64_t lam_recorder_dropped(const lam_recorder *r); /* steps */
+LAM_API int64_t lam_recorder_steps(const lam_recorder *r);   /* that were handed over, without those dropped */
+LAM_API int64_t lam_recorder_run(const lam_recorder *r);     /* the number of its run in the file, from 1 */
 /* Writes what is left, ends the run and frees the recorder, also where it fails. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);
 
 /* Median over steps and median absolute deviation from it; n 0: not measured. */
 typedef struct lam_middle { int64_t median, deviation, n; } lam_middle;
 typedef struct lam_recorded_run {
-    int64_t run; /* its number in the file, from 1 */
+    int64_t run;      /* its number in the file, from 1 */
+    const char *file; /* as it was named when it was opened */
+    int64_t pid;      /* of the process that wrote it */
+    bool gone;        /* it has not ended, and there is no such process on this machine, where it ran */
     const char *command, *host, *torch, *lamina; /* NULL: not told */
     int32_t rank, world, every;
     int32_t n_models; /* each once for each kind of its steps */

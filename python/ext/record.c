@@ -87,6 +87,18 @@ static PyObject *recorder_dropped(PyObject *self, void *unused) {
     return PyLong_FromLongLong(to ? lam_recorder_dropped(to) : 0);
 }
 
+static PyObject *recorder_steps(PyObject *self, void *unused) {
+    (void)unused;
+    const lam_recorder *to = self_of(self)->to;
+    return PyLong_FromLongLong(to ? lam_recorder_steps(to) : 0);
+}
+
+static PyObject *recorder_run(PyObject *self, void *unused) {
+    (void)unused;
+    const lam_recorder *to = self_of(self)->to;
+    return PyLong_FromLongLong(to ? lam_recorder_run(to) : 0);
+}
+
 static void recorder_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     close_it(self_of(self), NULL);
@@ -107,6 +119,8 @@ static PyMethodDef recorder_methods[] = {
 
 static PyGetSetDef recorder_getset[] = {
     {"dropped", recorder_dropped, NULL, "Steps that were dropped because the disk did not keep up.", NULL},
+    {"steps", recorder_steps, NULL, "Steps that were handed over, without those that were dropped.", NULL},
+    {"run", recorder_run, NULL, "The number of its run in the file, from 1.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

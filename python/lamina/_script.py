@@ -8,10 +8,13 @@ is not imported before the program imports it, since programs set variables of t
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 import threading
 from importlib.abc import Loader, MetaPathFinder
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
 
@@ -32,6 +35,7 @@ class Script:
         self._module, self._argv, self._file, self._every = module, argv, file, every
         self._memory, self._health = memory, health
         self._watch: Watch | None = None
+        self._process = os.getpid()
 
     def run(self) -> int:
         """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
@@ -54,18 +58,39 @@ class Script:
             else:
                 self._run_file(self._argv[0], source)
         except SystemExit:
+            self._close()
             self._tell()
             raise
+        except BaseException:
+            atexit.register(self._tell)  # behind the traceback, which Python prints
+            raise
         finally:
-            if self._watch is not None:
-                self._watch.close()
+            self._close()
         self._tell()
         return 0
 
+    def _close(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+
     def _tell(self) -> None:
-        """Says so where there is no recording, although nothing went wrong."""
-        if sys.stderr is not None and (self._watch is None or not self._watch.began):
+        """The last line: what was recorded, where, and what shows it; or that nothing was. A process that was
+        forked has nothing to tell."""
+        if sys.stderr is None or os.getpid() != self._process:
+            return
+        watch = self._watch
+        if watch is None or not watch.began:
             sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
+            return
+        calls, steps, run = watch.told
+        if run == 0:
+            return  # the recording could not begin, and its sentence stands there already
+        file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
+        more = f" (run {run} in this file)" if run > 1 else ""
+        what = f"{steps:,} step{'' if steps == 1 else 's'} of {calls:,} call{'' if calls == 1 else 's'}"
+        sys.stderr.write(
+            f"lamina: recorded {what} in {file}{more}; see them with: lamina show {quote(file)}\n"
+        )
 
     def _begin(self) -> None:
         from ._watch import Watch

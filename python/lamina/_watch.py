@@ -492,6 +492,8 @@ class Watch:
         self._n_roots = 0
         self._names: dict[str, int] = {}
         self._never: list[str] = []  # roots that were not called
+        self._gone = 0  # calls of roots that the program has dropped
+        self.told = (0, 0, 0)  # when it was closed: calls, steps that were recorded, its run in the file
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._made_in = os.getpid()
@@ -551,6 +553,7 @@ class Watch:
             return
         kind = type(check_module(model)).__name__
         nth = self._names[kind] = self._names.get(kind, 0) + 1
+        self._gone += sum(root.turns.calls for root in self._roots if not root.classes)
         self._roots = [root for root in self._roots if root.classes]
         self._roots.append(_Root(self, model, self._n_roots, kind if nth == 1 else f"{kind} {nth}"))
         self._n_roots += 1
@@ -564,11 +567,13 @@ class Watch:
             root.finish()
             root.forget()
         self._never = [root.name for root in self._roots if not root.turns.calls]
+        calls = self._gone + sum(root.turns.calls for root in self._roots)
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
+        self.told = (calls, recorder.steps, recorder.run)
         try:
             recorder.close()
         except Exception as error:

@@ -123,7 +123,7 @@ static int64_t age(const recordings *r) {
 static bool is_over(const recordings *r, int64_t now) {
     for (int32_t i = 0; i < r->n; i++) {
         const lam_recorded_run *run = lam_recording_run(r->at[i]);
-        bool dead = now - run->seen_unix_ns > INT64_C(60) * 1000000000;
+        bool dead = run->gone || now - run->seen_unix_ns > INT64_C(60) * 1000000000;
         if (!run->ended_unix_ns && !dead) return false;
     }
     return true;

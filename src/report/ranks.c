@@ -29,20 +29,62 @@ static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
     return lam_recording_model(w->all[i], index_in(w, i));
 }
 
+/* -- what to call them ------------------------------------------------------------------------- */
+
+bool lmi_by_rank(const lmi_recorded *w) {
+    for (int32_t i = 0; i < w->n; i++)
+        for (int32_t k = 0; k < i; k++)
+            if (lam_recording_run(w->all[i])->rank == lam_recording_run(w->all[k])->rank) return false;
+    return true;
+}
+
+static const char *last_part(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash && slash[1] ? slash + 1 : file;
+}
+
+/* Without its folder, unless another file has that name too. */
+static const char *file_of(const lmi_recorded *w, int32_t i) {
+    const char *file = lam_recording_run(w->all[i])->file, *name = last_part(file);
+    for (int32_t k = 0; k < w->n; k++)
+        if (k != i && strcmp(last_part(lam_recording_run(w->all[k])->file), name) == 0) return file;
+    return name;
+}
+
+void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i) {
+    if (lmi_by_rank(w))
+        lmi_putf(b, "rank %d", (int)lam_recording_run(w->all[i])->rank);
+    else
+        lmi_put_clean(b, file_of(w, i));
+}
+
 /* -- each process ------------------------------------------------------------------------------ */
+
+/* Short enough for a table. */
+static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
+    if (run->gone)
+        lmi_putf(b, "pid %lld died", (long long)run->pid);
+    else
+        lmi_put_state(w, run, b);
+}
 
 static lam_status put_each(lmi_recorded *w) {
     static const char *const titles[] = {"rank",   "last step",    "step", "forward", "backward",
                                          "params", "local params", "peak", "state"};
     lmi_sheet t;
     lmi_sheet_start(&t, 9, w->e);
-    for (int k = 0; k < 9; k++) lmi_text_cell(&t, titles[k]);
+    const bool ranks = lmi_by_rank(w);
+    for (int k = 0; k < 9; k++) lmi_text_cell(&t, k || ranks ? titles[k] : "file");
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
         const lam_recorded_model *m = model_of(w, i);
         static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
         if (!m) m = &none;
-        lmi_integer_cell(&t, run->rank);
+        if (ranks)
+            lmi_put_integer(&t.cell, run->rank);
+        else
+            lmi_put_which(&t.cell, w, i);
+        lmi_end_cell(&t);
         lmi_integer_cell(&t, m->last);
         lmi_ns_cell(&t, m->step_ns);
         lmi_ns_cell(&t, m->forward_ns);
@@ -50,7 +92,7 @@ static lam_status put_each(lmi_recorded *w) {
         lmi_integer_cell(&t, m->params);
         lmi_integer_cell(&t, m->local_params);
         lmi_size_cell(&t, m->peak_bytes);
-        lmi_put_state(w, run, &t.cell);
+        put_state(w, run, &t.cell);
         lmi_end_cell(&t);
     }
     return lmi_sheet_end(&t, w, 1, "fgibe"); /* params, local params, state */
@@ -92,7 +134,10 @@ static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
     if (n < 2 || low <= 0) return false;
     double ratio = (double)numbers[k].of(model_of(w, most)).median / (double)low;
     lmi_putf(&w->out, "%s%s %.2fx", first ? "most to least: " : ", ", numbers[k].name, ratio);
-    if (ratio >= 1.005) lmi_putf(&w->out, " (rank %d)", (int)lam_recording_run(w->all[most])->rank);
+    if (ratio < 1.005) return true;
+    lmi_put(&w->out, " (");
+    lmi_put_which(&w->out, w, most);
+    lmi_putc(&w->out, ')');
     return true;
 }
 
@@ -134,7 +179,7 @@ static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t 
         room[n++] = own;
         if (own <= out->slowest) continue;
         out->slowest = own;
-        out->rank = lam_recording_run(w->all[r])->rank;
+        out->which = r;
     }
     if (n < 2) return false;
     qsort(room, n, sizeof *room, by_size);
@@ -169,7 +214,8 @@ static lam_status put_stragglers(lmi_recorded *w) {
     if (!n) return LAM_OK;
     lmi_sheet t;
     lmi_sheet_start(&t, 5, w->e);
-    lmi_put(&w->out, "\nlayers by the time that the slowest rank takes longer than the middle one:\n");
+    lmi_putf(&w->out, "\nlayers by the time that the slowest %s takes longer than the middle one:\n",
+             lmi_by_rank(w) ? "rank" : "run");
     lmi_text_cell(&t, "layer");
     lmi_text_cell(&t, "slowest");
     lmi_text_cell(&t, "its time");
@@ -177,7 +223,7 @@ static lam_status put_stragglers(lmi_recorded *w) {
     lmi_text_cell(&t, "ratio");
     for (int32_t i = 0; i < n; i++) {
         lmi_text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
-        lmi_putf(&t.cell, "rank %d", (int)found[i].rank);
+        lmi_put_which(&t.cell, w, found[i].which);
         lmi_end_cell(&t);
         lmi_ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
         lmi_ns_cell(&t, (lam_middle){found[i].among, 0, 1});

@@ -58,6 +58,12 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
         lmi_put_ns(b, (lam_middle){ns > 0 ? ns : 0, 0, 1});
         return;
     }
+    if (run->gone) {
+        lmi_putf(b, "the process that wrote it (pid %lld) has ended without closing it; last written ",
+                 (long long)run->pid);
+        lmi_put_when(b, run->seen_unix_ns);
+        return;
+    }
     int64_t ago = w->o->now_unix_ns - run->seen_unix_ns;
     if (w->o->now_unix_ns && ago < INT64_C(10) * 1000000000) {
         lmi_put(b, "not ended yet");

@@ -20,7 +20,7 @@ typedef struct lmi_recorded {
 typedef struct lmi_straggler {
     const lam_recorded_place *place;
     const char *model;
-    int32_t rank;           /* the slowest */
+    int32_t which;          /* of them the slowest */
     int64_t slowest, among; /* its own time, and the median of all */
 } lmi_straggler;
 enum { LMI_STRAGGLERS = 10 };
@@ -38,7 +38,10 @@ void lmi_put_size(lmi_buf *b, lam_middle bytes);
 void lmi_put_integer(lmi_buf *b, int64_t n); /* "1,234"; "?" below 0 */
 void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-11-21 19:40:12 UTC" */
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m); /* "a training step of 2 calls" */
-/* "ended after 12 s", "not ended yet", "never ended: last written ..." */
+/* What to call the i-th of several: "rank 3", or its file where ranks are equal. */
+void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i);
+bool lmi_by_rank(const lmi_recorded *w); /* no two of them have one rank */
+/* "ended after 12 s", "not ended yet", "the process that wrote it (pid 12) has ended ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
 /* Columns of a grid two spaces apart, the first `left` of them aligned to the left. Where they are wider than
  * they may be, those in `spare` ("c" is the third) are left out in turn, and the first one gets shorter. */

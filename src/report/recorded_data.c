@@ -146,7 +146,9 @@ static void json_model(lmi_buf *b, const lam_recording *r, int32_t i) {
 
 static void json_run(lmi_buf *b, const lam_recording *r) {
     const lam_recorded_run *run = lam_recording_run(r);
-    lmi_putf(b, "{\"run\": %lld, \"command\": ", (long long)run->run);
+    lmi_putf(b, "{\"run\": %lld, \"file\": ", (long long)run->run);
+    lmi_put_json(b, run->file);
+    lmi_put(b, ", \"command\": ");
     lmi_put_json(b, run->command);
     lmi_put(b, ", \"host\": ");
     lmi_put_json(b, run->host);
@@ -154,6 +156,7 @@ static void json_run(lmi_buf *b, const lam_recording *r) {
     lmi_put_json(b, run->torch);
     lmi_put(b, ", \"lamina\": ");
     lmi_put_json(b, run->lamina);
+    json_number(b, "pid", run->pid);
     json_number(b, "rank", run->rank);
     json_number(b, "world", run->world);
     json_number(b, "every", run->every);
@@ -177,12 +180,15 @@ static lam_status json_stragglers(lmi_recorded *w) {
         int32_t n;
         LAM_TRY(lmi_stragglers(w, found, &n));
         for (int32_t i = 0; i < n; i++, any = true) {
-            lmi_putf(&w->out, "%s{\"rank\": %d, \"model\": ", any ? ",\n" : "\n", (int)found[i].rank);
+            const lam_recorded_run *run = lam_recording_run(w->all[found[i].which]);
+            lmi_putf(&w->out, "%s{\"rank\": %d, \"model\": ", any ? ",\n" : "\n", (int)run->rank);
             lmi_put_json(&w->out, found[i].model);
             lmi_put(&w->out, ", \"path\": ");
             lmi_put_json(&w->out, found[i].place->path);
             json_number(&w->out, "slowest_ns", found[i].slowest);
             json_number(&w->out, "middle_ns", found[i].among);
+            lmi_put(&w->out, ", \"file\": ");
+            lmi_put_json(&w->out, run->file);
             lmi_putc(&w->out, '}');
         }
     }

@@ -36,6 +36,16 @@ int64_t lam_recorder_dropped(const lam_recorder *r) {
     return 0;
 }
 
+int64_t lam_recorder_steps(const lam_recorder *r) {
+    (void)r;
+    return 0;
+}
+
+int64_t lam_recorder_run(const lam_recorder *r) {
+    (void)r;
+    return 0;
+}
+
 lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
     (void)r, (void)e;
     return LAM_OK;

@@ -4,7 +4,10 @@
  * memory follows the rows that there are and no number in them. */
 #include "store/read.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +15,13 @@
 enum { MOST_PROCESSES = 1 << 24 };
 
 /* -- the run ----------------------------------------------------------------------------------- */
+
+/* Only where it ran is it known which processes there are. One that may not be asked is there. */
+static bool is_gone(const lam_recorded_run *run) {
+    char here[HOST_NAME_MAX + 1] = "";
+    if (!run->host || run->pid <= 0 || gethostname(here, sizeof here - 1) != 0) return false;
+    return strcmp(here, run->host) == 0 && kill((pid_t)run->pid, 0) != 0 && errno == ESRCH;
+}
 
 static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) {
     lam_recorded_run *to = &r->run;
@@ -32,7 +42,10 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     LAM_TRY(lmi_db_text(d, s, 8, &r->arena, &to->command, e));
     LAM_TRY(lmi_db_text(d, s, 9, &r->arena, &to->host, e));
     LAM_TRY(lmi_db_text(d, s, 10, &r->arena, &to->torch, e));
-    return lmi_db_text(d, s, 11, &r->arena, &to->lamina, e);
+    LAM_TRY(lmi_db_text(d, s, 11, &r->arena, &to->lamina, e));
+    LAM_TRY(lmi_db_int(d, s, 12, false, INT32_MAX, "the run's process", &to->pid, e));
+    to->gone = !to->ended_unix_ns && is_gone(to);
+    return LAM_OK;
 }
 
 lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e) {
@@ -41,7 +54,7 @@ lam_status lmi_read_run(lam_recording *r, int64_t run, lam_error *e) {
     LAM_TRY(
         lmi_db_prepare(&r->db, &s,
                        "SELECT id, started_unix_ns, seen_unix_ns, ended_unix_ns, rank, world, every, dropped,"
-                       " command, host, torch, lamina FROM runs WHERE ?1 = 0 OR id = ?1"
+                       " command, host, torch, lamina, pid FROM runs WHERE ?1 = 0 OR id = ?1"
                        " ORDER BY id DESC LIMIT 1",
                        e));
     sqlite3_bind_int64(s, 1, run);
@@ -262,6 +275,10 @@ static lam_status read_all(lam_recording *r, const char *file, int64_t run, int3
     LAM_TRY(lmi_db_read(&r->db, file, e));
     LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
     LAM_TRY(lmi_read_run(r, run, e));
+    char *name = lmi_strdup(&r->arena, file);
+    if (!name) return lmi_nomem(e);
+    lmi_clean(name);
+    r->run.file = name;
     LAM_TRY(lmi_read_roots(r, last, e));
     LAM_TRY(lmi_split_kinds(r, e));
     return lmi_sum_up(r, e);

@@ -36,9 +36,9 @@ struct lam_recorder {
     lmi_vec trees, wholes; /* tree, whole; the writer's */
     lmi_vec known;         /* int32_t: roots that will have a whole when the writer comes to it; NOBODY */
     atomic_bool stop, failed;
-    _Atomic int64_t dropped;
-    lam_error why; /* written before `failed` is set, read after */
-    bool started;  /* there is a thread */
+    _Atomic int64_t dropped, steps; /* that were lost, and that were not */
+    lam_error why;                  /* written before `failed` is set, read after */
+    bool started;                   /* there is a thread */
     pthread_t thread;
     pthread_mutex_t lock; /* of `wake` alone: for sleeping, never taken by the thread that trains */
     pthread_cond_t wake;
@@ -260,7 +260,7 @@ static lam_status failed(const lam_recorder *r, lam_error *e) {
 /* True where it was pushed: it is the writer's then. */
 static bool push(lam_recorder *r, lmi_handed *h) {
     bool pushed = lmi_ring_push(&r->ring, h);
-    if (!pushed) atomic_fetch_add(&r->dropped, 1);
+    atomic_fetch_add(pushed ? &r->steps : &r->dropped, 1);
     return pushed;
 }
 
@@ -328,6 +328,10 @@ lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const 
 }
 
 int64_t lam_recorder_dropped(const lam_recorder *r) { return atomic_load(&r->dropped); }
+
+int64_t lam_recorder_steps(const lam_recorder *r) { return atomic_load(&r->steps); }
+
+int64_t lam_recorder_run(const lam_recorder *r) { return r->rows.run; }
 
 lam_status lam_recorder_close(lam_recorder *r, lam_error *e) {
     if (!r) return LAM_OK;
