@@ -57,12 +57,9 @@ class Script:
                 self._run_module(self._module)
             else:
                 self._run_file(self._argv[0], source)
-        except SystemExit:
-            self._close()
-            self._tell()
-            raise
-        except BaseException:
-            atexit.register(self._tell)  # behind the traceback, which Python prints
+        except BaseException as error:
+            if isinstance(error, SystemExit) or (self._watch is not None and self._watch.began):
+                atexit.register(self._tell)  # behind what Python prints of it
             raise
         finally:
             self._close()

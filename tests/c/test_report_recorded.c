@@ -7,6 +7,8 @@
 #include "show.h"
 
 #include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* When a run ended is the clock's; in a test it ends a minute after its start. */
 static const char ENDED[] = "UPDATE runs SET seen_unix_ns = started_unix_ns + 60000000000,"
@@ -127,6 +129,32 @@ static void narrow_and_plain(void **state) {
     lam_recording_free(r);
 }
 
+/* It is known where the run was: a process of that number on another machine says nothing. */
+static void process_that_died(int64_t now) {
+    char here[256] = "", sql[400], said[200];
+    pid_t child = fork();
+    if (child == 0) _exit(0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(gethostname(here, sizeof here - 1), 0);
+    lam_recording_options o = {.depth = -1, .now_unix_ns = now};
+    for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+        snprintf(sql, sizeof sql, "UPDATE runs SET ended_unix_ns = NULL, pid = %d, host = '%s%s'", (int)child,
+                 here, elsewhere ? ".other" : "");
+        lam_recording *all[] = {recorded("died.lamina", 0, 1, 1, sql),
+                                recorded("other.lamina", 0, 1, 1, NULL)};
+        written(all, 1, &o);
+        assert_int_equal(lam_recording_run(all[0])->gone, !elsewhere);
+        assert_int_equal(lam_recording_run(all[0])->pid, child);
+        snprintf(said, sizeof said, "the process that wrote it (pid %d) has ended without closing it",
+                 (int)child);
+        has(elsewhere ? "not ended yet" : said);
+        written(all, 2, &o);
+        snprintf(said, sizeof said, "pid %d died\n", (int)child);
+        if (!elsewhere) has(said);
+        for (int k = 0; k < 2; k++) lam_recording_free(all[k]);
+    }
+}
+
 /* "not ended yet" while it is written to, and the last moment once it is not. */
 static void runs_that_have_no_end(void **state) {
     (void)state;
@@ -139,7 +167,9 @@ static void runs_that_have_no_end(void **state) {
     o.now_unix_ns = seen + 90000000000;
     written(&r, 1, &o);
     has("never ended: last written 2023-11-14 22:14:20 UTC");
+    assert_false(lam_recording_run(r)->gone); /* this process wrote it, and is there */
     lam_recording_free(r);
+    process_that_died(o.now_unix_ns - 89000000000);
     const char *file = step_file("nothing.lamina");
     assert_int_equal(lam_recorder_close(step_recorder(file, 0, 1), NULL), LAM_OK);
     r = opened(file);
@@ -226,6 +256,7 @@ static void processes_side_by_side(void **state) {
     lam_recording_options o = {.format = "json", .depth = -1};
     written(all, RANKS, &o);
     has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
+    has("/run.2.lamina\"}");
     o.format = "csv";
     written(all, RANKS, &o);
     has("\n2,Net,1,1,1,1,1,first,Linear");
@@ -252,9 +283,14 @@ static void several_models(void **state) {
     assert_true(strstr(shown, "\n0           500 ") < other && strstr(shown, "\n1             ? ") < other);
     assert_true(strstr(other, "\n0             ? ") && strstr(other, "\n1           500 "));
     for (int32_t i = 0; i < 2; i++) lam_recording_free(all[i]);
-    lam_recording *alone[] = {recorded("one.lamina", 0, 1, 1, NULL), recorded("two.lamina", 0, 1, 1, NULL)};
+    /* Two runs of one process each: their ranks are equal, so they go by their files. */
+    lam_recording *alone[] = {recorded("one.lamina", 0, 1, 1, NULL), recorded("two.lamina", 0, 1, 5, NULL)};
     written(alone, 2, NULL);
-    has("2 recordings: python train.py; Net, a training step\n");
+    has("2 recordings: python train.py; Net, a training step\n\nfile        last step ");
+    has("\none.lamina        500 ");
+    has("x (two.lamina)");
+    has("layers by the time that the slowest run takes longer");
+    assert_null(strstr(shown, "rank"));
     for (int32_t i = 0; i < 2; i++) lam_recording_free(alone[i]);
 }
 

@@ -106,7 +106,8 @@ def test_options_come_before_the_program(folder):
 )
 def test_exit_codes_are_the_programs(folder, end, code, errors):
     done = lamina(folder, end=end + "\n")
-    assert (done.returncode, done.stderr) == (code, errors)
+    said, told = done.stderr.split("lamina: recorded ")[0], "lamina: recorded " in done.stderr
+    assert (done.returncode, said, told) == (code, errors, "_exit" not in end)
     if "_exit(9)" not in end:
         assert recorded(folder, "SELECT count(*) FROM runs WHERE ended_unix_ns") == [(1,)]
 
@@ -196,6 +197,23 @@ def test_what_cannot_be_run(folder):
         )  # fmt: skip
         assert done.returncode == 2
         assert done.stderr.startswith("lamina: error: ")
+
+
+def test_it_ends_with_what_was_recorded(folder):
+    program = (
+        "import sys, torch\nnet = torch.nn.Linear(4, 4)\n"
+        "for _ in range(int(sys.argv[1])):\n    net(torch.ones(1, 4))\n"
+    )
+    done = run(folder, program, "--every", "2", "train.py", "3")
+    steps = recorded(folder, "SELECT count(*) FROM steps")[0][0]
+    assert steps > 1
+    said = f"lamina: recorded {steps} steps of 3 calls in run.lamina; see them with: lamina show run.lamina\n"
+    assert (done.returncode, done.stderr) == (0, said)
+    done = run(folder, program + "raise ValueError('at the end')\n", "train.py", "1")
+    assert done.returncode == 1
+    said = "lamina: recorded 1 step of 1 call in run.lamina (run 2 in this file); see them with: "
+    assert done.stderr.splitlines()[-2:] == ["ValueError: at the end", f"{said}lamina show run.lamina"]
+    assert recorded(folder, "SELECT max(run) FROM models") == [(2,)]
 
 
 def test_a_program_without_models_makes_no_file(folder):

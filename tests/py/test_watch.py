@@ -611,7 +611,7 @@ def test_a_kill_loses_a_second_at_most(tmp_path):
         file = tmp_path / "run.lamina"
         code, told, _ = command("show", file)
         assert code == 0
-        assert "not ended yet" in told or "never ended: last written" in told
+        assert f"the process that wrote it (pid {process.pid}) has ended without closing it" in told
         assert rows(file, "PRAGMA integrity_check") == [("ok",)]
         ((last, ended),) = rows(file, "SELECT max(s.number), ended_unix_ns FROM steps s, runs")
         assert ended is None
@@ -825,7 +825,10 @@ def test_live_ends_at_an_interrupt(recording, tmp_path):
     copy = tmp_path / "run.lamina"
     copy.write_bytes(recording.read_bytes())
     with closing(sqlite3.connect(copy)) as db:
-        db.execute("UPDATE runs SET ended_unix_ns = NULL, seen_unix_ns = ?", (time.time_ns() + 10**12,))
+        db.execute(
+            "UPDATE runs SET ended_unix_ns = NULL, pid = ?, seen_unix_ns = ?",
+            (os.getpid(), time.time_ns() + 10**12),
+        )
         db.commit()
     process = subprocess.Popen(
         [sys.executable, "-m", "lamina", "live", str(copy)],
