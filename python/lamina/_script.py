@@ -83,11 +83,9 @@ class Script:
         if run == 0:
             return  # the recording could not begin, and its sentence stands there already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
-        more = f" (run {run} in this file)" if run > 1 else ""
         what = f"{steps:,} step{'' if steps == 1 else 's'} of {calls:,} call{'' if calls == 1 else 's'}"
-        sys.stderr.write(
-            f"lamina: recorded {what} in {file}{more}; see them with: lamina show {quote(file)}\n"
-        )
+        more = f", run {run} in that file" if run > 1 else ""
+        sys.stderr.write(f"lamina: recorded {what}{more}; see them with: lamina show {quote(file)}\n")
 
     def _begin(self) -> None:
         from ._watch import Watch
