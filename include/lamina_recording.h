@@ -44,7 +44,7 @@ LAM_API lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info
                                       int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes,
                                       bool *known, lam_error *e);
 LAM_API int64_t lam_recorder_dropped(const lam_recorder *r); /* steps */
-LAM_API int64_t lam_recorder_steps(const lam_recorder *r);   /* that were handed over, without those dropped */
+LAM_API int64_t lam_recorder_steps(const lam_recorder *r);   /* handed over, without those dropped */
 LAM_API int64_t lam_recorder_run(const lam_recorder *r);     /* the number of its run in the file, from 1 */
 /* Writes what is left, ends the run and frees the recorder, also where it fails. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);

@@ -83,7 +83,7 @@ class Script:
         if run == 0:
             return  # the recording could not begin, and its sentence stands there already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
-        what = f"{steps:,} step{'' if steps == 1 else 's'} of {calls:,} call{'' if calls == 1 else 's'}"
+        what = f"{steps} step{'' if steps == 1 else 's'} of {calls} call{'' if calls == 1 else 's'}"
         more = f", run {run} in that file" if run > 1 else ""
         sys.stderr.write(f"lamina: recorded {what}{more}; see them with: lamina show {quote(file)}\n")
 

@@ -553,7 +553,7 @@ class Watch:
             return
         kind = type(check_module(model)).__name__
         nth = self._names[kind] = self._names.get(kind, 0) + 1
-        self._gone += sum(root.turns.calls for root in self._roots if not root.classes)
+        self._gone += sum(r.turns.calls for r in self._roots if not r.classes)  # not a count: of calls
         self._roots = [root for root in self._roots if root.classes]
         self._roots.append(_Root(self, model, self._n_roots, kind if nth == 1 else f"{kind} {nth}"))
         self._n_roots += 1
@@ -567,7 +567,7 @@ class Watch:
             root.finish()
             root.forget()
         self._never = [root.name for root in self._roots if not root.turns.calls]
-        calls = self._gone + sum(root.turns.calls for root in self._roots)
+        calls = self._gone + sum(root.turns.calls for root in self._roots)  # not a count: of calls
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None
