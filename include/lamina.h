@@ -323,6 +323,9 @@ LAM_API lam_status lam_build_ops_seen(lam_builder *b, lam_error *e);
 LAM_API lam_status lam_build_nodes_seen(lam_builder *b, lam_error *e);
 /* Says that times were asked for: reports tell them. */
 LAM_API lam_status lam_build_timed(lam_builder *b, lam_error *e);
+/* Says that a backward pass was asked for and did not run: where no operator of one was pushed, what it costs
+ * is unknown, and not 0. */
+LAM_API lam_status lam_build_no_backward(lam_builder *b, lam_error *e);
 
 /* What was pushed is not all that ran: memory ran out, or a limit was reached. `why` is a sentence for the
  * report, in which what may lack something is "at least". Operators that started after `from_ns` were not

@@ -123,6 +123,12 @@ static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     Py_RETURN_NONE;
 }
 
+static PyObject *capture_no_backward(PyObject *self, PyObject *unused) {
+    (void)unused;
+    self_of(self)->no_backward = true;
+    Py_RETURN_NONE;
+}
+
 static PyObject *add_text(PyObject **list, PyObject *text) {
     if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
     if (!*list && !(*list = PyList_New(0))) return NULL;
@@ -328,6 +334,8 @@ static PyMethodDef capture_methods[] = {
      PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
     {"pause", capture_pause, METH_O,
      PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
+    {"no_backward", capture_no_backward, METH_NOARGS,
+     PyDoc_STR("no_backward($self, /)\n--\n\nA backward pass was asked for and did not run.")},
     {"note", capture_note, METH_O,
      PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
     {"made", capture_made, METH_O,

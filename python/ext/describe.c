@@ -568,6 +568,7 @@ static bool push_notes(teller *t) {
 
 static bool push_ops(teller *t) {
     if (t->c->timed && !check(t, lam_build_timed(t->b, &t->e))) return false;
+    if (t->c->no_backward && !check(t, lam_build_no_backward(t->b, &t->e))) return false;
     if (t->c->observer && !check(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
     t->c->tensors_told = &t->by_tensor;
     lam_status s = lmx_tell_push(t->c, t->b, &t->e);

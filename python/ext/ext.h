@@ -420,6 +420,7 @@ typedef struct lmx_capture {
     bool wants_ops, paused; /* paused: operators that run are not the model's */
     bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
     bool timed;             /* times were asked for */
+    bool no_backward;       /* a backward pass was asked for and did not run */
     lmx_listener *listeners; /* NULL: nobody */
     const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
     bool brief;             /* of calls only who called whom and when, of modules what they are and own */

@@ -290,6 +290,12 @@ static PyObject *model_n_operators(PyObject *self, PyObject *unused) {
     return m ? PyLong_FromLong(lam_model_n_ops(m)) : NULL;
 }
 
+static PyObject *model_ops_seen(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lmx_model_get(self_of(self)->st, self);
+    return m ? PyBool_FromLong(lam_model_ops_seen(m)) : NULL;
+}
+
 static PyObject *model_time_by(PyObject *self, PyObject *other) { return lmx_time_by(self_of(self), other); }
 
 static PyObject *model_graph(PyObject *self, PyObject *unused) {
@@ -397,6 +403,8 @@ static PyMethodDef model_methods[] = {
      PyDoc_STR("operators($self, /)\n--\n\nEvery operator that was watched, in order of its start.")},
     {"n_operators", model_n_operators, METH_NOARGS,
      PyDoc_STR("n_operators($self, /)\n--\n\nHow many operators were watched.")},
+    {"ops_seen", model_ops_seen, METH_NOARGS,
+     PyDoc_STR("ops_seen($self, /)\n--\n\nWhether operators were watched.")},
     {"lifetimes", model_lifetimes, METH_NOARGS,
      PyDoc_STR(
          "lifetimes($self, /)\n--\n\nOf a dry run's tensors, where they were followed: bytes, the operators "

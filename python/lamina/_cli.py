@@ -62,16 +62,23 @@ class Host:
         given: str | None = None,
     ) -> _lamina.Model:
         """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
+        from ._errors import advise
         from ._inspect import looks
         from ._live import run_target
         from ._measure import Measure
 
-        how = Measure(repeats=repeats or None) if time else None
+        how = Measure(repeats=repeats or None).check(dry=dry, asked=time)
         options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
         options |= {"health": looks({}, health=health, dry=dry), "given": given}
-        with _aside(self.out, self.err):
-            return run_target(target, inputs, mode, build, **options)
+        try:
+            with _aside(self.out, self.err):
+                return run_target(target, inputs, mode, build, **options)
+        except Exception as error:
+            told = advise(error, "--mode eval", "--dry")
+            if told is not None and error.args:
+                error.args = (f"{error.args[0]}; {told}", *error.args[1:])
+            raise
 
     def script(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool

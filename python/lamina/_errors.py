@@ -79,5 +79,24 @@ class NoRuleError(LaminaError, ValueError):
         super().__init__(f"no rule in {report.convention} for {', '.join(names)}; lamina.register gives one")
 
 
+def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
+    """What to do about an exception of torch's that many meet, in a sentence; None where nothing is known of
+    it. The other two say how lamina's own options are spelled where it is told."""
+    import re
+
+    text = str(error)
+    if "Expected more than 1 value per channel when training" in text:
+        return f"batch norm in train mode needs more than one value a channel: give a larger batch, or {eval_mode}"
+    tried = re.search(r"you tried to allocate (\d+) bytes", text)
+    if tried:
+        from . import _lamina
+
+        size = _lamina.text_bytes(int(tried[1]))
+        return f"that is {size}, more than this machine gives; {dry} allocates nothing"
+    if "maximum recursion depth exceeded" in text:
+        return "the modules are nested too deeply for Python's stack; sys.setrecursionlimit raises its limit"
+    return None
+
+
 def _times(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"

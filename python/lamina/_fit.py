@@ -208,7 +208,7 @@ def _optimizer(name: str | None) -> str:
 
 
 def _dtype(dtype: Any) -> str:
-    from ._live import real_dtype
+    from ._dtypes import real_dtype
 
     return real_dtype(str(dtype))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _lamina
 from ._compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes
-from ._errors import NoRuleError, UsageError
+from ._errors import NoRuleError, UsageError, advise
 from ._fit import Again
 from ._generators import state_of_generators
 from ._measure import Measure
@@ -106,8 +106,14 @@ def inspect(
     check_convention(convention)
     check_mode(mode)
     own = rules_of(rules)
-    wanted = looks(look, health=health, dry=dry)
-    watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
+    wanted = looks(look, health=health, dry=dry, of=inspect)
+    needed = backward and not (time or memory or wanted)
+    if needed and convention is not None and not counts_ops(convention):
+        raise UsageError(
+            f"the convention {convention!r} counts the forward pass alone; leave backward=True out, or count by "
+            f"one of {', '.join(name for name, ops in _conventions().items() if name and ops)}"
+        )
+    watched = wants_ops(ops, convention, needed=needed)
     how = Measure(warmup, repeats).check(dry=dry, asked=time)
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
@@ -128,18 +134,18 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
     return None if convention is None else False
 
 
-def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
-    """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it."""
+def looks(
+    options: Look, *, health: bool, dry: bool = False, of: Callable[..., object] | None = None
+) -> Wanted | None:
+    """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it. ``of``: the
+    function that was given the options, whose own ones are known too."""
     if not options and not health:
         return None
     from ._health import Look
 
     unknown = [name for name in options if name not in Look.__annotations__]
     if unknown:
-        raise TypeError(
-            f"there is no option {unknown[0]!r} (what the model takes by name goes into kwargs, as "
-            f"{{{unknown[0]!r}: ...}}); of health there are {', '.join(Look.__annotations__)}"
-        )
+        raise TypeError(_no_option(unknown[0], [*getattr(of, "__kwdefaults__", ()), *Look.__annotations__]))
     if not health and not any(options.values()):
         return None
     if dry:
@@ -147,6 +153,21 @@ def looks(options: Look, *, health: bool, dry: bool = False) -> Wanted | None:
     from ._health import Wanted
 
     return Wanted(**options)
+
+
+# What other tools call the input or its sizes.
+INPUTS = ("input_size", "input_shape", "input_data", "input", "inputs", "input_res", "example_inputs", "x")
+
+
+def _no_option(name: str, known: list[str]) -> str:
+    from difflib import get_close_matches
+
+    what = f"there is no option {name!r}"
+    if near := get_close_matches(name, known, n=1):
+        return f"{what}; did you mean {near[0]}?"
+    if name in INPUTS:
+        return f"{what}; give the input itself, as a tensor: lamina.inspect(model, torch.rand(1, 3, 224, 224))"
+    return f"{what}; what the model takes by name goes into kwargs, as kwargs={{{name!r}: ...}}"
 
 
 def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
@@ -183,8 +204,13 @@ def explain(error: BaseException, report: Report) -> None:
     error.lamina_report = report  # type: ignore[attr-defined]
     failure = report.failure()
     add_note = getattr(error, "add_note", None)  # Python 3.11 and later
-    if failure and add_note is not None:
+    if add_note is None:
+        return
+    if failure:
         add_note(f"lamina: {failure}\n{report}")
+    told = advise(error, 'mode="eval"', "dry=True")
+    if told is not None:
+        add_note(f"lamina: {told}")
 
 
 class Capture:
@@ -366,7 +392,7 @@ def capture(
         ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
             sentence says why.
     """
-    return Capture(model, ops, time, memory, looks(look, health=health))
+    return Capture(model, ops, time, memory, looks(look, health=health, of=capture))
 
 
 def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:
@@ -385,11 +411,17 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
         return args
     if isinstance(args, dict):
         raise TypeError(
-            "args is a dict; give keyword arguments as the third argument, lamina.inspect(model, (), {...})"
+            "args is a dict; give one argument that is a dict as (d,), "
+            "and keyword arguments as the third argument, lamina.inspect(model, (), {...})"
         )
+    if type(args).__module__ == "numpy":
+        raise TypeError("args is a numpy array; give a tensor: torch.from_numpy(x)")
+    if isinstance(args, list) and len(args) > 1 and all(type(each) is int for each in args):
+        sizes = ", ".join(map(str, args))
+        raise TypeError(f"args is {args!r}; for an input of that shape give a tensor, torch.rand({sizes})")
     raise TypeError(
-        f"args is {describe_object(args)}; give the positional arguments as a tuple, "
-        "lamina.inspect(model, (x, y)), and one that is itself a list as ([...],)"
+        f"args is {describe_object(args)}; give a tensor, several arguments as a tuple, "
+        "lamina.inspect(model, (x, y)), and one argument that is a list as ([...],)"
     )
 
 

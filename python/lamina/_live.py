@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
+from ._dtypes import real_dtype
 from ._errors import NeedsValuesError, UnsupportedError, UsageError
 from ._given import SEED, dtypes, from_code, made_up
 from ._run import run_once
@@ -80,21 +81,6 @@ def run_target(
         _raise(run)
     assert run.model is not None
     return run.model
-
-
-def real_dtype(name: str) -> str:
-    """The name of a floating-point type, without "torch.".
-
-    Raises:
-        UsageError: there is no such type.
-    """
-    torch = sys.modules["torch"]
-    short = name.removeprefix("torch.")
-    dtype = getattr(torch, short, None)
-    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
-        real = [each for each in dtypes() if getattr(torch, each).is_floating_point]
-        raise UsageError(f"{name!r} is no floating-point type{near(short, real)}")
-    return str(dtype).removeprefix("torch.")
 
 
 def _spelled(error: UnsupportedError) -> UnsupportedError:

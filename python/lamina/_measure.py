@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _lamina
+from ._errors import UsageError
 from ._run import call_root, new_watch
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Measure(NamedTuple):
                 raise ValueError("warmup and repeats are of runs that are timed; give time=True too")
             return None
         if dry:
-            raise ValueError("a dry run computes nothing, so there is no time to tell; leave one of them out")
+            raise UsageError("a dry run computes nothing, so there is no time to tell; leave one of them out")
         for name, number in (("warmup", self.warmup), ("repeats", self.repeats)):
             if number is not None and not isinstance(number, int):
                 raise TypeError(f"{name} is {number!r}; it is a whole number")
@@ -66,14 +67,14 @@ def measure(
     go_back = watch if backward else None
     with _no_collection():
         for _ in range(how.warmup):
-            run.error = call_root(root, args, kwargs, go_back, run)
+            run.error = call_root(root, args, kwargs, go_back)
             if run.error is not None:
                 return None
         watch.pause(False)  # noqa: FBT003
         watch.start()
         try:
             for _ in _rounds(how.repeats):
-                run.error = call_root(root, args, kwargs, go_back, run)
+                run.error = call_root(root, args, kwargs, go_back)
                 if run.error is not None:
                     return None
         finally:

@@ -362,6 +362,7 @@ class Report:
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
         """
+        self._need_ops("the graph")
         return Graph(self._model)
 
     def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
@@ -385,6 +386,13 @@ class Report:
         same = batch is None and dtype is None and self._model.memory_measured()
         return self._again.beside(fit, self.memory, self._model) if same else fit
 
+    def _need_ops(self, what: str) -> None:
+        if not self._model.ops_seen():
+            raise UsageError(
+                f"{what} needs operators, and this run watched layers only; "
+                "lamina.inspect(model, args, ops=True) watches both"
+            )
+
     @property
     def unused(self) -> dict[str, str]:
         """Paths of modules that were never called, or of which some result reaches no output of the model,
@@ -393,6 +401,7 @@ class Report:
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
         """
+        self._need_ops("report.unused")
         return dict(self._model.findings()["unused"])
 
     @property
@@ -402,6 +411,7 @@ class Report:
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
         """
+        self._need_ops("report.no_gradient")
         return dict(self._model.findings()["no_gradient"])
 
     @property

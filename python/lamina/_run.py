@@ -8,6 +8,7 @@ torch is only taken from ``sys.modules``: whoever hands over a model has importe
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ._measure import Measure
 
 PROGRESS_AFTER = 0.5  # seconds
+NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
 NOTHING = nullcontext()
 NO_OPS = Watched(ops=False)
 
@@ -74,9 +76,10 @@ def _module_hint(model: object) -> str:
 
 
 def progress(what: str) -> AbstractContextManager[object]:
-    """One line on stderr, on a terminal only and only once half a second has passed."""
+    """One line on stderr, on a terminal that can rewrite it and only once half a second has passed."""
     stream = sys.stderr
-    return NOTHING if stream is None or not stream.isatty() else _progress(what, stream)
+    plain = stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb"
+    return NOTHING if stream is None or plain else _progress(what, stream)
 
 
 @contextmanager
@@ -181,7 +184,7 @@ def run_once(
                 try:
                     watch.start()
                     back = watch if backward else None
-                    run.error = call_root(root, given, named, back, run, whole=follow)
+                    run.error = call_root(root, given, named, back, whole=follow)
                 finally:
                     watch.stop()
                 if dry:
@@ -279,7 +282,6 @@ def call_root(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     backward: _lamina.Capture | None,
-    run: Run,
     *,
     whole: bool = False,
 ) -> BaseException | None:
@@ -288,8 +290,10 @@ def call_root(
     try:
         result = root(*args, **kwargs)
         if backward is not None:
-            _go_back(root, result, backward, run, whole=whole)
+            _go_back(root, result, backward, whole=whole)
     except BaseException as error:
+        if backward is not None:
+            backward.no_backward()
         return error
     return None
 
@@ -299,7 +303,7 @@ def _is_whole(parameter: Any) -> bool:
     return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
 
 
-def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, whole: bool) -> None:
+def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> None:
     """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
     from ._backward import floats, leaves, no_gradients_left, start_of
 
@@ -307,9 +311,8 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, run: Run, *, who
     watch.pause(True)  # noqa: FBT003 - what prepares it is not the model's
     ends = floats(result)
     if not ends:
-        run.left.append(
-            "nothing was back-propagated: no floating-point tensor that came out needs a gradient"
-        )
+        watch.no_backward()
+        watch.note(NO_BACKWARD)
         return
     with no_gradients_left([*parameters(root), *leaves(ends)]):
         starts = start_of(ends, whole=whole)

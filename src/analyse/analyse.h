@@ -119,6 +119,11 @@ static inline bool lmi_plain_holder(const lam_module *mod) {
     return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
 }
 
+/* A call that nobody sees into: of a scripted, traced or compiled module. */
+static inline bool lmi_sealed(const lam_model *m, const lam_event *ev) {
+    return (m->modules[ev->module].flags & LAM_MODULE_OPAQUE) && ev->n_children_called == 0;
+}
+
 /* Other threads called it, and the watched one did not. */
 static inline bool lmi_only_elsewhere(const lam_module *mod) {
     return mod->n_calls == 0 && (mod->flags & LAM_MODULE_ELSEWHERE);

@@ -280,7 +280,8 @@ static lam_status unruled_omitted(lmi_work *w, lmi_map *seen, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         int32_t mod = m->events[i].module;
         custom[mod] = custom[mod] || w->c->prices[i].custom;
-        if (!custom[mod] && passed_over(w, mod)) LAM_TRY(name_unruled(w, mod, 1, seen, e));
+        bool sealed = w->c->prices[i].cause == LMI_CAUSE_OPAQUE;
+        if (!custom[mod] && (sealed || passed_over(w, mod))) LAM_TRY(name_unruled(w, mod, 1, seen, e));
     }
     for (int32_t i = 0; i < m->n_modules; i++)
         if (m->modules[i].n_calls == 0 && passed_over(w, i)) LAM_TRY(name_unruled(w, i, 0, seen, e));
@@ -290,7 +291,8 @@ static lam_status unruled_omitted(lmi_work *w, lmi_map *seen, lam_error *e) {
 static lam_status unruled_unknown(lmi_work *w, lmi_map *seen, lam_error *e) {
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
-        if (row->event >= 0 && w->c->prices[row->event].cause == LMI_CAUSE_NO_RULE)
+        lmi_cause cause = row->event >= 0 ? (lmi_cause)w->c->prices[row->event].cause : LMI_CAUSE_NONE;
+        if (cause == LMI_CAUSE_NO_RULE || (cause == LMI_CAUSE_OPAQUE && w->c->released))
             LAM_TRY(name_unruled(w, row->module, 1, seen, e));
     }
     return LAM_OK;

@@ -575,6 +575,9 @@ static void sum_phase(lmi_work *w, lam_phase p) {
     lmi_no_opinion(w->c, total);
 }
 
+/* False where a backward pass was asked for and none ran, and where operators are not what is counted. */
+static bool tells_backward(const lmi_work *w) { return lmi_by_ops(w->c) && (w->back || !w->m->no_backward); }
+
 /* Where only a forward ran, the other phases are 0 and no sums of them are made. */
 void lmi_ops_totals(lmi_work *w) {
     bool by_ops = lmi_by_ops(w->c);
@@ -583,7 +586,7 @@ void lmi_ops_totals(lmi_work *w) {
             sum_phase(w, (lam_phase)p);
         else if (by_ops)
             lmi_no_opinion(w->c, w->c->ops.total[p]);
-        for (int i = 0; !by_ops && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
+        for (int i = 0; !tells_backward(w) && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
             w->c->ops.total[p][i] = lmi_unknown();
     }
 }
@@ -609,7 +612,7 @@ static lam_status subtotals(lmi_work *w, lam_error *e) {
 }
 
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
-    if (lmi_by_ops(w->c)) return subtotals(w, e);
+    if (tells_backward(w)) return subtotals(w, e);
     lmi_op_sum unknown = {0};
     for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
         for (int i = 0; i < LAM_N_METRICS; i++) unknown.n[p][i] = lmi_unknown();

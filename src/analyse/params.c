@@ -66,10 +66,14 @@ static void claim_below(lmi_work *w, int32_t r) {
     }
 }
 
-/* The convention's own way: leaves only, in the order of the rows. */
+/* The convention's own way: leaves, and what nobody sees into, in the order of the rows. */
 static void first_seen(lmi_work *w) {
-    for (int32_t r = 0; r < w->c->n_rows; r++)
-        if (w->c->rows[r].leaf) claim_own(w, w->c->rows[r].module, r);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        const lam_cost_row *row = &w->c->rows[r];
+        bool sealed = row->event >= 0 && lmi_sealed(w->m, &w->m->events[row->event]);
+        if (row->leaf || sealed) claim_own(w, row->module, r);
+        if (sealed) claim_below(w, r);
+    }
 }
 
 /* Called modules first, so that a tensor which some layer uses is never shown under one that was not

@@ -54,6 +54,7 @@ static bool parametrized(const lam_module *mod, const lmi_rule *r) {
 
 static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     const lam_module *mod = &w->m->modules[ev->module];
+    if (lmi_sealed(w->m, ev)) return true;
     bool alone = ev->n_children_called == 0;
     if (w->cv->which == LMI_CHILDLESS) return w->m->places[ev->place].n_children == 0;
     if (lmi_plain_holder(mod)) return false;
@@ -165,7 +166,8 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     }
     p->rule = lmi_rule_for(w->cv, mod);
     p->counted = counts(w, ev, p->rule);
-    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule);
+    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) &&
+              !lmi_sealed(w->m, ev);
     if (p->omit) return LAM_OK;
     if (p->rule && p->rule->name) {
         p->counted = true;

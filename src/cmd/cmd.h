@@ -99,6 +99,8 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 const char *lmi_metric_title(lam_metric metric);
 /* True for NULL too; false where there is none of that name, after a complaint that names the nearest. */
 bool lmi_convention_known(lmi_cli *c, const char *name);
+/* The same; false too where the options ask for what counting under it can't tell. */
+bool lmi_convention_fits(lmi_cli *c, const char *name);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 

@@ -56,3 +56,42 @@ bool lmi_convention_known(lmi_cli *c, const char *name) {
     lmi_complain(c, hint, "unknown convention '%s'", name);
     return false;
 }
+
+/* Some rule of it has a form that the tool of that name printed. */
+static bool has_released(int32_t convention) {
+    lam_rule r;
+    for (int32_t i = 0; lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++)
+        for (int m = 0; m < LAM_N_METRICS; m++)
+            if (r.released[m]) return true;
+    return false;
+}
+
+/* The conventions for which `fits` is true, for a hint. */
+static const char *listed(bool (*fits)(int32_t), char *to, size_t room) {
+    size_t n = 0;
+    *to = '\0';
+    for (int32_t i = 0; i < lam_n_conventions() && n < room; i++)
+        if (fits(i)) n += (size_t)snprintf(to + n, room - n, "%s%s", n ? ", " : "", lam_convention_name(i));
+    return to;
+}
+
+bool lmi_convention_fits(lmi_cli *c, const char *name) {
+    const lmi_args *a = &c->args;
+    char list[96], hint[160];
+    if (!lmi_convention_known(c, name)) return false;
+    int32_t i = lam_convention_find(name ? name : lam_convention_of(NULL));
+    bool measures = a->time || a->memory || a->health;
+    if (a->backward && !measures && !lam_convention_counts_ops(i)) {
+        snprintf(hint, sizeof hint, "leave --backward out, or count by one of %s",
+                 listed(lam_convention_counts_ops, list, sizeof list));
+        lmi_complain(c, hint, "--backward: the convention '%s' counts the forward pass alone", name);
+        return false;
+    }
+    if (a->released && !has_released(i)) {
+        snprintf(hint, sizeof hint, "leave --released out, or count by one of %s",
+                 listed(has_released, list, sizeof list));
+        lmi_complain(c, hint, "--released: the convention '%s' has one form only", lam_convention_name(i));
+        return false;
+    }
+    return true;
+}

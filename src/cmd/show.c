@@ -236,7 +236,7 @@ int lmi_run_show(lmi_cli *c) {
         lmi_complain(c, "add --time", "--repeats %d is of runs that are timed", (int)c->args.repeats);
         return LMI_EXIT_USAGE;
     }
-    if (!lmi_convention_known(c, with.l.convention)) return LMI_EXIT_USAGE;
+    if (!lmi_convention_fits(c, with.l.convention)) return LMI_EXIT_USAGE;
     char line[512] = "";
     with.o = report_options(c, &with.l);
     if (typed(c, line, sizeof line)) with.o.next = line;

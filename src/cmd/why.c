@@ -351,7 +351,7 @@ int lmi_run_why(lmi_cli *c) {
     lmi_output_narrow(c);
     const char *convention = c->args.convention;
     lam_rules *own = NULL;
-    int code = lmi_convention_known(c, convention) ? lmi_rules_wanted(c, &own) : LMI_EXIT_USAGE;
+    int code = lmi_convention_fits(c, convention) ? lmi_rules_wanted(c, &own) : LMI_EXIT_USAGE;
     if (code != LMI_EXIT_OK) return code;
     lam_error e = {0}, of_costs = {0};
     lam_model *m;

@@ -151,6 +151,7 @@ static lam_status fill(lam_model *m, lmi_arena *scratch, lam_builder *b, lam_err
     m->ops_seen = b->ops_seen;
     m->nodes_seen = b->nodes_seen;
     m->timed = b->timed;
+    m->no_backward = b->no_backward;
     m->traced = !is_blind(b);
     m->seen = b->seen;
     b->seen = NULL;

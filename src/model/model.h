@@ -66,7 +66,7 @@ struct lam_model {
     const char *cut; /* why more ran than was seen; NULL: nothing did */
     bool calls_cut;
     int64_t cut_ns;
-    bool ops_seen, nodes_seen, timed, traced;
+    bool ops_seen, nodes_seen, timed, traced, no_backward;
     struct lam_model *timed_by; /* whose times are its; NULL: its own */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;

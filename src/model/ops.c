@@ -430,6 +430,12 @@ lam_status lam_build_timed(lam_builder *b, lam_error *e) {
     return LAM_OK;
 }
 
+lam_status lam_build_no_backward(lam_builder *b, lam_error *e) {
+    if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_no_backward", "there is no builder; make one first");
+    b->no_backward = true;
+    return LAM_OK;
+}
+
 bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
 bool lam_model_timed(const lam_model *m) { return m->timed; }
 /* The first reason stays. */

@@ -24,6 +24,7 @@ __all__ = ["apply", "crawl_module", "summary"]
 STYLES = {"0.1.2": "torchscan-0.1.2", "0.1.1": "torchscan-0.1.1", "lamina": "lamina"}
 WRAPS = ("mid", "end", None)
 MIB = 1024 * 1024  # not a count: a unit
+MOST_AXES = 3  # of an image, without its batch axis
 DEEPEST = 0x7FFF_FFFF  # that the core can be asked for
 
 
@@ -71,13 +72,14 @@ def crawl_module(module: Any, input_shape: Any, dtype: Any = None) -> dict[str, 
 
 def summary(
     module: Any,
-    input_shape: Any,
+    input_shape: Any = None,
     wrap_mode: str | None = "mid",
     max_depth: int | None = None,
     receptive_field: bool = False,
     effective_rf_stats: bool = False,
     dtype: Any = None,
     style: str = "0.1.2",
+    **unknown: Any,
 ) -> Report:
     """Prints the table of layers and returns it as a report.
 
@@ -94,6 +96,8 @@ def summary(
         ValueError: a size is negative, the tree has no layer at ``max_depth``, or there is no such style or
             wrap mode.
     """
+    if unknown:
+        raise TypeError(_no_argument(*unknown))
     if style not in STYLES:
         raise ValueError(f"there is no style {style!r}; it is one of {', '.join(STYLES)}")
     if wrap_mode not in WRAPS:
@@ -117,6 +121,16 @@ def summary(
     return report
 
 
+def _no_argument(name: str, *_: str) -> str:
+    """What torchinfo takes by these names, this takes by another or not at all."""
+    what = f"summary() has no argument {name!r}; "
+    if name == "input_size":
+        return what + "give input_shape=(3, 224, 224), which is the size of the input without its batch axis"
+    if name in ("input_data", "depth", "col_names", "verbose", "device", "mode"):
+        return what + "lamina.inspect(model, torch.rand(1, 3, 224, 224)) runs a model on an input of yours"
+    return what + "it takes input_shape, wrap_mode, max_depth, receptive_field, effective_rf_stats, dtype, style"
+
+
 # -- one run -------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +141,7 @@ def _crawl(
     shapes = _shapes(input_shape)
     before = _overhead()
     run = run_once(root, lambda: _random_inputs(root, shapes, dtype))
+    _explain_batch(run.error, shapes)
     after = _overhead()
     custom = _without_flatten(run.model) if old and run.model is not None else None
     report = report_of(run, CONVENTION, released=released, custom=custom, backwards=old, **shown)
@@ -154,6 +169,17 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
         if min(shape, default=0) < 0:
             raise ValueError(f"the input shape {shape!r} has a negative size")
     return shapes
+
+
+def _explain_batch(error: BaseException | None, shapes: list[tuple[int, ...]]) -> None:
+    """A note on what the forward raised, where a shape seems to hold the batch axis too."""
+    add_note = getattr(error, "add_note", None)  # Python 3.11 and later
+    for shape in shapes if add_note is not None else ():
+        if len(shape) > MOST_AXES:
+            add_note(
+                f"lamina: the batch axis is added to input_shape, so the model was given {(1, *shape)}; "
+                f"for a batch of 1 give input_shape={shape[1:]}"
+            )
 
 
 def _random_inputs(root: Any, shapes: list[tuple[int, ...]], dtype: Any) -> tuple[Any, ...]:
