@@ -4,16 +4,15 @@ run once."""
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _lamina
 from ._dtypes import real_dtype
 from ._errors import NeedsValuesError, UnsupportedError, UsageError
-from ._given import SEED, dtypes, from_code, made_up
+from ._given import SEED, from_code, made_up
 from ._run import run_once
-from ._target import _ToldError, line_of, near, split
+from ._target import _ToldError, line_of, split
 from ._target import build as built_of
 
 if TYPE_CHECKING:

@@ -265,6 +265,28 @@ PHASE_CELLS(recompute_effective_macs, recompute, LAM_EFFECTIVE_MACS)
 PHASE_CELLS(recompute_effective_flops, recompute, LAM_EFFECTIVE_FLOPS)
 #undef PHASE_CELLS
 
+static void cell_total_params(const lmi_line *l, lmi_buf *out) {
+    plain(out, l->row < 0 ? l->params : lam_costs_row(l->job->c, l->row)->total_params);
+}
+static void cell_total_params_state(const lmi_line *l, lmi_buf *out) {
+    state_name(l->row < 0 ? l->params : lam_costs_row(l->job->c, l->row)->total_params, out);
+}
+
+/* A row's number with everything below it; of the last line, which is the whole, its own. */
+#define SUBTOTAL_CELLS(name, own, with_below, which)                                                         \
+    static lam_count name(const lmi_line *l) {                                                               \
+        return l->row < 0 ? l->own[which] : lam_costs_row(l->job->c, l->row)->with_below[which];             \
+    }                                                                                                        \
+    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, name(l)); }                        \
+    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(name(l), out); }
+SUBTOTAL_CELLS(total_macs, metric, total, LAM_MACS)
+SUBTOTAL_CELLS(total_flops, metric, total, LAM_FLOPS)
+SUBTOTAL_CELLS(total_dmas, metric, total, LAM_DMAS)
+SUBTOTAL_CELLS(total_backward_macs, backward, total_backward, LAM_MACS)
+SUBTOTAL_CELLS(total_backward_flops, backward, total_backward, LAM_FLOPS)
+SUBTOTAL_CELLS(total_backward_dmas, backward, total_backward, LAM_DMAS)
+#undef SUBTOTAL_CELLS
+
 static void cell_intensity(const lmi_line *l, lmi_buf *out) {
     double v = lam_metric_intensity(l->metric);
     if (v >= 0) lmi_put_real(out, v);

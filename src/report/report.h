@@ -41,7 +41,7 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    int32_t row;            /* of the costs; where lines are data */
+    int32_t row; /* of the costs, -1: the whole; where lines are data */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes, running_stats;
@@ -63,7 +63,7 @@ typedef struct lmi_line {
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
-/* "called", "never called", "called elsewhere", "own parameters" or "outside calls". */
+/* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
 const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
