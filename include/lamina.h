@@ -804,6 +804,10 @@ LAM_API void lam_report_defaults(lam_report_options *o);
  * a torchscan layout and lam_costs_aggregate has not been called. */
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
+/* Writes texts as a table, row by row, the titles first: the first column to the left and cut where a line is
+ * wider than `width` (0: no limit), the others to the right. LAM_USAGE: too many columns, or none. */
+LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t n_rows, int32_t width,
+                                   lam_sink to, lam_error *e);
 
 /* What InspectorGadgets of torch_inspector 0.1.0 wrote of a model: JSON by the names of the tree, with its
  * fields, each from what was measured; null where it was not. docs/torch_inspector.md has them. */

@@ -235,6 +235,35 @@ static PyObject *text_format_s(PyObject *module, PyObject *args) {
     return out;
 }
 
+/* table(rows, width): a list of tuples of texts, all as long as the first. */
+static PyObject *text_table(PyObject *module, PyObject *args) {
+    PyObject *rows;
+    int width;
+    if (!PyArg_ParseTuple(args, "O!i:table", &PyList_Type, &rows, &width)) return NULL;
+    Py_ssize_t n = PyList_Size(rows), columns = n ? PyTuple_Size(PyList_GetItem(rows, 0)) : 0;
+    if (columns < 0) return NULL;
+    if (n > INT32_MAX || columns < 1 || columns > 64 || n > INT32_MAX / columns)
+        return PyErr_Format(PyExc_ValueError, "a table has rows, of 1 to 64 cells");
+    const char **cells = calloc((size_t)(n * columns), sizeof *cells);
+    if (!cells) return PyErr_NoMemory();
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n * columns; i++) {
+        PyObject *cell = PyTuple_GetItem(PyList_GetItem(rows, i / columns), i % columns);
+        cells[i] = cell ? PyUnicode_AsUTF8AndSize(cell, NULL) : NULL;
+        ok = cells[i] != NULL;
+    }
+    lmx_text t = {0};
+    lam_error e = {.at = -1};
+    if (ok) {
+        lam_sink to = lmx_text_sink(&t);
+        ok = lam_table_write(cells, (int32_t)columns, (int32_t)n, width, to, &e) == LAM_OK;
+    }
+    free(cells);
+    if (ok) return lmx_text_take(&t);
+    lmx_vec_free(&t.bytes);
+    return PyErr_Occurred() ? NULL : lmx_raise(lmx_state_of(module), &e);
+}
+
 PyMethodDef lmx_text_methods[] = {
     {"version", text_version, METH_NOARGS,
      PyDoc_STR("version($module, /)\n--\n\nThe version of the library.")},
@@ -247,6 +276,8 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("facts($module, /)\n--\n\nEvery fact that a formula may name, with its meaning.")},
     {"formula", text_formula, METH_VARARGS,
      PyDoc_STR("formula($module, text, facts={}, /)\n--\n\nThe value of a formula, as (value, state).")},
+    {"table", text_table, METH_VARARGS,
+     PyDoc_STR("table($module, rows, width, /)\n--\n\nTexts as a table, the titles first.")},
     {"unit_scale", text_unit_scale, METH_VARARGS,
      PyDoc_STR(
          "unit_scale($module, value, /)\n--\n\ntorchscan's scaling: the scaled number and its prefix.")},

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 State = Literal["exact", "at least", "unknown"]
 
 # From best to worst: a sum is only as good as its worst part.
-_STATES: tuple[State, ...] = ("exact", "at least", "unknown")
+STATES: tuple[State, ...] = ("exact", "at least", "unknown")
 
 
 class Count(int):
@@ -28,7 +28,7 @@ class Count(int):
     state: State
 
     def __new__(cls, value: SupportsIndex = 0, state: str = "exact") -> Count:
-        if state not in _STATES:
+        if state not in STATES:
             raise ValueError(f"a Count has no state {state!r}; it is 'exact', 'at least' or 'unknown'")
         self = super().__new__(cls, value)
         self.state = state
@@ -62,7 +62,7 @@ class Count(int):
 
 def worst(*values: int) -> State:
     """The worst state among numbers; a plain int is exact."""
-    return max((getattr(v, "state", "exact") for v in values), key=_STATES.index, default="exact")
+    return max((getattr(v, "state", "exact") for v in values), key=STATES.index, default="exact")
 
 
 def total(values: Iterable[int]) -> Count:

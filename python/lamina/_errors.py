@@ -86,7 +86,7 @@ def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
 
     text = str(error)
     if "Expected more than 1 value per channel when training" in text:
-        return f"batch norm in train mode needs more than one value a channel: give a larger batch, or {eval_mode}"
+        return f"in train mode, batch norm needs a larger batch; give one, or {eval_mode}"
     tried = re.search(r"you tried to allocate (\d+) bytes", text)
     if tried:
         from . import _lamina

@@ -107,13 +107,7 @@ def inspect(
     check_mode(mode)
     own = rules_of(rules)
     wanted = looks(look, health=health, dry=dry, of=inspect)
-    needed = backward and not (time or memory or wanted)
-    if needed and convention is not None and not counts_ops(convention):
-        raise UsageError(
-            f"the convention {convention!r} counts the forward pass alone; leave backward=True out, or count by "
-            f"one of {', '.join(name for name, ops in _conventions().items() if name and ops)}"
-        )
-    watched = wants_ops(ops, convention, needed=needed)
+    watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
     how = Measure(warmup, repeats).check(dry=dry, asked=time)
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
@@ -125,6 +119,12 @@ def inspect(
 
 def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool | None:
     """Whether operators are to be watched, None: where they can be; ``needed``: for a backward pass."""
+    if needed and convention is not None and not counts_ops(convention):
+        others = ", ".join(name for name, ops in _conventions().items() if name and ops)
+        raise UsageError(
+            f"the convention {convention!r} counts the forward pass alone; leave backward=True out, "
+            f"or count by one of {others}"
+        )
     needed_so = needed or (convention is not None and counts_ops(convention))
     if asked is False and needed_so:
         what = "a backward pass" if needed else f"the convention {convention!r}"
@@ -165,9 +165,10 @@ def _no_option(name: str, known: list[str]) -> str:
     what = f"there is no option {name!r}"
     if near := get_close_matches(name, known, n=1):
         return f"{what}; did you mean {near[0]}?"
+    by_name = f"what the model takes by name goes into kwargs, as {{{name!r}: ...}}"
     if name in INPUTS:
-        return f"{what}; give the input itself, as a tensor: lamina.inspect(model, torch.rand(1, 3, 224, 224))"
-    return f"{what}; what the model takes by name goes into kwargs, as kwargs={{{name!r}: ...}}"
+        return f"{what}; give the input itself, lamina.inspect(model, torch.rand(1, 3, 224, 224)); {by_name}"
+    return f"{what}; {by_name}"
 
 
 def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:

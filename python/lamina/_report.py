@@ -156,6 +156,20 @@ class Report:
             shown["memory"] = model.memory_measured()  # it may have been lost on the way
         self._again: Again | None = None  # where lamina itself ran the model
 
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Report:
+        """Reads what :meth:`to_json` wrote: totals, rows, gaps, notes, the convention, and a table to print.
+
+        What needs the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raises ValueError.
+
+        Raises:
+            OSError: the file can't be read.
+            ValueError: it is not such a file; the sentence says where and what is wrong.
+        """
+        from ._saved import load
+
+        return load(path)
+
     def _count(self) -> _lamina.Costs:
         costs = self._model.costs(self._convention, self._released, self._custom, *self._own)
         if self._backwards:

@@ -107,6 +107,25 @@ def test_arguments_of_the_wrong_type_are_told_so():
         (lambda: lamina.fit(net, (3, 4)), r"Linear takes \(input: .*torch.rand\(3, 4\)"),
         (lambda: lamina.compare(net, (3, 4)), r"torch.rand\(3, 4\)"),
         (lambda: lamina.inspect(net, input=x()), "goes into kwargs, as {'input': ...}"),
+        (lambda: lamina.inspect(net, input_size=(3, 4)), r"no option 'input_size'; give the input itself"),
+        (
+            lambda: lamina.inspect(net, input_data=x()),
+            r"give the input itself, lamina\.inspect\(model, torch",
+        ),
+        (lambda: lamina.inspect(net, x(), convetion="exact"), r"'convetion'; did you mean convention\?$"),
+        (lambda: lamina.inspect(net, x(), stat=True), r"did you mean stats\?"),
+        (lambda: lamina.capture(net, helth=True), r"did you mean health\?"),
+        (lambda: lamina.inspect(net, [x()]), r"args is a list; give a tensor, several .*\(model, \(x, y\)\)"),
+        (
+            lambda: lamina.inspect(net, [3, 4]),
+            r"for an input of that shape give a tensor, torch.rand\(3, 4\)",
+        ),
+        (lambda: lamina.inspect(net, {"x": x()}), r"a dict as \(d,\), and keyword arguments as the third"),
+        (lambda: lamina.inspect(net, x().numpy()), r"args is a numpy array; .*torch\.from_numpy\(x\)"),
+        (lambda: lamina.summary(net, input_size=(4,)), r"'input_size'; give input_shape=\(3, 224, 224\)"),
+        (lambda: lamina.summary(net, input_data=x()), r"'input_data'; lamina\.inspect\(model, "),
+        (lambda: lamina.summary(net, (4,), depth=2), "'depth'; it takes input_shape.*max_depth"),
+        (lambda: lamina.summary(net), "the input shape None is not a tuple"),
         (lambda: lamina.summary(net, x()), "the input shape a Tensor is not a tuple of sizes"),
         (lambda: lamina.inspect(net, x(), {"mask"}), "kwargs is a set; give the keyword arguments as a dict"),
         (lambda: lamina.compare(net, x(), 3), "kwargs is an int"),
@@ -130,6 +149,37 @@ def test_arguments_of_the_wrong_type_are_told_so():
     for depth in (2**70, -(2**70)):
         with pytest.raises(ValueError, match="max_depth"):
             lamina.summary(net, (4,), max_depth=depth)
+
+
+def notes(error):
+    return "\n".join(getattr(error, "__notes__", ()))
+
+
+@pytest.mark.skipif(not hasattr(Exception, "add_note"), reason="notes came with Python 3.11")
+def test_what_torch_raises_is_explained():
+    with pytest.raises(RuntimeError) as caught:
+        lamina.summary(nn.Conv2d(3, 8, 3), (1, 3, 8, 8))
+    assert "for a batch of 1 give input_shape=(3, 8, 8)" in notes(caught.value)
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    with pytest.raises(ValueError, match="more than 1 value per channel") as caught:
+        lamina.inspect(net, torch.rand(1, 4))
+    assert 'mode="eval"' in notes(caught.value)
+    lamina.inspect(net, torch.rand(1, 4), mode="eval")
+
+
+@pytest.mark.parametrize(
+    ("ask", "what"),
+    [
+        (lambda report: report.unused, "report.unused"),
+        (lambda report: report.no_gradient, "report.no_gradient"),
+        (lambda report: report.graph(), "the graph"),
+    ],
+)
+def test_what_needs_operators_says_how_to_watch_them(ask, what):
+    report = lamina.inspect(nn.Linear(4, 4), x(), convention="layers")
+    with pytest.raises(ValueError, match=rf"^{what} needs operators, .*inspect\(model, args, ops=True\)"):
+        ask(report)
+    ask(lamina.inspect(nn.Linear(4, 4), x(), convention="layers", ops=True))
 
 
 def test_one_convention_alone_may_be_compared():

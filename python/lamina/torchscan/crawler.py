@@ -126,9 +126,11 @@ def _no_argument(name: str, *_: str) -> str:
     what = f"summary() has no argument {name!r}; "
     if name == "input_size":
         return what + "give input_shape=(3, 224, 224), which is the size of the input without its batch axis"
-    if name in ("input_data", "depth", "col_names", "verbose", "device", "mode"):
+    if name in ("input_data", "col_names", "verbose", "device", "mode"):
         return what + "lamina.inspect(model, torch.rand(1, 3, 224, 224)) runs a model on an input of yours"
-    return what + "it takes input_shape, wrap_mode, max_depth, receptive_field, effective_rf_stats, dtype, style"
+    return (
+        what + "it takes input_shape, wrap_mode, max_depth, receptive_field, effective_rf_stats, dtype, style"
+    )
 
 
 # -- one run -------------------------------------------------------------------------------------------------
@@ -174,8 +176,8 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
 def _explain_batch(error: BaseException | None, shapes: list[tuple[int, ...]]) -> None:
     """A note on what the forward raised, where a shape seems to hold the batch axis too."""
     add_note = getattr(error, "add_note", None)  # Python 3.11 and later
-    for shape in shapes if add_note is not None else ():
-        if len(shape) > MOST_AXES:
+    for shape in shapes:
+        if add_note is not None and len(shape) > MOST_AXES:
             add_note(
                 f"lamina: the batch axis is added to input_shape, so the model was given {(1, *shape)}; "
                 f"for a batch of 1 give input_shape={shape[1:]}"

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports that are read back from JSON, and files that are not what they seem."""
+
+import json
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import lamina
+
+
+def saved(tmp_path, report):
+    report.to_json(tmp_path / "net.json")
+    return lamina.Report.load(tmp_path / "net.json")
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 4))
+
+
+def test_everything_that_the_file_tells_comes_back(tmp_path, net):
+    report = lamina.inspect(net, torch.rand(1, 3, 8, 8))
+    back = saved(tmp_path, report)
+    assert isinstance(back, lamina.Report)
+    assert (back.convention, back.gaps, back.notes) == (report.convention, report.gaps, report.notes)
+    for name in ("macs", "flops", "dmas", "bytes", "bytes_read", "effective_macs", "params"):
+        ours, theirs = getattr(back, name), getattr(report, name)
+        assert (ours, ours.state) == (theirs, theirs.state), name
+    assert back.parameters == report.parameters
+    assert [row.path for row in back.rows] == [row.path for row in report.rows]
+    for ours, theirs in zip(back.rows, report.rows, strict=True):
+        same = {
+            "macs",
+            "total_macs",
+            "params",
+            "total_params",
+            "in_shapes",
+            "out_dtypes",
+            "depth",
+            "type",
+            "rule_kind",
+        }
+        assert {name: ours[name] for name in same} == {name: theirs[name] for name in same}
+    assert back.unused == report.unused
+
+
+def test_states_come_back(tmp_path):
+    class Odd(nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    report = lamina.inspect(nn.Sequential(nn.Linear(4, 4), Odd()), torch.rand(1, 4), convention="layers")
+    back = saved(tmp_path, report)
+    assert str(back.macs) == ">= 16" and back.macs.state == report.macs.state == "at least"
+    assert back.rows[-1].macs.state == "unknown" and back.backward.macs.state == "unknown"
+    assert back.unruled == report.unruled == {"Odd": 1} and back.gaps == report.gaps != []
+
+
+def test_it_prints_a_table(tmp_path, net, capsys):
+    back = saved(tmp_path, lamina.inspect(net, torch.rand(1, 3, 8, 8)))
+    text = str(back)
+    assert re.search(r"^  4 \(Linear\) +1,4 +1,156 +1\.15 K", text.replace("1.16 K", "1,156"), re.M), text
+    assert "convention exact" in text and "MACs 8.93 K" in text and "net.json" in text
+    back.show(width=40, exact=True)
+    assert max(len(line) for line in capsys.readouterr().out.splitlines()[2:8]) <= 48
+    assert "text/html" not in back._repr_mimebundle_()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda r: r.under("layers"),
+        lambda r: r.compare(),
+        lambda r: r.graph(),
+        lambda r: r.fit(),
+        lambda r: r.why("0"),
+        lambda r: r.sees("0", 1),
+        lambda r: r.time,
+        lambda r: r.memory,
+        lambda r: r.health,
+        lambda r: r.speed(),
+        lambda r: r.failure(),
+        lambda r: r.to_csv(),
+        lambda r: r.show(time=True),
+    ],
+)
+def test_what_needs_the_run_says_so(tmp_path, net, ask):
+    back = saved(tmp_path, lamina.inspect(net, torch.rand(1, 3, 8, 8)))
+    with pytest.raises(ValueError, match=r"net\.json|lamina\.fit\(model, args\)") as told:
+        ask(back)
+    assert "\n" not in str(told.value)
+
+
+# -- hostile files -------------------------------------------------------------------------------------------
+
+
+def broken(change):
+    def make(d):
+        change(d)
+        return d
+
+    return make
+
+
+def put(path, value):
+    def change(d):
+        *parents, last = path
+        for name in parents:
+            d = d[name]
+        d[last] = value
+
+    return broken(change)
+
+
+def drop(*path):
+    def change(d):
+        *parents, last = path
+        for name in parents:
+            d = d[name]
+        del d[last]
+
+    return broken(change)
+
+
+COUNT = {"value": 1, "state": "exact"}
+HOSTILE = [
+    (put(["schema"], "lamina.report/2"), r"schema is 'lamina\.report/2'.*reads 'lamina\.report/1'"),
+    (put(["schema_version"], 2), "schema is"),
+    (put(["schema"], "other"), "is not a report of lamina's"),
+    (put(["schema"], None), "is not a report of lamina's"),
+    (drop("schema"), "is not a report of lamina's"),
+    (drop("totals"), "totals is missing"),
+    (drop("rows"), "rows is missing"),
+    (drop("convention"), "convention is missing"),
+    (drop("totals", "macs"), r"totals\.macs is missing"),
+    (drop("rows", 0, "subtotal"), r"rows\[0\]\.subtotal is missing"),
+    (put(["rows"], {}), "rows is not a list"),
+    (put(["rows"], [7]), r"rows\[0\] is not an object"),
+    (put(["gaps"], [7]), r"gaps\[0\] is not a text"),
+    (put(["notes"], "x"), "notes is not a list"),
+    (put(["unruled"], [{"type": 1, "calls": 1}]), r"unruled\[0\]\.type is not a text"),
+    (put(["totals", "macs"], 5), r"totals\.macs is not an object"),
+    (put(["totals", "macs"], {"value": "5", "state": "exact"}), r"totals\.macs\.value is not a whole number"),
+    (put(["totals", "macs"], {"value": True, "state": "exact"}), r"totals\.macs\.value is not"),
+    (put(["totals", "macs"], {"value": 1.5, "state": "exact"}), r"totals\.macs\.value is not"),
+    (put(["totals", "macs"], {"value": -5, "state": "exact"}), r"totals\.macs\.value does not go"),
+    (put(["totals", "macs"], {"value": None, "state": "exact"}), r"totals\.macs\.value does not go"),
+    (put(["totals", "macs"], {"value": 5, "state": "unknown"}), r"totals\.macs\.value does not go"),
+    (
+        put(["totals", "macs"], {"value": 5, "state": "roughly"}),
+        r"totals\.macs\.state is not exact, at least, unknown",
+    ),
+    (put(["totals", "macs"], {"value": 2**95, "state": "exact"}), r"totals\.macs\.value is larger"),
+    (put(["rows", 0, "depth"], -1), r"rows\[0\]\.depth is not from 0"),
+    (put(["rows", 0, "depth"], 10**30), r"rows\[0\]\.depth is not from 0"),
+    (
+        put(["rows", 0, "outputs"], [{"shape": [1, "x"], "dtype": None}]),
+        r"outputs\[0\]\.shape is not a list of sizes",
+    ),
+    (put(["rows", 0, "leaf"], 1), r"rows\[0\]\.leaf is not true or false"),
+    (put(["unused"], [{"path": "a"}]), r"unused\[0\]\.reason is missing"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), HOSTILE)
+def test_a_file_with_something_wrong_in_it_is_refused(tmp_path, net, change, sentence):
+    good = json.loads(lamina.inspect(net, torch.rand(1, 3, 8, 8)).to_json())
+    (tmp_path / "bad.json").write_text(json.dumps(change(good)))
+    with pytest.raises(ValueError, match=sentence) as told:
+        lamina.Report.load(tmp_path / "bad.json")
+    assert "bad.json" in str(told.value) and "to_json" in str(told.value) and "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        "7",
+        "\xff\xfe",
+        "[" * 100_000,
+        '{"schema": NaN}',
+        '{"schema": ' + "9" * 10_000 + "}",
+        "null",
+    ],
+)
+def test_what_is_no_json_or_no_report_is_refused(tmp_path, text):
+    path = tmp_path / "bad.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ValueError, match=r"bad\.json is not") as told:
+        lamina.Report.load(path)
+    assert len(str(told.value)) < 500
+
+
+def test_huge_numbers_and_control_characters_are_harmless(tmp_path, net):
+    good = json.loads(lamina.inspect(net, torch.rand(1, 3, 8, 8)).to_json())
+    good["totals"]["macs"]["value"] = 2**95 - 1
+    good["gaps"] = ["b\x1b[31m"]
+    good["rows"][1]["name"] = "a\x1b[31m\ud800"
+    (tmp_path / "odd.json").write_text(json.dumps(good))
+    back = lamina.Report.load(tmp_path / "odd.json")
+    assert back.macs == 2**95 - 1 and "\x1b" not in str(back)
+
+
+def test_a_file_that_is_not_there_or_is_a_folder(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        lamina.Report.load(tmp_path / "none.json")
+    with pytest.raises(IsADirectoryError):
+        lamina.Report.load(tmp_path)
