@@ -172,9 +172,18 @@ static void wrong_words(void **state) {
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
+        {"show a:b -c layers --backward",
+         "--backward: the convention 'layers' counts the forward pass alone\n  hint: leave --backward out, or count "
+         "by one of exact, torch"},
+        {"show a:b --layout thoplw --backward", "--backward: the convention 'thoplw' counts"},
+        {"why a:b x -c layers --backward", "--backward: the convention 'layers' counts"},
+        {"show a:b --released",
+         "--released: the convention 'exact' has one form only\n  hint: leave --released out, or count by one of "
+         "torchscan, thoplw\n"},
+        {"why a:b x -c torch --released", "--released: the convention 'torch' has one form only"},
         {"show a:b -c nobody", "hint: `lamina conventions` lists them"},
-        {"why a:b x -c nobody", "convention 'nobody'"},
-        {"rules nobody", "convention 'nobody'"},
+        {"why a:b x -c nobody", "unknown convention 'nobody'"},
+        {"rules nobody", "unknown convention 'nobody'"},
         {"show a:b --format pdf", "there is no format 'pdf'; there are: text, csv"},
         {"show a:b --layout keras", "there is no layout 'keras'; there are: lamina"},
         {"show a:b --layout thoplw --rf --format md --width", "--width: it needs a value"},
@@ -285,7 +294,7 @@ static void show_width(void **state) {
     assert_int_equal(lamina("m:two --width 50"), 0);
     assert_true(widest(fake_out.text) <= 50);
     assert_int_equal(lamina("m:two -w"), 0);
-    assert_int_equal(lamina("m:two --exact --expand --released --ascii"), 0);
+    assert_int_equal(lamina("m:two --exact --expand -c thoplw --released --ascii"), 0);
     for (const char *s = fake_out.text; *s; s++) assert_true((unsigned char)*s < 0x80);
     h = fake_host();
     h.out_is_utf8 = false;

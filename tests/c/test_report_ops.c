@@ -77,7 +77,7 @@ static void forward_alone(void **state) {
     has("\ncomplete   every operator that ran is counted (1 of 1)");
     show_as(c, "csv", 0);
     has(",recompute_dmas_state,bytes_read,");
-    has(",recompute_effective_flops_state\n");
+    has(",recompute_effective_flops_state,subtotal_backward_macs,");
     has("fc,fc,Linear,1,0,");
     has(",0,exact,0,exact,0,exact,0,exact,0,exact,0,exact\n");
     show_as(c, "json", 0);
@@ -85,6 +85,31 @@ static void forward_alone(void **state) {
     has("\"backward\": {\"macs\": {\"value\": 0, \"state\": \"exact\"}");
     lam_costs_free(c);
     lam_model_free(m);
+}
+
+/* A backward that was asked for and did not run is unknown, and nothing else is. */
+static void no_backward(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    NET_OK(&n, lam_build_no_backward(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    assert_int_equal(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS).state, LAM_UNKNOWN);
+    assert_int_equal(lam_costs_phase_total(c, LAM_FORWARD, LAM_MACS).state, LAM_EXACT);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        assert_int_equal(lam_costs_row(c, i)->total_backward[LAM_FLOPS].state, LAM_UNKNOWN);
+    show_as(c, "json", 0);
+    has("\"backward\": {\"macs\": {\"value\": null, \"state\": \"unknown\"}");
+    lam_costs_free(c);
+    lam_model_free(m);
+    assert_int_equal(lam_build_no_backward(NULL, NULL), LAM_USAGE);
+    lam_model *step = net_step(); /* where one ran it is known */
+    c = net_costs(step, "exact", false);
+    assert_int_equal(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS).state, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(step);
 }
 
 /* Where calls are counted every report is as if no operator had been watched. */
@@ -282,6 +307,7 @@ static void out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),        cmocka_unit_test(forward_alone),
+        cmocka_unit_test(no_backward),
         cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),     cmocka_unit_test(folded),
         cmocka_unit_test(never_called),    cmocka_unit_test(out_of_memory), cmocka_unit_test(bytes_asked_for),
         cmocka_unit_test(effective_foot),
