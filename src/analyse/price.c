@@ -166,8 +166,8 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     }
     p->rule = lmi_rule_for(w->cv, mod);
     p->counted = counts(w, ev, p->rule);
-    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) &&
-              !lmi_sealed(w->m, ev);
+    p->omit =
+        w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) && !lmi_sealed(w->m, ev);
     if (p->omit) return LAM_OK;
     if (p->rule && p->rule->name) {
         p->counted = true;

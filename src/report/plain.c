@@ -50,8 +50,8 @@ lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t 
     size_t widths[LMI_COLUMNS_MAX];
     lmi_grid g;
     lmi_buf out;
-    bool fits = n_columns > 0 && n_columns <= LMI_COLUMNS_MAX && n_rows >= 0 &&
-                n_rows <= INT32_MAX / n_columns;
+    bool fits =
+        n_columns > 0 && n_columns <= LMI_COLUMNS_MAX && n_rows >= 0 && n_rows <= INT32_MAX / n_columns;
     if (!cells || !fits)
         return lmi_fail(e, LAM_USAGE, "lam_table_write", "a table has from 1 to %d columns", LMI_COLUMNS_MAX);
     lmi_grid_init(&g, n_columns);

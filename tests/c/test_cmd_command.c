@@ -172,14 +172,14 @@ static void wrong_words(void **state) {
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
-        {"show a:b -c layers --backward",
-         "--backward: the convention 'layers' counts the forward pass alone\n  hint: leave --backward out, or count "
-         "by one of exact, torch"},
+        {"show a:b -c layers --backward", "--backward: the convention 'layers' counts the forward pass "
+                                          "alone\n  hint: leave --backward out, or count "
+                                          "by one of exact, torch"},
         {"show a:b --layout thoplw --backward", "--backward: the convention 'thoplw' counts"},
         {"why a:b x -c layers --backward", "--backward: the convention 'layers' counts"},
-        {"show a:b --released",
-         "--released: the convention 'exact' has one form only\n  hint: leave --released out, or count by one of "
-         "torchscan, thoplw\n"},
+        {"show a:b --released", "--released: the convention 'exact' has one form only\n  hint: leave "
+                                "--released out, or count by one of "
+                                "torchscan, thoplw\n"},
         {"why a:b x -c torch --released", "--released: the convention 'torch' has one form only"},
         {"show a:b -c nobody", "hint: `lamina conventions` lists them"},
         {"why a:b x -c nobody", "unknown convention 'nobody'"},

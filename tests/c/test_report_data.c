@@ -438,7 +438,8 @@ static void texts_as_a_table(void **state) {
     static const char *const cells[] = {"name", "n", "a\x1b[31m long name", "1,234", "\u5c42", "?"};
     lam_error e = {0};
     assert_int_equal(lam_table_write(cells, 2, 3, 0, show_sink(), &e), LAM_OK);
-    assert_string_equal(shown, "name                  n\na?[31m long name  1,234\n\u5c42                    ?\n");
+    assert_string_equal(shown,
+                        "name                  n\na?[31m long name  1,234\n\u5c42                    ?\n");
     assert_int_equal(lam_table_write(cells, 2, 3, 16, show_sink(), &e), LAM_OK);
     assert_string_equal(shown, "name           n\na?[...ame  1,234\n\u5c42             ?\n");
     assert_int_equal(lam_table_write(cells, 0, 3, 0, show_sink(), &e), LAM_USAGE);

@@ -306,11 +306,10 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),        cmocka_unit_test(forward_alone),
-        cmocka_unit_test(no_backward),
-        cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),     cmocka_unit_test(folded),
-        cmocka_unit_test(never_called),    cmocka_unit_test(out_of_memory), cmocka_unit_test(bytes_asked_for),
-        cmocka_unit_test(effective_foot),
+        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),          cmocka_unit_test(forward_alone),
+        cmocka_unit_test(no_backward),     cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),
+        cmocka_unit_test(folded),          cmocka_unit_test(never_called),    cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(bytes_asked_for), cmocka_unit_test(effective_foot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
