@@ -174,6 +174,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         out.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except SystemExit:  # the model's code raised it, which was said
+        return FAILED
     except BrokenPipeError:
         # Whoever read our output has gone. Nothing is left to say, also not when Python flushes at exit.
         _drop(out)

@@ -204,6 +204,12 @@ static void say_never(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     lmi_putf(b, "was never called: work that uses its %s parameters in another way is not seen", params);
 }
 
+/* The convention that counts what runs inside a layer, where that is another. */
+static void say_who_counts(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
+    bool inside = g->cause == LMI_CAUSE_NO_RULE || g->cause == LMI_CAUSE_OPAQUE;
+    if (inside && !lmi_by_ops(w->c)) lmi_putf(b, "; the convention `%s` counts it", lam_convention_of(NULL));
+}
+
 static void say_gap(const lmi_work *w, const lmi_group *g, lmi_buf *b) {
     if (g->cause == LMI_CAUSE_NEVER) {
         say_never(w, g, b);
@@ -238,6 +244,7 @@ static lam_status write_gaps(lmi_work *w, lam_error *e) {
         lmi_buf b;
         lmi_buf_init(&b);
         say_gap(w, lmi_vec_at(&w->groups, i), &b);
+        say_who_counts(w, lmi_vec_at(&w->groups, i), &b);
         c->gaps[i] = kept(w, &b);
         if (!c->gaps[i]) return lmi_nomem(e);
         c->n_gaps++;

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum type { FLAG, TEXT, INT, COUNT, CHOICE, LIST } type; /* INT from 0, COUNT from 1 */
+/* INT from 0, COUNT from 1, COLUMNS from 20 and 0, which is no limit */
+typedef enum type { FLAG, TEXT, INT, COUNT, COLUMNS, CHOICE, LIST } type;
 
 typedef struct option {
     const char *name;
@@ -81,7 +82,8 @@ lmi_near lmi_near_start(const char *word) { return (lmi_near){word, NULL, INT_MA
 
 void lmi_near_put(lmi_near *n, const char *candidate) {
     int32_t d = distance(n->word, candidate), length = (int32_t)strlen(n->word);
-    if (d >= n->distance || d > (length < 6 ? 2 : length / 3)) return;
+    int32_t most = length < 4 ? length / 2 : length < 6 ? 2 : length / 3; /* of a short word little is left */
+    if (d >= n->distance || d > most) return;
     n->distance = d;
     n->best = candidate;
 }
@@ -107,12 +109,25 @@ static const option *by_letter(char letter) {
     return NULL;
 }
 
+/* The first subcommand that takes an option of this name; NULL where none does. */
+static const char *who_takes(const char *name) {
+    const option *o = by_name(name, strlen(name));
+    const lmi_verb *v;
+    for (int32_t i = 0; o && (v = lmi_verb_at(i)); i++)
+        if (takes(v, o)) return v->name;
+    return NULL;
+}
+
 static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
     lmi_near near = lmi_near_start(name);
     for (int i = 0; i < N_OPTIONS; i++)
         if (takes(c->verb, &options[i])) lmi_near_put(&near, options[i].name);
     char hint[96];
-    if (near.best)
+    const char *other = who_takes(name);
+    if (other)
+        snprintf(hint, sizeof hint, "`lamina %s` has it; `lamina help %s` lists the options of this", other,
+                 c->verb->name);
+    else if (near.best)
         snprintf(hint, sizeof hint, "did you mean --%s?", near.best);
     else
         snprintf(hint, sizeof hint, "`lamina help %s` lists its options", c->verb->name);
@@ -123,6 +138,12 @@ static bool unknown_option(lmi_cli *c, const char *given, const char *name) {
 static bool set_int(lmi_cli *c, const option *o, const char *text) {
     char *end;
     long v = strtol(text, &end, 10), least = o->type == COUNT;
+    bool narrow = o->type == COLUMNS && v > 0 && v < NARROWEST;
+    if (*text != '\0' && !*end && narrow) {
+        lmi_complain(c, NULL, "--%s %s: a table needs %d columns at least; 0 is as many as it takes", o->name,
+                     text, NARROWEST);
+        return false;
+    }
     if (*text == '\0' || *end || v < least || v > INT32_MAX) {
         lmi_complain(c, NULL, "--%s %s: it takes a whole number from %ld to %d", o->name, text, least,
                      INT32_MAX);
@@ -159,6 +180,7 @@ static bool set(lmi_cli *c, const option *o, const char *text) {
     switch (o->type) {
     case FLAG: *(bool *)((char *)&c->args + o->at) = true; return true;
     case INT:
+    case COLUMNS:
     case COUNT: return set_int(c, o, text);
     case CHOICE: return set_choice(c, o, text);
     case LIST: return add_to_list(c, o, text);
@@ -204,13 +226,21 @@ static bool read_short(reader *r) {
     return true;
 }
 
+bool lmi_too_many(lmi_cli *c, const char *word, const char *hint) {
+    char input[64];
+    bool shape = strchr(word, 'x') && strspn(word, "0123456789x") == strlen(word);
+    if (shape && strlen(word) < 24 && listed(c->verb->options, "input")) {
+        snprintf(input, sizeof input, "an input is given as -i %s", word);
+        hint = input;
+    }
+    lmi_complain(c, hint, "%s: one operand too many; the usage is: lamina %s%s%s", word, c->verb->name,
+                 *c->verb->operands ? " " : "", c->verb->operands);
+    return false;
+}
+
 static bool add_operand(lmi_cli *c, const char *word) {
     lmi_args *a = &c->args;
-    if (a->n_operands == c->verb->most) {
-        lmi_complain(c, NULL, "%s: one operand too many; the usage is: lamina %s %s", word, c->verb->name,
-                     c->verb->operands);
-        return false;
-    }
+    if (a->n_operands == c->verb->most) return lmi_too_many(c, word, NULL);
     a->operands[a->n_operands++] = word;
     return true;
 }

@@ -58,6 +58,8 @@ const lmi_verb *lmi_verb_find(const char *name);
 
 /* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
+/* Complains of an operand that is one too many, with `hint` unless it looks like an input; returns false. */
+bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
 /* A sentence from column `at` on, in lines as wide as the terminal; later ones begin at `indent`. */
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 /* The usage, options and remarks of a verb, at most 32 lines. */

@@ -208,10 +208,7 @@ static bool is_one_model(lmi_cli *c) {
         return false;
     }
     if (c->args.n_operands == 1) return true;
-    lmi_complain(c, "only recordings are shown side by side",
-                 "%s: one operand too many; the usage is: lamina %s %s", c->args.operands[1], c->verb->name,
-                 c->verb->operands);
-    return false;
+    return lmi_too_many(c, c->args.operands[1], "only recordings are shown side by side");
 }
 
 static bool names(const char *column, const char *what) { return column && strcmp(column, what) == 0; }
