@@ -404,10 +404,10 @@ static PyObject *shapes_text(const lam_event *ev) {
 
 /* "layer1.0 (Block)"; of a path that is very long both ends. */
 static PyObject *layer_text(const lam_model *m, const lam_event *ev) {
-    enum { END = 40 };
+    enum { LONG = 120, END = 20 };
     const char *path = lam_model_place(m, ev->place)->path, *type = lam_model_module(m, ev->module)->type;
     size_t n = strlen(path);
-    if (n > 3 * (size_t)END) return PyUnicode_FromFormat("%.40s[...]%s (%s)", path, path + n - END, type);
+    if (n > LONG) return PyUnicode_FromFormat("%.20s[...]%s (%s)", path, path + n - END, type);
     return PyUnicode_FromFormat("%s (%s)", n ? path : "the model itself", type);
 }
 

@@ -76,8 +76,9 @@ class Host:
                 return run_target(target, inputs, mode, build, **options)
         except Exception as error:
             told = advise(error, "--mode eval", "--dry")
-            if told is not None and error.args:
-                error.args = (f"{error.args[0]}; {told}", *error.args[1:])
+            if error.args and isinstance(error.args[0], str):
+                text = error.args[0].replace("leave dry=True out", "leave --dry out")
+                error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
             raise
 
     def script(

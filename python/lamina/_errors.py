@@ -94,7 +94,7 @@ def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
         size = _lamina.text_bytes(int(tried[1]))
         return f"that is {size}, more than this machine gives; {dry} allocates nothing"
     if "maximum recursion depth exceeded" in text:
-        return "the modules are nested too deeply for Python's stack; sys.setrecursionlimit raises its limit"
+        return "sys.setrecursionlimit allows modules nested more deeply"
     return None
 
 

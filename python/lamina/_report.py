@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from . import _lamina
@@ -80,7 +80,7 @@ class Row(Mapping[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"a row has no {name!r}; it has {', '.join(self._fields)}") from None
+            raise AttributeError(f"a row has no {name!r}{_near(name, self._fields)}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("a row can't be changed; dict(row) is a copy that can")
@@ -96,6 +96,13 @@ class Row(Mapping[str, Any]):
 
     def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
         return Row, (dict(self),)
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else "; list(row) has the names of its fields"
 
 
 def _value(value: Any) -> Any:

@@ -33,7 +33,10 @@ def folder(tmp_path_factory):
     good = (at / "good.lamina").read_bytes()
     (at / "cut.lamina").write_bytes(good[: len(good) // 2])
     (at / "newer.lamina").write_bytes(good)
-    for name, change in (("other.lamina", "create table t (a)"), ("newer.lamina", "pragma user_version = 99")):
+    for name, change in (
+        ("other.lamina", "create table t (a)"),
+        ("newer.lamina", "pragma user_version = 99"),
+    ):
         base = sqlite3.connect(at / name)
         base.execute(change)
         base.commit()

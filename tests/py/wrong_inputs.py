@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 class Case(NamedTuple):
     """``typed`` ends with exit code or exception ``ends``, and the sentence matches the expressions ``what``
-    (is wrong), ``where`` and ``then`` (what to do next), each anywhere in it. ``later`` says what the sentence
-    does not do yet, in code that is being reworked: such a case may fail."""
+    (is wrong), ``where`` and ``then`` (what to do next), each anywhere in it. ``later`` says what it
+    does not name yet, in code that is being reworked: such a case may fail."""
 
     typed: str
     ends: int | type[BaseException]
@@ -76,8 +76,8 @@ FILES = {
     "notes.txt": b"hello\n",
     "weights.pt": b"PK\x03\x04",
     "bad.rules": b"bad rule\n",
-    "formula.rules": b"[op aten::relu]\nmacs = numel *\n",
-    "fact.rules": b"[op aten::relu]\nmacs = nobody\n",
+    "formula.rules": b"# mine\naten::relu  macs = out *\n",
+    "fact.rules": b"# mine\naten::relu  macs = nobody\n",
     "binary.rules": b"\xff\xfe\x00",
     "there.csv": b"",
     "text.lamina": b"hello\n",
@@ -88,7 +88,7 @@ FILES = {
 
 NET = "wrongs.py:small -i 1x3x8x8"
 SHOW = [
-    Case("", 2, "no such subcommand", "", "`lamina help`") if False else Case("show", 2, "usage", "lamina show TARGET", "MODULE:NAME"),
+    Case("show", 2, "usage", "lamina show TARGET", "MODULE:NAME"),
     Case("shwo wrongs.py:small", 2, "no such subcommand", "shwo", "did you mean show"),
     Case("net -i 1x4", 2, "net: there is no such subcommand$", "net", "MODULE:NAME or FILE.py:NAME"),
     Case("''", 2, "no such subcommand", "", "lamina help"),
@@ -115,10 +115,14 @@ SHOW = [
     Case(f"{NET} --rf=1", 2, "takes no value", "--rf=1"),
     Case(f"{NET} --format xml", 2, "no format 'xml'", "format", "text, csv, md, json"),
     Case(f"{NET} --layout keras", 2, "no layout 'keras'", "layout", "torchscan-0.1.2"),
-    Case(f"{NET} --layout torchscan-0.1.2 --format csv", 2, "no csv form", "torchscan-0.1.2", "lamina, thoplw"),
+    Case(
+        f"{NET} --layout torchscan-0.1.2 --format csv", 2, "no csv form", "torchscan-0.1.2", "lamina, thoplw"
+    ),
     Case(f"{NET} -c exat", 2, "unknown convention", "exat", "did you mean exact"),
     Case(f"{NET} -c nobody", 2, "unknown convention", "nobody", "`lamina conventions`"),
-    Case(f"{NET} -c layers --backward", 2, "counts the forward pass alone", "'layers'", "leave --backward out"),
+    Case(
+        f"{NET} -c layers --backward", 2, "counts the forward pass alone", "'layers'", "leave --backward out"
+    ),
     Case(f"{NET} --released", 2, "one form only", "'exact'", "torchscan, thoplw"),
     Case(f"{NET} --released -c layers", 2, "one form only", "'layers'", "leave --released out"),
     Case(f"{NET} --time --dry", 2, "dry run computes nothing", "", "leave one of them out"),
@@ -140,7 +144,7 @@ TARGETS = [
     Case("wrongs.py", 2, "is a file", "wrongs.py", "path/to/file.py:name"),
     Case("wrongs.py:", 2, "does not name a model", "wrongs.py:", "path/to/file.py:name"),
     Case(":small", 2, "does not name a model", ":small", "package.module:name"),
-    Case("weights.pt:net", 2, "no module|not a Python file|no file", "weights.pt"),
+    Case("weights.pt:net", 2, "is a file", "weights.pt", "", "that weights.pt is a file and no module"),
     Case("./weights.pt", 2, "is a file", "weights.pt", "code that builds the model"),
     Case("wrongs.py:nothing", 2, "has no 'nothing'", "wrongs.py"),
     Case("wrongs.py:smal -i 1x3x8x8", 2, "has no 'smal'", "wrongs.py", "did you mean small"),
@@ -156,7 +160,13 @@ TARGETS = [
     Case("wrongs.py:nn", 2, "is a module", "wrongs.py:nn", "a class or function"),
     Case("wrongs.py:text", 2, "a str", "wrongs.py:text", "torch.nn.Module"),
     Case("wrongs.py:needs -i 1x4", 2, "missing 1 required", "wrongs.py:needs", "-k NAME=VALUE"),
-    Case("wrongs.py:small -k size=1 -i 1x3x8x8", 2, "unexpected keyword argument 'size'", "wrongs.py:small", "-k"),
+    Case(
+        "wrongs.py:small -k size=1 -i 1x3x8x8",
+        2,
+        "unexpected keyword argument 'size'",
+        "wrongs.py:small",
+        "-k",
+    ),
     Case("wrongs.py:small -k size -i 1x3x8x8", 2, "'size'", "", "name=value"),
     Case("wrongs.py:deep -k n=x -i 1x4", 3, "TypeError", "", "", "the line of the builder"),
     Case("wrongs.py:broken", 3, "RuntimeError: no weights file", "line", "", "the line of the builder"),
@@ -183,21 +193,39 @@ INPUTS = [
     Case("wrongs.py:small -i 1x3x8x8 -i 1x3x8x8", 2, "too many positional arguments", r"forward\(input\)"),
     Case("wrongs.py:XY -i 1x4", 2, "missing a required argument: 'y'", r"forward\(x, y\)", "-i"),
     Case("wrongs.py:XY -i 1x4 -i z=1x4", 2, "'z'", "", "", "that forward has no z"),
-    Case("wrongs.py:XY -i x=1x4 -i 1x4", 2, "multiple values for argument 'x'|positional", r"forward\(x, y\)"),
+    Case(
+        "wrongs.py:XY -i x=1x4 -i 1x4", 2, "multiple values for argument 'x'|positional", r"forward\(x, y\)"
+    ),
     Case("wrongs.py:Batch -i image=1x4 -i ids=1x4", 2, r"forward\(batch\)", "", "dict", "how to give a dict"),
-    Case("wrongs.py:norm -i 1x16 --mode train", 3, "more than 1 value per channel", r"1 \(BatchNorm1d\)", "--mode eval"),
+    Case(
+        "wrongs.py:norm -i 1x16 --mode train",
+        3,
+        "more than 1 value per channel",
+        r"1 \(BatchNorm1d\)",
+        "--mode eval",
+    ),
     Case("wrongs.py:norm -i 1x16 --backward", 3, "more than 1 value per channel", "", "--mode eval"),
-    Case("wrongs.py:deep -i 1x4", 3, "RecursionError", r"raised in (0\.){19}0\.?\[\.\.\.\]", "sys.setrecursionlimit"),
+    Case(
+        "wrongs.py:deep -i 1x4",
+        3,
+        "RecursionError",
+        r"raised in (0\.){9,20}\[\.\.\.\]",
+        "sys.setrecursionlimit",
+    ),
     Case("wrongs.py:Exit -i 1x4", 3, "ended the program"),
-    Case("wrongs.py:Item -i 1x4 --dry", 2, "item", "Item|the model itself", "--dry"),
+    Case("wrongs.py:Item -i 1x4 --dry", 3, "item", "Item", "leave --dry out"),
 ]
 WHY = [
     Case("why wrongs.py:small", 2, "usage", "lamina why TARGET LAYER", "LAYER is its path"),
     Case("why wrongs.py:small 7 -i 1x3x8x8", 2, "no such layer", "7", "`lamina show` lists the layers"),
     Case("why wrongs.py:small 0 1 -i 1x3x8x8", 2, "one operand too many", "1", "lamina why TARGET LAYER"),
     Case("why wrongs.py:small 0 1x3x8x8", 2, "one operand too many", "1x3x8x8", "-i 1x3x8x8"),
-    Case("why wrongs.py:small 0 -i 1x3x8x8 -c lyers", 2, "unknown convention", "lyers", "did you mean layers"),
-    Case("why wrongs.py:small 0 -i 1x3x8x8 -c layers --backward", 2, "forward pass alone", "'layers'", "leave"),
+    Case(
+        "why wrongs.py:small 0 -i 1x3x8x8 -c lyers", 2, "unknown convention", "lyers", "did you mean layers"
+    ),
+    Case(
+        "why wrongs.py:small 0 -i 1x3x8x8 -c layers --backward", 2, "forward pass alone", "'layers'", "leave"
+    ),
     Case("why wrongs.py:small 0 -i 1x3x8x8 --released", 2, "one form only", "'exact'", "torchscan, thoplw"),
     Case("why wrongs.py:small 0 -i 1x3x8x8 --time", 2, "no such option", "--time", "`lamina show` has it"),
     Case("why wrongs.py:small '' -i 1x3x8x8 --format csv", 2, "no such option", "--format"),
@@ -205,9 +233,17 @@ WHY = [
 COMPARE = [
     Case("compare", 2, "usage", "lamina compare TARGET"),
     Case("compare wrongs.py:small 1x3x8x8", 2, "one operand too many", "1x3x8x8", "-i 1x3x8x8"),
-    Case("compare wrongs.py:small -i 1x3x8x8 -c thop", 2, "unknown convention", "thop", "did you mean thoplw"),
+    Case(
+        "compare wrongs.py:small -i 1x3x8x8 -c thop", 2, "unknown convention", "thop", "did you mean thoplw"
+    ),
     Case("compare wrongs.py:small -i 1x3x8x8 -c torch,,fvcore", 2, "unknown convention|empty", "''|,,", ""),
-    Case("compare wrongs.py:small -i 1x3x8x8 --format html", 2, "no format 'html'", "comparison", "text, md, json, csv"),
+    Case(
+        "compare wrongs.py:small -i 1x3x8x8 --format html",
+        2,
+        "no format 'html'",
+        "comparison",
+        "text, md, json, csv",
+    ),
     Case("compare wrongs.py:small -i 1x3x8x8 --dry", 2, "no such option", "--dry", "`lamina show` has it"),
     Case("compare wrongs.py:small", 2, "missing a required argument", "wrongs.py:small", "-i"),
     Case("compare text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
@@ -216,7 +252,9 @@ GRAPH = [
     Case("graph", 2, "usage", "lamina graph TARGET"),
     Case("graph wrongs.py:small", 2, "missing a required argument", "wrongs.py:small", "-i"),
     Case("graph wrongs.py:small -i 1x3x8x8 --ops=1", 2, "takes no value", "--ops=1"),
-    Case("graph wrongs.py:small -i 1x3x8x8 --format svg", 2, "no such option", "--format", "lamina help graph"),
+    Case(
+        "graph wrongs.py:small -i 1x3x8x8 --format svg", 2, "no such option", "--format", "lamina help graph"
+    ),
     Case("graph wrongs.py:small 1x3x8x8", 2, "one operand too many", "1x3x8x8", "-i 1x3x8x8"),
     Case("graph wrongs.py:small -i 1x4x8x8", 3, "expected input", r"0 \(Conv2d\)"),
 ]
@@ -224,14 +262,26 @@ FIT = [
     Case("fit", 2, "usage", "lamina fit TARGET"),
     Case("fit wrongs.py:small -i 1x3x8x8 --optimizer adma", 2, "optimizer 'adma'", "", "did you mean adam"),
     Case("fit wrongs.py:small -i 1x3x8x8 --optimizer lion", 2, "optimizer 'lion'", "", "there are"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --dtype fp16", 2, "'fp16'", "", "did you mean float16.*bfloat16, float32"),
+    Case(
+        "fit wrongs.py:small -i 1x3x8x8 --dtype fp16",
+        2,
+        "'fp16'",
+        "",
+        "did you mean float16.*bfloat16, float32",
+    ),
     Case("fit wrongs.py:small -i 1x3x8x8 --dtype floot16", 2, "'floot16'", "", "did you mean .*float16"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --dtype int64", 2, "'int64' is not a floating-point type", "", "float16, "),
+    Case(
+        "fit wrongs.py:small -i 1x3x8x8 --dtype int64",
+        2,
+        "'int64' is not a floating-point type",
+        "",
+        "float16, ",
+    ),
     Case("fit wrongs.py:small -i 1x3x8x8 --dtype ''", 2, "''", "", "float16, bfloat16"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch 0", 2, "whole number from 1", "--batch 0"),
     Case("fit wrongs.py:small -i 1x3x8x8 --batch many", 2, "whole number from 1", "--batch many"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text, json|text or json"),
-    Case("fit wrongs.py:Item -i 1x4", 2, "item"),
+    Case("fit wrongs.py:small -i 1x3x8x8 --format csv", 2, "csv", "", "text and json"),
+    Case("fit wrongs.py:Item -i 1x4", 3, "item", "Item"),
     Case("fit text.lamina", 2, "is a file|does not name", "text.lamina", ":name"),
 ]
 RUN = [
@@ -295,7 +345,13 @@ COMMANDS = [*SHOW, *TARGETS, *INPUTS, *WHY, *COMPARE, *GRAPH, *FIT, *RUN, *RECOR
 REMARKS = [
     Case("wrongs.py:Mute -i 1x4 --backward", 0, "no backward pass ran", "", ""),
     Case("wrongs.py:NoParams -i 1x4 -c layers", 0, "no rule for NoParams", "", "`exact` counts it"),
-    Case("wrongs.py:scripted -i 1x3x8x8 -c layers", 0, "scripted, traced or compiled", "Sequential", "`exact` counts"),
+    Case(
+        "wrongs.py:scripted -i 1x3x8x8 -c layers",
+        0,
+        "scripted, traced or compiled",
+        "Sequential",
+        "`exact` counts",
+    ),
     Case("wrongs.py:small -i 0x3x8x8", 0, "MACs 0 ", "0,3,8,8", ""),
 ]
 
@@ -304,43 +360,129 @@ PYTHON = [
     Case("lamina.inspect('resnet18', x)", TypeError, "a str", "", "torch.nn.Module"),
     Case("lamina.inspect(nn.Linear, x)", TypeError, "the class Linear", "", "call it first"),
     Case("lamina.inspect(m.state, x)", TypeError, "a dict", "", "build the model and load"),
-    Case("lamina.inspect(torch.relu, x)", TypeError, "lamina looks at a torch.nn.Module", "", "wrap the function"),
+    Case(
+        "lamina.inspect(torch.relu, x)",
+        TypeError,
+        "lamina looks at a torch.nn.Module",
+        "",
+        "wrap the function",
+    ),
     Case("lamina.inspect(m.small())", TypeError, "missing 1 required positional argument: 'input'"),
-    Case("lamina.inspect(m.small(), input_size=(1, 3, 8, 8))", TypeError, "'input_size'", "", MODEL + "torch.rand"),
+    Case(
+        "lamina.inspect(m.small(), input_size=(1, 3, 8, 8))",
+        TypeError,
+        "'input_size'",
+        "",
+        MODEL + "torch.rand",
+    ),
     Case("lamina.inspect(m.small(), input_data=x)", TypeError, "'input_data'", "", MODEL + "torch.rand"),
-    Case("lamina.inspect(m.small(), (1, 3, 8, 8))", TypeError, r"\(1, 3, 8, 8\)", "", r"torch\.rand\(1, 3, 8, 8\)"),
-    Case("lamina.inspect(m.small(), [1, 3, 8, 8])", TypeError, r"\[1, 3, 8, 8\]", "", r"torch\.rand\(1, 3, 8, 8\)"),
+    Case(
+        "lamina.inspect(m.small(), (1, 3, 8, 8))",
+        TypeError,
+        r"\(1, 3, 8, 8\)",
+        "",
+        r"torch\.rand\(1, 3, 8, 8\)",
+    ),
+    Case(
+        "lamina.inspect(m.small(), [1, 3, 8, 8])",
+        TypeError,
+        r"\[1, 3, 8, 8\]",
+        "",
+        r"torch\.rand\(1, 3, 8, 8\)",
+    ),
     Case("lamina.inspect(m.small(), [x])", TypeError, "a list", "args", r"\(x, y\)"),
     Case("lamina.inspect(m.small(), {'input': x})", TypeError, "a dict", "args", r"\(d,\).*third argument"),
-    Case("lamina.inspect(m.small(), x.numpy())", TypeError, "a numpy array", "args", r"torch\.from_numpy\(x\)"),
+    Case(
+        "lamina.inspect(m.small(), x.numpy())", TypeError, "a numpy array", "args", r"torch\.from_numpy\(x\)"
+    ),
     Case("lamina.inspect(m.small(), x, [1])", TypeError, "a list", "kwargs", "as a dict"),
-    Case("lamina.inspect(m.small(), x, convetion='exact')", TypeError, "'convetion'", "", "did you mean convention"),
+    Case(
+        "lamina.inspect(m.small(), x, convetion='exact')",
+        TypeError,
+        "'convetion'",
+        "",
+        "did you mean convention",
+    ),
     Case("lamina.inspect(m.small(), x, verbose=True)", TypeError, "'verbose'", "", "kwargs"),
     Case("lamina.inspect(m.small(), x, convention='exat')", ValueError, "exat", "", "exact"),
     Case("lamina.inspect(m.small(), x, convention=3)", TypeError, "an int", "convention", "'exact'"),
     Case("lamina.inspect(m.small(), x, mode='evil')", ValueError, "'evil'", "mode", "'eval', 'train'"),
-    Case("lamina.inspect(m.small(), x, convention='layers', backward=True)", ValueError, "alone", "'layers'", "leave"),
-    Case("lamina.inspect(m.small(), x, ops=False, backward=True)", ValueError, "needs operators", "", "ops=False out"),
-    Case("lamina.inspect(m.small(), x, time=True, dry=True)", ValueError, "computes nothing", "", "leave one"),
-    Case("lamina.inspect(m.small(), x, memory=True, dry=True)", ValueError, "allocates nothing", "", "leave one"),
-    Case("lamina.inspect(m.small(), x, health=True, dry=True)", ValueError, "no values", "", "leave dry or health"),
+    Case(
+        "lamina.inspect(m.small(), x, convention='layers', backward=True)",
+        ValueError,
+        "alone",
+        "'layers'",
+        "leave",
+    ),
+    Case(
+        "lamina.inspect(m.small(), x, ops=False, backward=True)",
+        ValueError,
+        "needs operators",
+        "",
+        "ops=False out",
+    ),
+    Case(
+        "lamina.inspect(m.small(), x, time=True, dry=True)", ValueError, "computes nothing", "", "leave one"
+    ),
+    Case(
+        "lamina.inspect(m.small(), x, memory=True, dry=True)",
+        ValueError,
+        "allocates nothing",
+        "",
+        "leave one",
+    ),
+    Case(
+        "lamina.inspect(m.small(), x, health=True, dry=True)",
+        ValueError,
+        "no values",
+        "",
+        "leave dry or health",
+    ),
     Case("lamina.inspect(m.small(), x, repeats=3)", ValueError, "timed", "repeats", "time=True"),
     Case("lamina.inspect(m.small(), x, time=True, repeats=0)", ValueError, "repeats=0", "", "1 or more"),
     Case("lamina.inspect(m.small(), x, rules='nothere')", OSError, "No such file", "nothere"),
-    Case("lamina.inspect(m.NoParams(), x, convention='layers', strict=True)", ValueError, "no rule in layers", "NoParams", "lamina.register"),
-    Case("lamina.inspect(m.norm(), torch.rand(1, 16))", ValueError, "more than 1 value", "BatchNorm1d", 'mode="eval"'),
-    Case("lamina.inspect(m.small(), torch.rand(1, 4, 8, 8))", RuntimeError, "expected input", r"0 \(Conv2d\)"),
+    Case(
+        "lamina.inspect(m.NoParams(), x, convention='layers', strict=True)",
+        ValueError,
+        "no rule in layers",
+        "NoParams",
+        "lamina.register",
+    ),
+    Case(
+        "lamina.inspect(m.norm(), torch.rand(1, 16))",
+        ValueError,
+        "more than 1 value",
+        "BatchNorm1d",
+        'mode="eval"',
+    ),
+    Case(
+        "lamina.inspect(m.small(), torch.rand(1, 4, 8, 8))", RuntimeError, "expected input", r"0 \(Conv2d\)"
+    ),
     Case("lamina.capture(m.small(), helth=True)", TypeError, "'helth'", "", "did you mean health"),
     Case("lamina.capture(7)", TypeError, "an int", "", "torch.nn.Module"),
     Case("lamina.capture(m.small()).report()", RuntimeError, "never opened", "", "with lamina.capture"),
-    Case("lamina.summary(m.small(), input_size=(1, 3, 8, 8))", TypeError, "'input_size'", "", r"input_shape=\(3, 224, 224\)"),
-    Case("lamina.summary(m.small(), (1, 3, 8, 8))", RuntimeError, r"\[1, 1, 3, 8, 8\]", "", r"input_shape=\(3, 8, 8\)"),
+    Case(
+        "lamina.summary(m.small(), input_size=(1, 3, 8, 8))",
+        TypeError,
+        "'input_size'",
+        "",
+        r"input_shape=\(3, 224, 224\)",
+    ),
+    Case(
+        "lamina.summary(m.small(), (1, 3, 8, 8))",
+        RuntimeError,
+        r"\[1, 1, 3, 8, 8\]",
+        "",
+        r"input_shape=\(3, 8, 8\)",
+    ),
     Case("lamina.summary(m.small(), [1, 3, 8, 8])", TypeError, "input shape 1", "", r"\(3, 224, 224\)"),
     Case("lamina.summary(m.small(), (3, 8, 8), style='2')", ValueError, "style '2'", "", "0.1.2"),
     Case("lamina.profile(m.small(), x, custom_ops=3)", TypeError, "an int", "custom_ops", "a dict"),
     Case("lamina.fit(m.small(), x, dtype='fp16')", ValueError, "'fp16'", "", "did you mean float16"),
     Case("lamina.fit(m.small(), x, optimizer='adma')", ValueError, "adma", "", "adam"),
-    Case("lamina.fit(m.small(), (1, 3, 8, 8))", TypeError, r"\(1, 3, 8, 8\)", "", r"torch\.rand\(1, 3, 8, 8\)"),
+    Case(
+        "lamina.fit(m.small(), (1, 3, 8, 8))", TypeError, r"\(1, 3, 8, 8\)", "", r"torch\.rand\(1, 3, 8, 8\)"
+    ),
     Case("lamina.compare(m.small(), x, conventions=['exat'])", ValueError, "exat", "", "exact"),
     Case("lamina.nothing", AttributeError, "'nothing'", "module 'lamina'", "inspect"),
     Case("report.under('nobody')", ValueError, "nobody", "", "layers"),
