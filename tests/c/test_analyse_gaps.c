@@ -177,8 +177,7 @@ static void custom(void **state) {
                           .custom_self = &calls};
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
     assert_int_equal(calls, lam_model_n_events(m));
-    assert_int_equal(lam_costs_n_rows(c),
-                     3); /* Linear is left out, both Swish are in, and the scripted one */
+    assert_int_equal(lam_costs_n_rows(c), 3); /* Linear is left out; both Swish and the scripted one are in */
     expect(lam_costs_total(c, LAM_MACS), 200, LAM_AT_LEAST);
     expect(lam_costs_total(c, LAM_FLOPS), 0, LAM_UNKNOWN);
     assert_string_equal(lam_costs_unruled(c, 0, NULL), "MyReLU");

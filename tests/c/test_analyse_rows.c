@@ -391,7 +391,8 @@ static void covered_by_a_rule(void **state) {
     c = net_costs(m, "torchscan", false); /* which has no rule for it, so the projection is shown */
     PATHS(c, "", "out_proj");
     expect(lam_costs_total(c, LAM_MACS), 0, LAM_UNKNOWN);
-    assert_string_equal(lam_costs_gap(c, 0), "no rule for MultiheadAttention (1 call); the convention `exact` counts it");
+    assert_string_equal(lam_costs_gap(c, 0),
+                        "no rule for MultiheadAttention (1 call); the convention `exact` counts it");
     lam_costs_free(c);
     lam_model_free(m);
 }

@@ -573,7 +573,8 @@ def test_csv_tells_it():
 
     model, x = chain(lambda x: torch.log(x - 2))()
     report = lamina.inspect(model, x, health=True, stats=True)
-    rows = list(csv.DictReader(report.to_csv().splitlines()))
+    *rows, whole = csv.DictReader(report.to_csv().splitlines())
+    assert whole["status"] == "total" and whole["health"] == whole["least"] == ""
     assert [row["health"] for row in rows] == [call.forward for call in report.health.calls]
     assert {row["backward_health"] for row in rows} == {call.backward for call in report.health.calls}
     first, born = rows[1], rows[3]
