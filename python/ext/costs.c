@@ -182,7 +182,7 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
             return lmx_count(n[i]);
     }
     if (PyUnicode_CompareWithASCIIString(name, "bytes") == 0) return lmx_count(lam_metric_bytes(n));
-    return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "there is no metric of that name");
+    return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "unknown metric");
 }
 
 static PyObject *costs_times(PyObject *self, PyObject *unused) {

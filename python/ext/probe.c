@@ -320,7 +320,7 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
 static const void *object_of(lmx_state *st, PyObject *tensor) {
     if (!lmx_torch_ready(st)) return NULL;
     if (st->torch.offset < 0 || !lmx_is_tensor(st, tensor)) {
-        lmx_fail(st, LAM_UNSUPPORTED, NULL, "this is no tensor whose object can be looked at");
+        lmx_fail(st, LAM_UNSUPPORTED, NULL, "this is not a tensor whose object can be looked at");
         return NULL;
     }
     return (const void *)(uintptr_t)lmx_word_at(tensor, (size_t)st->torch.offset);
@@ -336,7 +336,7 @@ static PyObject *identity(PyObject *module, PyObject *tensor) {
     lmx_state *st = lmx_state_of(module);
     lmx_tensor t;
     if (!lmx_torch_ready(st)) return NULL;
-    if (!lmx_is_tensor(st, tensor)) return lmx_fail(st, LAM_USAGE, NULL, "this is no tensor");
+    if (!lmx_is_tensor(st, tensor)) return lmx_fail(st, LAM_USAGE, NULL, "this is not a tensor");
     if (!lmx_describe(st, tensor, lmx_kind_of(st, tensor), &t)) return NULL;
     return Py_BuildValue("(KK)", (unsigned long long)t.memory, (unsigned long long)t.object);
 }

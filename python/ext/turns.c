@@ -101,7 +101,7 @@ static PyObject *turns_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     int root = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "L|i:Turns", names, &every, &root)) return NULL;
     if (every < 1 || every > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "every is no number of calls");
+        PyErr_SetString(PyExc_ValueError, "every is not a number of calls");
         return NULL;
     }
     lmx_turns *t = (lmx_turns *)PyType_GenericAlloc(type, 0);

@@ -324,7 +324,7 @@ class _Run:
     def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """Answers one operator: from values where all are known, else by torch's own shape function."""
         if getattr(function, "_schema", None) is None:
-            self.block(f"runs {function}, which is no plain operator")
+            self.block(f"runs {function}, which is not a plain operator")
         operator = self._learn(function)
         seen: list[Any] = []
         args = self._map(args, seen, self._as_fake)

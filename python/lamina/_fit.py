@@ -162,7 +162,7 @@ def fit(
         kwargs: the keyword arguments.
         batch: predicts for so many examples: the first axis of every tensor that has as many as the first
             of them.
-        optimizer: what makes the step: ``"adamw"`` (without), ``"sgd"``, ``"sgd-momentum"``, ...
+        optimizer: what makes the step: ``"adamw"`` (the default), ``"sgd"``, ``"sgd-momentum"``, ...
         dtype: predicts as if parameters, buffers and inputs that are floating-point were of this type, as
             ``torch.bfloat16``.
 
@@ -227,7 +227,7 @@ def of_batch(
     sizes = [tensor.shape[0] for tensor in _tensors([*args, *kwargs.values()], torch) if tensor.dim() > 0]
     if batch < 1 or not sizes:
         raise ValueError(
-            f"there are no {batch} examples"
+            f"batch={batch} is not possible; give 1 or more"
             if sizes
             else "no input has a batch axis; give them in the size asked for"
         )
@@ -376,7 +376,7 @@ class Again:
             return "it was of a training step, and none is predicted"
         if not self._own:
             return (
-                "a backward pass of lamina's own is no step of an optimizer; run one of yours under "
+                "a backward pass of lamina's own is not a step of an optimizer; run one of yours under "
                 "lamina.capture(model, memory=True)"
             )
         if not training:

@@ -126,7 +126,7 @@ class Health:
         if isinstance(n, bool) or not isinstance(n, int):
             raise TypeError(f"n is {n!r}; it is a whole number of calls")
         if n < 1:
-            raise ValueError(f"the last {n} calls are none; ask for 1 or more")
+            raise ValueError(f"the last {n} calls can't be told; ask for 1 or more")
         return self._model.health_tail(min(n, 0x7FFFFFFF))
 
     def __str__(self) -> str:

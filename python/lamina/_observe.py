@@ -49,7 +49,7 @@ def way() -> Way:
         instead = _proved("dispatch")
         found = Way(instead.name, found.why if instead.name == "dispatch" else f"{found.why}; {instead.why}")
     if forced not in ("", *WAYS):
-        return Way(found.name, f"{found.why}; LAMINA_CAPTURE is none of {', '.join(WAYS)} and is ignored")
+        return Way(found.name, f"{found.why}; LAMINA_CAPTURE is not one of {', '.join(WAYS)} and is ignored")
     return found
 
 

@@ -117,7 +117,7 @@ def read_rules(path: Any) -> list[OwnRule]:
     try:
         text = Path(path).read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise FormatError(f"{os.fspath(path)}: it is no text in UTF-8; {error.reason}") from None
+        raise FormatError(f"{os.fspath(path)}: it is not UTF-8 text; {error.reason}") from None
     return [OwnRule(name, formulas, {}) for name, formulas in _lamina.read_rules(text, os.fspath(path))]
 
 
@@ -137,7 +137,7 @@ def name_of(op: Any) -> str:
         if isinstance(found, str) and "::" in found:
             return _lamina.check_rule((found, {}, True))
     raise TypeError(
-        f"{type(op).__name__} is no operator and no class of layers; give 'mylib::op', torch.ops.mylib.op, "
+        f"{type(op).__name__} is neither an operator nor a class of layers; give 'mylib::op', torch.ops.mylib.op, "
         "what torch.library.custom_op gave, or a class"
     )
 
@@ -160,7 +160,7 @@ def _rule(op: Any, values: Mapping[str, Value]) -> OwnRule:
                 f"{metric} of {name} is {value!r}; it is an int, a formula such as 'out*x_last' or a function"
             )
     if not formulas and not functions:
-        raise TypeError(f"there is no number for {name}; give macs, flops or dmas")
+        raise TypeError(f"no number is given for {name}; give macs, flops or dmas")
     if functions and "::" in name:
         once = {metric: formula for metric, formula in _ONCE.items() if metric not in functions}
         formulas = {**once, **formulas}

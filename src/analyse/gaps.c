@@ -104,7 +104,7 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
             "not counted");
         break;
     case LMI_CAUSE_KERNEL:
-        lmi_put(b, "its scripted code runs fused kernels that are no operators, and their work is not seen");
+        lmi_put(b, "its scripted code runs fused kernels that are not operators, and their work is not seen");
         break;
     case LMI_CAUSE_FAILED: lmi_put(b, "it raised, so what it would have computed is not known"); break;
     case LMI_CAUSE_FACT: say_fact(w, event, b); break;

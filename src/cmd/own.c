@@ -25,7 +25,7 @@ static char *read_all(FILE *f, const char **why) {
     }
     *why = ferror(f) ? strerror(errno) : !room ? "memory ran out" : got > 0 ? "it is too large" : NULL;
     if (text) text[n] = '\0';
-    if (text && !*why && memchr(text, '\0', n)) *why = "it is no text";
+    if (text && !*why && memchr(text, '\0', n)) *why = "it is not text";
     if (!*why) return text;
     free(text);
     return NULL;

@@ -226,7 +226,7 @@ static bool known_models(lmi_cli *c, const table *t) {
             lmi_near_put(&near, t->rows[i].label);
         }
         if (found) continue;
-        char hint[96] = "without a model it runs all of them";
+        char hint[96] = "leave MODEL out to run all of them";
         if (near.best) snprintf(hint, sizeof hint, "did you mean %s?", near.best);
         lmi_complain(c, hint, "%s: the table has no such model", name);
         return false;

@@ -137,7 +137,7 @@ static lam_status parse_name(parser *ps) {
     if (i >= 0) return emit(ps, OP_NAME, i, 0);
     /* A table that misspells a fact is mistaken; a caller may name what it has no value for. */
     if (ps->names) return emit(ps, OP_UNKNOWN, -1, 0);
-    return syntax(ps, start, "a name that is no fact");
+    return syntax(ps, start, "a name that is not a fact");
 }
 
 static lam_status parse_atom(parser *ps) {

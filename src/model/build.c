@@ -150,7 +150,7 @@ lam_status lmi_copy_value(lam_builder *b, const lam_value *from, const char *nam
         to->n = from->n;
         return lmi_copy_ints(b, from->ints, from->n, &to->ints, e);
     }
-    return lmi_fail(e, LAM_RANGE, name, "its type %d is none of lam_value_type", (int)from->type);
+    return lmi_fail(e, LAM_RANGE, name, "its type %d is not one of lam_value_type", (int)from->type);
 }
 
 lam_status lam_build_attr(lam_builder *b, int32_t module, const char *name, const lam_value *v,

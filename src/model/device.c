@@ -73,7 +73,7 @@ lam_status lam_build_device_use(lam_builder *b, const lam_span *span, lam_error 
     lmi_device *d;
     LAM_TRY(device_of(b, &d, e));
     if (span->phase >= LAM_N_PHASES)
-        return lmi_fail(e, LAM_RANGE, "a device's memory", "the phase %d is none of lam_phase",
+        return lmi_fail(e, LAM_RANGE, "a device's memory", "the phase %d is not one of lam_phase",
                         (int)span->phase);
     if (span->call != -1)
         LAM_TRY(lmi_in_range(&b->events, span->call, "the call that a device's memory belongs to", e));

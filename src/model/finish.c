@@ -199,7 +199,7 @@ lam_status lam_builder_finish(lam_builder *b, lam_model **out, lam_error *e) {
 lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e) {
     lam_status s = LAM_OK;
     if (!timed || !timed->timed || timed->timed_by)
-        s = lmi_fail(e, LAM_USAGE, "lam_model_time_by", "this is no capture that was timed");
+        s = lmi_fail(e, LAM_USAGE, "lam_model_time_by", "this capture was not timed");
     else if (m->timed_by || m->n_places != timed->n_places)
         s = lmi_fail(e, LAM_USAGE, "lam_model_time_by", "the two captures are not of the same tree");
     if (s == LAM_OK) {

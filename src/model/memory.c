@@ -42,7 +42,7 @@ lam_status lam_build_memory(lam_builder *b, const lam_memory_info *info, lam_err
 /* -1 or a call that was pushed, and a phase that there is. */
 static lam_status check_who(const lam_builder *b, int32_t call, uint8_t phase, lam_error *e) {
     if (phase >= LAM_N_PHASES)
-        return lmi_fail(e, LAM_RANGE, "memory", "its phase %d is none of lam_phase", (int)phase);
+        return lmi_fail(e, LAM_RANGE, "memory", "its phase %d is not one of lam_phase", (int)phase);
     return call == -1 ? LAM_OK : lmi_in_range(&b->events, call, "the call that memory belongs to", e);
 }
 

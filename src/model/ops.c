@@ -35,7 +35,7 @@ static lam_status name_of(lam_builder *b, const char *name, lmi_op_name *out, la
 
 static lam_status check_value(const lam_value *v, const char *name, lam_error *e) {
     if ((unsigned)v->type > LAM_TEXT)
-        return lmi_fail(e, LAM_RANGE, name, "its type %d is none of lam_value_type", (int)v->type);
+        return lmi_fail(e, LAM_RANGE, name, "its type %d is not one of lam_value_type", (int)v->type);
     if (v->type == LAM_TEXT) return lmi_needs(v->text, name, e);
     if (v->type != LAM_INTS) return LAM_OK;
     if (v->n < 0) return lmi_fail(e, LAM_RANGE, name, "a list can't have %d numbers", v->n);
@@ -376,7 +376,7 @@ static lam_status check_op(const lam_builder *b, const lam_op_info *o, lam_error
     if (o->tensors && !o->like)
         return lmi_fail(e, LAM_USAGE, o->name, "identities alone tell it only where it is like another");
     if ((unsigned)o->phase >= LAM_N_PHASES)
-        return lmi_fail(e, LAM_RANGE, o->name, "its phase %d is none of lam_phase", (int)o->phase);
+        return lmi_fail(e, LAM_RANGE, o->name, "its phase %d is not one of lam_phase", (int)o->phase);
     return LAM_OK;
 }
 

@@ -254,7 +254,7 @@ lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o
     const lmi_scan_style *style = lmi_scan_style_named(j.o->layout);
     if (!style)
         return lmi_fail(e, LAM_USAGE, "layout",
-                        "'%.60s' is no torchscan layout; use torchscan-0.1.2 or torchscan-0.1.1",
+                        "'%.60s' is not a torchscan layout; use torchscan-0.1.2 or torchscan-0.1.1",
                         j.o->layout ? j.o->layout : "");
     j.layout = lmi_layout_find(j.o->layout);
     lmi_buf_init(&j.out);

@@ -30,7 +30,7 @@ lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e) {
 lam_status lmi_db_prepare(const lmi_db *d, sqlite3_stmt **out, const char *sql, lam_error *e) {
     *out = NULL;
     int code = sqlite3_prepare_v2(d->db, sql, -1, out, NULL);
-    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is no recording that this lamina can read", e);
+    return code == SQLITE_OK ? LAM_OK : lmi_db_fail(d, "it is not a recording that this lamina can read", e);
 }
 
 void lmi_db_done(sqlite3_stmt *s) { sqlite3_finalize(s); }
@@ -86,7 +86,7 @@ lam_status lmi_db_text(const lmi_db *d, sqlite3_stmt *s, int i, lmi_arena *a, co
     *out = NULL;
     if (sqlite3_column_type(s, i) == SQLITE_NULL) return LAM_OK;
     if (sqlite3_column_type(s, i) != SQLITE_TEXT)
-        return lmi_fail(e, LAM_IO, d->file, "it is damaged: a name is no text");
+        return lmi_fail(e, LAM_IO, d->file, "it is damaged: a name is not text");
     const char *text = (const char *)sqlite3_column_text(s, i);
     char *copy = text ? lmi_strdup(a, text) : NULL;
     if (!copy) return lmi_nomem(e);
@@ -117,7 +117,7 @@ static lam_status check_owner(lmi_db *d, bool *fresh, lam_error *e) {
     d->version = *fresh ? 0 : version;
     if (*fresh) return LAM_OK;
     if (owner != LMI_APPLICATION)
-        return lmi_fail(e, LAM_IO, d->file, "it is a database, and no recording of lamina's");
+        return lmi_fail(e, LAM_IO, d->file, "it is a database, but not a recording of lamina's");
     if (version < 1 || version > LMI_SCHEMA_VERSION)
         return lmi_fail(
             e, LAM_IO, d->file,
@@ -219,7 +219,7 @@ lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     struct stat st;
     *d = (lmi_db){NULL, file, 0};
     if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
-    if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is no file");
+    if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is not a file");
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     int code = is_closed(file) ? open_closed(d) : open_named(d, flags);
     if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);

@@ -82,7 +82,7 @@ static lam_status read_place(lam_recording *r, sqlite3_stmt *s, const lam_record
     LAM_TRY(lmi_db_int(d, s, 6, true, INT64_MAX, "the local parameters of a place", &to->local_params, e));
     int64_t right = parent < 0 ? 0 : (int64_t)before[parent].depth + 1;
     if (place != n || (parent < 0) != (n == 0) || depth != right || !to->path || !to->type)
-        return lmi_fail(e, LAM_IO, d->file, "it is damaged: its places are no tree");
+        return lmi_fail(e, LAM_IO, d->file, "it is damaged: its places are not a tree");
     to->parent = (int32_t)parent;
     to->depth = (int32_t)depth;
     return LAM_OK;

@@ -86,7 +86,7 @@ static void rules_that_cannot_be_read(void **state) {
     snprintf(line, sizeof line, "show resnet18 --rules %s", FILE_NAME);
     put_rules("a::b\0macs = 1", 13);
     assert_int_equal(lamina(line), 2);
-    ERR_HAS("it is no text");
+    ERR_HAS("it is not text");
     put_rules("a::b  macs = = 1\n", 17);
     assert_int_equal(lamina(line), 2);
     ERR_HAS("test_cmd_command.out:1:");
@@ -190,7 +190,7 @@ static void wrong_words(void **state) {
         {"table torchinfo",
          "torchinfo: there is no such published table\n  hint: there are: torchscan thoplw"},
         {"table torchscan alexnett", "alexnett: the table has no such model\n  hint: did you mean alexnet?"},
-        {"table torchscan transformer", "hint: without a model it runs all of them"},
+        {"table torchscan transformer", "hint: leave MODEL out to run all of them"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int code = lamina(cases[i].line);
@@ -551,7 +551,7 @@ static void rules_of_ones_own(void **state) {
     assert_int_equal(with_rules(bad, sizeof bad - 1, "m:step -c exact"), 2);
     ERR_HAS("lamina_rules_");
     assert_int_equal(with_rules("a\0b", 3, "m:step"), 2);
-    ERR_HAS("it is no text");
+    ERR_HAS("it is not text");
     assert_int_equal(lamina("m:step --rules /no/such/file"), 2);
     ERR_HAS("--rules /no/such/file: No such file");
     assert_int_equal(lamina("m:step --rules /"), 2);

@@ -56,7 +56,7 @@ static void malformed(void **state) {
         const char *text, *where, *part;
     } cases[] = {
         {"mylib::mm macs = out*", "my.rules:1:22", "expected a number, a name or '('"},
-        {"a::b macs = 1\n\nmylib::mm  macs = nosuch*2", "my.rules:3:19", "a name that is no fact"},
+        {"a::b macs = 1\n\nmylib::mm  macs = nosuch*2", "my.rules:3:19", "a name that is not a fact"},
         {"mylib::mm mac = 1", "my.rules:1:11", "there is no metric 'mac'"},
         {"mylib::mm macs 1", "my.rules:1:11", "expected a metric and a formula"},
         {"mylib::mm macs =", "my.rules:1:17", "no formula"},

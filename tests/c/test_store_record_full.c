@@ -188,7 +188,7 @@ static void a_table_that_is_missing(void **state) {
         assert_int_equal(lmi_db_open(&d, step_file("lacks.lamina"), &e), LAM_OK);
         run(&d, drop[i]);
         assert_int_equal(lmi_rows_open(&w, &d, &run_info, &e), LAM_IO);
-        assert_non_null(strstr(e.text, "it is no recording that this lamina can read: no such table"));
+        assert_non_null(strstr(e.text, "it is not a recording that this lamina can read: no such table"));
         lmi_rows_close(&w);
         lmi_db_close(&d);
     }

@@ -559,7 +559,7 @@ def test_a_step_of_another_kind_is_not_compared():
         model(x).sum().backward()
     assert cap.report().fit(optimizer="sgd").apart.startswith("the step was in eval mode")
     fit = lamina.inspect(model, x, memory=True, backward=True).fit()
-    assert fit.apart.startswith("a backward pass of lamina's own is no step of an optimizer")
+    assert fit.apart.startswith("a backward pass of lamina's own is not a step of an optimizer")
 
 
 def test_what_is_asked_for_must_be_possible():
@@ -619,9 +619,9 @@ def test_what_is_refused():
     model, x = case("branches")
     with pytest.raises(ValueError, match="there is no optimizer 'lion'; there are adamw, adam"):
         lamina.fit(model, x, optimizer="lion")
-    with pytest.raises(ValueError, match="'int8' is no floating-point type"):
+    with pytest.raises(ValueError, match="'int8' is not a floating-point type"):
         lamina.fit(model, x, dtype="int8")
-    with pytest.raises(ValueError, match="there are no 0 examples"):
+    with pytest.raises(ValueError, match="batch=0 is not possible"):
         lamina.fit(model, x, batch=0)
     with pytest.raises(ValueError, match="no input has a batch axis"):
         lamina.fit(nn.ReLU(), torch.ones(()), batch=2)

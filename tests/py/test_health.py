@@ -89,7 +89,7 @@ def test_the_result_that_is_bad_is_told():
     assert "6 of 6 elements of result number 1, first at [0, 0]" in health.sentence
     with pytest.raises(TypeError, match="n is 'x'"):
         health.tail("x")
-    with pytest.raises(ValueError, match="the last -1 calls are none"):
+    with pytest.raises(ValueError, match="the last -1 calls can't be told"):
         health.tail(-1)
     assert health.tail(10**12) == health.tail(1)
 

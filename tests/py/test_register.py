@@ -204,7 +204,7 @@ def test_registered_puts_back(op):
         ({"macs": True}, "is True"),
         ({"macs": 1.5}, "is 1.5"),
         ({"macs": "out*"}, "expected a number, a name or"),
-        ({"macs": "nosuch"}, "a name that is no fact"),
+        ({"macs": "nosuch"}, "a name that is not a fact"),
         ({"flops": "2*macs"}, "macs is not given"),
     ],
 )
@@ -269,7 +269,7 @@ def test_a_file(tmp_path):
     ("text", "line", "part"),
     [
         ("Mine macs = 1 +", 1, "expected a number"),
-        ("\n\nMine macs = rod", 3, "a name that is no fact"),
+        ("\n\nMine macs = rod", 3, "a name that is not a fact"),
         ("Mine mac = 1", 1, "no metric 'mac'"),
         ("Mine", 1, "gives no number"),
         ("Mine macs = 1\nMine macs = 2", 2, "has a rule already, on line 1"),
@@ -428,12 +428,12 @@ def test_command(tmp_path, capsys, monkeypatch):
     assert "a rule of your own, my.rules:1" in out
     code, out, err = command(capsys, "show", *run, "--rules", "bad.rules")
     assert (code, out) == (2, "")
-    assert "bad.rules:2:14: a name that is no fact" in err
+    assert "bad.rules:2:14: a name that is not a fact" in err
     code, _, err = command(capsys, "show", *run, "--rules", "none.rules")
     assert code == 2
     assert "--rules none.rules: No such file" in err
     (tmp_path / "nul.rules").write_bytes(b"Mine\0 macs = 1")
-    assert "it is no text" in command(capsys, "show", *run, "--rules", "nul.rules")[2]
+    assert "it is not text" in command(capsys, "show", *run, "--rules", "nul.rules")[2]
 
 
 def test_core_functions():

@@ -142,7 +142,7 @@ def test_kernels_of_scripted_code_that_are_no_operators_are_said():
     assert (report.macs, report.macs.state) == (1152, "at least")
     assert [row.path for row in report.rows if row.macs.state != "exact"] == ["0"]
     (gap,) = report.gaps
-    assert "kernels that are no operators" in gap and "Sequential" in gap
+    assert "kernels that are not operators" in gap and "Sequential" in gap
     assert "in vain" not in str(report)
 
 
