@@ -190,7 +190,7 @@ def fit(
         if run.error is not None and (run is forward or not isinstance(run.error, Exception)):
             run.reraise()
     assert forward.model is not None
-    why = NO_GRADIENT if step.left else None
+    why = NO_GRADIENT if step.no_backward else None
     if step.error is not None:
         why = str(step.error) or type(step.error).__name__
     return Fit(forward.model, step.model if why is None else None, optimizer, no_step=why)

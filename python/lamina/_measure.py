@@ -67,14 +67,14 @@ def measure(
     go_back = watch if backward else None
     with _no_collection():
         for _ in range(how.warmup):
-            run.error = call_root(root, args, kwargs, go_back)
+            run.error = call_root(root, args, kwargs, go_back, run)
             if run.error is not None:
                 return None
         watch.pause(False)  # noqa: FBT003
         watch.start()
         try:
             for _ in _rounds(how.repeats):
-                run.error = call_root(root, args, kwargs, go_back)
+                run.error = call_root(root, args, kwargs, go_back, run)
                 if run.error is not None:
                     return None
         finally:

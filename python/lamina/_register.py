@@ -137,8 +137,8 @@ def name_of(op: Any) -> str:
         if isinstance(found, str) and "::" in found:
             return _lamina.check_rule((found, {}, True))
     raise TypeError(
-        f"{type(op).__name__} is neither an operator nor a class of layers; give 'mylib::op', torch.ops.mylib.op, "
-        "what torch.library.custom_op gave, or a class"
+        f"{type(op).__name__} is neither an operator nor a class of layers; give 'mylib::op', "
+        "torch.ops.mylib.op, what torch.library.custom_op gave, or a class"
     )
 
 

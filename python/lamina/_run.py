@@ -115,6 +115,7 @@ class Run:
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None
         self.left: list[str] = []
+        self.no_backward = False  # one was asked for, and there was nothing to go back from
 
     def reraise(self) -> NoReturn:
         assert self.error is not None
@@ -184,7 +185,7 @@ def run_once(
                 try:
                     watch.start()
                     back = watch if backward else None
-                    run.error = call_root(root, given, named, back, whole=follow)
+                    run.error = call_root(root, given, named, back, run, whole=follow)
                 finally:
                     watch.stop()
                 if dry:
@@ -282,6 +283,7 @@ def call_root(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     backward: _lamina.Capture | None,
+    run: Run,
     *,
     whole: bool = False,
 ) -> BaseException | None:
@@ -290,7 +292,7 @@ def call_root(
     try:
         result = root(*args, **kwargs)
         if backward is not None:
-            _go_back(root, result, backward, whole=whole)
+            run.no_backward = not _go_back(root, result, backward, whole=whole)
     except BaseException as error:
         if backward is not None:
             backward.no_backward()
@@ -303,8 +305,9 @@ def _is_whole(parameter: Any) -> bool:
     return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
 
 
-def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> None:
-    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back."""
+def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> bool:
+    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back. False
+    where there is nothing to go back from."""
     from ._backward import floats, leaves, no_gradients_left, start_of
 
     torch = sys.modules["torch"]
@@ -313,7 +316,7 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) 
     if not ends:
         watch.no_backward()
         watch.note(NO_BACKWARD)
-        return
+        return False
     with no_gradients_left([*parameters(root), *leaves(ends)]):
         starts = start_of(ends, whole=whole)
         watch.pause(False)  # noqa: FBT003
@@ -321,3 +324,4 @@ def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) 
         watch.pause(True)  # noqa: FBT003
         watch.memory_gradients()
         watch.gradients({id(p): (p, p.grad is not None) for p in parameters(root) if _is_whole(p)})
+    return True
