@@ -185,7 +185,8 @@ lam_status lam_rules_add(lam_rules *r, const char *name, const char *const formu
     size_t n = name ? strlen(name) : 0, kept = name ? name_length(name, n) : 0;
     if (kept == 0)
         return lmi_fail(e, LAM_USAGE, "rule",
-                        "'%s' is not the name of an operator (mylib::op) or a layer (MyLayer)", name ? name : "");
+                        "'%s' is not the name of an operator (mylib::op) or a layer (MyLayer)",
+                        name ? name : "");
     spot s = {.from = name};
     lmi_rule rule = {.kind = LMI_N_KINDS, .given = true, .asks = ask, .note = "a rule of your own"};
     rule.name = lmi_strndup(&r->arena, name, kept);

@@ -227,7 +227,8 @@ lam_status lam_values_stats(const lam_values *v, lam_stats *out, lam_error *e) {
     lmi_layout l;
     *out = (lam_stats){.least = NAN, .greatest = NAN, .mean = NAN, .headroom = NAN};
     if (!f)
-        return lmi_fail(e, LAM_UNSUPPORTED, where, "scalar type %d is not a floating-point type", (int)v->dtype);
+        return lmi_fail(e, LAM_UNSUPPORTED, where, "scalar type %d is not a floating-point type",
+                        (int)v->dtype);
     LAM_TRY(lmi_layout_of(v, f, &l, where, e));
     if (l.times == 0) return LAM_OK;
     pass p = {.f = f, .k = kernel_for(f), .s = {.least = INFINITY, .greatest = -INFINITY}};

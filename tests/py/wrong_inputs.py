@@ -260,7 +260,13 @@ GRAPH = [
 ]
 FIT = [
     Case("fit", 2, "usage", "lamina fit TARGET"),
-    Case("fit wrongs.py:small -i 1x3x8x8 --optimizer adma", 2, "unknown optimizer 'adma'", "", "did you mean adam"),
+    Case(
+        "fit wrongs.py:small -i 1x3x8x8 --optimizer adma",
+        2,
+        "unknown optimizer",
+        "'adma'",
+        "did you mean adam",
+    ),
     Case("fit wrongs.py:small -i 1x3x8x8 --optimizer lion", 2, "unknown optimizer 'lion'", "", "there are"),
     Case(
         "fit wrongs.py:small -i 1x3x8x8 --dtype fp16",
