@@ -172,6 +172,16 @@ static void wrong_words(void **state) {
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
+        {"net -i 1x4", "net: there is no such subcommand\n"}, /* a word that short is near to too many */
+        {"show a:b --batch 2", "hint: `lamina fit` has it; `lamina help show` lists the options of this"},
+        {"show a:b -b 8",
+         "-b: `lamina show` has no such option\n  hint: `lamina help show` lists its options"},
+        {"show a:b --width 19", "--width 19: a table needs 20 columns at least; 0 is as many as it takes"},
+        {"show a:b 1x3x8x8", "1x3x8x8: one operand too many"},
+        {"show a:b 1x3x8x8", "hint: an input is given as -i 1x3x8x8"},
+        {"graph a:b 1x3", "hint: an input is given as -i 1x3"},
+        {"rules exact 1x3", "lamina rules [CONVENTION]\n"},
+        {"doctor x", "x: one operand too many; the usage is: lamina doctor\n"},
         {"show a:b -c layers --backward", "--backward: the convention 'layers' counts the forward pass "
                                           "alone\n  hint: leave --backward out, or count "
                                           "by one of exact, torch"},
