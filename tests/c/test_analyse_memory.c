@@ -304,7 +304,7 @@ static void test_refused(void **state) {
     refused(&s, k, "there is no number 1");
     k = good;
     k.phase = LAM_N_PHASES;
-    refused(&s, k, "none of lam_phase");
+    refused(&s, k, "not one of lam_phase");
     k = good;
     k.held = LAM_HELD_ACTIVATION;
     refused(&s, k, "can't tell");

@@ -260,7 +260,7 @@ static void facts_in_formulas(void **state) {
     lam_error e = {0};
     assert_int_equal(lmi_formula_parse(&code, "out*redd", &e), LAM_SYNTAX);
     assert_int_equal(e.at, 4);
-    assert_non_null(strstr(e.text, "no fact"));
+    assert_non_null(strstr(e.text, "not a fact"));
     lmi_fact_set(&f, LMI_FACT_out, -1);
     assert_false(f.known[LMI_FACT_out]);
     assert_int_equal(lmi_fact_get(&f, LMI_FACT_out), -1);

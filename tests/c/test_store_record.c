@@ -215,7 +215,7 @@ static void other_files_stay(void **state) {
     sqlite3_close(db);
     e = (lam_error){0};
     assert_int_equal(lam_recorder_new(&r, other, &info, &e), LAM_IO);
-    assert_non_null(strstr(e.text, "no recording"));
+    assert_non_null(strstr(e.text, "not a recording"));
 
     e = (lam_error){0};
     assert_int_equal(lam_recorder_new(&r, "/nowhere/at/all/run.lamina", &info, &e), LAM_IO);
