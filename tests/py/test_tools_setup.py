@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.machinery import SourceFileLoader
@@ -11,6 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import lamina._lamina
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -162,3 +165,25 @@ def test_make_takes_the_python_that_it_is_told(tmp_path: Path) -> None:
 def test_list_changes_nothing() -> None:
     done = subprocess.run([ROOT / "tools/setup", "--list"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+DECLARED = """
+import torchvision, torch
+print(hasattr(torch.ops.torchvision, "nms"))
+"""
+
+
+@pytest.mark.parametrize(("library", "declared"), [("whole", "False"), ("for another torch", "True")])
+def test_the_shim_leaves_a_torchvision_that_loads_alone(tmp_path: Path, library: str, declared: str) -> None:
+    """torch ends the process where an operator is declared twice, so one of the two may do it."""
+    pytest.importorskip("torch")
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    text = b"not a library"
+    if library == "whole":  # any that loads; what it declares does not matter here
+        text = Path(lamina._lamina.__file__ or "").read_bytes()
+    (package / "_C.so").write_bytes(text)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "tests/shim"), str(tmp_path)])}
+    done = subprocess.run(python(DECLARED), capture_output=True, text=True, env=env, check=False)
+    assert done.stdout == f"{declared}\n", done.stderr

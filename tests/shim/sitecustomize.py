@@ -3,12 +3,15 @@
 
 torchvision registers shape functions for its compiled operators when it is imported, and fails where its
 own library could not be loaded (a wheel built for CUDA beside a CPU torch). With this directory on
-PYTHONPATH, the two operators concerned are declared just before torchvision is imported. Nothing happens
-in a process that does not import it.
+PYTHONPATH, the two operators concerned are declared just before torchvision is imported, unless its own
+library loads and declares them: torch ends the process where both do. Nothing happens in a process that does
+not import it.
 """
 
 import importlib.abc
+import importlib.machinery
 import sys
+from pathlib import Path
 
 SCHEMAS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -26,10 +29,25 @@ class BeforeTorchvision(importlib.abc.MetaPathFinder):
             declare()
 
 
+def loads(torch):
+    """Whether torchvision's own library can be loaded here, as torchvision itself is about to do."""
+    spec = importlib.machinery.PathFinder.find_spec("torchvision")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for file in Path(folder).glob("_C*.so"):
+            try:
+                torch.ops.load_library(str(file))
+            except (OSError, ImportError):
+                return False
+            return True
+    return False
+
+
 def declare():
     try:
         import torch
 
+        if loads(torch):
+            return
         library = torch.library.Library("torchvision", "DEF")
         _kept.append(library)
         for schema in SCHEMAS:
