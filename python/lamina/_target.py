@@ -81,11 +81,7 @@ def split(target: str, what: str = "model") -> tuple[str, str]:
     where, _, path = target.rpartition(":")
     if where and path:
         return where, path
-    why = (
-        f"is a file and does not name the {what} in it"
-        if S_ISREG(_mode(target))
-        else f"does not name a {what}"
-    )
+    why = f"is a file and names no {what}" if S_ISREG(_mode(target)) else f"does not name a {what}"
     text = f"{target!r} {why}; write package.module:name or path/to/file.py:name"
     if what == "model" and target and why.startswith("is") and not target.endswith(".py"):
         text += ", with code that builds the model and loads the file into it"

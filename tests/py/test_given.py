@@ -243,7 +243,7 @@ def test_the_batch_of_inputs_from_code(file):
         ("mine.py:needs", "missing 1 required positional argument: 'width'; it is called with no argument"),
         ("mine.py:several", "with 2 inputs given: too many positional arguments"),
         ("mine.py:boxx", "did you mean box"),
-        ("mine.py", "is a file and does not name the function in it"),
+        ("mine.py", "is a file and names no function"),
         ("none.py:x", "there is no file none.py"),
     ],
 )
