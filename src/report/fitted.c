@@ -32,7 +32,7 @@ static const char *bytes_text(const writer *w, char to[NUMBER], lam_count n) {
 
 static const char *path_of(const writer *w, int32_t place) {
     const lam_place *p = lam_model_place(w->m, place);
-    return !p ? "outside every layer" : *p->path ? p->path : "(the model itself)";
+    return !p ? "outside every layer" : *p->path ? p->path : "the model itself";
 }
 
 static const char *type_of(const writer *w, int32_t place) {
