@@ -13,8 +13,8 @@
  * global mutable state.
  *
  * Contents: 1 errors and sinks · 2 words · 3 building a model · 4 reading a model · 5 conventions and rules ·
- * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the command · 11 the data's graph ·
- * 12 memory · 13 values and health · 14 time · 15 will it fit · recordings: lamina_recording.h, included here
+ * 6 costs · 7 receptive field · 8 reports · 9 numbers as text · 10 the data's graph · 11 memory ·
+ * 12 values and health · 13 time · 14 will it fit · included here: lamina_command.h and lamina_recording.h
  */
 #ifndef LAMINA_H
 #define LAMINA_H
@@ -870,62 +870,7 @@ LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_w
 LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                           lam_wrap wrap);
 
-/* == 10. The command ===================================================================================== */
-
-typedef struct lam_live { /* what a live source is asked for */
-    const char *target;   /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
-    int32_t n_inputs;
-    const char *const *inputs;       /* as given to -i: "1x3x224x224", "ids=1x16:int64=arange" */
-    const char *given;               /* "file.py:name" of what gives the inputs instead; NULL: the inputs */
-    const char *mode;                /* "eval", "train", or NULL: as the model is */
-    const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
-    bool ops;                        /* watch operators too */
-    bool or_layers;                  /* with `ops`: where they can't be watched, layers alone and a note */
-    bool backward;                   /* and those of a backward pass from the sum of the outputs */
-    bool grad;                       /* with gradients, so without the fast paths of eval mode */
-    bool dry;                        /* follow the shapes and compute nothing */
-    bool health;                     /* look for NaN and Inf */
-    bool time;                       /* tell how long it takes, over */
-    int32_t repeats;                 /* so many runs; 0: as the host likes */
-    bool follow;                     /* of a dry run: note when memory would be taken and given back */
-    int64_t batch;                   /* the first size of every input instead of what is given; 0: as given */
-    const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: as they are */
-    bool memory;                     /* measure memory */
-} lam_live;
-
-typedef struct lam_script { /* a program that is to be recorded */
-    const char *module;     /* "pkg.train", or NULL: argv[0] is the file */
-    int32_t n_argv;
-    const char *const *argv; /* the program's own arguments; without `module` its file first */
-    const char *file;        /* of the recording */
-    int32_t every;
-    bool memory, health; /* what layers allocate is measured too; NaN and Inf are looked for */
-} lam_script;
-
-/* What the command runs in. Everything it prints goes through the two sinks. */
-typedef struct lam_host {
-    void *self;
-    lam_sink out, err;
-    bool out_is_terminal, out_is_utf8;
-    int32_t width; /* of the terminal; 0 unknown */
-    /* Captures a live model. On failure it may still give what was seen (*out non-NULL together with
-     * LAM_FAILED). */
-    lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
-    /* Text for `lamina doctor` about the live side; NULL: there is none. */
-    lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
-    /* Runs a script, or notes that it is to be run once the command has ended; NULL: it can't. Pointers are
-     * the command line's. */
-    lam_status (*script)(void *self, const lam_script *what, lam_error *e);
-    /* Waits for so long; anything but LAM_OK when the command is to end. NULL: the command waits itself. */
-    lam_status (*wait)(void *self, int32_t milliseconds);
-    lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's; NULL: not known */
-} lam_host;
-
-/* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the
- * model failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
-LAM_API int lam_command(int argc, const char *const *argv, const lam_host *host);
-
-/* == 11. The data's graph ===================================================================================
+/* == 10. The data's graph ===================================================================================
  * Which operator gave what to which, where operators were watched: those that count or move elements, views
  * and what only calls others looked through; what went into each outermost call and came out of it; the
  * parameters and buffers that were read. */
@@ -964,7 +909,7 @@ LAM_API const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const c
  * forward only. */
 LAM_API lam_status lam_graph_dot(const lam_graph *g, bool ops, lam_sink to, lam_error *e);
 
-/* == 12. Memory =============================================================================================
+/* == 11. Memory =============================================================================================
  * What torch's allocator for the CPU handed out and took back while a capture was open. Sizes are bytes, as
  * they were asked for. */
 
@@ -1083,7 +1028,7 @@ LAM_API bool lam_model_device_memory_seen(const lam_model *m);
  * by how much more there was at the end. What it is held as is not known: lam_memory_held is NULL. */
 LAM_API lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e);
 
-/* == 13. Values and health ==================================================================================
+/* == 12. Values and health ==================================================================================
  * What lies in a tensor's memory. */
 
 /* True for types that have NaN or Inf: floating-point and complex ones. */
@@ -1231,7 +1176,7 @@ LAM_API const char *lam_health_sentence(const lam_health *h);
 /* The last `n` calls that were left before the first finding, or before the capture closed, as text. */
 LAM_API lam_status lam_health_tail(const lam_health *h, int32_t n, lam_sink to, lam_error *e);
 
-/* == 14. Time ===============================================================================================
+/* == 13. Time ===============================================================================================
  * How long what was watched took, in nanoseconds of a clock that never goes back; -1: not known. Of each
  * thread every moment belongs to one thing: the innermost call that was open or, in a backward pass, the call
  * whose forward made the node that ran. So the parts of a run add up to it. */
@@ -1352,7 +1297,7 @@ LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
 /* "12.3 ms", "410 us", "85 ns"; "?" where ns is negative. As section 9. */
 LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
 
-/* == 15. Will it fit ===================================================================================== */
+/* == 14. Will it fit ===================================================================================== */
 
 /* Memory that a dry run would have taken, and how long. */
 typedef enum lam_taken {
@@ -1424,6 +1369,7 @@ LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, co
 }
 #endif
 
+#include "lamina_command.h"
 #include "lamina_recording.h"
 
 #endif

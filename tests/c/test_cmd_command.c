@@ -182,14 +182,12 @@ static void wrong_words(void **state) {
         {"graph a:b 1x3", "hint: an input is given as -i 1x3"},
         {"rules exact 1x3", "lamina rules [CONVENTION]\n"},
         {"doctor x", "x: one operand too many; the usage is: lamina doctor\n"},
-        {"show a:b -c layers --backward", "--backward: the convention 'layers' counts the forward pass "
-                                          "alone\n  hint: leave --backward out, or count "
-                                          "by one of exact, torch"},
+        {"show a:b -c layers --backward",
+         "alone\n  hint: leave --backward out, or count by one of exact, torch"},
         {"show a:b --layout thoplw --backward", "--backward: the convention 'thoplw' counts"},
         {"why a:b x -c layers --backward", "--backward: the convention 'layers' counts"},
-        {"show a:b --released", "--released: the convention 'exact' has one form only\n  hint: leave "
-                                "--released out, or count by one of "
-                                "torchscan, thoplw\n"},
+        {"show a:b --released",
+         "form only\n  hint: leave --released out, or count by one of torchscan, thoplw\n"},
         {"why a:b x -c torch --released", "--released: the convention 'torch' has one form only"},
         {"show a:b -c nobody", "hint: `lamina conventions` lists them"},
         {"why a:b x -c nobody", "unknown convention 'nobody'"},
