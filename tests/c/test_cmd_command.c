@@ -184,7 +184,6 @@ static void wrong_words(void **state) {
         {"doctor x", "x: one operand too many; the usage is: lamina doctor\n"},
         {"show a:b -c layers --backward",
          "alone\n  hint: leave --backward out, or count by one of exact, torch"},
-        {"show a:b --layout thoplw --backward", "--backward: the convention 'thoplw' counts"},
         {"why a:b x -c layers --backward", "--backward: the convention 'layers' counts"},
         {"show a:b --released",
          "form only\n  hint: leave --released out, or count by one of torchscan, thoplw\n"},
