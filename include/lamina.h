@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define LAM_API               __attribute__((visibility("default")))
+#define LAM_API __attribute__((visibility("default")))
 #define LAM_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define LAM_API
@@ -52,7 +52,7 @@ typedef enum lam_status {
     LAM_RANGE = -6,       /* an index or a number lies outside its range */
     /* the caller asked for something that does not exist; the sentence says what does */
     LAM_USAGE = -7,
-    LAM_FAILED = -8 /* the host (a live model's own code) failed; the sentence is the host's */
+    LAM_FAILED = -8       /* the host (a live model's own code) failed; the sentence is the host's */
 } lam_status;
 
 typedef struct lam_error { /* NULL is allowed wherever one is taken */
@@ -100,13 +100,13 @@ LAM_API int32_t lam_word_op_mask(int32_t word);
  * the overload's arguments as they come; -1 where there is none. */
 LAM_API int32_t lam_shape_rule(const char *name);
 typedef enum lam_order {
-    LAM_ORDER_LIKE,  /* as torch's TensorIterator lays it out, after the operands that are tensors */
-    LAM_ORDER_BOTH,  /* the same, a number being an operand without axes */
+    LAM_ORDER_LIKE, /* as torch's TensorIterator lays it out, after the operands that are tensors */
+    LAM_ORDER_BOTH, /* the same, a number being an operand without axes */
     LAM_ORDER_ROWS,  /* last axis first, if the operands are in that order; else unknown */
     LAM_ORDER_IMAGE, /* the same, or with channels last, if an operand of 4 axes is */
     LAM_ORDER_CONV,  /* as IMAGE, but for numbers of 64 bits, which are in rows always */
     LAM_ORDER_NORM,  /* channels last where only that is the first operand's layout; else last axis first */
-    LAM_ORDER_FRESH  /* last axis first whatever they are */
+    LAM_ORDER_FRESH /* last axis first whatever they are */
 } lam_order;
 LAM_API lam_order lam_shape_order(int32_t rule);
 enum { LAM_MAX_AXES = 8, LAM_MAX_RESULTS = 4 };
@@ -122,8 +122,8 @@ LAM_API int32_t lam_shape_run(int32_t rule, const struct lam_op_arg *in, int32_t
 
 /* Data types. Numbers are torch's ScalarType numbers; bytes may be fractions for packed types, so bits are
  * given. */
-LAM_API const char *lam_dtype_name(int32_t dtype);   /* "float32"; "?" when unknown */
-LAM_API int32_t lam_dtype_bits(int32_t dtype);       /* bits an element; 0 when unknown */
+LAM_API const char *lam_dtype_name(int32_t dtype); /* "float32"; "?" when unknown */
+LAM_API int32_t lam_dtype_bits(int32_t dtype);     /* bits an element; 0 when unknown */
 LAM_API int32_t lam_dtype_by_name(const char *name); /* -1 when unknown; with or without a leading "torch." */
 
 /* == 3. Building a model ====================================================================================
@@ -141,24 +141,24 @@ typedef enum lam_value_type { LAM_NONE, LAM_BOOL, LAM_INT, LAM_INTS, LAM_FLOAT, 
 typedef struct lam_value {
     /* LAM_INT and LAM_INTS differ: torchscan counts kernel_size=3 and (3, 3) differently */
     lam_value_type type;
-    int32_t n; /* LAM_INTS: how many */
+    int32_t n;                /* LAM_INTS: how many */
     union {
-        int64_t i;           /* LAM_BOOL, LAM_INT */
-        double f;            /* LAM_FLOAT */
-        const int64_t *ints; /* LAM_INTS; copied by the builder */
-        const char *text;    /* LAM_TEXT, UTF-8; copied by the builder */
+        int64_t i;            /* LAM_BOOL, LAM_INT */
+        double f;             /* LAM_FLOAT */
+        const int64_t *ints;  /* LAM_INTS; copied by the builder */
+        const char *text;     /* LAM_TEXT, UTF-8; copied by the builder */
     };
 } lam_value;
 
 /* One distinct module object. */
 typedef enum lam_module_flags {
-    LAM_MODULE_EXACT = 1, /* its class is the word itself, not a subclass */
+    LAM_MODULE_EXACT = 1,       /* its class is the word itself, not a subclass */
     /* a subclass of the word that overrides forward: the word's rule may miss work */
     LAM_MODULE_OWN_FORWARD = 2,
-    LAM_MODULE_TRAINING = 4,  /* train() mode when the capture closed */
-    LAM_MODULE_OPAQUE = 8,    /* scripted, traced or compiled: its inside could not be seen */
-    LAM_MODULE_LEAF = 16,     /* has no registered children */
-    LAM_MODULE_ELSEWHERE = 32 /* lam_build_called_elsewhere() */
+    LAM_MODULE_TRAINING = 4,    /* train() mode when the capture closed */
+    LAM_MODULE_OPAQUE = 8,      /* scripted, traced or compiled: its inside could not be seen */
+    LAM_MODULE_LEAF = 16,       /* has no registered children */
+    LAM_MODULE_ELSEWHERE = 32   /* lam_build_called_elsewhere() */
 } lam_module_flags;
 typedef struct lam_module_info {
     const char *type;      /* class name, "BasicBlock" */
@@ -206,14 +206,14 @@ LAM_API lam_status lam_build_owns(lam_builder *b, int32_t module, const char *na
 
 /* One tensor that went into or came out of a call. */
 typedef struct lam_arg {
-    const char *name; /* keyword, or NULL for a positional argument; copied */
+    const char *name;     /* keyword, or NULL for a positional argument; copied */
     /* index of the top-level argument among the positional ones (or of the output), else -1 */
     int32_t position;
-    int32_t dtype;           /* ScalarType number, -1 unknown */
-    int32_t device;          /* c10 device type number (cpu 0, cuda 1, meta 14), -1 unknown */
-    int32_t ndim;            /* -1: shape unknown */
-    const int64_t *sizes;    /* copied */
-    uint64_t storage;        /* identity of its data (address); 0 unknown. Only equality is meaningful. */
+    int32_t dtype;        /* ScalarType number, -1 unknown */
+    int32_t device;       /* c10 device type number (cpu 0, cuda 1, meta 14), -1 unknown */
+    int32_t ndim;         /* -1: shape unknown */
+    const int64_t *sizes; /* copied */
+    uint64_t storage;     /* identity of its data (address); 0 unknown. Only equality is meaningful. */
     uint64_t memory, object; /* as storage and object of lam_op_arg; memory 0: `storage` is taken */
 } lam_arg;
 
@@ -223,13 +223,13 @@ typedef enum lam_call_flags {
     LAM_CALL_UNSEEN = 4,   /* nothing is known of its outputs (None, a string, ...) */
     LAM_CALL_AGAIN = 8,    /* made inside a backward pass, to do forward work again; may raise to end early */
     LAM_CALL_ELSEWHERE = 16, /* meanwhile another thread called modules of the model, and was not watched */
-    LAM_CALL_HIDES = 32,     /* scripted code ran kernels in it that are no operators */
-    LAM_CALL_STRANGERS = 64  /* it called modules that are not among the model's, which was not watched */
+    LAM_CALL_HIDES = 32,   /* scripted code ran kernels in it that are no operators */
+    LAM_CALL_STRANGERS = 64 /* it called modules that are not among the model's, which was not watched */
 } lam_call_flags;
 typedef struct lam_call_info {
-    int32_t module;       /* which module object was called */
-    int32_t parent;       /* the call that was open around it, or -1; parents are pushed before children */
-    uint32_t flags;       /* lam_call_flags */
+    int32_t module; /* which module object was called */
+    int32_t parent; /* the call that was open around it, or -1; parents are pushed before children */
+    uint32_t flags; /* lam_call_flags */
     int64_t t0_ns, t1_ns; /* enter and leave, monotonic nanoseconds; 0 when not measured */
     int32_t n_in, n_out;
     const lam_arg *in, *out;
@@ -252,13 +252,13 @@ typedef enum lam_phase {
 typedef struct lam_op_arg {
     int32_t position; /* in the operator's schema, from 0 */
     bool is_tensor;
-    bool sparse;          /* a tensor that does not store the elements that are 0 */
-    bool masks;           /* a mask (lam_word_op_mask), and lam_values_mask was asked about it as it came */
-    int32_t dtype;        /* of a tensor: ScalarType number, -1 unknown */
-    int32_t device;       /* c10 device type number, -1 unknown */
-    int32_t ndim;         /* -1: shape unknown */
-    int32_t shares;       /* only read, of a result: the last entry of `in` with the same memory, -1 none */
-    lam_value value;      /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
+    bool sparse;      /* a tensor that does not store the elements that are 0 */
+    bool masks;       /* a mask (lam_word_op_mask), and lam_values_mask was asked about it as it came */
+    int32_t dtype;    /* of a tensor: ScalarType number, -1 unknown */
+    int32_t device;   /* c10 device type number, -1 unknown */
+    int32_t ndim;     /* -1: shape unknown */
+    int32_t shares;   /* only read, of a result: the last entry of `in` with the same memory, -1 none */
+    lam_value value;  /* a scalar or a list of integers; LAM_NONE for None. Not for tensors */
     const int64_t *sizes; /* copied */
     /* Only pushed: identities (addresses) of a tensor's memory, which its views share, and of the tensor
      * itself; 0 unknown. Read, they are 0. */
@@ -291,16 +291,14 @@ typedef enum lam_op_flags {
 } lam_op_flags;
 
 /* Identities of a tensor: as storage and object of lam_op_arg. */
-typedef struct lam_identity {
-    uint64_t storage, object;
-} lam_identity;
+typedef struct lam_identity { uint64_t storage, object; } lam_identity;
 
 typedef struct lam_op_info {
     const char *name; /* copied, shared between equal names */
     /* the innermost open module call; in a backward pass the call whose forward made the node that runs; -1:
      * outside every call */
     int32_t call;
-    int32_t parent; /* the operator that was open around it on its thread, -1; parents are pushed first */
+    int32_t parent;   /* the operator that was open around it on its thread, -1; parents are pushed first */
     lam_phase phase;
     uint32_t flags;       /* lam_op_flags */
     int64_t t0_ns, t1_ns; /* 0 when not measured */
@@ -347,39 +345,25 @@ LAM_API void lam_model_free(lam_model *m); /* NULL is allowed */
 /* == 4. Reading a model =====================================================================================
  * All pointers are borrowed from the model. An index out of range gives NULL. */
 
-typedef struct lam_shape {
-    int32_t ndim;
-    const int64_t *sizes;
-} lam_shape; /* ndim -1: unknown */
-typedef struct lam_owned {
-    const char *name;
-    int32_t tensor;
-    bool is_buffer;
-} lam_owned;
-typedef struct lam_attr {
-    const char *name;
-    lam_value value;
-} lam_attr;
+typedef struct lam_shape { int32_t ndim; const int64_t *sizes; } lam_shape; /* ndim -1: unknown */
+typedef struct lam_owned { const char *name; int32_t tensor; bool is_buffer; } lam_owned;
+typedef struct lam_attr { const char *name; lam_value value; } lam_attr;
 
 typedef struct lam_module {
     const char *type, *type_path, *extra;
     int32_t word;
     uint32_t flags;
-    int32_t n_owned;
-    const lam_owned *owned; /* parameters and buffers in registration order */
-    int32_t n_attrs;
-    const lam_attr *attrs;
-    int32_t n_places;
-    const int32_t *places; /* every place that holds it, in registration order */
-    int32_t n_calls;       /* how often it was called */
+    int32_t n_owned; const lam_owned *owned; /* parameters and buffers in registration order */
+    int32_t n_attrs; const lam_attr *attrs;
+    int32_t n_places; const int32_t *places; /* every place that holds it, in registration order */
+    int32_t n_calls;                         /* how often it was called */
 } lam_module;
 
 typedef struct lam_place {
-    const char *name;              /* last component; the root's is "" */
-    const char *path;              /* dotted, "" for the root */
+    const char *name; /* last component; the root's is "" */
+    const char *path; /* dotted, "" for the root */
     int32_t parent, module, depth; /* the root has parent -1 and depth 0 */
-    int32_t n_children;
-    const int32_t *children;
+    int32_t n_children; const int32_t *children;
     int32_t n_calls; /* calls that were made at this place */
 } lam_place;
 
@@ -390,14 +374,14 @@ typedef struct lam_tensor {
     int64_t elsewhere;    /* of numel: what other processes hold */
     bool requires_grad, packed;
     int8_t gradient; /* of a backward pass from all outputs: 1 came, -1 did not, 0 nobody looked */
-    int32_t owner;   /* the first module that owns it, -1 none */
+    int32_t owner; /* the first module that owns it, -1 none */
     int32_t n_owners;
 } lam_tensor;
 
-typedef struct lam_event {                  /* one call of a module */
+typedef struct lam_event { /* one call of a module */
     int32_t module, place, parent, ordinal; /* ordinal: the k-th call of this module, from 0 */
-    int32_t n_children_called;              /* direct child calls */
-    uint32_t flags;                         /* lam_call_flags */
+    int32_t n_children_called; /* direct child calls */
+    uint32_t flags;            /* lam_call_flags */
     int64_t t0_ns, t1_ns;
     int32_t n_in, n_out;
     const lam_arg *in, *out;
@@ -406,8 +390,8 @@ typedef struct lam_event {                  /* one call of a module */
 /* What operators have in common that ran under one name with equal arguments and results. */
 typedef struct lam_op_sig {
     const char *name;
-    int32_t word;                   /* lam_word_op of the name; -1: none */
-    int32_t index;                  /* from 0 to lam_model_n_op_sigs - 1, for tables */
+    int32_t word;  /* lam_word_op of the name; -1: none */
+    int32_t index; /* from 0 to lam_model_n_op_sigs - 1, for tables */
     int32_t n_in, n_out, n_tensors; /* n_tensors: of both */
     const lam_op_arg *in, *out;
 } lam_op_sig;
@@ -474,8 +458,8 @@ LAM_API const lam_value *lam_model_attr(const lam_model *m, int32_t module, cons
 typedef enum lam_metric {
     LAM_MACS,
     LAM_FLOPS,
-    LAM_DMAS,       /* elements read and written */
-    LAM_BYTES_READ, /* the same elements in bytes, as each tensor stores them */
+    LAM_DMAS,          /* elements read and written */
+    LAM_BYTES_READ,    /* the same elements in bytes, as each tensor stores them */
     LAM_BYTES_WRITTEN,
     /* without what an attention's mask leaves out or a sparse factor does not store; elsewhere the
      * dense count */
@@ -487,11 +471,7 @@ typedef enum lam_metric {
 typedef enum lam_state { LAM_EXACT = 0, LAM_AT_LEAST = 1, LAM_UNKNOWN = 2 } lam_state;
 /* A number that knows whether it is whole. Its value is over * 2^63 + n. For LAM_UNKNOWN the value is what
  * is known (0 where nothing is) and must not be shown as a number. */
-typedef struct lam_count {
-    int64_t n;
-    uint32_t over;
-    lam_state state;
-} lam_count;
+typedef struct lam_count { int64_t n; uint32_t over; lam_state state; } lam_count;
 
 LAM_API const char *lam_state_name(lam_state s);   /* "exact", "at least", "unknown" */
 LAM_API const char *lam_metric_name(lam_metric m); /* "macs", "flops", "dmas", "bytes_read", ... */
@@ -503,7 +483,7 @@ LAM_API lam_count lam_metric_bytes(const lam_count metric[LAM_N_METRICS]);
 LAM_API double lam_metric_intensity(const lam_count metric[LAM_N_METRICS]);
 
 LAM_API int32_t lam_n_conventions(void);
-LAM_API const char *lam_convention_name(int32_t i); /* NULL out of range */
+LAM_API const char *lam_convention_name(int32_t i);   /* NULL out of range */
 /* what the table reproduces, with its version; one line */
 LAM_API const char *lam_convention_source(int32_t i);
 /* What a model is counted under when no convention is named: the default one, which counts operators; where
@@ -516,13 +496,13 @@ LAM_API bool lam_convention_counts_ops(int32_t i);
 LAM_API bool lam_convention_counts(int32_t i, lam_metric metric);
 
 typedef struct lam_rule {
-    const char *kind; /* "conv" */
+    const char *kind;                     /* "conv" */
     /* "out*red"; NULL: the convention has no opinion, the count is unknown */
     const char *formula[LAM_N_METRICS];
-    const char *released[LAM_N_METRICS]; /* the released form where it differs, else NULL */
-    const char *note;                    /* why, or the source of the formula; NULL */
-    const char *only;                    /* the spellings that it serves, separated by spaces; NULL: all */
-    bool of_op;                          /* it serves operators, not layers */
+    const char *released[LAM_N_METRICS];  /* the released form where it differs, else NULL */
+    const char *note;                     /* why, or the source of the formula; NULL */
+    const char *only;                     /* the spellings that it serves, separated by spaces; NULL: all */
+    bool of_op;                           /* it serves operators, not layers */
 } lam_rule;
 /* The i-th rule of a convention; LAM_RANGE past the last one. */
 LAM_API lam_status lam_convention_rule(int32_t convention, int32_t i, lam_rule *out, lam_error *e);
@@ -582,16 +562,16 @@ typedef struct lam_cost_row {
     lam_count metric[LAM_N_METRICS];
     /* as the convention's column */
     lam_count params, grad_params, nograd_params, param_bytes, buffers, buffer_bytes;
-    lam_count packed, packed_bytes; /* of weights packed for the machine, which are no parameters */
-    lam_count total[LAM_N_METRICS]; /* this row and every row below it (calls made inside this call) */
+    lam_count packed, packed_bytes;   /* of weights packed for the machine, which are no parameters */
+    lam_count total[LAM_N_METRICS];   /* this row and every row below it (calls made inside this call) */
     /* of this row alone; metric[] is the forward's */
     lam_count backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count total_backward[LAM_N_METRICS], total_recompute[LAM_N_METRICS]; /* with every row below it */
     lam_count local_params, local_bytes; /* of params and param_bytes: what this process holds */
-    lam_count total_params;              /* distinct parameters of the place and everything under it */
+    lam_count total_params;           /* distinct parameters of the place and everything under it */
     lam_count running_stats; /* elements of running_mean and running_var among the buffers of this row */
-    bool shared;             /* some parameter or buffer had been counted by an earlier row */
-    bool leaf;               /* no children registered */
+    bool shared;     /* some parameter or buffer had been counted by an earlier row */
+    bool leaf;       /* no children registered */
     bool never_called;
     /* false: the row is shown for the structure; its own metrics are 0 and belong to its children */
     bool counted;
@@ -685,10 +665,8 @@ typedef struct lam_cause {
 typedef struct lam_compared {
     const char *convention;
     lam_count macs, flops, params; /* of the phase; params as the convention's own total says */
-    bool told;
-    int64_t difference; /* from the reference, in what is compared; whether it is known */
-    int32_t n_causes;
-    const lam_cause *causes; /* largest first */
+    bool told; int64_t difference; /* from the reference, in what is compared; whether it is known */
+    int32_t n_causes; const lam_cause *causes; /* largest first */
     const char *gap;         /* why it is not exact; NULL when it is, or it is not told at all */
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
@@ -709,10 +687,7 @@ LAM_API lam_status lam_compare_write(const lam_comparison *c, const char *format
 
 /* == 7. Receptive field =====================================================================================
  * The receptive field, stride and padding of one call of a layer alone, along one axis (input positions). */
-typedef struct lam_rf {
-    double size, stride, padding;
-    lam_state state;
-} lam_rf;
+typedef struct lam_rf { double size, stride, padding; lam_state state; } lam_rf;
 /* `event` of `m` under `convention`'s table; (1, 1, 0) with LAM_UNKNOWN where it has no rule.
  * Source: torchscan 0.1.2's modules.module_rf for `torchscan`; Araujo et al., "Computing Receptive Fields of
  * Convolutional Neural Networks", Distill 2019, for the others. */
@@ -738,13 +713,13 @@ typedef struct lam_rf_axis {
     int32_t input, axis, out_axis; /* out_axis -1: no WINDOW */
     int64_t positions;             /* of the input's axis */
     lam_reach reach;
-    int64_t size, narrow; /* most positions that an element sees; along the path that sees least */
+    int64_t size, narrow;          /* most positions that an element sees; along the path that sees least */
     int64_t jump[2], start[2], end[2];
-    bool shown;      /* one of the axes that the row's columns go by: the largest of them */
-    bool paths;      /* paths that see differently much meet */
-    bool at_most;    /* it may see less */
-    lam_state state; /* LAM_AT_LEAST: something of unseen origin went in */
-    const char *why; /* the operator that leaves it unknown, else NULL */
+    bool shown;                    /* one of the axes that the row's columns go by: the largest of them */
+    bool paths;                    /* paths that see differently much meet */
+    bool at_most;                  /* it may see less */
+    lam_state state;               /* LAM_AT_LEAST: something of unseen origin went in */
+    const char *why;               /* the operator that leaves it unknown, else NULL */
 } lam_rf_axis;
 /* The i-th axis that is followed, of row `row`; LAM_RANGE past the last one, or where nothing is known. */
 LAM_API lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out,
@@ -760,42 +735,33 @@ LAM_API lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i,
 typedef enum lam_wrap { LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE } lam_wrap;
 typedef enum lam_number_format { LAM_FMT_RAW, LAM_FMT_CLEVER, LAM_FMT_RATIO } lam_number_format;
 /* What a machine reaches at best, a second: floating point operations, bytes read or written; 0 unknown. */
-typedef struct lam_peak {
-    double flops, bytes;
-} lam_peak;
+typedef struct lam_peak { double flops, bytes; } lam_peak;
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
     /* "text" (default), "csv", "md", "json", "html"; what ran when: "trace" (Chrome's trace events, which
      * Perfetto reads) or "speedscope" */
     const char *format;
-    int32_t width;     /* columns of the terminal; 0: 100 */
-    int32_t max_depth; /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
+    int32_t width;      /* columns of the terminal; 0: 100 */
+    int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
     bool receptive_field, effective_rf_stats;
-    bool time;     /* how long each row took, where times were asked for */
+    bool time;  /* how long each row took, where times were asked for */
     lam_peak peak; /* not 0: with `time` how fast it was beside this too, where FLOPs and bytes are counted */
-    bool memory;   /* what each row allocated and retained, where memory was measured */
-    /* elements moved, bytes read and written and arithmetic intensity too, where the convention counts them
-     */
-    bool bytes;
-    bool why; /* lamina layout: every reason why a total is not exact, ties and notes, not only how many */
-    /* lamina layout: the column that `%` is the share of: "macs", "flops", "dmas", "params", "bytes",
-     * "backward_macs", "backward_flops", "time" (`self` in the whole run's) or "memory" (allocated). NULL:
-     * "time" with `time`, else "macs" */
-    const char *by;
-    /* lamina layout, text, md and html: layers with their full paths, the largest of this column first; what
-     * a container does itself is a line of its own. NULL: the tree, or with `rows` that of `by` */
-    const char *sort;
-    int32_t rows; /* the N largest of them; 0: all */
-    bool command; /* what to do next is told in the command's options, and not in Python's arguments */
-    /* "lamina show"'s target and what tells how to run it, to be named in a last line of other commands;
-     * NULL: there is no such line */
-    const char *next;
-    lam_wrap wrap;             /* torchscan layouts */
-    lam_number_format numbers; /* thoplw layout */
+    bool memory; /* what each row allocated and retained, where memory was measured */
+    bool bytes; /* elements moved, bytes read and written, arithmetic intensity, where they are counted */
+    /* Of the lamina layout. why: every reason, tie and note. by: the column that `%` is the share of: "macs",
+     * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: "time"
+     * with `time`, else "macs". sort: a list of layers, the largest of this column first; NULL: the tree, or
+     * with `rows` > 0, so many of the largest, that of `by`. command: hints name the command's options.
+     * next: a target and its inputs, for a last line of other commands; NULL: none */
+    bool why, command;
+    const char *by, *sort, *next;
+    int32_t rows;
+    lam_wrap wrap;              /* torchscan layouts */
+    lam_number_format numbers;  /* thoplw layout */
     /* thoplw layout: running statistics in the parameter column, as its README shows */
     bool old_params;
-    double overhead_mb; /* torchscan layouts: framework and CUDA overhead of the forward, MiB */
+    double overhead_mb;         /* torchscan layouts: framework and CUDA overhead of the forward, MiB */
 } lam_report_options;
 /* Fills `o` with the defaults above. */
 LAM_API void lam_report_defaults(lam_report_options *o);
@@ -847,8 +813,8 @@ LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_op
 /* == 9. Numbers as text =====================================================================================
  * Each writes at most `size` bytes with the final NUL, like snprintf, and returns the length it wanted. */
 LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */
-LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);            /* "1814073344", ">= 5", "?" */
-LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes);         /* IEC: "97.7 MiB" */
+LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);   /* "1814073344", ">= 5", "?" */
+LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes); /* IEC: "97.7 MiB" */
 LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator); /* "1,64,112,112" */
 /* torchscan's unit_scale: >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
 LAM_API double lam_unit_scale(double value, const char **prefix);
@@ -870,16 +836,15 @@ LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_w
 LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                           lam_wrap wrap);
 
-/* == 10. The data's graph ===================================================================================
- * Which operator gave what to which, where operators were watched: those that count or move elements, views
+/* == 10. The data's graph ============================================================================ * Which operator gave what to which, where operators were watched: those that count or move elements, views
  * and what only calls others looked through; what went into each outermost call and came out of it; the
  * parameters and buffers that were read. */
 
 typedef enum lam_node_type { LAM_NODE_INPUT, LAM_NODE_TENSOR, LAM_NODE_OP, LAM_NODE_OUTPUT } lam_node_type;
 typedef struct lam_node {
     lam_node_type type;
-    int32_t index; /* of the call's argument or result, the parameter or buffer, the operator */
-    int32_t call;  /* innermost call of an operator, outermost one of an input or output; -1 none */
+    int32_t index;    /* of the call's argument or result, the parameter or buffer, the operator */
+    int32_t call;     /* innermost call of an operator, outermost one of an input or output; -1 none */
     lam_phase phase;
     const char *name; /* "aten::convolution", "input", "layer1.0.conv1.weight" */
     lam_shape shape;  /* of the tensor, or of an operator's first one */
@@ -977,11 +942,11 @@ typedef struct lam_memory_totals {
     int64_t peak_allocated;   /* the same without: as torch's allocator counts from the opening on */
     /* the moment of `peak`, the first of several; ns 0: before anything happened */
     int64_t peak_order, peak_ns;
-    int32_t peak_call;        /* who was at work then, -1 nobody; in */
-    uint8_t peak_phase;       /* lam_phase */
-    int64_t held[LAM_N_HELD]; /* what `peak` is made of; */
-    int64_t old_gradients;    /* of it, gradients that were there when the capture opened */
-    int64_t elsewhere;        /* handed out meanwhile on threads that did nothing for the capture */
+    int32_t peak_call;           /* who was at work then, -1 nobody; in */
+    uint8_t peak_phase;          /* lam_phase */
+    int64_t held[LAM_N_HELD];    /* what `peak` is made of; */
+    int64_t old_gradients;       /* of it, gradients that were there when the capture opened */
+    int64_t elsewhere;           /* handed out meanwhile on threads that did nothing for the capture */
 } lam_memory_totals;
 LAM_API const lam_memory_totals *lam_memory_total(const lam_memory *y);
 
@@ -997,7 +962,7 @@ typedef struct lam_memory_use {
 typedef struct lam_memory_row {
     lam_memory_use own[LAM_N_PHASES], total[LAM_N_PHASES];
 } lam_memory_row;
-LAM_API const lam_memory_row *lam_memory_call(const lam_memory *y, int32_t event); /* NULL out of range */
+LAM_API const lam_memory_row *lam_memory_call(const lam_memory *y, int32_t event);  /* NULL out of range */
 /* Sums over the calls, and the greatest peak among them. */
 LAM_API const lam_memory_row *lam_memory_place(const lam_memory *y, int32_t place);
 /* What it holds when the peak is reached, by lam_held: itself, and with every place below it. A tensor and
@@ -1006,9 +971,7 @@ LAM_API const int64_t *lam_memory_held(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_held_below(const lam_memory *y, int32_t place);
 LAM_API const int64_t *lam_memory_unplaced(const lam_memory *y);
 
-typedef struct lam_memory_point {
-    int64_t t_ns, bytes;
-} lam_memory_point;
+typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
 /* How much there was, in `points` steps: the greatest value of the i-th, and when; of fewer moments than that
  * each. LAM_RANGE past the last one. */
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
@@ -1052,7 +1015,7 @@ typedef struct lam_nonfinite {
 LAM_API lam_status lam_values_scan(const lam_values *v, lam_nonfinite *out, lam_error *e);
 typedef struct lam_stats {
     int64_t numbers, nan, inf, zeros, subnormal; /* a complex number is two */
-    double least, greatest, mean;                /* of the finite ones; NaN where there are none */
+    double least, greatest, mean; /* of the finite ones; NaN where there are none */
     double headroom; /* how often the largest magnitude can be doubled before it overflows; Inf: all are 0 */
 } lam_stats;
 /* The same memory read once, for more. LAM_UNSUPPORTED for types that are not floating-point. */
@@ -1073,12 +1036,12 @@ LAM_API lam_status lam_values_mask(const lam_values *v, lam_mask *out, lam_error
  * A source that looks at values pushes what it found not finite, in the order in which it met it; which of it
  * is where something went wrong is lam_health_new's to say. */
 typedef enum lam_bad_side {
-    LAM_BAD_INPUT,   /* entry `index` of a call's `in`, when it was entered */
-    LAM_BAD_OUTPUT,  /* entry `index` of a call's `out`, when it was left */
+    LAM_BAD_INPUT,  /* entry `index` of a call's `in`, when it was entered */
+    LAM_BAD_OUTPUT, /* entry `index` of a call's `out`, when it was left */
     LAM_BAD_WRITTEN, /* entry `index` of its `in` then, which was fine when it was entered: it wrote to it */
-    LAM_BAD_OWNED,   /* `name`, a parameter or buffer of the call's module, when it was left */
-    LAM_BAD_OP,      /* result `index` of operator `name` */
-    LAM_BAD_NODE,    /* of a backward pass: node `name` was given a gradient that is (`fed`), or gave one */
+    LAM_BAD_OWNED,  /* `name`, a parameter or buffer of the call's module, when it was left */
+    LAM_BAD_OP,     /* result `index` of operator `name` */
+    LAM_BAD_NODE,   /* of a backward pass: node `name` was given a gradient that is (`fed`), or gave one */
     LAM_BAD_GRAD_INPUT,  /* the gradient that came to entry `index` of a call's `in`, */
     LAM_BAD_GRAD_OUTPUT, /* of its `out`: from all that used it */
     LAM_BAD_CHECK,  /* nothing of this: a check `name` of the user's said `text` of entry `index` of `out` */
@@ -1088,12 +1051,12 @@ typedef enum lam_bad_side {
 typedef struct lam_bad {
     lam_bad_side side;
     lam_phase phase;
-    int32_t call; /* the innermost open one; of a node the one whose forward made it; -1: outside of all */
+    int32_t call;  /* the innermost open one; of a node the one whose forward made it; -1: outside of all */
     int32_t calls, index; /* calls: how many had been entered by then; index: -1 none */
-    bool fed, gave;       /* fed: of OP and NODE, what went in was bad; gave: of NODE, what `inside` gave */
-    int32_t from;       /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
-    int32_t pass;       /* NODE: as lam_op_info.pass */
-    const char *name;   /* copied, as all texts; NULL where none is named */
+    bool fed, gave; /* fed: of OP and NODE, what went in was bad; gave: of NODE, what `inside` gave */
+    int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
+    int32_t pass;  /* NODE: as lam_op_info.pass */
+    const char *name; /* copied, as all texts; NULL where none is named */
     const char *inside; /* NODE that was not: the operator in it that gave it */
     const char *text;
     lam_nonfinite found;
@@ -1190,12 +1153,10 @@ typedef struct lam_time {
 
 /* Every outermost call of the first module that was called begins a run. */
 typedef enum lam_time_part {
-    LAM_TIME_FORWARD,
-    LAM_TIME_BACKWARD,
-    LAM_TIME_RECOMPUTE, /* what the calls took together */
-    LAM_TIME_ENGINE,    /* autograd between its nodes */
-    LAM_TIME_OUTSIDE,   /* nodes that no call made: the loss, ... */
-    LAM_TIME_WHOLE,     /* all of these */
+    LAM_TIME_FORWARD, LAM_TIME_BACKWARD, LAM_TIME_RECOMPUTE, /* what the calls took together */
+    LAM_TIME_ENGINE,  /* autograd between its nodes */
+    LAM_TIME_OUTSIDE, /* nodes that no call made: the loss, ... */
+    LAM_TIME_WHOLE,   /* all of these */
     LAM_N_TIME_PARTS
 } lam_time_part;
 typedef struct lam_spread { /* of one time over the runs that have it */
@@ -1205,9 +1166,9 @@ typedef struct lam_spread { /* of one time over the runs that have it */
     int32_t most_run; /* the run of `most` */
 } lam_spread;
 
-/* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run
- * whose whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`.
- * LAM_USAGE where it is another tree, or no times were asked for. */
+/* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run whose
+ * whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`. LAM_USAGE
+ * where it is another tree, or no times were asked for. */
 LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
 
 typedef struct lam_times lam_times;
@@ -1268,8 +1229,8 @@ LAM_API bool lam_costs_device_time(const lam_costs *c, int32_t row, lam_time *ou
 
 /* The times of a row, in its call. False where times were not asked for, and for rows that are no call. */
 LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
-/* A part of what all rows took together: in all runs, or (lam_model_time_by) in the run whose whole time is
- * the median, of which the rows tell too: so their own times and what no row took add up to the whole. */
+/* A part of what all rows took together: in all runs, or (lam_model_time_by) in the run whose whole time is the
+ * median, of which the rows tell too: so their own times and what no row took add up to the whole. */
 LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 /* The times that rows show; NULL where none were asked for. */
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);
@@ -1280,10 +1241,10 @@ typedef enum lam_bound {
     LAM_BOUND_NEITHER  /* neither reaches a tenth of it */
 } lam_bound;
 LAM_API const char *lam_bound_name(lam_bound b); /* "unknown", "compute", ... */
-typedef struct lam_speed {                       /* of a row's own work in its own time */
-    double flops, bytes;                         /* a second; negative where the work is not exactly known */
-    double intensity;                            /* FLOPs a byte; negative likewise */
-    double share;                                /* of the peak of what it is bound by; negative: not known */
+typedef struct lam_speed { /* of a row's own work in its own time */
+    double flops, bytes;   /* a second; negative where the work is not exactly known */
+    double intensity;      /* FLOPs a byte; negative likewise */
+    double share;          /* of the peak of what it is bound by; negative: not known */
     lam_bound bound;
     int64_t ns;
 } lam_speed;

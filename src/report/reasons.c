@@ -252,12 +252,16 @@ static void put_number_of(lmi_buf *b, int64_t n, const char *one, const char *se
     lmi_putf(b, "%s%lld %s", b->n ? ", " : "", (long long)n, n == 1 ? one : several);
 }
 
-/* What is there to know is said at once, in numbers. */
+/* What else there is to know, in numbers: a single note takes no more room than they do. */
 static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
     lmi_buf *b = &s->text;
+    if (!vain && !deaf && lam_model_n_notes(s->j->m) == 1) {
+        tell_notes(s);
+        return;
+    }
     put_number_of(b, vain, "layer ran in vain", "layers ran in vain");
     put_number_of(b, deaf, "parameter gets no gradient", "parameters get no gradient");
-    put_number_of(b, lam_model_n_notes(s->j->m), "remark", "remarks");
+    put_number_of(b, lam_model_n_notes(s->j->m), "note", "notes");
     if (!b->n) return;
     lmi_putf(b, ": %s shows them", to_do(s->j, "--why", "why=True"));
     lmi_tell(s, vain || deaf ? LMI_WARN : LMI_DIM, "notes");

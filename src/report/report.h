@@ -17,7 +17,7 @@ struct lmi_layout;
 
 /* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
 typedef struct lmi_job {
-    lam_memory *memory;        /* NULL: it was not measured, or is not shown */
+    lam_memory *memory; /* NULL: it was not measured, or is not shown */
     lam_memory *device_memory; /* the same of a device's */
     const lam_costs *c;
     const lam_model *m;
@@ -44,7 +44,8 @@ typedef struct lmi_line {
     int32_t row; /* of the costs, -1: the whole; where lines are data */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes, running_stats;
+    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
+        running_stats;
     int64_t ns[LAM_N_PHASES];     /* time, with everything that is called inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
@@ -58,8 +59,8 @@ typedef struct lmi_line {
     const char *reason; /* NULL: every number is exact */
     const char *label;  /* our own table: what stands in the name column */
     const lmi_job *job;
-    bool split;                   /* our own table: what it did itself is the line below it */
-    const lam_scan_row *scan;     /* torchscan layouts: the row, and nothing else of the line is set */
+    bool split; /* our own table: what it did itself is the line below it */
+    const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
@@ -94,8 +95,8 @@ void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its 
 void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
 void lmi_put_time(lmi_buf *b, int64_t ns);
-int64_t lmi_add_time(int64_t a, int64_t b);  /* -1 where either is unknown */
-int64_t lmi_self_time(const lmi_line *l);    /* all phases, without the lines below it */
+int64_t lmi_add_time(int64_t a, int64_t b); /* -1 where either is unknown */
+int64_t lmi_self_time(const lmi_line *l);   /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
 void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
 void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
@@ -134,8 +135,8 @@ typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
     const char *text_columns, *data_columns; /* ids, separated by spaces */
-    const char *op_columns;                  /* data columns after those where operators are counted */
-    const char *time_columns;                /* and where times were asked for */
+    const char *op_columns; /* data columns after those where operators are counted */
+    const char *time_columns; /* and where times were asked for */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
@@ -219,26 +220,25 @@ void lmi_format_s(lmi_buf *b, const char *text, int32_t min_width, int32_t max_w
 typedef struct lmi_flow {
     lmi_job *j;
     size_t width, column, indent, owed; /* owed: spaces before what follows the label */
-    bool fresh;                         /* nothing stands on this line yet, its label aside */
+    bool fresh; /* nothing stands on this line yet, its label aside */
 } lmi_flow;
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
-/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: up to the labels' column.
- */
+/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: up to the labels' column. */
 void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
 void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
 void lmi_flow_end(lmi_flow *f);
 
 /* ANSI styles. `style` NULL, or colours switched off: the text alone. */
 #define LMI_BOLD "1"
-#define LMI_DIM  "2"
+#define LMI_DIM "2"
 #define LMI_WARN "33"
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* -- our own table: the tree of places ----------------------------------------------------------------- */
 
 typedef struct lmi_node {
-    lmi_line line;                     /* sums over everything at and below; calls: made at or below */
-    lmi_line self;                     /* the place's own rows alone */
+    lmi_line line; /* sums over everything at and below; calls: made at or below */
+    lmi_line self; /* the place's own rows alone */
     int32_t parent, first_child, next; /* -1: none */
     int32_t fold;  /* how many equal siblings this node stands for; 0: another node stands for it */
     int32_t last;  /* the last of them */
@@ -333,11 +333,10 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
     "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
     "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
 #define LMI_MEMORY_CELLS(X)                                                                                  \
-    X(allocated)                                                                                             \
-    X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed) X(memory_retained)   \
-        X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed) X(backward_memory_retained)     \
-            X(backward_memory_peak) X(recompute_memory_allocated) X(recompute_memory_freed)                  \
-                X(recompute_memory_retained) X(recompute_memory_peak)
+    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed)         \
+    X(memory_retained) X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed)                  \
+    X(backward_memory_retained) X(backward_memory_peak) X(recompute_memory_allocated)                        \
+    X(recompute_memory_freed) X(recompute_memory_retained) X(recompute_memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_MEMORY_CELLS(X)
 #undef X
@@ -354,13 +353,12 @@ void lmi_memory_json(const lmi_job *j, lmi_buf *b);
     "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
     "recompute_device_memory_retained recompute_device_memory_peak"
 #define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
-    X(device_allocated)                                                                                      \
-    X(device_retained) X(device_peak) X(device_bwd_allocated) X(device_memory_allocated)                     \
-        X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)                               \
-            X(backward_device_memory_allocated) X(backward_device_memory_freed)                              \
-                X(backward_device_memory_retained) X(backward_device_memory_peak)                            \
-                    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                    \
-                        X(recompute_device_memory_retained) X(recompute_device_memory_peak)
+    X(device_allocated) X(device_retained) X(device_peak) X(device_bwd_allocated)                            \
+    X(device_memory_allocated) X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)        \
+    X(backward_device_memory_allocated) X(backward_device_memory_freed)                                      \
+    X(backward_device_memory_retained) X(backward_device_memory_peak)                                        \
+    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                                    \
+    X(recompute_device_memory_retained) X(recompute_device_memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_DEVICE_MEMORY_CELLS(X)
 #undef X

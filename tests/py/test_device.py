@@ -161,7 +161,7 @@ def test_inspect_shows_medians():
     assert rows(report)["1"].forward == (5000, 5000)
     text = report._text(time=True, width=160)
     assert "device self" in text
-    assert "device: forward 6.00 us ± 0 ns" in text
+    assert "\ndevice     forward 6.00 us ± 0 ns" in text
     told = json.loads(report.to_json())
     assert told["time"]["device"]["forward"]["median"] == 6000
     by_path = {row["path"]: row for row in told["rows"]}
@@ -427,7 +427,7 @@ def test_memory_in_tables_and_files():
     report = measured(lambda: model(torch.rand(3)), model, time=True)
     text = report._text(memory=True, width=200)
     assert "dev allocated" in text
-    assert "device memory: peak 11.0 MiB in 0 (forward)   of that before it 1.00 MiB" in text
+    assert "device memory: peak 11.0 MiB in 0 (forward) · of that before it 1.00 MiB" in text
     told = json.loads(report.to_json())
     assert told["device_memory"]["peak"] == 11 * MIB
     rows = {row["path"]: row for row in told["rows"]}

@@ -414,8 +414,8 @@ def test_tables_and_files():
     report = lamina.inspect(model, (x,), memory=True)
     line = next(line for line in str(report).splitlines() if "0 (Linear)" in line)
     assert "16.0 KiB  16.0 KiB  16.0 KiB" in line
-    assert "memory: peak" in str(report)
-    assert "memory: peak" not in str(lamina.inspect(model, (x,)))
+    assert "\nmemory     peak" in str(report)
+    assert "\nmemory     peak" not in str(lamina.inspect(model, (x,)))
     told = json.loads(report.to_json())
     assert told["memory"]["held"] == {k: v for k, v in report.memory.held.items() if v}
     assert told["rows"][1]["memory"]["own"]["forward"]["retained"] == 16384

@@ -100,7 +100,7 @@ for ask in (report.graph, lambda: report.unused, lambda: report.no_gradient):
         assert "this torch does not tell whose memory a tensor has" in str(error), error
     else:
         raise AssertionError("it answers")
-assert "not known: what ran in vain" in str(report)
+assert "not known: what ran in vain" in report._text(why=True)
 data = json.loads(report.to_json())
 assert not {"unused", "no_gradient"} & set(data)
 assert report.macs == 64

@@ -81,10 +81,13 @@ def test_every_reason(mode):
 def test_table_and_json():
     report = lamina.inspect(Odd(), torch.rand(3, 4), ops=True)
     text = " ".join(str(report).split())
-    assert "in vain: unused: its output reaches no output of the model" in text
-    assert "no gradient: nobody: no operator of the forward reads it" in text
+    assert "notes 3 layers ran in vain, 10 parameters get no gradient: why=True shows them" in text
+    assert "its output reaches" not in text
+    text = " ".join(report._text(why=True).split())
+    assert "unused: its output reaches no output of the model" in text
+    assert "nobody gets no gradient: no operator of the forward reads it" in text
     assert "never called]" in text
-    assert "in vain: spare" not in text  # the table marks it already
+    assert " spare: " not in text  # the table marks it already
     data = json.loads(report.to_json())
     assert {item["path"]: item["reason"] for item in data["unused"]} == report.unused
     assert {item["path"]: item["reason"] for item in data["no_gradient"]} == report.no_gradient
