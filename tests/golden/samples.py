@@ -63,6 +63,65 @@ class Pair(nn.Module):
 def sentence() -> dict[str, torch.Tensor]:
     """What a Zoo takes, by name."""
     return {"ids": torch.tensor([[3, 1, 4, 1, 5]]), "mask": torch.tensor([[[1], [1], [1], [0], [0]]])}
+class Attention(nn.Module):
+    """Heads beside each other, without a mask."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width)
+        self.value = nn.Linear(width, width)
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (
+            layer(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        scores = (q @ k.transpose(-1, -2)).softmax(-1)
+        return self.output((scores @ v).transpose(1, 2).flatten(-2))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.attention = Attention(width, heads)
+        self.norm1 = nn.LayerNorm(width)
+        self.intermediate = nn.Linear(width, 4 * width)
+        self.output = nn.Linear(4 * width, width)
+        self.norm2 = nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm1(x + self.attention(x))
+        return self.norm2(x + self.output(nn.functional.gelu(self.intermediate(x))))
+
+
+class Encoder(nn.Module):
+    """As BERT: embeddings, equal layers whose work lies partly outside of layers, a pooler."""
+
+    def __init__(self, layers: int = 6, width: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.words = nn.Embedding(100, width)
+        self.positions = nn.Embedding(64, width)
+        self.layers = nn.ModuleList(EncoderLayer(width, heads) for _ in range(layers))
+        self.pooler = nn.Linear(width, width)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids) + self.positions(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.pooler(x[:, 0]).tanh()
+
+
+def not_finite() -> nn.Module:
+    """The logarithm of a negative number."""
+
+    class Log(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x - 2).log()
+
+    return nn.Sequential(nn.Linear(8, 8), Log(), nn.Linear(8, 2))
 
 
 class Fancy(nn.Module):
