@@ -68,6 +68,7 @@ static const lmi_figure figures[] = {
 enum { N_FIGURES = sizeof figures / sizeof *figures };
 
 const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name) {
+    if (!name) name = j->o->sort; /* who sorts by a column asks for its share */
     if (!name) name = j->o->time ? "time" : has_macs(j) ? "macs" : "params";
     for (int i = 0; i < N_FIGURES; i++)
         if (strcmp(figures[i].name, name) == 0) return &figures[i];

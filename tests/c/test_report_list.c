@@ -111,6 +111,8 @@ static void lists(void **state) {
     lacks("head");
     o = wide();
     o.sort = "params";
+    show(c, &o);
+    has("output  params      %  "); /* who sorts by a column asks for its share */
     o.format = "html";
     show(c, &o);
     has("<span>head <i class=dim>Linear</i></span>");

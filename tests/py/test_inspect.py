@@ -345,3 +345,16 @@ def test_half_a_second():
     from lamina import _run
 
     assert _run.PROGRESS_AFTER == 0.5
+
+
+def test_the_table_as_a_list_and_shares():
+    model = nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 30))
+    report = lamina.inspect(model, torch.rand(1, 4))
+    lines = report._text(sort="macs", rows=1).splitlines()
+    assert lines[4].split()[:2] == ["1", "(Linear)"]
+    assert "not shown  1 smaller line" in lines
+    assert report._text(by="params").splitlines()[2].split()[2:4] == ["params", "%"]
+    with pytest.raises(ValueError, match="'size' is not a column"):
+        report.show(sort="size")
+    with pytest.raises(ValueError, match="time=True measures it"):
+        report.show(by="time")
