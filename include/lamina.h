@@ -750,10 +750,10 @@ typedef struct lam_report_options {
     bool memory; /* what each row allocated and retained, where memory was measured */
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, where they are counted */
     /* Of the lamina layout. why: every reason, tie and note. by: the column that `%` is the share of: "macs",
-     * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: that of
-     * `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column first; NULL: the tree, or
-     * with `rows` > 0, so many of the largest, that of `by`. command: hints name the command's options.
-     * next: a target and its inputs, for a last line of other commands; NULL: none */
+     * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: the one
+     * of `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column first;
+     * NULL: the tree, or with `rows` > 0, so many of the largest, that of `by`. command: hints name the
+     * command's options. next: a target and its inputs, for a last line of other commands; NULL: none */
     bool why, command;
     const char *by, *sort, *next;
     int32_t rows;
@@ -1166,8 +1166,8 @@ typedef struct lam_spread { /* of one time over the runs that have it */
     int32_t most_run; /* the run of `most` */
 } lam_spread;
 
-/* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run whose
- * whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`. LAM_USAGE
+/* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run
+ * whose whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`. LAM_USAGE
  * where it is another tree, or no times were asked for. */
 LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
 
@@ -1229,8 +1229,8 @@ LAM_API bool lam_costs_device_time(const lam_costs *c, int32_t row, lam_time *ou
 
 /* The times of a row, in its call. False where times were not asked for, and for rows that are no call. */
 LAM_API bool lam_costs_time(const lam_costs *c, int32_t row, lam_time *out);
-/* A part of what all rows took together: in all runs, or (lam_model_time_by) in the run whose whole time is the
- * median, of which the rows tell too: so their own times and what no row took add up to the whole. */
+/* A part of what all rows took together: in all runs, or (lam_model_time_by) in the run whose whole time is
+ * the median, of which the rows tell too: so their own times and what no row took add up to the whole. */
 LAM_API int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part);
 /* The times that rows show; NULL where none were asked for. */
 LAM_API const lam_times *lam_costs_times(const lam_costs *c);

@@ -223,7 +223,7 @@ typedef struct lmi_flow {
     bool fresh; /* nothing stands on this line yet, its label aside */
 } lmi_flow;
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
-/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: up to the labels' column. */
+/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: to the labels' column. */
 void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
 void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
 void lmi_flow_end(lmi_flow *f);
