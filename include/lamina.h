@@ -751,8 +751,8 @@ typedef struct lam_report_options {
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, where they are counted */
     /* Of the lamina layout. why: every reason, tie and note. by: the column that `%` is the share of: "macs",
      * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: the one
-     * of `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column first;
-     * NULL: the tree, or with `rows` > 0, so many of the largest, that of `by`. command: hints name the
+     * of `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column
+     * first; NULL: the tree, or with `rows` > 0, so many of the largest, that of `by`. command: hints name the
      * command's options. next: a target and its inputs, for a last line of other commands; NULL: none */
     bool why, command;
     const char *by, *sort, *next;
@@ -1167,8 +1167,8 @@ typedef struct lam_spread { /* of one time over the runs that have it */
 } lam_spread;
 
 /* The times of `m` are from now on those of one run of `timed`, another capture of the same tree: the run
- * whose whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`. LAM_USAGE
- * where it is another tree, or no times were asked for. */
+ * whose whole time is the median. `m` takes `timed` over in every case. Before anything is asked of `m`.
+ * LAM_USAGE where it is another tree, or no times were asked for. */
 LAM_API lam_status lam_model_time_by(lam_model *m, lam_model *timed, lam_error *e);
 
 typedef struct lam_times lam_times;
