@@ -750,8 +750,8 @@ typedef struct lam_report_options {
     bool memory; /* what each row allocated and retained, where memory was measured */
     bool bytes; /* elements moved, bytes read and written, arithmetic intensity, where they are counted */
     /* Of the lamina layout. why: every reason, tie and note. by: the column that `%` is the share of: "macs",
-     * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: the one
-     * of `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column
+     * "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory"; NULL: the
+     * one of `sort`, else "time" with `time`, else "macs". sort: a list of layers, the largest of this column
      * first; NULL: the tree, or with `rows` > 0, so many of the largest, that of `by`. command: hints name
      * the command's options. next: a target and its inputs, for a last line of other commands; NULL: none */
     bool why, command;
