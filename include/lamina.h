@@ -836,7 +836,8 @@ LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_w
 LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
                           lam_wrap wrap);
 
-/* == 10. The data's graph ============================================================================ * Which operator gave what to which, where operators were watched: those that count or move elements, views
+/* == 10. The data's graph ===================================================================================
+ * Which operator gave what to which, where operators were watched: those that count or move elements, views
  * and what only calls others looked through; what went into each outermost call and came out of it; the
  * parameters and buffers that were read. */
 

@@ -73,7 +73,10 @@ def run_target(
     options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": time}
     options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
     try:
-        run = run_once(root, args, kwargs, mode=mode, **options)
+        try:
+            run = run_once(root, args, kwargs, mode=mode, **options)
+        except NotImplementedError:  # a program of torch.export keeps the mode that it was made in
+            run = run_once(root, args, kwargs, **options)
     except UnsupportedError as error:
         raise _spelled(error) from error
     if run.error is not None:

@@ -172,7 +172,7 @@ static void wrong_words(void **state) {
         {"show a:b --mode e", "--mode e: it is one of eval|train"},
         {"show a:b --rf=1", "--rf=1: --rf takes no value"},
         {"show a:b -c layer", "unknown convention 'layer'\n  hint: did you mean layers?"},
-        {"net -i 1x4", "net: there is no such subcommand\n"}, /* a word that short is near to too many */
+        {"net -i 1x4", "net: a model is given as MODULE:NAME or FILE.py:NAME"},
         {"show a:b --batch 2", "hint: `lamina fit` has it; `lamina help show` lists the options of this"},
         {"show a:b -b 8",
          "-b: `lamina show` has no such option\n  hint: `lamina help show` lists its options"},

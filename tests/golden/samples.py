@@ -63,6 +63,8 @@ class Pair(nn.Module):
 def sentence() -> dict[str, torch.Tensor]:
     """What a Zoo takes, by name."""
     return {"ids": torch.tensor([[3, 1, 4, 1, 5]]), "mask": torch.tensor([[[1], [1], [1], [0], [0]]])}
+
+
 class Attention(nn.Module):
     """Heads beside each other, without a mask."""
 

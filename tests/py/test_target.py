@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _live, _observe, _target
+from lamina import _cli, _live, _observe, _target
 from lamina._errors import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
@@ -244,3 +244,29 @@ def test_errors_of_a_target_name_what_was_imported_and_the_line(tmp_path, monkey
     finally:
         for name in files:
             sys.modules.pop(name, None)
+
+
+def test_a_program_of_torch_export_keeps_its_mode(tmp_path, monkeypatch, capsys):
+    if not hasattr(torch, "export"):
+        pytest.skip("this torch exports no programs")
+    (tmp_path / "exported.py").write_text(
+        "import torch\nfrom torch import nn\n"
+        "def net():\n"
+        "    return torch.export.export(nn.Linear(4, 4), (torch.ones(1, 4),)).module()\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert _cli.main(["show", "exported.py:net", "-i", "1x4"]) == 0
+    assert "16 MACs" in capsys.readouterr().out
+
+
+def test_a_model_that_is_in_eval_mode_is_not_put_into_it_again():
+    class Keeps(nn.Linear):
+        puts = 0
+
+        def train(self, mode=True):
+            self.puts += 1
+            return super().train(mode)
+
+    net = Keeps(4, 4).eval()
+    lamina.inspect(net, torch.ones(1, 4), mode="eval")
+    assert (net.puts, net.training) == (1, False)
