@@ -91,7 +91,7 @@ DRY_BAR_MS = 15
 
 
 def by_lamina(model: nn.Module, x: torch.Tensor) -> object:
-    return lamina.inspect(model, (x,), ops=False)  # the bars are those of calls alone
+    return lamina.inspect(model, (x,))
 
 
 def by_torchscan(model: nn.Module, x: torch.Tensor) -> object:

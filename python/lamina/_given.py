@@ -281,14 +281,12 @@ def _check(wanted: Signature, target: str, args: tuple[Any, ...], kwargs: dict[s
     anything = any(p.kind.name == "VAR_KEYWORD" for p in wanted.parameters.values())
     for name in kwargs:
         if name not in all_names and not anything:
-            dotted = (
-                f" (a dict goes to the parameter before the dot: {all_names[0]}.NAME=...)"
-                if all_names
-                else ""
-            )
-            dotted = dotted if isinstance(kwargs[name], dict) else ""
             hint = near(name, all_names)
-            raise UsageError(f"{target}: forward({shown}) has no parameter {name!r}{hint}{dotted}")
+            if not hint and len(all_names) == 1 and not isinstance(kwargs[name], dict):
+                hint = f"; if {all_names[0]} is a dict, write -i {all_names[0]}.{name}=SHAPE"
+            elif all_names and isinstance(kwargs[name], dict):
+                hint += f" (a dict goes to the parameter before the dot: {all_names[0]}.NAME=...)"
+            raise UsageError(f"{target}: forward({shown}) has no parameter {name!r}{hint}")
     try:
         wanted.bind(*args, **kwargs)
     except TypeError as error:

@@ -79,8 +79,13 @@ def near(name: str, names: Iterable[str]) -> str:
 def split(target: str, what: str = "model") -> tuple[str, str]:
     """Where something of the user's is, and its name there."""
     where, _, path = target.rpartition(":")
-    if where and path:
+    if where and path and (where.endswith(".py") or not S_ISREG(_mode(where))):
         return where, path
+    if where and path:
+        raise UsageError(
+            f"{where} is a file without Python code; write path/to/file.py:name, with code that builds the "
+            f"{what} and loads the file into it"
+        )
     why = f"is a file and names no {what}" if S_ISREG(_mode(target)) else f"does not name a {what}"
     text = f"{target!r} {why}; write package.module:name or path/to/file.py:name"
     if what == "model" and target and why.startswith("is") and not target.endswith(".py"):

@@ -109,6 +109,8 @@ static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
         lmi_putf(&s->text, "%swork outside layers is not seen; %s counts it", said ? "; " : "",
                  by_exact(s->j));
         said = true;
+    } else if (names > 0 && !lmi_by_ops(c)) {
+        lmi_putf(&s->text, "; %s counts by operators", by_exact(s->j));
     }
     if (!said) {
         const char *gap = first_other(c);
