@@ -1057,6 +1057,10 @@ typedef struct lam_bad {
     bool fed, gave; /* fed: of OP and NODE, what went in was bad; gave: of NODE, what `inside` gave */
     int32_t from;  /* NODE that was `fed`: the call of the node that ran before it, `inside`; -1 none */
     int32_t pass;  /* NODE: as lam_op_info.pass */
+    /* Numbers that a source gives, from 1 on, to each OP and NODE that was not `fed`: its own; elsewhere the
+     * one's that it comes of. A NODE of which that is not known has its own too. 0: not known. */
+    int32_t origin;
+    bool gone; /* of OP and NODE: operators took all that came of it, and gave finite values */
     const char *name; /* copied, as all texts; NULL where none is named */
     const char *inside; /* NODE that was not: the operator in it that gave it */
     const char *text;

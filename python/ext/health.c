@@ -26,7 +26,7 @@ void lmx_health_name(char *to, const char *from) {
 
 static int32_t calls_of(const lmx_checkup *h) { return (int32_t)h->capture->calls.n; }
 
-void lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text) {
+int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text) {
     if (look) {
         r->bad.found = look->found;
         r->bad.dtype = look->dtype;
@@ -40,12 +40,29 @@ void lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, co
     pthread_mutex_lock(&h->lock);
     bool full = h->records.n >= MOST_BAD;
     lmx_bad_record *to = full ? NULL : lmx_vec_push(&h->records, sizeof *to, 1);
+    const int32_t id = to ? (int32_t)h->records.n : 0;
     if (to) {
         *to = *r;
         to->text = text ? strdup(text) : NULL;
+        if (r->bad.origin == LMX_ITSELF) to->bad.origin = id;
     }
     h->cut = h->cut || full;
     h->lost = h->lost || (!full && !to);
+    pthread_mutex_unlock(&h->lock);
+    return id;
+}
+
+int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look) {
+    lmx_trail trail = {0};
+    pthread_mutex_lock(&h->lock);
+    const bool found = lmx_trail_at(&h->trails, look->storage, &trail) && !trail.back;
+    pthread_mutex_unlock(&h->lock);
+    return found ? trail.origin : 0;
+}
+
+void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look) {
+    pthread_mutex_lock(&h->lock);
+    lmx_trail_drop(&h->trails, look->storage);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -138,17 +155,26 @@ static bool may_be_new(const visit *v, bool fed) {
     return v->side == LAM_BAD_INPUT ? call->parent < 0 : !fed;
 }
 
+/* Whoever calls a model with -Inf alone means it. */
+static bool is_given_mask(const visit *v, const lmx_look *look) {
+    const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
+    return v->side == LAM_BAD_INPUT && call->parent < 0 && lmx_look_masks(look);
+}
+
 static bool note_bad(visit *v, PyObject *tensor, const lmx_look *look) {
     if (v->marks & ALLOWED) {
         if (v->side != LAM_BAD_INPUT) lmx_look_allow(&v->h->looker, tensor, look);
+        if (v->side != LAM_BAD_INPUT) lmx_health_is_wanted(v->h, look);
         return true;
     }
+    if (is_given_mask(v, look)) lmx_health_is_wanted(v->h, look);
     uint8_t *fed = fed_at(v->h, v->call);
     bool worse = !lmx_look_masks(look);
     if (v->side == LAM_BAD_INPUT && fed && worse) *fed = 1;
     if (v->side != LAM_BAD_INPUT && !v->bad && worse && fed && !*fed && !look_at_module(v)) return false;
     v->bad = v->bad || worse;
     lmx_bad_record r = lmx_health_record(v->side, v->phase, v->call, v->index);
+    r.bad.origin = lmx_health_origin(v->h, look);
     lmx_health_keep(v->h, &r, look, NULL);
     if (worse && may_be_new(v, fed && *fed)) v->h->broke.seen = true;
     return true;
@@ -339,6 +365,7 @@ static void free_health(lmx_listener *l) {
     lmx_vec_free(&h->records);
     lmx_vec_free(&h->entries);
     lmx_vec_free(&h->stats);
+    lmx_trails_free(&h->trails);
     lmx_came_free(&h->came);
     lmx_vec_free(&h->fed);
     free(h->marks);
@@ -363,6 +390,7 @@ static lam_status push_gradients(const lmx_checkup *h, const lmx_bad_record *r, 
         of_call.index = notes[i].index;
         of_call.from = -1;
         of_call.name = of_call.inside = NULL;
+        of_call.gone = false;
         lam_status s = lam_build_bad(b, &of_call, e);
         if (s != LAM_OK) return s;
     }
@@ -371,6 +399,7 @@ static lam_status push_gradients(const lmx_checkup *h, const lmx_bad_record *r, 
 
 static lam_status push_record(const lmx_checkup *h, const lmx_bad_record *r, lam_builder *b, lam_error *e) {
     lam_bad bad = r->bad;
+    bad.gone = !bad.fed && lmx_trail_gone(&h->trails, bad.origin);
     bad.sizes = r->sizes;
     bad.name = *r->name ? r->name : NULL;
     bad.inside = *r->inside ? r->inside : NULL;

@@ -8,10 +8,12 @@
 #include "broke.h"
 #include "came.h"
 #include "here.h"
+#include "trails.h"
 
 #include <stdatomic.h>
 
 enum { LMX_HEALTH_NAME = 56 };
+enum { LMX_ITSELF = -1 }; /* lam_bad.origin of a record that is to get its own number */
 
 /* lam_bad with the texts and sizes that it points to. */
 typedef struct lmx_bad_record {
@@ -38,7 +40,8 @@ typedef struct lmx_checkup {
     pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
     lmx_vec records;      /* lmx_bad_record */
     bool cut, lost;
-    lmx_vec stats; /* of entries of calls' results */
+    lmx_trails trails; /* under the same lock */
+    lmx_vec stats;     /* of entries of calls' results */
     lmx_came came;
     lmx_broke broke;
     lmx_vec fed;                     /* uint8_t per call: something bad went in */
@@ -50,13 +53,18 @@ typedef struct lmx_checkup {
 } lmx_checkup;
 
 /* A record that is still to be filled, and kept: under the GIL or without it. `look` NULL: it is of no values
- * of a tensor's; `text` is copied. */
+ * of a tensor's; `text` is copied. Its number, counted from 1; 0: it was not
+ * kept. */
 lmx_bad_record lmx_health_record(lam_bad_side side, uint8_t phase, int32_t call, int32_t index);
 void lmx_health_name(char *to, const char *from); /* cut to fit; NULL is "" */
-void lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text);
+int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text);
 /* Counts a tensor that was looked at, or could not be. */
 void lmx_health_count(lmx_checkup *h, const lmx_look *look, lmx_seen seen);
 
+/* Whose doing it is that a call was given, or gave, what is bad: lam_bad.origin. */
+int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look);
+/* From now on it is nobody's. */
+void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look);
 /* Of the thread that calls: outside every operator and node, what ran before is forgotten. */
 void lmx_health_call_begins(const lmx_checkup *h);
 void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node);

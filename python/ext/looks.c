@@ -98,10 +98,23 @@ bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
 
 static void clear(lmx_look *out) {
     out->found = (lam_nonfinite){.first = -1};
-    out->data = 0;
+    out->data = out->storage = 0;
     out->bytes = 0;
+    out->whole = false;
     out->dtype = out->ndim = -1;
     out->stats = (lam_stats){0};
+}
+
+static uint64_t begin_of(const where *at) {
+    return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
+}
+
+uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at;
+    if (k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
+    return find_values(k->shim, h, dtype, &at) ? begin_of(&at) : 0;
 }
 
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
@@ -116,6 +129,8 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
     if (!found) return LMX_NOT_TO_READ;
     lmx_seen seen = read_checked(k, &at.v, at.offset, at.storage, gil, out);
+    if (seen == LMX_SEEN) out->storage = begin_of(&at);
+    out->whole = out->bytes == at.storage;
     if (k->wants_stats && s->negated && s->negated(h)) turn_signs(&out->stats);
     return seen;
 }
@@ -206,6 +221,7 @@ static void know(lmx_looker *k, PyObject *tensor, const lmx_look *look, bool all
     PyErr_Clear();
     k->known[i].tensor = tensor;
     k->known[i].data = look->data;
+    k->known[i].storage = look->storage;
     k->known[i].version = version;
     k->known[i].allowed = allowed;
     k->known[i].found = look->found;
@@ -222,6 +238,7 @@ static bool is_known(lmx_looker *k, PyObject *tensor, lmx_look *out, lmx_seen *s
     if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.storage != k->known[i].data) return false;
     keep_shape(out, t.dtype, t.ndim < 0 ? LAM_MAX_AXES + 1 : t.ndim, t.sizes);
     out->data = t.storage;
+    out->storage = k->known[i].storage;
     if (!k->known[i].allowed) out->found = k->known[i].found;
     *seen = LMX_SEEN;
     return true;

@@ -7,15 +7,17 @@
 #include "observe.h"
 
 typedef enum lmx_seen {
-    LMX_SEEN,        /* looked at */
-    LMX_NEVER_BAD,   /* its type has neither NaN nor Inf, or it has no elements; nothing was read */
-    LMX_NOT_TO_READ  /* it can't be looked at */
+    LMX_SEEN,       /* looked at */
+    LMX_NEVER_BAD,  /* its type has neither NaN nor Inf, or it has no elements; nothing was read */
+    LMX_NOT_TO_READ /* it can't be looked at */
 } lmx_seen;
 
 typedef struct lmx_look {
     lam_nonfinite found;
     uint64_t data;    /* where its first element lies */
+    uint64_t storage; /* and its storage; 0: not told */
     int64_t bytes;
+    bool whole;          /* it is all of its storage */
     int32_t dtype, ndim; /* ndim -1: more axes than are kept */
     int64_t sizes[LAM_MAX_AXES];
     lam_stats stats; /* where they are wanted */
@@ -37,7 +39,7 @@ typedef struct lmx_looker {
     struct {
         PyObject *ref; /* a weak reference; NULL: free */
         const void *tensor;
-        uint64_t data;
+        uint64_t data, storage;
         int64_t version;
         bool allowed; /* whatever is in it is no finding */
         lam_nonfinite found;
@@ -47,10 +49,12 @@ typedef struct lmx_looker {
 /* False with an exception. */
 bool lmx_looker_open(lmx_looker *k, lmx_state *st);
 void lmx_looker_forget(lmx_looker *k); /* what is known of tensors, which it looks at as ever */
-void lmx_looker_close(lmx_looker *k); /* twice does nothing */
+void lmx_looker_close(lmx_looker *k);  /* twice does nothing */
 /* Of the tensor behind an at::Tensor, with or without the GIL (`gil`: held, and given up for long ones);
  * `by_shim` only. */
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
+/* Where its storage begins, without a look at values; 0: it will not tell. */
+uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);
 /* Whether `by_shim` is so in this process. Whatever fails is forgotten and means no. */
 bool lmx_reads_values(lmx_state *st);
 /* What the mask behind an at::Tensor leaves; false where its values can't be read. Only where

@@ -20,12 +20,14 @@ typedef struct walk {
     int32_t *masked; /* per call: the result that is */
     int32_t
         *by_op; /* per call: the first operator in it that gave birth and was not claimed; last: outside */
-    bool *counted[2];  /* per place: among those that handed it on, forward and backward */
-    int32_t leader[2]; /* the finding that they are counted for; -1 */
-    bool out_bad;      /* something bad came out of an outermost call */
-    int32_t node;      /* of this backward pass the first node that gave something bad; -1 */
-    bool spread;       /* some node of it was given something bad */
-    int32_t calls;     /* that had been entered at the last node */
+    int32_t n_origins, *by_origin; /* per origin: the operator or node that made it; -1 none */
+    bool *told;                    /* per origin: that node was found */
+    bool *counted[2];              /* per place: among those that handed it on, forward and backward */
+    int32_t leader[2];             /* the finding that they are counted for; -1 */
+    bool out_bad;                  /* something bad came out of an outermost call */
+    int32_t node;                  /* of this backward pass the first node that gave something bad; -1 */
+    bool spread;                   /* some node of it was given something bad */
+    int32_t calls;                 /* that had been entered at the last node */
 } walk;
 
 static const lam_bad *bad_at(const walk *w, int32_t i) { return lam_model_bad(w->m, i); }
@@ -121,12 +123,26 @@ static int32_t to_blame(const walk *w, int32_t c, int32_t limit) {
     return c;
 }
 
+/* The operator that a record comes of; -1 not known. */
+static int32_t made_by(const walk *w, int32_t i, lam_bad_side side) {
+    const int32_t origin = bad_at(w, i)->origin, by = origin < w->n_origins ? w->by_origin[origin] : -1;
+    return by >= 0 && bad_at(w, by)->side == side ? by : -1;
+}
+
+/* Of an operator inside some call it is known what it was given. */
+static int32_t op_of(const walk *w, int32_t i) {
+    const int32_t by = made_by(w, i, LAM_BAD_OP);
+    return by >= 0 && bad_at(w, by)->call >= 0 && !bad_at(w, by)->fed ? by : -1;
+}
+
 /* Something was born in what call `c` does itself before `limit` calls had been entered. A result of -Inf
  * alone inside it that was held back is where it began, or, where that came of an argument, what is before.
- * Inf alone comes of an overflow and not of -Inf. */
-static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t after) {
+ * Inf alone comes of an overflow and not of -Inf. Where the operator that made it is known it is there.
+ * `in`: the call whose it is. */
+static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t after, int32_t *in) {
     const lam_nonfinite *f = &bad_at(w, bad)->found;
-    for (int32_t inner; (f->nan || is_mask(f)) && (inner = masked_in(w, c, limit)) >= 0;) {
+    int32_t by = op_of(w, bad);
+    for (int32_t inner; by < 0 && (f->nan || is_mask(f)) && (inner = masked_in(w, c, limit)) >= 0;) {
         bad = w->masked[inner];
         w->masked[inner] = after = -1;
         if (w->held[inner] >= 0) {
@@ -137,15 +153,17 @@ static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t a
         limit = bad_at(w, bad)->calls;
         c = inner;
     }
-    c = to_blame(w, c, limit);
-    const lam_bad *op = w->by_op[c] >= 0 ? bad_at(w, w->by_op[c]) : NULL;
+    if (by < 0) by = w->by_op[c = to_blame(w, c, limit)];
+    const lam_bad *op = by >= 0 ? bad_at(w, by) : NULL;
+    if (op) c = op->call;
     bool own = w->m->events[c].n_children_called > 0;
     if (op) {
-        bad = w->by_op[c];
+        bad = by;
         limit = op->calls;
         if (own) after = child_after(w, c, limit);
     }
     w->by_op[c] = -1;
+    *in = c;
     raise_to(w->h->forward, c, LAM_HEALTH_BORN);
     return find(w, (lam_finding){.phase = LAM_FORWARD,
                                  .call = c,
@@ -176,7 +194,8 @@ static void taint(walk *w, int32_t call) {
 static lam_status before_call(walk *w, int32_t k, int32_t bad) {
     int32_t p = parent_of(w, k);
     if (p < 0) return came_in(w, k, bad);
-    return w->tainted[p] ? LAM_OK : born(w, p, bad, k, k);
+    int32_t in;
+    return w->tainted[p] ? LAM_OK : born(w, p, bad, k, k, &in);
 }
 
 static bool is_softmax(const walk *w, int32_t call) {
@@ -220,12 +239,15 @@ static lam_status gave(walk *w, int32_t i, const lam_bad *bad) {
         taint(w, k);
         return LAM_OK;
     }
-    bool passes = w->tainted[k] || w->held[k] >= 0;
+    const bool known = op_of(w, i) >= 0;
+    bool passes = w->tainted[k] || (!known && w->held[k] >= 0);
     if (!w->tainted[k]) {
-        if (w->held[k] >= 0)
+        int32_t in = k;
+        if (passes)
             LAM_TRY(was_no_mask(w, k));
         else
-            LAM_TRY(born(w, k, i, bad->calls, -1));
+            LAM_TRY(born(w, k, i, bad->calls, -1, &in));
+        passes = passes || (known && in != k);
     }
     if (passes) pass_on(w, k, 0);
     taint(w, k);
@@ -267,7 +289,7 @@ static lam_status on_owned(walk *w, int32_t i, const lam_bad *bad) {
 
 static void on_op(walk *w, int32_t i, const lam_bad *bad) {
     int32_t *first = &w->by_op[bad->call < 0 ? w->m->n_events : bad->call];
-    if (!bad->fed && *first < 0) *first = i;
+    if (!bad->fed && !bad->gone && *first < 0) *first = i;
 }
 
 /* -- backward passes ----------------------------------------------------------------------------------- */
@@ -298,6 +320,8 @@ static lam_status loss_first(walk *w, int32_t i, int32_t call) {
 
 static lam_status born_in_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
+    if (w->told[bad->origin]) return LAM_OK;
+    w->told[bad->origin] = bad->origin > 0;
     LAM_TRY(loss_first(w, i, bad->call));
     raise_to(w->h->backward, bad->call, LAM_HEALTH_BORN);
     return find(w, (lam_finding){.phase = LAM_BACKWARD,
@@ -343,11 +367,15 @@ static lam_status on_node(walk *w, int32_t i, const lam_bad *bad) {
     }
     w->calls = bad->calls;
     if (!bad->fed) {
-        if (w->spread) return born_in_node(w, i);
-        if (w->node < 0) w->node = i;
+        if (w->spread && !bad->gone) return born_in_node(w, i);
+        if (w->node < 0 || (bad_at(w, w->node)->gone && !bad->gone)) w->node = i;
         return LAM_OK;
     }
-    if (!w->spread) LAM_TRY(w->node >= 0 ? born_in_node(w, w->node) : born_before_node(w, i));
+    const int32_t by = made_by(w, i, LAM_BAD_NODE);
+    if (by >= 0 && !bad_at(w, by)->fed)
+        LAM_TRY(born_in_node(w, by));
+    else if (!w->spread)
+        LAM_TRY(w->node >= 0 ? born_in_node(w, w->node) : born_before_node(w, i));
     w->spread = true;
     pass_on(w, bad->call, 1);
     return LAM_OK;
@@ -396,6 +424,16 @@ static void first_states(lam_health *h, const lam_looked *looked) {
     }
 }
 
+/* Whoever made something was met before all that came of it. */
+static void note_origins(walk *w) {
+    for (int32_t i = 0; i < w->n_origins; i++) w->by_origin[i] = -1;
+    for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) {
+        const lam_bad *bad = bad_at(w, i);
+        const bool makes = bad->side == LAM_BAD_OP || bad->side == LAM_BAD_NODE;
+        if (makes && bad->origin > 0 && w->by_origin[bad->origin] < 0) w->by_origin[bad->origin] = i;
+    }
+}
+
 static lam_status allocate(walk *w) {
     const lam_model *m = w->m;
     uint64_t n = (uint64_t)m->n_events + 1, places = (uint64_t)m->n_places + 1;
@@ -406,11 +444,16 @@ static lam_status allocate(walk *w) {
     w->held = lmi_alloc(&w->scratch, n, sizeof *w->held);
     w->masked = lmi_alloc(&w->scratch, n, sizeof *w->masked);
     w->by_op = lmi_alloc(&w->scratch, n, sizeof *w->by_op);
+    for (int32_t i = 0; i < lam_model_n_bad(m); i++)
+        if (bad_at(w, i)->origin >= w->n_origins) w->n_origins = bad_at(w, i)->origin + 1;
+    w->by_origin = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->by_origin);
+    w->told = lmi_alloc(&w->scratch, (uint64_t)w->n_origins + 1, sizeof *w->told);
     for (int i = 0; i < 2; i++) w->counted[i] = lmi_alloc(&w->scratch, places, sizeof *w->counted[i]);
-    if (!h->forward || !h->backward || !w->tainted || !w->held || !w->masked || !w->by_op || !w->counted[0] ||
-        !w->counted[1])
+    if (!h->forward || !h->backward || !w->tainted || !w->held || !w->masked || !w->by_op || !w->by_origin ||
+        !w->told || !w->counted[0] || !w->counted[1])
         return lmi_nomem(w->e);
     for (uint64_t i = 0; i < n; i++) w->held[i] = w->masked[i] = w->by_op[i] = -1;
+    note_origins(w);
     return LAM_OK;
 }
 

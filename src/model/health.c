@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+enum { MOST_ORIGINS = 1 << 24 };
+
 typedef struct stat {
     int32_t call, out;
     lam_stats s;
@@ -59,6 +61,9 @@ lam_status lam_build_bad(lam_builder *b, const lam_bad *bad, lam_error *e) {
     if (bad->calls < 0 || (size_t)bad->calls > b->events.n)
         return lmi_fail(e, LAM_RANGE, what, "it can't have been met after %d calls of %zu", bad->calls,
                         b->events.n);
+    if (bad->origin < 0 || bad->origin > MOST_ORIGINS)
+        return lmi_fail(e, LAM_RANGE, what, "it can't come of number %d; there may be %d", bad->origin,
+                        MOST_ORIGINS);
     LAM_TRY(lmi_check_sizes(bad->ndim, bad->sizes, what, e));
     LAM_TRY(lmi_copy_ints(b, bad->sizes, bad->ndim > 0 ? bad->ndim : 0, &to.sizes, e));
     LAM_TRY(copy_or_null(b, bad->name, &to.name, e));
