@@ -62,6 +62,7 @@ int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look) {
 
 void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look) {
     pthread_mutex_lock(&h->lock);
+    lmx_trail_taken(&h->trails, look->storage);
     lmx_trail_drop(&h->trails, look->storage);
     pthread_mutex_unlock(&h->lock);
 }

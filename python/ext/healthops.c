@@ -94,6 +94,7 @@ static bool trail_at(lmx_checkup *h, uint64_t storage, bool back, lmx_trail *out
     if (!h->trails.n) return false;
     pthread_mutex_lock(&h->lock);
     bool found = lmx_trail_at(&h->trails, storage, out) && out->back == back;
+    if (found && back && lmx_trail_gone(&h->trails, out->origin)) found = false;
     pthread_mutex_unlock(&h->lock);
     if (!found) *out = (lmx_trail){0};
     return found;
@@ -182,9 +183,9 @@ static bool look_at_gradient(lmx_checkup *h, void *self, const char *value, int3
     lmx_came_given(&h->came, g->sequence, index, seen != LMX_NOT_TO_READ, bad);
     if (!bad) return false;
     lmx_trail trail;
-    trail_at(h, look.storage, true, &trail);
+    const bool found = trail_at(h, look.storage, true, &trail) && !trail.taken;
     /* Gradients are added up where nobody may watch, and so memory may hold others by now. */
-    if (!trail.taken) comes_from(&g->o->from, trail.origin);
+    if (found) comes_from(&g->o->from, trail.origin);
     take(g->o, look.storage);
     if (g->o->fed) return false;
     g->o->fed = true;
@@ -393,14 +394,16 @@ static void came_of(lmx_checkup *h, results *r, const lmx_look *look, int32_t in
 /* Of an operator in a node: nobody is asked about a node that was given something bad. */
 static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     opened *node = mine.n ? &mine.open[mine.n - 1] : NULL;
-    r->origin = r->o->blind && node ? node->from : r->o->from;
-    if (r->o->fed || !node || !node->is_node || node->fed || r->origin) return;
+    r->origin = r->o->from;
+    if (r->o->fed || !node || !node->is_node || node->fed) return;
+    r->origin = node->from;
+    if (r->origin && !lmx_trail_gone(&h->trails, r->origin)) return;
     lmx_bad_record bad = lmx_health_record(LAM_BAD_NODE, LAM_BACKWARD, r->op->where.call, index);
     bad.bad.gave = true;
     bad.bad.origin = LMX_ITSELF;
     lmx_health_name(bad.inside, r->op->name);
     r->origin = keep_node(h, node, &bad, index, look);
-    if (!node->from) node->from = r->origin;
+    node->from = r->origin;
 }
 
 /* What an operator inside it has given already is that one's. */
@@ -459,20 +462,29 @@ static bool look_at_given(lmx_checkup *h, void *self, const char *value, int32_t
     return bad;
 }
 
+static bool reads_nothing(const char *name) {
+    const int32_t word = lam_word_op(name);
+    return lmx_moves_nothing(name) || (word >= 0 && strcmp(lam_word_op_kind(word), "fill") == 0);
+}
+
+/* What it gave goes on from there, but where an operator inside it has written to what it was given. */
+static void take_all(lmx_checkup *h, const opened *o) {
+    if (!o->n_taken) return;
+    pthread_mutex_lock(&h->lock);
+    for (int32_t i = 0; i < o->n_taken; i++)
+        if (!lmx_trail_since(&h->trails, o->taken[i], o->trails)) lmx_trail_taken(&h->trails, o->taken[i]);
+    pthread_mutex_unlock(&h->lock);
+}
+
 void lmx_health_op_ended(lmx_listener *l, const lmx_op_run *op) {
     lmx_checkup *h = of(l);
     opened o;
     if (!pop_open(h, op->record, &o) || op->failed) return;
     results r = {op, &o, lmx_gives_unwritten(op->name), 0};
-    const int32_t word = lam_word_op(op->name);
-    if (word >= 0 && strcmp(lam_word_op_kind(word), "fill") == 0) o.n_taken = 0; /* it read nothing */
     const lmx_values out = {op->values, op->n_values};
     each_value(h, op->layout, out, look_at_given, &r, 0, true);
     opened *node = mine.n && mine.open[mine.n - 1].is_node ? &mine.open[mine.n - 1] : NULL;
     if (node && (o.gave || o.fine)) node->fine = !o.gave;
     if (node) node->blind = o.blind;
-    if (o.gave || !o.fine || !o.n_taken) return;
-    pthread_mutex_lock(&h->lock);
-    for (int32_t i = 0; i < o.n_taken; i++) lmx_trail_taken(&h->trails, o.taken[i]);
-    pthread_mutex_unlock(&h->lock);
+    if (!reads_nothing(op->name) && (o.gave || o.fine)) take_all(h, &o);
 }

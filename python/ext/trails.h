@@ -11,7 +11,7 @@ typedef struct lmx_trail {
     int32_t origin; /* the record of who made it, counted from 1; 0: not known, or wanted */
     bool mask;      /* -Inf and nothing worse */
     bool back;      /* made by a backward pass */
-    bool taken;     /* some operator took it and gave finite values */
+    bool taken;     /* some operator took it */
 } lmx_trail;
 
 typedef struct lmx_trails {
@@ -28,11 +28,11 @@ bool lmx_trail_since(const lmx_trails *t, uint64_t storage, uint32_t n);
 /* Where memory runs out the trail ends. */
 void lmx_trail_put(lmx_trails *t, uint64_t storage, lmx_trail trail);
 void lmx_trail_drop(lmx_trails *t, uint64_t storage);
-/* An operator took what is there and gave finite values. */
+/* An operator took what is there: what it made of it has a trail of its own. */
 void lmx_trail_taken(lmx_trails *t, uint64_t storage);
 /* The same of all that came of this record. */
 void lmx_trail_end(lmx_trails *t, int32_t origin);
-/* All that came of this record was taken. */
+/* All that came of this record was taken, and nothing that is not finite was made of it. */
 bool lmx_trail_gone(const lmx_trails *t, int32_t origin);
 void lmx_trails_free(lmx_trails *t);
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import torch
 from health_nets import INF, Do, WrongGradient
 from torch import nn
+from torch.nn import functional as F
 from where_kit import Calls
 
 SIZE = 6
@@ -36,6 +37,11 @@ MASKS = {
     "index": lambda s, keep, layer: indexed(s, keep),
     "buffer": lambda s, keep, layer: s + layer.additive,
     "argument": lambda s, keep, layer: s + layer.given,
+    "where_log": lambda s, keep, layer: torch.where(keep, s, torch.log(torch.zeros(SIZE, SIZE))),
+    "chosen_nan": lambda s, keep, layer: torch.where(keep, s, torch.log(-1 - s * s)).nan_to_num(nan=-INF),
+    "copied": lambda s, keep, layer: s + torch.empty(SIZE, SIZE).copy_(layer.given),
+    "numbers": lambda s, keep, layer: s + torch.tensor([[0.0 if k else -INF for k in r] for r in keep.tolist()]),
+    "inverse": lambda s, keep, layer: s + (1 - 1 / keep.double()).float(),
 }
 
 
@@ -67,6 +73,15 @@ TAKE = {
     "cleaned": lambda s, v: s.nan_to_num(neginf=0.0) @ v,
     "greatest": lambda s, v: s.amax(-1, keepdim=True) + v,
     "log_softmax": lambda s, v: s.log_softmax(-1).exp() @ v,
+    "attention": lambda s, v: F.scaled_dot_product_attention(v, v, v, attn_mask=s),
+    "heads": lambda s, v: F.scaled_dot_product_attention(
+        v.unsqueeze(1), v.unsqueeze(1), v.unsqueeze(1), attn_mask=s.unsqueeze(1)
+    ).squeeze(1),
+    "sigmoid": lambda s, v: torch.sigmoid(s) @ v,
+    "relu": lambda s, v: torch.relu(s) @ v,
+    "maximum": lambda s, v: torch.maximum(s, torch.zeros(())) @ v,
+    "clamp": lambda s, v: s.clamp(min=-9.0) @ v,
+    "nansum": lambda s, v: torch.where(s > -INF, s, float("nan")).nansum(-1, keepdim=True) + v,
 }
 
 # -- faults --------------------------------------------------------------------------------------------------
