@@ -1105,7 +1105,7 @@ LAM_API const lam_stats *lam_model_stats(const lam_model *m, int32_t call, int32
 /* -- what it means -------------------------------------------------------------------------------------
  * A value is born where what comes out is not finite and all that goes in is. What only hands it on is told
  * apart. -Inf alone is a mask until it goes, as first argument, into a layer that is no softmax, or comes out
- * of the model. docs/health.md has the rules. */
+ * of the model. Where `origin` is known, that operator is blamed. docs/health.md has the rules. */
 typedef enum lam_health_state {
     LAM_HEALTH_UNKNOWN, /* not looked at */
     LAM_HEALTH_FINE,

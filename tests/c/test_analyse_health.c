@@ -16,7 +16,8 @@ typedef struct met {
     bool fed, gave;
     int32_t from;
     const char *inside;
-    int32_t index;
+    int32_t index, origin;
+    bool gone;
 } met;
 
 static const int64_t sizes[] = {2, 3};
@@ -63,6 +64,8 @@ static lam_status build(const met *all, int n, bool softmax, bool gradients, lam
             .index = all[i].index,
             .fed = all[i].fed,
             .gave = all[i].gave,
+            .origin = all[i].origin,
+            .gone = all[i].gone,
             .from = back && all[i].fed ? all[i].from : -1,
             .name = all[i].name,
             .inside = all[i].inside,
@@ -286,6 +289,105 @@ static void operators(void **state) {
     drop(&r);
 }
 
+/* A mask is made first, in A or in B; what is bad comes of another operator, which is named wherever it is.
+ */
+static void origins(void **state) {
+    (void)state;
+    const met mask = {.side = LAM_BAD_OP,
+                      .call = B,
+                      .calls = 3,
+                      .inf = 3,
+                      .negative = 3,
+                      .name = "aten::log",
+                      .origin = 1,
+                      .gone = true};
+    const met fault = {.side = LAM_BAD_OP, .call = B, .calls = 4, .nan = 1, .name = "aten::div", .origin = 2};
+    run r = LOOK(mask, fault, {.side = LAM_BAD_OUTPUT, .call = B, .calls = 5, .nan = 1, .origin = 2});
+    says(&r, "NaN first in what b (Block) does itself between b.c (Layer) and b.d (Layer) by aten::div, "
+             "forward call 1: 1 of 6 elements, first at [1, 1]");
+    drop(&r);
+    /* Where nobody knows whose the result is, it is not the mask's that left no trace. */
+    r = LOOK(mask, fault, {.side = LAM_BAD_OUTPUT, .call = B, .calls = 5, .nan = 1});
+    assert_string_equal(lam_health_finding(r.h, 0)->op, "aten::div");
+    drop(&r);
+    /* It was no mask: e, which is given it, makes NaN of it, and only hands it on. */
+    r = LOOK({.side = LAM_BAD_OP,
+              .call = A,
+              .calls = 2,
+              .inf = 3,
+              .negative = 3,
+              .name = "aten::log",
+              .origin = 7},
+             {.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .inf = 3, .negative = 3, .origin = 7},
+             {.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 3, .negative = 3, .origin = 7},
+             {.side = LAM_BAD_OUTPUT, .call = E, .calls = 6, .nan = 3, .origin = 7});
+    says(&r, "-Inf first in a (Layer) by aten::log, forward call 1: 3 of 6 elements, first at [1, 1]; "
+             "1 later layer passes it on");
+    assert_int_equal(lam_health_of(r.h, E, LAM_FORWARD), LAM_HEALTH_PASSED);
+    drop(&r);
+    /* A layer that is given a mask and does something wrong beside it. */
+    r = LOOK({.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 3, .negative = 3, .origin = 1},
+             {.side = LAM_BAD_OP, .call = E, .calls = 6, .nan = 1, .name = "aten::sqrt", .origin = 4},
+             {.side = LAM_BAD_OUTPUT, .call = E, .calls = 6, .nan = 3, .origin = 4});
+    says(&r, "NaN first in e (Layer) by aten::sqrt, forward call 1: 1 of 6 elements, first at [1, 1]");
+    drop(&r);
+    r = LOOK({.side = LAM_BAD_OP,
+              .call = -1,
+              .calls = 6,
+              .inf = 1,
+              .negative = 1,
+              .name = "aten::log",
+              .origin = 1,
+              .gone = true});
+    assert_null(lam_health_finding(r.h, 0));
+    drop(&r);
+}
+
+static void origins_of_gradients(void **state) {
+    (void)state;
+    const met mask = {.side = LAM_BAD_NODE,
+                      .call = D,
+                      .calls = 6,
+                      .inf = 2,
+                      .negative = 2,
+                      .gave = true,
+                      .name = "LogsumexpBackward0",
+                      .inside = "aten::sub",
+                      .origin = 1};
+    const met fault = {.side = LAM_BAD_NODE,
+                       .call = C,
+                       .calls = 6,
+                       .nan = 2,
+                       .gave = true,
+                       .name = "SqrtBackward0",
+                       .inside = "aten::div",
+                       .origin = 2};
+    const met fed = {.side = LAM_BAD_NODE,
+                     .call = A,
+                     .calls = 6,
+                     .nan = 2,
+                     .fed = true,
+                     .from = C,
+                     .name = "AddmmBackward0",
+                     .origin = 2};
+    run r = LOOK(mask, fault, fed, fed);
+    assert_string_equal(lam_health_finding(r.h, 0)->op, "SqrtBackward0");
+    assert_int_equal(lam_health_finding(r.h, 0)->times, 1);
+    assert_null(lam_health_finding(r.h, 1));
+    drop(&r);
+    /* Of a sum of gradients nobody knows whose it is: rather the one's of which something is left. */
+    met sum = fed, gone = mask;
+    sum.origin = 3;
+    gone.gone = true;
+    r = LOOK(gone, fault, sum);
+    assert_string_equal(lam_health_finding(r.h, 0)->op, "SqrtBackward0");
+    assert_null(lam_health_finding(r.h, 1));
+    drop(&r);
+    r = LOOK(gone, sum);
+    assert_string_equal(lam_health_finding(r.h, 0)->op, "LogsumexpBackward0");
+    drop(&r);
+}
+
 static void backward(void **state) {
     (void)state;
     run r = LOOK({.side = LAM_BAD_NODE,
@@ -442,11 +544,23 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing),      cmocka_unit_test(in_a_leaf),       cmocka_unit_test(between),
-        cmocka_unit_test(from_outside), cmocka_unit_test(written),         cmocka_unit_test(owned),
-        cmocka_unit_test(masks),        cmocka_unit_test(masks_of_others), cmocka_unit_test(operators),
-        cmocka_unit_test(backward),     cmocka_unit_test(losses),          cmocka_unit_test(checks),
-        cmocka_unit_test(tail),         cmocka_unit_test(nobody_looked),   cmocka_unit_test(no_memory),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(in_a_leaf),
+        cmocka_unit_test(between),
+        cmocka_unit_test(from_outside),
+        cmocka_unit_test(written),
+        cmocka_unit_test(owned),
+        cmocka_unit_test(masks),
+        cmocka_unit_test(masks_of_others),
+        cmocka_unit_test(operators),
+        cmocka_unit_test(origins),
+        cmocka_unit_test(origins_of_gradients),
+        cmocka_unit_test(backward),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(checks),
+        cmocka_unit_test(tail),
+        cmocka_unit_test(nobody_looked),
+        cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

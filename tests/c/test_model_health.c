@@ -154,6 +154,11 @@ static void nonsense(void **state) {
     bad.phase = LAM_N_PHASES;
     assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
     bad.phase = LAM_FORWARD;
+    bad.origin = -1;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.origin = (1 << 24) + 1;
+    assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
+    bad.origin = 0;
     bad.calls = -1;
     assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_RANGE);
     lam_builder_free(b);

@@ -40,7 +40,9 @@ MASKS = {
     "where_log": lambda s, keep, layer: torch.where(keep, s, torch.log(torch.zeros(SIZE, SIZE))),
     "chosen_nan": lambda s, keep, layer: torch.where(keep, s, torch.log(-1 - s * s)).nan_to_num(nan=-INF),
     "copied": lambda s, keep, layer: s + torch.empty(SIZE, SIZE).copy_(layer.given),
-    "numbers": lambda s, keep, layer: s + torch.tensor([[0.0 if k else -INF for k in r] for r in keep.tolist()]),
+    "numbers": lambda s, keep, layer: (
+        s + torch.tensor([[0.0 if k else -INF for k in r] for r in keep.tolist()])
+    ),
     "inverse": lambda s, keep, layer: s + (1 - 1 / keep.double()).float(),
 }
 
@@ -162,28 +164,43 @@ def own_work(mask, take, fault, place):
 def after_it(mask, take, fault, place):
     """The layer that masks is another one."""
     model, args, _ = around(Attend(MASKS[mask], TAKE[take]), mask)
-    return Calls(lambda self, *a: self.last(self.bad(self.whole(*a))), whole=model, bad=Do(fault), last=linear()), (
-        args
-    ), "bad"
+    return (
+        Calls(
+            lambda self, *a: self.last(self.bad(self.whole(*a))), whole=model, bad=Do(fault), last=linear()
+        ),
+        (args),
+        "bad",
+    )
 
 
 def before_it(mask, take, fault, place):
     model, args, _ = around(Attend(MASKS[mask], TAKE[take]), mask)
-    return Calls(
-        lambda self, x, *a: self.whole(self.bad(self.first(x)), *a), first=linear(), bad=Do(fault), whole=model
-    ), args, "bad"
+    return (
+        Calls(
+            lambda self, x, *a: self.whole(self.bad(self.first(x)), *a),
+            first=linear(),
+            bad=Do(fault),
+            whole=model,
+        ),
+        args,
+        "bad",
+    )
 
 
 def steps(mask, take, fault, place):
     """Each step is a layer: scores, mask, what takes them, and the fault."""
     attend = Attend(MASKS[mask], TAKE[take])
-    return Calls(
-        lambda self, x, *a: self.bad(self.take(self.mask(self.pre(x)), x)),
-        pre=Do(lambda x: x @ x.transpose(-1, -2)),
-        mask=Do(lambda s: attend.mask(s, attend.keep, attend)),
-        take=Do(attend.take),
-        bad=Do(fault),
-    ), (torch.rand(2, SIZE, SIZE),), "bad"
+    return (
+        Calls(
+            lambda self, x, *a: self.bad(self.take(self.mask(self.pre(x)), x)),
+            pre=Do(lambda x: x @ x.transpose(-1, -2)),
+            mask=Do(lambda s: attend.mask(s, attend.keep, attend)),
+            take=Do(attend.take),
+            bad=Do(fault),
+        ),
+        (torch.rand(2, SIZE, SIZE),),
+        "bad",
+    )
 
 
 LAYOUTS = {f.__name__: f for f in (same_layer, own_work, after_it, before_it, steps)}
