@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensors of a snapshot: the values of buffers are copied, and put back where they changed; parameters are
- * only watched, because copies of all weights would double a model.
+ * Tensors of a snapshot: the values of buffers and of whatever is small are copied, and put back where they
+ * changed. Other parameters are only watched, because copies of all weights would double a model: how often
+ * torch says that they were written to, where they lie, and a few of their numbers.
  *
  * A buffer in the CPU's memory is copied byte by byte: cloning it through torch takes longer than many a
  * small layer. Whether it changed is seen by comparing, since batch normalisation writes to its running
@@ -17,6 +18,8 @@ static bool nomem(void) {
 static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
     return PyObject_CallMethodObjArgs(o, method, arg, NULL);
 }
+
+enum { SMALL = 1 << 14, MOST = 1 << 22 }; /* bytes: of one tensor that is copied anyway, of all such */
 
 /* == remembering ======================================================================================= */
 
@@ -86,6 +89,34 @@ static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     return lmx_forgive();
 }
 
+/* Numbers spread over a tensor's bytes: `.data` and numpy write without torch counting it. */
+static uint64_t sample_of(const char *data, size_t n) {
+    enum { READS = 16 };
+    uint64_t sum = 0, word;
+    for (size_t i = 0; i < READS; i++) {
+        memcpy(&word, data + (n - sizeof word) / (READS - 1) * i, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static void take_sample(lmx_kept *k, const lmx_tensor *d, size_t n) {
+    k->sampled = n;
+    k->sample = sample_of((const char *)(uintptr_t)d->storage, n);
+}
+
+/* Of what is no buffer. */
+static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    const size_t n = plain_bytes(s->st, k->tensor, d);
+    if (!lmx_forgive()) return false;
+    if (n && n <= SMALL && s->bytes.n + n <= MOST) return keep_bytes(s, k, d);
+    if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
+    if (n >= SMALL) take_sample(k, d, n);
+    if (d->storage) k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    return lmx_forgive();
+}
+
 /* What its values are and where they lie, but for the address. */
 static uint64_t form_of(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
     const lmx_torch *t = &st->torch;
@@ -109,8 +140,19 @@ static bool keep_grad(lmx_state *st, lmx_kept *k) {
         return true;
     }
     k->grad = PyObject_GetAttr(k->tensor, st->n_grad);
-    if (!lmx_forgive()) return false;
-    return !k->grad || k->grad == Py_None || version_of(st, k->grad, &k->grad_version);
+    return lmx_forgive();
+}
+
+/* What a gradient holds is kept as any tensor's values are. */
+static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
+    if (!k->grad || !lmx_is_tensor(s->st, k->grad)) return true;
+    PyObject *grad = k->grad, *name = PyUnicode_FromFormat("%U.grad", k->name);
+    const int32_t node = k->node; /* keeping may move what `k` points to */
+    Py_INCREF(grad);
+    bool ok = name && lmx_tensor_keep(s, node, name, grad, LMX_ATTRIBUTE, false);
+    Py_DECREF(grad);
+    Py_XDECREF(name);
+    return ok;
 }
 
 /* The rest of what is remembered. Each read may fail on a tensor of somebody's own, which then is only
@@ -119,11 +161,12 @@ static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role rol
     if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
         k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
         if (!lmx_forgive()) return false;
-    } else if (clone && !keep_values(s, k, d)) {
+    } else if (!(clone ? keep_values(s, k, d) : keep_little(s, k, d))) {
         return false;
     }
-    /* What was copied is compared. */
-    if (!k->n_bytes && !k->clone && !version_of(s->st, k->tensor, &k->version)) return false;
+    /* What a buffer holds is compared, and how often it was written to asks torch for a while. */
+    const bool compared = role == LMX_BUFFER && (k->n_bytes || k->clone);
+    if (!compared && !version_of(s->st, k->tensor, &k->version)) return false;
     return keep_flag(s->st, k) && (role != LMX_PARAMETER || keep_grad(s->st, k));
 }
 
@@ -132,7 +175,8 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     const int32_t seen = lmx_map_get(&s->seen, tensor);
     if (seen >= 0) { /* maybe as an attribute of a module around this one */
         lmx_kept *again = (lmx_kept *)s->kept.data + seen;
-        return role != LMX_PARAMETER || again->grad || keep_grad(s->st, again);
+        if (role != LMX_PARAMETER || again->grad) return true;
+        return keep_grad(s->st, again) && keep_grads_values(s, again);
     }
     lmx_tensor d;
     if (!lmx_describe(s->st, tensor, lmx_kind_of(s->st, tensor), &d)) return false;
@@ -144,13 +188,13 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     Py_INCREF(tensor);
     Py_INCREF(name);
     Py_INCREF(k.type);
-    k.version = k.grad_version = -1;
+    k.version = -1;
     bool ok = fill(s, &k, &d, role, clone);
     ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());
     lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
     if (at) {
         *at = k;
-        return true;
+        return keep_grads_values(s, &k);
     }
     lmx_kept_free(&k, &s->st->torch);
     return ok && nomem();
@@ -181,7 +225,9 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
     if (k->clone || k->data) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
-    if (k->n_bytes) return memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) == 0;
+    if (k->n_bytes && memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) != 0) return false;
+    if (k->sampled && sample_of(now, k->sampled) != k->sample) return false;
+    if (k->n_bytes && k->version < 0) return true;
     return version_of(s->st, k->tensor, &version) && version == k->version;
 }
 
@@ -197,6 +243,8 @@ bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
     *untouched = *untouched && is_untouched(s, k, &d);
     return !PyErr_Occurred();
 }
+
+#define PUT_VERSION "_unsafe_set_version_counter"
 
 /* == putting back ====================================================================================== */
 
@@ -240,6 +288,32 @@ static bool put_clone(lmx_snapshot *s, lmx_kept *k, bool moved) {
     return (!moved || give_back(s, k)) && copy_back(s->st, k);
 }
 
+/* Where the values are what they were, torch's count of writes is too: a graph that the user holds would
+ * refuse to go backward. */
+static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
+    int64_t now;
+    if (!version_of(s->st, k->tensor, &now)) return false;
+    if (k->version < 0 || now == k->version) return true;
+    PyObject *low = PyImport_ImportModule("torch._C._autograd"), *done = NULL;
+    if (low) done = PyObject_CallMethod(low, PUT_VERSION, "(O)(L)", k->tensor, (long long)k->version);
+    if (low && !done && PyErr_ExceptionMatches(PyExc_TypeError)) { /* before torch 2.5 */
+        PyErr_Clear();
+        done = PyObject_CallMethod(low, PUT_VERSION, "OL", k->tensor, (long long)k->version);
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(low);
+    return lmx_forgive(); /* a torch that can't: the values are what counts */
+}
+
+/* Of what was only watched: false where its values are others, or may be. */
+static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool moved) {
+    int64_t version = -1;
+    if (moved && (!k->held || !give_back(s, k))) return false;
+    if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
+    const char *data = (const char *)(uintptr_t)(moved ? k->storage : d->storage);
+    return !k->sampled || sample_of(data, k->sampled) == k->sample;
+}
+
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
     static const char *const written = "was written to and could not be put back";
     lmx_tensor d;
@@ -248,12 +322,12 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
                lmx_problem(s, k->node, k->name, "changed its type and could not be put back");
     if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
     bool moved = has_moved(s->st, k, &d);
-    int64_t version;
-    if (k->n_bytes) return put_bytes(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
-    if (k->clone) return put_clone(s, k, moved) || lmx_problem(s, k->node, k->name, written);
-    if (!version_of(s->st, k->tensor, &version)) return false;
-    if (!moved && (version == k->version || version < 0)) return true;
-    return (d.device == LMX_META && !moved) || lmx_problem(s, k->node, k->name, written);
+    if (d.device == LMX_META && !moved) return true;
+    if (k->n_bytes || k->clone) {
+        bool put = k->n_bytes ? put_bytes(s, k, &d, moved) : put_clone(s, k, moved);
+        return put ? put_version(s, k) : lmx_problem(s, k->node, k->name, written);
+    }
+    return is_as_it_was(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
 }
 
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
@@ -266,14 +340,12 @@ static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
 
 static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
     static const char *const changed = "had its gradient or requires_grad changed and could not be put back";
-    int64_t version = -1;
     if (!k->grad) return restore_flag(s, k) || lmx_problem(s, k->node, k->name, changed);
-    if (k->grad_version >= 0 && !version_of(s->st, k->grad, &version)) return false;
     const bool none = k->grad == Py_None && lmx_has_no_grad(s->st, k->tensor);
     PyObject *now = none ? NULL : PyObject_GetAttr(k->tensor, s->st->n_grad);
     bool ok = none || (now && (now == k->grad || PyObject_SetAttr(k->tensor, s->st->n_grad, k->grad) == 0));
     Py_XDECREF(now);
-    ok = ok && restore_flag(s, k) && version == k->grad_version;
+    ok = ok && restore_flag(s, k);
     return ok || lmx_problem(s, k->node, k->name, changed);
 }
 

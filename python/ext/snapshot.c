@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered
- * shallowly, with one level of dicts, lists and sets inside; buffers are copied, parameters are watched. */
+ * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by kept.c, the states
+ * of random number generators by draws.c. */
 #include "snapshot.h"
 
 #include <stdlib.h>
@@ -43,6 +44,27 @@ static bool take_registered(taker *t, PyObject *dict, PyObject *kind, lmx_role r
     return ok;
 }
 
+static bool take_value(taker *t, PyObject *name, PyObject *value) {
+    if (!lmx_is_tensor(t->s->st, value)) return lmx_draw_keep(t->s, t->node, name, value);
+    return take_tensor(t, name, value);
+}
+
+/* Tensors and generators in a container that the module has by this name. */
+static bool take_items(taker *t, PyObject *name, size_t box) {
+    lmx_snapshot *s = t->s;
+    const lmx_box *b = (lmx_box *)s->boxes.data + box;
+    const size_t at = b->at, step = b->type == LMX_BOX_DICT ? 2 : 1, n = b->n * step;
+    if (!PyUnicode_Check(name)) return true;
+    for (size_t i = step - 1; i < n; i += step)
+        if (!take_value(t, name, lmx_ref(((PyObject **)s->refs.data)[at + i]))) return false;
+    return true;
+}
+
+/* Those that hold what is kept under its own name, and the modules. */
+static bool is_registry(const lmx_state *st, PyObject *name) {
+    return name == st->n__parameters || name == st->n__buffers || name == st->n__modules;
+}
+
 /* What the module's dict holds besides: containers, one level deep, and tensors that are neither
  * parameter nor buffer. */
 static bool take_values(taker *t) {
@@ -59,7 +81,9 @@ static bool take_values(taker *t) {
             ((PyObject **)s->refs.data)[at + 2 * i + 1] = lmx_mark_empty(value);
             continue;
         }
-        if (!(type ? lmx_box_keep(s, t->node, value, type) : take_tensor(t, key, value))) return false;
+        const size_t inner = s->boxes.n;
+        if (!(type ? lmx_box_keep(s, t->node, value, type) : take_value(t, key, value))) return false;
+        if (type && !is_registry(s->st, key) && !take_items(t, key, inner)) return false;
     }
     return true;
 }
@@ -144,6 +168,7 @@ static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kep
 bool lmx_snapshot_holds(PyObject *snapshot) {
     lmx_snapshot *s = self_of(snapshot);
     bool same = s->untouched = true;
+    if (s->draws.n) s->untouched = false; /* their states are asked for when they are put back */
     size_t box = 0, kept = 0;
     for (size_t i = 0; same && i < s->tree.nodes.n; i++) same = node_is_same(s, (int32_t)i, &box, &kept);
     if (PyErr_Occurred()) same = lmx_forgive() && false; /* the restore says what can't be compared */
@@ -205,6 +230,8 @@ static bool restore(lmx_snapshot *s) {
     for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_training(s, (int32_t)i));
     for (size_t i = 0; i < s->kept.n; i++)
         keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
+    for (size_t i = 0; i < s->draws.n; i++)
+        keep_first(raised, lmx_draw_restore(s, (lmx_draw *)s->draws.data + i));
     if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
     return !raised[0];
 }
@@ -250,6 +277,10 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
         Py_VISIT(k->data);
         Py_VISIT(k->type);
     }
+    for (size_t i = 0; i < s->draws.n; i++) {
+        Py_VISIT(((lmx_draw *)s->draws.data)[i].object);
+        Py_VISIT(((lmx_draw *)s->draws.data)[i].state);
+    }
     int done = visit_all(&s->refs, visit, arg);
     if (!done) done = visit_all(&s->types, visit, arg);
     return done ? done : lmx_tree_visit(&s->tree, visit, arg);
@@ -257,12 +288,17 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
-    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = (lmx_vec){0};
+    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmx_vec){0};
     s->seen = (lmx_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
     for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_box *)old.boxes.data)[i].object);
     for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
+    for (size_t i = 0; i < old.draws.n; i++) {
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].object);
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].name);
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].state);
+    }
     drop_all(&old.types);
     drop_all(&old.training);
     drop_all(&old.refs);
@@ -270,6 +306,7 @@ static int snapshot_clear(PyObject *self) {
     lmx_vec_free(&old.boxes);
     lmx_vec_free(&old.kept);
     lmx_vec_free(&old.bytes);
+    lmx_vec_free(&old.draws);
     lmx_map_free(&old.seen);
     return 0;
 }

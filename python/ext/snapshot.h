@@ -9,9 +9,9 @@ typedef enum lmx_box_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SE
 
 /* A dict, list or set as it was: `n` references from `at` on, two an entry for a dict. */
 typedef struct lmx_box {
-    PyObject *object;   /* strong */
+    PyObject *object; /* strong */
     uint32_t at, n;
-    int32_t node;       /* the module that holds it */
+    int32_t node; /* the module that holds it */
     lmx_box_type type;
 } lmx_box;
 
@@ -23,32 +23,35 @@ static inline PyObject *lmx_mark_empty(PyObject *ref) { return (PyObject *)((uin
 
 typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain attribute */
     PyObject *tensor, *name;
-    PyObject *clone;    /* its values, where they are not among the snapshot's bytes; or NULL */
-    PyObject *grad;     /* of a parameter; NULL otherwise */
-    PyObject *data;     /* a tensor with the shape and memory it had; NULL: it was not asked for, or */
-    void *held;         /* the same as lmx_hold gives it; or NULL */
-    PyTypeObject *type; /* strong: a lazy layer's tensors change theirs */
-    size_t bytes_at, n_bytes;      /* its values, in the snapshot's bytes */
-    int64_t version, grad_version; /* how often it was written to; -1: not known */
+    PyObject *clone;          /* its values, where they are not among the snapshot's bytes; or NULL */
+    PyObject *grad;           /* of a parameter; NULL otherwise */
+    PyObject *data;           /* a tensor with the shape and memory it had; NULL: it was not asked for, or */
+    void *held;               /* the same as lmx_hold gives it; or NULL */
+    PyTypeObject *type;       /* strong: a lazy layer's tensors change theirs */
+    size_t bytes_at, n_bytes; /* its values, in the snapshot's bytes */
+    size_t sampled;           /* of so many bytes there is a sample; 0: none */
+    uint64_t sample;
+    int64_t version;        /* how often it was written to; -1: not known */
     uint64_t storage, form; /* form: of its type of numbers, its device and, where torch tells, its strides */
     int32_t node, ndim;
-    int64_t sizes[8]; /* the first ones; a tensor of more axes is compared by those */
+    int64_t sizes[8];               /* the first ones; a tensor of more axes is compared by those */
     bool requires_grad, knows_grad; /* the latter: requires_grad is known */
 } lmx_kept;
 
 typedef struct lmx_snapshot {
-    PyObject_HEAD
-    lmx_state *st;
+    PyObject_HEAD lmx_state *st;
     lmx_tree tree;
-    lmx_vec types;    /* PyTypeObject *, one a node: a lazy layer changes its own */
-    lmx_vec training; /* PyObject *, one a node: the flag of a scripted module, else NULL */
-    lmx_vec boxes;    /* lmx_box: every module's dict, and the containers in it */
-    lmx_vec refs;     /* PyObject *, some marked */
-    lmx_vec kept;     /* lmx_kept */
-    lmx_vec bytes;    /* the values of buffers */
-    lmx_map seen;     /* tensor -> kept */
-    PyObject *problems; /* while restoring: a list of names */
-    bool untouched;     /* lmx_snapshot_holds found nothing to put back, and nothing has run since */
+    lmx_vec types;         /* PyTypeObject *, one a node: a lazy layer changes its own */
+    lmx_vec training;      /* PyObject *, one a node: the flag of a scripted module, else NULL */
+    lmx_vec boxes;         /* lmx_box: every module's dict, and the containers in it */
+    lmx_vec refs;          /* PyObject *, some marked */
+    lmx_vec kept;          /* lmx_kept */
+    lmx_vec bytes;         /* the values of buffers */
+    lmx_vec draws;         /* lmx_draw: random number generators that modules hold */
+    lmx_map seen;          /* tensor -> kept */
+    PyTypeObject *no_draw; /* the type that was last found to be none of a generator; not owned, not used */
+    PyObject *problems;    /* while restoring: a list of names */
+    bool untouched;        /* lmx_snapshot_holds found nothing to put back, and nothing has run since */
 } lmx_snapshot;
 
 /* A snapshot of the capture's model, whose modules are described on the way. NULL with an
@@ -68,6 +71,16 @@ bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type 
 bool lmx_box_is_same(lmx_snapshot *s, const lmx_box *box);
 /* Puts its content back where it differs. False with an exception. */
 bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
+
+/* A random number generator and the state that it had. */
+typedef struct lmx_draw {
+    PyObject *object, *name, *state; /* strong */
+    int32_t node;
+    const struct lmx_drawer *how;
+} lmx_draw;
+/* Notes it if it is one of torch's, Python's or numpy's; anything else is fine too. */
+bool lmx_draw_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value);
+bool lmx_draw_restore(lmx_snapshot *s, const lmx_draw *draw);
 
 typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,

@@ -209,6 +209,22 @@ static bool enter(frame *f, PyObject *self, const lmx_given *given) {
     return ok;
 }
 
+/* A generator or a coroutine: what a call of a function with `yield` or `await` in it gives before anything
+ * of the function has run. */
+static bool runs_later(lmx_state *st, PyObject *result) {
+    static const char *const all[] = {"generator", "coroutine", "async_generator"};
+    PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(result), st->n___name__);
+    PyObject *module = PyObject_GetAttr((PyObject *)Py_TYPE(result), st->n___module__);
+    bool yes = false;
+    for (size_t i = 0; name && module && i < sizeof all / sizeof *all; i++)
+        yes = yes || strcmp(lmx_utf8(name), all[i]) == 0;
+    yes = yes && strcmp(lmx_utf8(module), "builtins") == 0;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    return yes;
+}
+
 /* False only for an exception that must reach the user. */
 static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .numbered = true};
@@ -217,6 +233,9 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     bool ok = lmx_find(&f, result, 0);
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
+    /* What calls this one may run it, and then what it does is that one's. */
+    if (!f.n && call->parent < 0 && result != Py_None && runs_later(c->st, result))
+        call->flags |= LAM_CALL_LATER;
     return finish_find(c, &f, ok);
 }
 

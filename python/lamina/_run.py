@@ -170,8 +170,8 @@ def run_once(
     plain = not special and not any(wanted.values())
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
-        # A model that is in the mode already is not put into it again: it may keep things for that mode.
-        if mode is not None and any(each.training != (mode == "train") for each in root.modules()):
+        # Models may do more than set the flag, such as empty their caches.
+        if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
             root.train(mode == "train")
         real = torch.inference_mode(mode=False) if backward or grad or dry else NOTHING
         set_up, shown = NOTHING if around is None else around, progress("running the model")

@@ -25,6 +25,7 @@ typedef enum lmi_cause {
     LMI_CAUSE_CALLED_ELSEWHERE, /* a module that other threads alone called */
     LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model meanwhile */
     LMI_CAUSE_STRANGERS,   /* it called modules that are not among the model's */
+    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine, which had not run when it was left */
     LMI_CAUSE_KERNEL,      /* scripted code ran kernels in it that are no operators */
     LMI_CAUSE_CUT,         /* calls that came after it were not noted */
     LMI_CAUSE_OP,          /* an operator that ran in it has no rule or no number (opgaps.c) */

@@ -103,6 +103,10 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
             "it called layers that were not the model's when the capture opened, and what they computed is "
             "not counted");
         break;
+    case LMI_CAUSE_LATER:
+        lmi_put(b, "its forward is a generator or a coroutine: calling it runs nothing of it; iterate over "
+                   "what it gives, or await it, in a capture");
+        break;
     case LMI_CAUSE_KERNEL:
         lmi_put(b, "its scripted code runs fused kernels that are not operators, and their work is not seen");
         break;
