@@ -327,8 +327,8 @@ static PyMethodDef snapshot_methods[] = {
 };
 
 static PyType_Slot snapshot_slots[] = {
-    {Py_tp_doc,
-     "Snapshot(root)\n--\n\nThe modules under `root` as they are now: dicts, modes, buffers, gradients."},
+    {Py_tp_doc, "Snapshot(root)\n--\n\nThe modules under `root` as they are now: dicts, modes, tensors, "
+                "gradients, generators."},
     {Py_tp_new, snapshot_new},
     {Py_tp_dealloc, snapshot_dealloc},
     {Py_tp_traverse, snapshot_traverse},

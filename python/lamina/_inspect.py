@@ -88,7 +88,7 @@ def inspect(
         strict: raises where an operator or a layer has no rule.
 
     Returns:
-        The report. The model, its modes, buffers and hooks and the random number generators are as before.
+        The report. The model and the random number generators are as before, or ``notes`` names what is not.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple or ``kwargs`` no mapping.

@@ -185,7 +185,7 @@ class Capture:
 
 @final
 class Snapshot:
-    """The modules under ``root`` as they are now: dicts, modes, buffers, gradients."""
+    """The modules under ``root`` as they are now: dicts, modes, tensors, gradients, generators."""
 
     def __new__(cls, root: Any) -> Snapshot: ...
     def restore(self) -> list[str]: ...

@@ -195,7 +195,7 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     if (strangers && !p->custom)
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_STRANGERS);
     if ((w->m->events[event].flags & LAM_CALL_LATER) && !w->c->released && !p->custom)
-        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_LATER);
+        worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER); /* whatever else is missing */
     if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c))
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_KERNEL);
     if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit)

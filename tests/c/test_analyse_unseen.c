@@ -184,6 +184,26 @@ static void of_strangers(void **state) {
     }
 }
 
+/* A generator: nothing of it ran in the call, and what did afterwards is counted. */
+static void later(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"exact", "layers", "torchscan"};
+    for (size_t i = 0; i < 3; i++) {
+        net n = net_new();
+        int32_t fc = net_linear(&n, 3, 4);
+        net_place(&n, -1, "", fc);
+        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_LATER, SH(2, 3), 0, SH(2, 4), 0);
+        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, conventions[i], i == 2);
+        lam_count macs = lam_costs_total(c, LAM_MACS);
+        assert_int_equal(macs.state, i == 2 ? LAM_EXACT : LAM_AT_LEAST);
+        if (i < 2) assert_non_null(strstr(lam_costs_gap(c, 0), "its forward is a generator or a coroutine"));
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void cost_it(void *arg, bool *ok) {
     lam_costs *c = NULL;
     const lam_cost_options o = {.convention = "exact"};
@@ -310,6 +330,7 @@ int main(void) {
         cmocka_unit_test(in_another_thread),
         cmocka_unit_test(by_another_thread_alone),
         cmocka_unit_test(of_strangers),
+        cmocka_unit_test(later),
         cmocka_unit_test(out_of_memory),
         cmocka_unit_test(cut_short),
         cmocka_unit_test(cut_backward),

@@ -56,9 +56,10 @@ def test_a_mask_alone_is_no_finding(seed, ops):
 
 def outside(loss, *, fault=None):
     """A model whose mask is made outside of it, and a loss that masks too."""
-    model = nn.Sequential(nn.Linear(SIZE, SIZE), Attend(MASKS["argument"], TAKE["softmax"], fault, fault and "after"))
+    attend = Attend(MASKS["argument"], TAKE["softmax"], fault, "after" if fault else "")
+    model = nn.Sequential(nn.Linear(SIZE, SIZE), attend)
     with lamina.capture(model, health=True, ops=True) as cap:
-        model[1].given = torch.log(torch.ones(SIZE, SIZE).tril())
+        attend.given = torch.log(torch.ones(SIZE, SIZE).tril())
         y = model(torch.rand(2, SIZE, SIZE))
         loss(y).backward()
     return cap.report().health

@@ -259,3 +259,194 @@ def test_an_interrupt_before_the_first_call(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         lamina.inspect(net, x())
     assert module_call() == call
+
+
+# -- what a forward does on its first call -------------------------------------------------------------------
+
+SMALL, LARGE = (4,), (64, 256)
+
+SETS = {
+    "data.copy_": lambda net, new: net.b.data.copy_(new),
+    "copy_": lambda net, new: net.b.copy_(new),
+    "data": lambda net, new: setattr(net.b, "data", new),
+    "fill_": lambda net, new: net.b.data.fill_(3.0),
+    "one row": lambda net, new: net.b[:2].fill_(7.0),
+    "numpy": lambda net, new: net.b.detach().numpy().fill(5.0),
+    "another shape": lambda net, new: setattr(net.b, "data", torch.ones(3)),
+    "gradient": lambda net, new: net.b.grad.mul_(3) if net.b.grad is not None else None,
+}
+
+
+class FirstCall(nn.Module):
+    """Sets its ``b`` from the first batch, as ActNorm does."""
+
+    def __init__(self, how, kind, shape):
+        super().__init__()
+        self.how, self.done, b = how, False, torch.zeros(shape)
+        if kind == "parameter":
+            self.b = nn.Parameter(b)
+            self.b.grad = torch.ones(shape)
+        elif kind == "buffer":
+            self.register_buffer("b", b)
+        elif kind == "in a list":
+            self.all = [b]
+        else:
+            self.b = b
+
+    def __getattr__(self, name):
+        return self.all[0] if name == "b" and "all" in vars(self) else super().__getattr__(name)
+
+    def forward(self, x):
+        if not self.done:
+            with torch.no_grad():
+                SETS[self.how](self, torch.full_like(self.b, 2.0))
+            self.done = True
+        return x * 2
+
+
+def state(net):
+    b = net.b
+    return net.done, bits(b), bits(b.grad), id(b), b.data_ptr(), id(b.grad), b.requires_grad
+
+
+@pytest.mark.parametrize("kind", ["parameter", "buffer", "attribute", "in a list"])
+@pytest.mark.parametrize("how", SETS)
+def test_what_the_first_call_sets_is_put_back(how, kind):
+    net = FirstCall(how, kind, SMALL)
+    before, version = state(net), net.b._version
+    assert lamina.inspect(net, x()).notes == []
+    assert state(net) == before
+    assert kind == "buffer" or net.b._version == version
+
+
+@pytest.mark.parametrize("kind", ["parameter", "attribute", "in a list"])
+@pytest.mark.parametrize("how", SETS)
+def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
+    net = FirstCall(how, kind, LARGE)
+    before = state(net)
+    notes = lamina.inspect(net, x()).notes
+    name = "all" if kind == "in a list" else "b"
+    if how in ("data", "another shape") or state(net) == before:
+        assert notes == []
+        assert state(net) == before
+    else:
+        name += ".grad" if how == "gradient" else ""
+        assert notes == [f"{name} was written to and could not be put back"]
+
+
+def test_a_graph_that_is_held_goes_backward_after_a_look():
+    table = nn.Embedding(5, 3, max_norm=0.5)
+    loss = (table.weight * table.weight).sum()
+    version = table.weight._version
+    assert lamina.inspect(table, torch.tensor([1, 2])).notes == []
+    assert table.weight._version == version
+    loss.backward()
+
+
+class Draws(nn.Module):
+    """Has random number generators of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.torch, self.python = torch.Generator(), random.Random(1)
+        self.numpy, self.old = np.random.default_rng(2), np.random.RandomState(3)
+        self.bits, self.system = np.random.PCG64(4), random.SystemRandom()
+        self.listed, self.named = [random.Random(5)], {"a": torch.Generator()}
+
+    def states(self):
+        told = [g.get_state().tolist() for g in (self.torch, self.named["a"])]
+        told += [g.getstate() for g in (self.python, self.listed[0])]
+        return [*told, str(self.numpy.bit_generator.state), str(self.old.get_state()), str(self.bits.state)]
+
+    def forward(self, x):
+        for one in (self.python, self.listed[0], self.system):
+            one.gauss(0, 1)
+        self.numpy.normal()
+        self.old.randn()
+        self.bits.random_raw()
+        for one in (self.torch, self.named["a"]):
+            x = x + torch.rand(x.shape, generator=one)
+        return x
+
+
+def test_generators_that_a_module_holds_are_put_back():
+    net = nn.Sequential(Draws())
+    before = net[0].states()
+    assert lamina.inspect(net, x()).notes == []
+    assert net[0].states() == before
+    net(x())
+    assert all(now != was for now, was in zip(net[0].states(), before, strict=True))
+
+
+class Caches(nn.Module):
+    """Empties its cache whenever its mode is set."""
+
+    used = None
+
+    def __init__(self):
+        super().__init__()
+        self.cache = None
+
+    def train(self, mode=True):
+        self.cache = None
+        return super().train(mode)
+
+    def forward(self, x):
+        type(self).used = self.cache is not None
+        return x * 2
+
+
+@pytest.mark.parametrize("now", ["eval", "train"])
+@pytest.mark.parametrize("mode", ["eval", "train", None])
+def test_a_mode_that_a_model_has_is_not_set_again(mode, now):
+    net = nn.Sequential(Caches()).train(now == "train")
+    net[0].cache = cache = torch.ones(2)
+    lamina.inspect(net, x(), mode=mode)
+    assert Caches.used == (mode in (None, now))
+    assert net[0].cache is cache
+    net.training = not net.training  # one that differs is enough
+    lamina.inspect(net, x(), mode=now)
+    assert not Caches.used
+
+
+class Yields(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        yield self.fc(x)
+
+
+class Awaits(Yields):
+    async def forward(self, x):
+        return self.fc(x)
+
+
+class AwaitsMany(Yields):
+    async def forward(self, x):
+        yield self.fc(x)
+
+
+@pytest.mark.parametrize("convention", ["exact", "layers"])
+@pytest.mark.parametrize("build", [Yields, Awaits, AwaitsMany])
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_a_forward_that_runs_later_is_not_said_to_cost_nothing(build, convention):
+    report = lamina.inspect(build(), x(), convention=convention)
+    for total in (report.macs, report.flops):
+        assert total.state == ("at least" if convention == "exact" else "unknown")
+    assert any("is a generator or a coroutine" in gap for gap in report.gaps), report.gaps
+    inside = lamina.inspect(Sums(), x(), convention=convention)
+    assert not any("generator" in gap for gap in inside.gaps)
+    assert inside.macs >= 2 * 16
+
+
+class Sums(nn.Module):
+    """Iterates over what a layer inside it yields, so all of it runs."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Yields()
+
+    def forward(self, x):
+        return sum(self.inner(x))
