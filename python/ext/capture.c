@@ -312,6 +312,7 @@ static int capture_clear(PyObject *self) {
     lmx_capture *c = self_of(self);
     lmx_unwatch(c);
     drop_records(c);
+    lmx_vec_free(&c->written);
     lmx_dispatcher_free(c->dispatcher);
     c->dispatcher = NULL;
     Py_CLEAR(c->why);
@@ -325,6 +326,18 @@ static void capture_dealloc(PyObject *self) {
     capture_clear(self);
     PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+static PyObject *capture_written(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lmx_vec *all = &self_of(self)->written;
+    PyObject *set = PySet_New(NULL);
+    for (size_t i = 0; set && i < all->n; i++) {
+        PyObject *one = PyLong_FromUnsignedLongLong(((const uint64_t *)all->data)[i]);
+        if (!one || PySet_Add(set, one) != 0) Py_CLEAR(set);
+        Py_XDECREF(one);
+    }
+    return set;
 }
 
 static PyMethodDef capture_methods[] = {
@@ -349,6 +362,8 @@ static PyMethodDef capture_methods[] = {
     {"measure_device", capture_measure_device, METH_VARARGS,
      PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
                "clock too, and its memory, where torch uses one.")},
+    {"written", capture_written, METH_NOARGS,
+     PyDoc_STR("written($self, /)\n--\n\nAfter model(): the memory that operators wrote to in place.")},
     {"snapshot", capture_snapshot, METH_NOARGS,
      PyDoc_STR(
          "snapshot($self, /)\n--\n\nBefore the start: a Snapshot of the model, whose modules are "

@@ -286,6 +286,8 @@ bool lmx_describe(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *ou
 /* What identifies the memory of the tensor behind a handle (an at::Tensor), the same for all its views; 0:
  * not known. Nothing of Python is touched. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle);
+/* The same of a Python tensor, as captures of operators tell it. */
+uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind);
 /* What a sparse tensor stores: elements, those with their indices, and the bytes of both; -1 unknown. */
 typedef struct lmx_sparse {
     int64_t values, stored, bytes;
@@ -402,6 +404,7 @@ typedef struct lmx_capture {
     lmx_vec calls; /* lmx_call */
     lmx_vec words; /* int64_t: the tensors of the calls */
     lmx_vec names; /* PyObject *: keywords */
+    lmx_vec written; /* uint64_t: memory that operators wrote to in place, known once they are told */
     size_t n_calls, n_modules; /* what there was before the records were dropped */
     unsigned long owner;       /* thread */
     lmx_clock clock;

@@ -101,7 +101,8 @@ static uint64_t sample_of(const char *data, size_t n) {
     return sum;
 }
 
-static void take_sample(lmx_kept *k, const lmx_tensor *d, size_t n) {
+static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, size_t n) {
+    k->memory = lmx_memory_here(st, k->tensor, LMX_PLAIN);
     k->sampled = n;
     k->sample = sample_of((const char *)(uintptr_t)d->storage, n);
 }
@@ -112,7 +113,7 @@ static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (!lmx_forgive()) return false;
     if (n && n <= SMALL && s->bytes.n + n <= MOST) return keep_bytes(s, k, d);
     if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
-    if (n >= SMALL) take_sample(k, d, n);
+    if (n >= SMALL) take_sample(s->st, k, d, n);
     if (d->storage) k->held = lmx_hold(&s->st->torch, k->tensor, d);
     return lmx_forgive();
 }
@@ -226,7 +227,7 @@ static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d
     if (k->clone || k->data) return false;
     const char *now = (const char *)(uintptr_t)d->storage;
     if (k->n_bytes && memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) != 0) return false;
-    if (k->sampled && sample_of(now, k->sampled) != k->sample) return false;
+    if (k->written || (k->sampled && sample_of(now, k->sampled) != k->sample)) return false;
     if (k->n_bytes && k->version < 0) return true;
     return version_of(s->st, k->tensor, &version) && version == k->version;
 }
@@ -311,7 +312,7 @@ static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool
     if (moved && (!k->held || !give_back(s, k))) return false;
     if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
     const char *data = (const char *)(uintptr_t)(moved ? k->storage : d->storage);
-    return !k->sampled || sample_of(data, k->sampled) == k->sample;
+    return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);
 }
 
 static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
@@ -328,6 +329,14 @@ static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
         return put ? put_version(s, k) : lmx_problem(s, k->node, k->name, written);
     }
     return is_as_it_was(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
+}
+
+bool lmx_tensor_was_written(lmx_kept *k, PyObject *memory) {
+    PyObject *own = k->memory ? PyLong_FromUnsignedLongLong(k->memory) : NULL;
+    const int in = own ? PySet_Contains(memory, own) : PyErr_Occurred() ? -1 : 0;
+    k->written = k->written || in > 0;
+    Py_XDECREF(own);
+    return in >= 0;
 }
 
 static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {

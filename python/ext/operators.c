@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From what the lanes recorded to the model's operators. */
 #include "ledger.h"
+#include "looks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
     int32_t ids[2];            /* how many arguments and results are tensors */
+    bool writes;               /* to its first argument */
 } known;
 enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
 
@@ -22,10 +24,25 @@ typedef struct pusher {
     int32_t thread; /* lam_op_info.thread */
     int32_t base;   /* index of the lane's first operator in the model */
     known *known;
-    int shift;      /* of a hash of 32 bits to a place in it */
-    PyObject *open; /* set of names of compiled code that hides nothing; or NULL */
-    bool dry;       /* nothing was computed */
+    int shift;        /* of a hash of 32 bits to a place in it */
+    PyObject *open;   /* set of names of compiled code that hides nothing; or NULL */
+    bool dry;         /* nothing was computed */
+    lmx_vec *written; /* lmx_capture.written */
 } pusher;
+
+static bool writes_in_place(const char *name) {
+    const size_t n = strlen(name);
+    return n > 1 && name[n - 1] == '_' && name[n - 2] != '_' && !lmx_moves_nothing(name);
+}
+
+/* Where memory runs out only who looks for what was written misses it. */
+static void note_written(pusher *p, const lmx_op *op) {
+    const uint64_t memory = lmx_id_memory((const lmx_id *)p->lane->ids.data + op->in.ids_at);
+    const uint64_t *last = p->written->n ? (uint64_t *)p->written->data + p->written->n - 1 : NULL;
+    if (last && *last == memory) return;
+    uint64_t *to = lmx_vec_push(p->written, sizeof *to, 1);
+    if (to) *to = memory;
+}
 
 static void take_sparse(lam_op_arg *a, const int64_t **words) {
     lmx_sparse kept;
@@ -172,6 +189,7 @@ static lam_status tell_all(pusher *p, const lmx_op *op, known *k, lam_op_info *i
     info->in = in;
     info->out = out;
     k->ids[0] = tensors_of(in, n_in);
+    k->writes = n_in && in->is_tensor && writes_in_place(info->name);
     k->ids[1] = tensors_of(out, n_out);
     return LAM_OK;
 }
@@ -194,6 +212,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
     lam_status s = k->op ? tell_like(p, op, k, &info) : tell_all(p, op, k, &info);
     if (s == LAM_OK) s = lam_build_op(p->b, &info, &index, p->e);
     if (s != LAM_OK) return s;
+    if (k->writes) note_written(p, op);
     k->name = op->name;
     k->in = op->in.part;
     k->out = op->out.part;
@@ -215,7 +234,7 @@ static void forget(lmx_lane *lane, size_t from, size_t to) {
     lane->told = true;
 }
 
-static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, const lmx_capture *c,
+static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t *done, lmx_capture *c,
                             lam_builder *b, lam_error *e) {
     enum { AT_ONCE = 1 << 16, FEW = 512 };
     int bits = lane->ops.n < FEW ? FEW_BITS : MOST_BITS;
@@ -224,6 +243,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
                 .e = e,
                 .open = c->open_regions,
                 .dry = c->dry,
+                .written = &c->written,
                 .thread = thread,
                 .base = base,
                 .known = calloc((size_t)1 << bits, sizeof *p.known),

@@ -249,6 +249,17 @@ static PyObject *snapshot_restore(PyObject *self, PyObject *unused) {
     return problems;
 }
 
+static PyObject *snapshot_wrote(PyObject *self, PyObject *memory) {
+    lmx_snapshot *s = self_of(self);
+    if (!PySet_Check(memory)) return PyErr_Format(PyExc_TypeError, "wrote takes a set, not %R", memory);
+    for (size_t i = 0; i < s->kept.n; i++) {
+        lmx_kept *k = (lmx_kept *)s->kept.data + i;
+        if (k->sampled && !lmx_tensor_was_written(k, memory)) return NULL;
+        if (k->written) s->untouched = false;
+    }
+    Py_RETURN_NONE;
+}
+
 /* == the type ========================================================================================== */
 
 static void drop_all(lmx_vec *v) {
@@ -320,6 +331,10 @@ static void snapshot_dealloc(PyObject *self) {
 }
 
 static PyMethodDef snapshot_methods[] = {
+    {"wrote", snapshot_wrote, METH_O,
+     PyDoc_STR(
+         "wrote($self, memory, /)\n--\n\nWhat Capture.written() tells: large tensors that lie there were "
+         "changed, though torch did not count it.")},
     {"restore", snapshot_restore, METH_NOARGS,
      PyDoc_STR("restore($self, /)\n--\n\nPuts everything back; returns a sentence for each thing that could "
                "not be.")},

@@ -30,6 +30,8 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
     PyTypeObject *type;       /* strong: a lazy layer's tensors change theirs */
     size_t bytes_at, n_bytes; /* its values, in the snapshot's bytes */
     size_t sampled;           /* of so many bytes there is a sample; 0: none */
+    uint64_t memory;          /* then: whose memory it has, as operators tell it; 0 not known */
+    bool written;             /* an operator wrote to it in place */
     uint64_t sample;
     int64_t version;        /* how often it was written to; -1: not known */
     uint64_t storage, form; /* form: of its type of numbers, its device and, where torch tells, its strides */
@@ -88,6 +90,8 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
 /* Whether it has the memory, shape and requires_grad that it had. Also false with an exception. Clears
  * `untouched` where there may be values or a gradient to put back, or an exception is pending. */
 bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *kept, bool *untouched);
+/* `memory`: a set of what operators wrote to. False with an exception. */
+bool lmx_tensor_was_written(lmx_kept *kept, PyObject *memory);
 bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *kept);
 void lmx_kept_free(lmx_kept *kept, const lmx_torch *t);
 

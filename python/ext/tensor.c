@@ -97,13 +97,18 @@ uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handl
 }
 
 /* Only operators have sources. Asking a fake tensor for its data prints a warning. */
-static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
-    if (!st->identities) return;
+uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
     static const lmx_layout unknown = {.storage = -1};
     const lmx_layout *l = st->watches_ops ? st->layout : &unknown;
     const char *handle = (char *)tensor + st->torch.offset;
-    out->object = lmx_word_at(handle, 0);
-    if (kind == LMX_PLAIN || l->storage >= 0) out->memory = lmx_memory_of(l, &st->torch.shim, handle);
+    if (st->torch.offset < 0 || (kind != LMX_PLAIN && l->storage < 0)) return 0;
+    return lmx_memory_of(l, &st->torch.shim, handle);
+}
+
+static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
+    if (!st->identities) return;
+    out->object = lmx_word_at((char *)tensor + st->torch.offset, 0);
+    out->memory = lmx_memory_here(st, tensor, kind);
 }
 
 /* -- through the C functions --------------------------------------------------------------------------- */

@@ -201,6 +201,7 @@ def run_once(
             run.model.time_by(finish(timed))
     finally:
         try:
+            snapshot.wrote(watch.written())
             run.left += snapshot.restore()
         except BaseException:  # a second Ctrl-C, while things are put back: begin again
             snapshot.restore()

@@ -231,6 +231,7 @@ def test_an_interrupt_while_things_are_put_back(monkeypatch):
     class Interrupted:
         def __init__(self, root):
             self.inner, self.times = real(root), 0
+            self.wrote = self.inner.wrote
 
         def restore(self):
             self.times += 1
@@ -271,6 +272,8 @@ SETS = {
     "data": lambda net, new: setattr(net.b, "data", new),
     "fill_": lambda net, new: net.b.data.fill_(3.0),
     "one row": lambda net, new: net.b[:2].fill_(7.0),
+    "one row of data": lambda net, new: net.b.data[1:2].fill_(7.0),
+    "set in data": lambda net, new: net.b.data.__setitem__(1, 7.0),
     "numpy": lambda net, new: net.b.detach().numpy().fill(5.0),
     "another shape": lambda net, new: setattr(net.b, "data", torch.ones(3)),
     "gradient": lambda net, new: net.b.grad.mul_(3) if net.b.grad is not None else None,
@@ -304,6 +307,10 @@ class FirstCall(nn.Module):
         return x * 2
 
 
+def left(report):
+    return [note for note in report.notes if "put back" in note]
+
+
 def state(net):
     b = net.b
     return net.done, bits(b), bits(b.grad), id(b), b.data_ptr(), id(b.grad), b.requires_grad
@@ -314,7 +321,7 @@ def state(net):
 def test_what_the_first_call_sets_is_put_back(how, kind):
     net = FirstCall(how, kind, SMALL)
     before, version = state(net), net.b._version
-    assert lamina.inspect(net, x()).notes == []
+    assert left(lamina.inspect(net, x())) == []
     assert state(net) == before
     assert kind == "buffer" or net.b._version == version
 
@@ -324,12 +331,12 @@ def test_what_the_first_call_sets_is_put_back(how, kind):
 def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
     net = FirstCall(how, kind, LARGE)
     before = state(net)
-    notes = lamina.inspect(net, x()).notes
+    notes = left(lamina.inspect(net, x()))
     name = "all" if kind == "in a list" else "b"
-    if how in ("data", "another shape") or state(net) == before:
+    if state(net) == before:
         assert notes == []
-        assert state(net) == before
     else:
+        assert how not in ("data", "another shape") or torch.__version__ < "2.1"
         name += ".grad" if how == "gradient" else ""
         assert notes == [f"{name} was written to and could not be put back"]
 
@@ -338,7 +345,7 @@ def test_a_graph_that_is_held_goes_backward_after_a_look():
     table = nn.Embedding(5, 3, max_norm=0.5)
     loss = (table.weight * table.weight).sum()
     version = table.weight._version
-    assert lamina.inspect(table, torch.tensor([1, 2])).notes == []
+    assert left(lamina.inspect(table, torch.tensor([1, 2]))) == []
     assert table.weight._version == version
     loss.backward()
 
@@ -372,7 +379,7 @@ class Draws(nn.Module):
 def test_generators_that_a_module_holds_are_put_back():
     net = nn.Sequential(Draws())
     before = net[0].states()
-    assert lamina.inspect(net, x()).notes == []
+    assert left(lamina.inspect(net, x())) == []
     assert net[0].states() == before
     net(x())
     assert all(now != was for now, was in zip(net[0].states(), before, strict=True))
