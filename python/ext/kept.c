@@ -114,7 +114,7 @@ static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (n && n <= SMALL && s->bytes.n + n <= MOST) return keep_bytes(s, k, d);
     if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
     if (n >= SMALL) take_sample(s->st, k, d, n);
-    if (d->storage) k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    if (d->storage) hold_on(s, k, d);
     return lmx_forgive();
 }
 
@@ -309,7 +309,7 @@ static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
 /* Of what was only watched: false where its values are others, or may be. */
 static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool moved) {
     int64_t version = -1;
-    if (moved && (!k->held || !give_back(s, k))) return false;
+    if (moved && !give_back(s, k)) return false;
     if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
     const char *data = (const char *)(uintptr_t)(moved ? k->storage : d->storage);
     return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);

@@ -96,7 +96,7 @@ uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handl
     return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
 }
 
-/* Only operators have sources. Asking a fake tensor for its data prints a warning. */
+/* Asking a fake tensor for its data prints a warning. */
 uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
     static const lmx_layout unknown = {.storage = -1};
     const lmx_layout *l = st->watches_ops ? st->layout : &unknown;
@@ -105,6 +105,7 @@ uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
     return lmx_memory_of(l, &st->torch.shim, handle);
 }
 
+/* Only operators have sources. */
 static void identify(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_tensor *out) {
     if (!st->identities) return;
     out->object = lmx_word_at((char *)tensor + st->torch.offset, 0);

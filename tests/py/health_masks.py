@@ -75,16 +75,17 @@ TAKE = {
     "cleaned": lambda s, v: s.nan_to_num(neginf=0.0) @ v,
     "greatest": lambda s, v: s.amax(-1, keepdim=True) + v,
     "log_softmax": lambda s, v: s.log_softmax(-1).exp() @ v,
-    "attention": lambda s, v: F.scaled_dot_product_attention(v, v, v, attn_mask=s),
-    "heads": lambda s, v: F.scaled_dot_product_attention(
-        v.unsqueeze(1), v.unsqueeze(1), v.unsqueeze(1), attn_mask=s.unsqueeze(1)
-    ).squeeze(1),
     "sigmoid": lambda s, v: torch.sigmoid(s) @ v,
     "relu": lambda s, v: torch.relu(s) @ v,
     "maximum": lambda s, v: torch.maximum(s, torch.zeros(())) @ v,
     "clamp": lambda s, v: s.clamp(min=-9.0) @ v,
     "nansum": lambda s, v: torch.where(s > -INF, s, float("nan")).nansum(-1, keepdim=True) + v,
 }
+if hasattr(F, "scaled_dot_product_attention"):  # since torch 2.0
+    TAKE["attention"] = lambda s, v: F.scaled_dot_product_attention(v, v, v, attn_mask=s)
+    TAKE["heads"] = lambda s, v: F.scaled_dot_product_attention(
+        v.unsqueeze(1), v.unsqueeze(1), v.unsqueeze(1), attn_mask=s.unsqueeze(1)
+    ).squeeze(1)
 
 # -- faults --------------------------------------------------------------------------------------------------
 
