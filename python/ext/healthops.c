@@ -391,13 +391,20 @@ static void came_of(lmx_checkup *h, results *r, const lmx_look *look, int32_t in
     if (!fed) h->broke.seen = true; /* told when the layer's call ends */
 }
 
+static bool is_gone(lmx_checkup *h, int32_t origin) {
+    pthread_mutex_lock(&h->lock);
+    const bool gone = lmx_trail_gone(&h->trails, origin);
+    pthread_mutex_unlock(&h->lock);
+    return gone;
+}
+
 /* Of an operator in a node: nobody is asked about a node that was given something bad. */
 static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     opened *node = mine.n ? &mine.open[mine.n - 1] : NULL;
     r->origin = r->o->from;
     if (r->o->fed || !node || !node->is_node || node->fed) return;
     r->origin = node->from;
-    if (r->origin && !lmx_trail_gone(&h->trails, r->origin)) return;
+    if (r->origin && !is_gone(h, r->origin)) return;
     lmx_bad_record bad = lmx_health_record(LAM_BAD_NODE, LAM_BACKWARD, r->op->where.call, index);
     bad.bad.gave = true;
     bad.bad.origin = LMX_ITSELF;

@@ -194,8 +194,10 @@ static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
     bool strangers = (w->m->events[event].flags & LAM_CALL_STRANGERS) && !w->c->released && !lmi_by_ops(w->c);
     if (strangers && !p->custom)
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_STRANGERS);
-    if ((w->m->events[event].flags & LAM_CALL_LATER) && !w->c->released && !p->custom)
-        worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER); /* whatever else is missing */
+    if ((w->m->events[event].flags & LAM_CALL_LATER) && !p->custom) {
+        p->omit = false; /* whatever else is missing */
+        worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER);
+    }
     if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c))
         worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_KERNEL);
     if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit)
