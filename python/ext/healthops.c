@@ -12,7 +12,8 @@ typedef struct opened {
     const void *record;
     bool is_node, fed, gave, fine;
     bool blind;     /* its arguments are not shown; of a node, those of its operators */
-    bool masked;    /* -Inf alone went in */
+    bool masked;    /* -Inf alone went in, */
+    bool cancels;   /* more than once */
     bool number;    /* a number that was written in the program went in, and it is bad */
     bool minus_inf; /* -Inf is among its arguments as a number */
     int32_t index;
@@ -142,6 +143,7 @@ static bool look_at_fed(lmx_checkup *h, void *self, const char *value, int32_t i
     comes_from(mask ? &o->from_mask : &o->from, trail.origin);
     take(o, look.storage);
     if (mask && !o->masked) o->mask = look;
+    o->cancels = o->cancels || (mask && o->masked);
     if (mask) o->masked = true;
     if (mask || o->fed) return false;
     o->fed = true;
@@ -353,11 +355,12 @@ static bool takes_masks(const char *name) {
 }
 
 /* An operator that computes each element for itself gave something worse where it was given no -Inf: before
- * the first, or more often than there are any. */
+ * the first, or more often than there are any. Or it took -Inf from -Inf, as softmax does by hand. */
 static bool is_its_own(const opened *o, const lmx_op_run *op, const lmx_look *look) {
     const lmx_look *mask = &o->mask;
     const int32_t word = lam_word_op(op->name);
     if (word < 0 || strcmp(lam_word_op_kind(word), "map") != 0) return false;
+    if (o->cancels) return true;
     if (mask->ndim != look->ndim || look->ndim < 0) return false;
     for (int32_t i = 0; i < look->ndim; i++)
         if (mask->sizes[i] != look->sizes[i]) return false;
