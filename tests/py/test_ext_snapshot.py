@@ -303,6 +303,11 @@ def test_values_that_look_at_the_model_when_dropped():
     assert looked == [(1, 0)] * 2
 
 
+def test_only_a_set_tells_what_was_written():
+    with pytest.raises(TypeError, match="wrote takes a set"):
+        _lamina.Snapshot(nn.Linear(3, 3)).wrote([1])
+
+
 def test_only_modules_have_snapshots():
     with pytest.raises(ValueError, match=r"expected a torch\.nn\.Module, not int"):
         _lamina.Snapshot(3)
