@@ -358,7 +358,9 @@ class Report:
                 if axis["why"]:
                     raise ValueError(f"what {path!r} sees is not known: {axis['why']}")
             spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
-            return [None if last < first else (first, last) for first, last in spans]
+            # What sees no position along one axis of an input sees nothing of that input.
+            blind = {axis["input"] for axis, (first, last) in zip(axes, spans, strict=True) if last < first}
+            return [None if axis["input"] in blind else s for axis, s in zip(axes, spans, strict=True)]
         raise KeyError(
             f"no graph tells of a layer at {path!r}: it was not called, or operators were not watched, "
             "which ops=True does"

@@ -6,6 +6,7 @@
  * pass forward decides all. */
 #include "analyse/rfgraph.h"
 #include "analyse/flow.h"
+#include "analyse/rfplace.h"
 #include "analyse/route.h"
 
 #include <stdio.h>
@@ -20,8 +21,13 @@ typedef struct tracer {
     lmi_rf *rf;
     int32_t *of;   /* per operator: the field of its first result */
     int32_t *root; /* per call: the outermost around it */
-    lmi_vec all;   /* const lmi_span *: the fields, of rf->n_slots spans each */
+    lmi_vec all;   /* const lmi_span *: the fields, of width() spans each */
+    const int32_t *of_input; /* per call: the field of its first argument, the others follow */
 } tracer;
+
+/* Spans of a field: one a slot, then one a slot along the path that sees least. */
+enum { SPANS = 2 * LMI_RF_SLOTS };
+static int32_t width(const tracer *t) { return 2 * t->rf->n_slots; }
 
 static const lmi_span *field(const tracer *t, int32_t i) {
     return *(const lmi_span *const *)lmi_vec_at(&t->all, (size_t)i);
@@ -29,7 +35,7 @@ static const lmi_span *field(const tracer *t, int32_t i) {
 
 static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
     const lmi_span **to = lmi_vec_push(&t->all);
-    if (to) *to = lmi_copy(t->a, spans, (uint64_t)t->rf->n_slots, sizeof *spans);
+    if (to) *to = lmi_copy(t->a, spans, (uint64_t)width(t), sizeof *spans);
     *index = (int32_t)t->all.n - 1;
     return to && *to;
 }
@@ -49,10 +55,10 @@ static void find_slots(tracer *t) {
 }
 
 static lam_status input_field(tracer *t, const lam_event *root, int32_t input, int32_t *index, lam_error *e) {
-    lmi_span spans[LMI_RF_SLOTS] = {{0}};
+    lmi_span spans[SPANS] = {{0}};
     const lam_arg *in = &root->in[input];
-    for (int32_t k = 0; k < t->rf->n_slots; k++) {
-        const lmi_rf_slot *slot = &t->rf->slot[k];
+    for (int32_t k = 0; k < width(t); k++) {
+        const lmi_rf_slot *slot = &t->rf->slot[k % t->rf->n_slots];
         if (slot->input != input || slot->axis >= in->ndim) continue;
         if (!lmi_span_input(t->a, &spans[k], slot->axis, in->sizes[slot->axis])) return lmi_nomem(e);
     }
@@ -95,27 +101,166 @@ static int64_t elements(const lam_op_arg *a) {
     return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
 }
 
-/* What follows an axis is lost where an operator's other result is read, or a part of what it wrote into. */
-static void check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
-    if (same_shape(a, lmi_result_shape(from->sig))) return;
-    for (int32_t k = 0; k < t->rf->n_slots; k++)
-        if (spans[k].kind == LMI_SPAN_TRACK || spans[k].kind == LMI_SPAN_FOLDED)
-            unknown(&spans[k], put_why(t, from->sig->name, "gave several tensors, or wrote a part of one"));
+/* Which element of an operator's other results reads what is not told: each may read all. */
+static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
+    lam_shape first = lmi_result_shape(from->sig);
+    bool ok = true;
+    if (same_shape(a, first)) return true;
+    for (int32_t k = 0; ok && k < width(t); k++) {
+        lmi_span *s = &spans[k];
+        bool mixed = s->kind == LMI_SPAN_FOLDED;
+        s->stays = 0;
+        if (s->kind == LMI_SPAN_TRACK && s->axis < first.ndim)
+            ok = lmi_span_all(t->a, s, first.sizes[s->axis]) && (s->loose = true);
+        else if (mixed)
+            ok = lmi_span_all(t->a, s, 1) && (s->loose = true);
+    }
+    return ok;
+}
+
+static void load(const tracer *t, int32_t index, lmi_span *spans) {
+    memcpy(spans, field(t, index), (size_t)width(t) * sizeof *spans);
+}
+
+/* -- memory that was written in parts ------------------------------------------------------------ */
+
+/* What the memory held before the first write that was seen. */
+static void load_before(const tracer *t, const lmi_edge *edge, int32_t root, lmi_span *spans) {
+    bool input = edge->owner <= -2 && root >= 0 && -2 - edge->owner < t->m->events[root].n_in;
+    load(t, input ? t->of_input[root] - 2 - edge->owner : 0, spans);
+    for (int32_t k = 0; edge->owner == -1 && k < width(t); k++) spans[k].least = true;
+}
+
+/* A write whose field is known: by an operator that stands for itself. */
+static bool is_written(const tracer *t, const lmi_write *w) { return t->flow.unit[w->op] == w->op; }
+
+/* Where the view that was written is; where that is not told, it may be anywhere. */
+static bool place_of_write(const tracer *t, const lmi_write *w, lmi_place *p) {
+    if (w->made < 0 && w->owner == -1) return false;
+    return lmi_place_of(t->m, t->m->edges, w->made, w->nth, w->ndim, w->sizes, p);
+}
+
+/* All that was written goes into all that is read. */
+static bool blur(tracer *t, lmi_span *s, lam_shape shape) {
+    int64_t n = s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
+    if (s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED || s->kind == LMI_SPAN_FIXED) s->loose = true;
+    s->stays = 0;
+    return lmi_span_all(t->a, s, n);
+}
+
+static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_span *spans) {
+    lmi_span fresh[SPANS];
+    lmi_place at;
+    int32_t n = t->rf->n_slots;
+    bool placed = mine && place_of_write(t, w, &at);
+    load(t, t->of[w->op], fresh);
+    for (int32_t k = 0; k < 2 * n; k++)
+        if (!(placed ? lmi_rf_move(t->a, &fresh[k], &at, mine)
+                     : blur(t, &fresh[k], (lam_shape){w->ndim, w->sizes})))
+            return false;
+    for (int32_t k = n; k < 2 * n; k++) lmi_rf_narrower(&spans[k], &fresh[k]);
+    if (placed) return lmi_rf_overlay(t->a, n, spans, fresh, &at, mine);
+    for (int32_t k = 0; k < n; k++)
+        if (!blur(t, &spans[k], (lam_shape){w->ndim, w->sizes}) ||
+            !lmi_span_join(t->a, &spans[k], &fresh[k], 1, 1))
+            return false;
+    return true;
+}
+
+enum { WRITES_MAX = 4096 }; /* into one memory, that are looked at for one reader */
+
+/* A tensor whose memory was written through other views: all writes since the one that covers it. */
+static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32_t root, lmi_span *spans) {
+    const lmi_write *found[WRITES_MAX], *w;
+    int32_t n = 0;
+    bool ends = false;
+    lmi_place mine, at, *to = &mine;
+    if ((edge->made < 0 && edge->owner == -1) ||
+        !lmi_place_of(t->m, t->m->edges, edge->made, edge->nth, shape.ndim, shape.sizes, to))
+        to = NULL;
+    for (int32_t i = edge->write; i >= 0 && !ends; i = w->prev) {
+        w = &t->m->writes[i];
+        if (!is_written(t, w)) continue;
+        bool known = to && place_of_write(t, w, &at);
+        if (known && !lmi_places_meet(&at, to)) continue;
+        if (n == WRITES_MAX) {
+            to = NULL;
+            break;
+        }
+        found[n++] = w;
+        ends = (known && lmi_place_holds(&at, to)) || (!to && w->prev < 0);
+    }
+    if (ends)
+        load(t, 0, spans);
+    else
+        load_before(t, edge, root, spans);
+    for (int32_t k = 0; !ends && !to && k < width(t); k++)
+        if (!blur(t, &spans[k], shape)) return false;
+    while (n > 0)
+        if (!put_write(t, found[--n], to, spans)) return false;
+    return true;
+}
+
+/* -- one tensor as it is read -------------------------------------------------------------------- */
+
+static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed);
+
+/* One of several parts that an operator gave: its field is that of what it took apart. */
+static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
+    const lam_op_sig *sig = t->m->ops[edge->op].sig;
+    int32_t in = 0;
+    lmi_route r = {.among = -1};
+    bool windowed = false;
+    while (in < sig->n_in && !sig->in[in].is_tensor) in++;
+    if (in == sig->n_in || edge->nth >= sig->n_out) return true;
+    if (!lmi_route_part(&t->scratch, sig, in, edge->nth, &r)) return false;
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = {sig->out[edge->nth].ndim,
+                                                                 sig->out[edge->nth].sizes};
+    for (int32_t k = 0; k < width(t); k++)
+        if (!lead(t, x, out, &r, &spans[k], &windowed)) return false;
+    return true;
+}
+
+static lmi_way way_of(const tracer *t, const lam_op *o) {
+    return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
+}
+
+static bool parts(const tracer *t, int32_t op) {
+    lmi_way way = way_of(t, &t->m->ops[op]);
+    return way == lmi_way_split || way == lmi_way_unbind;
+}
+
+/* The spans of a tensor that comes from `s`. */
+static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op_arg *a, int32_t root,
+                     lmi_span *spans) {
+    bool inside = edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
+    const lmi_write *w = edge->write >= 0 ? &t->m->writes[edge->write] : NULL;
+    while (w && inside && !is_written(t, w) && w->prev >= 0) w = &t->m->writes[w->prev];
+    bool writes = edge->through || (inside && w && is_written(t, w) && w->prev >= 0 && s.index <= w->op);
+    if (writes && edge->write >= 0)
+        return read_written(t, edge, (lam_shape){a->ndim, a->sizes}, root, spans);
+    int32_t index = 0;
+    if (s.by == LMI_BY_OP) index = t->of[s.index];
+    if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
+        index = t->of_input[root] + s.index;
+    load(t, index, spans);
+    if (s.by == LMI_BY_OP && parts(t, s.index)) {
+        lmi_edge part = *edge;
+        part.op = s.index;
+        if (edge->op != s.index) part.nth = lmi_part_like(t->m->ops[s.index].sig, a);
+        if (part.nth >= 0) return take_part(t, &part, spans);
+    }
+    if (s.by == LMI_BY_OP && !check_shape(t, spans, &t->m->ops[s.index], a)) return false;
+    for (int32_t k = 0; s.by == LMI_BY_NOTHING && elements(a) > 1 && k < width(t); k++) spans[k].least = true;
+    return true;
 }
 
 /* The spans of entry `in` of an operator's arguments. */
-static void spans_in(tracer *t, const int32_t *of_input, int32_t op, int32_t in, lmi_span *spans) {
+static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
     const lam_op *o = &t->m->ops[op];
-    const lam_op_arg *a = &o->sig->in[in];
-    lmi_source s = lmi_flow_from(&t->flow, op, in);
-    int32_t root = o->call >= 0 ? t->root[o->call] : -1, index = 0;
-    if (s.by == LMI_BY_OP) index = t->of[s.index];
-    if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
-        index = of_input[root] + s.index;
-    memcpy(spans, field(t, index), (size_t)t->rf->n_slots * sizeof *spans);
-    if (s.by == LMI_BY_OP) check_shape(t, spans, &t->m->ops[s.index], a);
-    for (int32_t k = 0; s.by == LMI_BY_NOTHING && elements(a) > 1 && k < t->rf->n_slots; k++)
-        spans[k].least = true;
+    int32_t root = o->call >= 0 ? t->root[o->call] : -1;
+    return spans_of(t, lmi_model_edge(t->m, op, in), lmi_flow_from(&t->flow, op, in), &o->sig->in[in], root,
+                    spans);
 }
 
 /* -- views --------------------------------------------------------------------------------------- */
@@ -176,7 +321,7 @@ static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to
     if (inner > LMI_PERIOD_MAX) return fold(t, s, 1, n, inner, to);
     int64_t *zeros = lmi_alloc(&t->scratch, (uint64_t)inner, sizeof *zeros);
     if (!zeros) return false;
-    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros};
+    lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros, NULL};
     s->axis = (int8_t)to;
     return lmi_span_window(t->a, s, &taps, n, n * inner);
 }
@@ -186,7 +331,7 @@ static bool split(tracer *t, lmi_span *s, lam_shape out, const group *g, int64_t
     int32_t major = first_real(out, g->out, g->out_end);
     int64_t inner = product(out, major + 1, g->out_end), lo = 0, hi = inner - 1;
     if (major >= LMI_AXES) return lmi_span_all(t->a, s, n);
-    lmi_taps taps = {1, inner, 1, &lo, &hi};
+    lmi_taps taps = {1, inner, 1, &lo, &hi, NULL};
     bool exact = s->kind == LMI_SPAN_TRACK && s->period % inner == 0;
     s->axis = (int8_t)major;
     if (!lmi_span_window(t->a, s, &taps, n, out.sizes[major])) return false;
@@ -250,8 +395,7 @@ static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
 
 /* What every element depends on is the same after the operator; the axis that the positions lie along may go
  * elsewhere, and a window may go along it. */
-static void stay(const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *s, bool *windowed) {
-    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
+static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
     int32_t axis = s->stays - 1, to = axis < 0 ? -1 : axis;
     group g;
     if (axis < 0 || axis >= x.ndim) {
@@ -270,12 +414,11 @@ static void stay(const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span
 }
 
 /* Leads a span through the operator along the route. */
-static bool lead(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *s,
-                 bool *windowed) {
-    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
+static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
     bool follows = s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED;
+    s->loose = s->loose || (r->some && (follows || s->kind == LMI_SPAN_FIXED));
     if (!follows) {
-        if (s->kind == LMI_SPAN_FIXED) stay(sig, in, r, s, windowed);
+        if (s->kind == LMI_SPAN_FIXED) stay(x, out, r, s, windowed);
         return true;
     }
     int32_t axis = s->axis, to = r->to[axis];
@@ -298,7 +441,7 @@ static bool lead(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *
         s->loose = true;
         return lmi_span_all(t->a, s, n);
     }
-    *windowed = *windowed || r->spatial;
+    *windowed = *windowed || (r->spatial && s->shift != 0);
     s->loose = s->loose || r->loose;
     return lmi_span_window(t->a, s, r->taps[axis], n, out.sizes[to]);
 }
@@ -307,34 +450,65 @@ static int64_t along(const lmi_span *s, lam_shape out) {
     return s->kind == LMI_SPAN_TRACK && s->axis < out.ndim ? out.sizes[s->axis] : 1;
 }
 
-/* Elements of several arguments side by side: an interval that follows one says nothing of the others'. */
-static bool part(tracer *t, lmi_span *s, int32_t among, bool several, lam_shape out) {
-    if (among < 0 || !several || s->kind != LMI_SPAN_TRACK || s->axis != among) return true;
-    s->loose = true;
-    return lmi_span_all(t->a, s, out.sizes[among]);
+/* Elements of several arguments side by side: those of the others depend on nothing of this one. */
+static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
+    if (r->among < 0 || r->among >= out.ndim || r->n_among == out.sizes[r->among]) return true;
+    int64_t n = out.sizes[r->among];
+    bool follows = s->kind == LMI_SPAN_TRACK && s->axis == r->among;
+    if (n > LMI_EACH_MAX && (follows || s->kind == LMI_SPAN_FIXED)) s->loose = true;
+    if (n > LMI_EACH_MAX) return !follows || lmi_span_all(t->a, s, n);
+    if (s->kind != LMI_SPAN_FIXED) return true;
+    bool *in = lmi_alloc(&t->scratch, (uint64_t)n, sizeof *in);
+    for (int64_t o = 0; in && o < n; o++) in[o] = o >= r->before && o < r->before + r->n_among;
+    return in && lmi_span_mask(t->a, s, r->among, n, in);
 }
 
-static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, lmi_span *spans,
-                    lmi_span *sum) {
-    lam_shape out = lmi_result_shape(sig);
-    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+/* An element that sees nothing along one axis sees nothing at all, also where another path goes along that axis:
+ * so then what it sees along the others may be less. */
+static void mix_gaps(const tracer *t, lam_shape out, const lmi_span *spans, lmi_span *sum) {
+    int32_t n = t->rf->n_slots;
+    uint32_t bits = 0;
+    for (int32_t k = 0; k < n; k++) {
+        bool one = lmi_span_gaps(&spans[k], along(&spans[k], out)),
+             other = lmi_span_gaps(&sum[k], along(&sum[k], out));
+        if (one || other) bits |= UINT32_C(1) << k;
+    }
+    for (int32_t k = 0; bits && k < n; k++)
+        if (bits & ~(UINT32_C(1) << k) && !lmi_span_equal(&spans[k], &sum[k])) sum[k].mixed |= bits;
+}
+
+static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, bool several,
+                    lmi_span *spans, lmi_span *sum) {
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
+    int32_t n = t->rf->n_slots;
+    for (int32_t k = 0; k < width(t); k++)
+        if (!lead(t, x, out, r, &spans[k], &t->rf->slot[k % n].windowed)) return false;
+    if (several && r->among < 0) mix_gaps(t, out, spans, sum);
+    for (int32_t k = 0; k < width(t); k++) {
         lmi_span *s = &spans[k];
-        bool several = sum[k].kind != LMI_SPAN_NONE;
-        if (!lead(t, sig, in, r, s, &t->rf->slot[k].windowed)) return false;
-        if (several && s->kind != LMI_SPAN_NONE &&
-            (!part(t, s, r->among, true, out) || !part(t, &sum[k], r->among, true, out)))
+        if (k >= n)
+            lmi_rf_narrower(&sum[k], s);
+        else if (!part(t, s, r, out) || !lmi_span_join(t->a, &sum[k], s, along(&sum[k], out), along(s, out)))
             return false;
-        if (!lmi_span_join(t->a, &sum[k], s, along(&sum[k], out), along(s, out))) return false;
     }
     return true;
 }
 
-static lmi_way way_of(const tracer *t, const lam_op *o) {
-    return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
+/* Where arguments lie side by side and see differently much along another axis, so do elements that differ
+ * along this one. */
+static void mix_in(const tracer *t, const lmi_route *r, const lmi_span *first, const lmi_span *spans,
+                   lmi_span *sum) {
+    int32_t n = t->rf->n_slots;
+    uint32_t bits = r->among < 0 ? 0 : lmi_rf_along(sum, n, r->among) | lmi_rf_along(spans, n, r->among);
+    for (int32_t k = 0; bits && k < n; k++) {
+        bool alike = first[k].kind == spans[k].kind &&
+                     (first[k].kind == LMI_SPAN_NONE || lmi_span_equal(&first[k], &spans[k]));
+        if (!alike && !(sum[k].kind == LMI_SPAN_TRACK && sum[k].axis == r->among)) sum[k].mixed |= bits;
+    }
 }
 
 static void all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
-    for (int32_t k = 0; k < t->rf->n_slots; k++) {
+    for (int32_t k = 0; k < width(t); k++) {
         if (spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN)
             unknown(&spans[k], put_why(t, o->sig->name, "does something unknown to positions"));
         lmi_span_join(t->a, &sum[k], &spans[k], 1, 1);
@@ -346,21 +520,27 @@ static bool too_many_axes(const lam_op_sig *s, int32_t in) {
     return s->in[in].ndim < 0 || s->in[in].ndim > LMI_AXES || out.ndim < 0 || out.ndim > LMI_AXES;
 }
 
-static lam_status trace_op(tracer *t, const int32_t *of_input, int32_t op, lam_error *e) {
+static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     const lam_op *o = &t->m->ops[op];
     lmi_way way = way_of(t, o);
-    lmi_span sum[LMI_RF_SLOTS] = {{0}}, spans[LMI_RF_SLOTS];
+    lmi_span sum[SPANS] = {{0}}, spans[SPANS], first[SPANS];
+    bool any = false;
     for (int32_t i = 0; i < o->sig->n_in; i++) {
         if (!o->sig->in[i].is_tensor) continue;
         lmi_route r = {.among = -1};
         if (way && !way(&t->scratch, o->sig, i, &r)) return lmi_nomem(e);
         if (r.unread) continue;
-        spans_in(t, of_input, op, i, spans);
+        if (!spans_in(t, op, i, spans)) return lmi_nomem(e);
+        if (parts(t, op)) return keep(t, spans, &t->of[op]) ? LAM_OK : lmi_nomem(e);
         if (!way || too_many_axes(o->sig, i))
             all_unknown(t, o, spans, sum);
-        else if (!join_in(t, o->sig, i, &r, spans, sum))
+        else if (!join_in(t, o->sig, i, &r, any, spans, sum))
             return lmi_nomem(e);
+        if (any) mix_in(t, &r, first, spans, sum);
+        if (!any) memcpy(first, spans, sizeof first);
+        any = true;
     }
+    for (int32_t k = 0; any && k < t->rf->n_slots; k++) lmi_span_even(&sum[k]);
     return keep(t, sum, &t->of[op]) ? LAM_OK : lmi_nomem(e);
 }
 
@@ -378,27 +558,38 @@ static bool is_unit(void *self, const lam_op *o) {
 
 /* -- the rows ------------------------------------------------------------------------------------ */
 
+/* The field of a call's first result; none where nothing tells where it comes from. */
+static lam_status fill_row(tracer *t, int32_t row, lam_error *e) {
+    int32_t event = t->c->rows[row].event, index;
+    lmi_span spans[SPANS];
+    if (event < 0 || t->m->events[event].n_out == 0) return LAM_OK;
+    const lam_arg *out = &t->m->events[event].out[0];
+    lam_op_arg a = {.ndim = out->ndim, .sizes = out->sizes};
+    lmi_source s = lmi_flow_result(&t->flow, event, 0);
+    if (s.by != LMI_BY_OP && s.by != LMI_BY_INPUT) return LAM_OK;
+    if (!spans_of(t, lmi_model_out_edge(t->m, event, 0), s, &a, t->root[event], spans) ||
+        !keep(t, spans, &index))
+        return lmi_nomem(e);
+    t->rf->of_row[row] = field(t, index);
+    return LAM_OK;
+}
+
 static lam_status trace(tracer *t, lam_error *e) {
     const lam_model *m = t->m;
     int32_t *of_input = lmi_alloc(&t->scratch, (uint64_t)m->n_events, sizeof *of_input), index;
-    lmi_span none[LMI_RF_SLOTS] = {{0}};
+    lmi_span none[SPANS] = {{0}};
     t->of = lmi_alloc(&t->scratch, (uint64_t)m->n_ops, sizeof *t->of);
     if (!of_input || !t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index))
         return lmi_nomem(e);
     if (!lmi_ways_build(&t->ways, &t->scratch)) return lmi_nomem(e);
     LAM_TRY(lmi_flow_build(&t->flow, m, &t->scratch, is_unit, t, e));
     LAM_TRY(input_fields(t, of_input, e));
+    t->of_input = of_input;
     for (int32_t i = 0; i < m->n_ops; i++)
-        if (t->flow.unit[i] == i && m->ops[i].phase == LAM_FORWARD) LAM_TRY(trace_op(t, of_input, i, e));
+        if (t->flow.unit[i] == i && m->ops[i].phase == LAM_FORWARD) LAM_TRY(trace_op(t, i, e));
     t->rf->of_row = lmi_alloc(t->a, (uint64_t)t->c->n_rows, sizeof *t->rf->of_row);
     if (!t->rf->of_row) return lmi_nomem(e);
-    for (int32_t r = 0; r < t->c->n_rows; r++) {
-        int32_t event = t->c->rows[r].event;
-        if (event < 0 || m->events[event].n_out == 0) continue;
-        lmi_source s = lmi_flow_result(&t->flow, event, 0);
-        if (s.by == LMI_BY_OP) t->rf->of_row[r] = field(t, t->of[s.index]);
-        if (s.by == LMI_BY_INPUT) t->rf->of_row[r] = field(t, of_input[t->root[event]] + s.index);
-    }
+    for (int32_t r = 0; r < t->c->n_rows; r++) LAM_TRY(fill_row(t, r, e));
     return LAM_OK;
 }
 

@@ -4,18 +4,6 @@
  * axes in exact fractions for who asks. */
 #include "analyse/rfgraph.h"
 
-static int64_t size_of(const lmi_reach *r) { return r->hi < r->lo ? 0 : r->hi - r->lo + 1; }
-
-static int64_t widest(const lmi_span *s, bool narrow) {
-    int64_t most = 0;
-    for (int32_t i = 0; i < s->period; i++) {
-        lmi_reach r = s->at[i];
-        if (narrow) r = (lmi_reach){r.narrow_lo, r.narrow_hi, 0, 0};
-        if (size_of(&r) > most) most = size_of(&r);
-    }
-    return most;
-}
-
 static void reduce(int64_t f[2]) {
     int64_t a = f[0] < 0 ? -f[0] : f[0], b = f[1];
     while (b) {
@@ -33,9 +21,11 @@ static void reduce(int64_t f[2]) {
  * bounds of that form. */
 static void fractions(const lmi_span *s, lam_rf_axis *x) {
     int64_t start = INT64_MAX, end = INT64_MIN;
-    for (int32_t i = 0; i < s->period; i++) {
-        if (s->at[i].hi < s->at[i].lo) continue;
-        int64_t lo = s->at[i].lo * s->period - i * s->shift, hi = s->at[i].hi * s->period - i * s->shift;
+    bool periodic = lmi_span_periodic(s);
+    for (int64_t i = 0; i < (periodic ? s->period : s->n_each); i++) {
+        const lmi_reach *r = periodic ? &s->at[i] : &s->each[i];
+        if (r->hi < r->lo) continue;
+        int64_t lo = r->lo * s->period - i * s->shift, hi = r->hi * s->period - i * s->shift;
         if (lo < start) start = lo;
         if (hi > end) end = hi;
     }
@@ -56,7 +46,16 @@ static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
     x->end[0] = s->at[0].hi;
 }
 
-static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
+/* True where elements that differ along an axis that is shown may see less. */
+static bool mixes(const lmi_rf *rf, const lmi_span *s) {
+    for (int32_t k = 0; k < rf->n_slots; k++)
+        if (rf->slot[k].shown && s->mixed >> k & 1) return true;
+    return false;
+}
+
+static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *x) {
+    const lmi_rf_slot *slot = &rf->slot[i];
+    const lmi_span *s = &all[i];
     *x = (lam_rf_axis){.input = slot->input,
                        .axis = slot->axis,
                        .out_axis = -1,
@@ -66,7 +65,7 @@ static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
                        .end = {0, 1},
                        .shown = slot->shown,
                        .paths = s->paths,
-                       .at_most = s->loose,
+                       .at_most = s->loose || mixes(rf, s),
                        .state = s->least ? LAM_AT_LEAST : LAM_EXACT,
                        .why = s->why};
     if (s->kind == LMI_SPAN_NONE) return;
@@ -75,15 +74,15 @@ static void fill(const lmi_rf_slot *slot, const lmi_span *s, lam_rf_axis *x) {
         x->state = LAM_UNKNOWN;
         return;
     }
-    x->size = widest(s, false);
-    x->narrow = widest(s, true);
+    x->size = lmi_span_size(s);
+    x->narrow = lmi_span_size(&all[rf->n_slots + i]);
     if (s->kind == LMI_SPAN_TRACK) {
         x->reach = LAM_REACH_WINDOW;
         x->out_axis = s->axis;
         fractions(s, x);
         return;
     }
-    x->at_most = s->loose || s->kind == LMI_SPAN_FOLDED;
+    x->at_most = x->at_most || s->kind == LMI_SPAN_FOLDED;
     fill_fixed(s, x);
 }
 
@@ -100,7 +99,7 @@ lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_
     if (!s || i < 0 || i >= c->rf->n_slots)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_axis", "row %d has no axis %d that was followed",
                         (int)row, (int)i);
-    fill(&c->rf->slot[i], &s[i], out);
+    fill(c->rf, i, s, out);
     return LAM_OK;
 }
 
@@ -125,7 +124,7 @@ lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t
     if (element >= n)
         return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "axis %d has no element %lld; it has %lld",
                         (int)s[i].axis, (long long)element, (long long)n);
-    lmi_reach r = {1, 0, 1, 0};
+    lmi_reach r = {1, 0};
     if (s[i].kind != LMI_SPAN_NONE) r = lmi_span_clipped(&s[i], element);
     *first = r.lo;
     *last = r.hi;

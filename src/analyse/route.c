@@ -24,6 +24,19 @@ bool lmi_way_nothing(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r
     return true;
 }
 
+/* Element by element, where something else may stand in its place. */
+bool lmi_way_some(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->some = true;
+    return lmi_way_point(a, s, in, r);
+}
+
+/* masked_fill(x, mask, value), where(mask, x, y): the mask is read everywhere. */
+bool lmi_way_masked(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    bool first = !strcmp(s->name, "aten::where");
+    r->some = s->in[in].position != (first ? 0 : 1);
+    return lmi_way_point(a, s, in, r);
+}
+
 bool lmi_way_copy(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     r->unread = nth_tensor(s, in) == 0;
     return lmi_way_point(a, s, in, r);
@@ -70,15 +83,20 @@ bool lmi_way_swap(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return true;
 }
 
+static void to_one(lmi_route *r, int32_t n, int32_t dim, int64_t one) {
+    to_all(r);
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i - 1);
+    if (dim < LMI_AXES) r->to[dim] = LMI_TO_ONE;
+    r->one = one;
+}
+
 bool lmi_way_select(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
     (void)a;
     to_all(r);
     if (dim < 0) return true;
-    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i - 1);
-    if (dim < LMI_AXES) r->to[dim] = LMI_TO_ONE;
-    r->one = int_at(s, 2, 0, 0);
-    if (r->one < 0) r->one += s->in[in].sizes[dim];
+    int64_t one = int_at(s, 2, 0, 0);
+    to_one(r, n, dim, one < 0 ? one + s->in[in].sizes[dim] : one);
     return true;
 }
 
@@ -92,23 +110,41 @@ bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return tap_same(a, r, dim, step, 1, start, start);
 }
 
-/* Which part of the axis a result holds is not told. */
+/* The parts are taken from it where they are read: lmi_route_part. */
 bool lmi_way_split(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t dim = dim_at(s, 2, 0, s->in[in].ndim);
-    lmi_way_point(a, s, in, r);
-    r->loose = true;
-    if (dim >= 0 && dim < LMI_AXES) r->to[dim] = LMI_TO_ALL;
-    return true;
+    r->unread = nth_tensor(s, in) > 0;
+    return lmi_way_point(a, s, in, r);
 }
 
 bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
-    (void)a;
-    to_all(r);
-    r->loose = true;
-    for (int32_t i = 0; i < n && i < LMI_AXES; i++)
-        if (i != dim) r->to[i] = (int8_t)(i < dim ? i : i - 1);
-    return true;
+    return lmi_way_split(a, s, in, r);
+}
+
+bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    bool gone = s->out[nth].ndim == n - 1;
+    int32_t dim = dim_at(s, gone ? 1 : 2, 0, n);
+    int64_t before = 0;
+    aligned(r, n, n);
+    if (dim < 0) return true;
+    if (gone) {
+        to_one(r, n, dim, nth);
+        return true;
+    }
+    for (int32_t i = 0; i < nth; i++) before += s->out[i].sizes[dim];
+    return tap_same(a, r, dim, 1, 1, before, before);
+}
+
+int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like) {
+    int16_t found = -1;
+    for (int32_t i = 0; i < s->n_out; i++) {
+        const lam_op_arg *o = &s->out[i];
+        if (o->ndim != like->ndim || memcmp(o->sizes, like->sizes, (size_t)o->ndim * sizeof *o->sizes) != 0)
+            continue;
+        if (found >= 0) return -1;
+        found = (int16_t)i;
+    }
+    return found;
 }
 
 bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -124,16 +160,20 @@ bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return true;
 }
 
-/* What leaves at one end comes in at the other, which the ends' elements do not show. */
+/* What leaves at one end comes in at the other. */
 bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     const lam_value *dims = value_at(s, 2);
     int32_t n = s->in[in].ndim;
     if (!dims || dims->type != LAM_INTS || dims->n == 0) return lmi_way_spread(a, s, in, r);
     lmi_way_point(a, s, in, r);
-    r->least = true;
     for (int32_t k = 0; k < dims->n; k++) {
-        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k], by = int_at(s, 1, k, 0);
-        if (dim >= 0 && dim < n && !tap_same(a, r, (int32_t)dim, 1, 1, -by, -by)) return false;
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k], by = int_at(s, 1, k, 0), *pick;
+        if (dim < 0 || dim >= n) continue;
+        int64_t size = s->in[in].sizes[dim];
+        if (!picks(a, size, &pick)) return false;
+        for (int64_t o = 0; pick && o < size; o++) pick[o] = ((o - by) % size + size) % size;
+        if (!tap_pick(a, r, (int32_t)dim, -by, pick)) return false;
+        if (!pick) r->to[dim] = LMI_TO_ALL, r->loose = true;
     }
     return true;
 }
@@ -141,11 +181,15 @@ bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     lam_shape out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
-    for (int32_t i = 0; i < s->in[in].ndim && i < LMI_AXES; i++)
-        if (r->to[i] >= 0 && s->in[in].sizes[i] > 1 && out.sizes[r->to[i]] != s->in[in].sizes[i]) {
-            r->to[i] = LMI_TO_ALL;
-            r->loose = true;
-        }
+    for (int32_t i = 0; i < s->in[in].ndim && i < LMI_AXES; i++) {
+        int64_t size = s->in[in].sizes[i], *pick;
+        int32_t to = r->to[i];
+        if (to < 0 || size <= 1 || out.sizes[to] == size) continue;
+        if (!picks(a, out.sizes[to], &pick)) return false;
+        for (int64_t o = 0; pick && o < out.sizes[to]; o++) pick[o] = o % size;
+        if (!tap_pick(a, r, i, 0, pick)) return false;
+        if (!pick) r->to[i] = LMI_TO_ALL, r->loose = true;
+    }
     return true;
 }
 
@@ -153,13 +197,18 @@ bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
 
 bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
-    int64_t before = 0;
+    lam_shape out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
-    if (dim < 0) return true;
+    if (dim < 0 || out.ndim != n) return true;
     for (int32_t i = 0; i < in; i++)
-        if (s->in[i].is_tensor && s->in[i].ndim == n) before += s->in[i].sizes[dim];
+        if (s->in[i].is_tensor && s->in[i].ndim == n) r->before += s->in[i].sizes[dim];
     r->among = dim;
-    return tap_same(a, r, dim, 1, 1, -before, -before);
+    r->n_among = s->in[in].sizes[dim];
+    int64_t *pick = NULL;
+    if (!picks(a, out.sizes[dim], &pick)) return false;
+    for (int64_t o = 0; pick && o < out.sizes[dim]; o++)
+        pick[o] = o >= r->before && o < r->before + r->n_among ? o - r->before : -1;
+    return tap_pick(a, r, dim, -r->before, pick);
 }
 
 bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -167,6 +216,9 @@ bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     (void)a;
     to_all(r);
     for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i + 1);
+    r->among = dim;
+    r->before = nth_tensor(s, in);
+    r->n_among = 1;
     return true;
 }
 
@@ -174,6 +226,50 @@ bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 
 bool lmi_way_along(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     return mix(a, s, in, r, dim_at(s, 1, -1, s->in[in].ndim));
+}
+
+/* An element depends on those from the axis' beginning to its own. */
+static bool beginning(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t axis, lmi_route *r) {
+    int64_t n = axis >= 0 ? s->in[in].sizes[axis] : 0;
+    return n < 1 || tap_same(a, r, axis, 1, 1, 1 - n, 0);
+}
+
+bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_point(a, s, in, r);
+    return beginning(a, s, in, dim_at(s, 1, -1, s->in[in].ndim), r);
+}
+
+/* Two halves of an axis, one the gate of the other. */
+bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return lmi_way_along(a, s, in, r);
+}
+
+/* Fourier transforms along some axes. */
+bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 1);
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    if (!dims || dims->type != LAM_INTS) return lmi_way_all(a, s, in, r);
+    for (int32_t k = 0; k < dims->n; k++) {
+        int64_t d = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
+        if (d >= 0 && d < n && d < LMI_AXES) r->to[d] = LMI_TO_ALL;
+    }
+    return true;
+}
+
+/* (layers of a) recurrence over a sequence: input, states, weights, ... */
+bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    bool both_ways = int_at(s, 7, 0, 0) != 0;
+    int32_t steps = int_at(s, 8, 0, 0) != 0, position = s->in[in].position;
+    to_all(r);
+    if (s->in[in].ndim != 3 || lmi_result_shape(s).ndim != 3) return lmi_way_spread(a, s, in, r);
+    if (position == 1) r->to[1] = (int8_t)(1 - steps);
+    if (position != 0) return true;
+    r->to[1 - steps] = (int8_t)(1 - steps);
+    if (both_ways) return true;
+    r->to[steps] = (int8_t)steps;
+    return beginning(a, s, in, steps, r);
 }
 
 /* sort(x, dim, descending), and with `stable` before them */
@@ -188,9 +284,77 @@ bool lmi_way_top(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
 
 /* Elements that an index names along one axis. */
 bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
+    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    if (nth_tensor(s, in) > 0) {
+        lmi_way_all(a, s, in, r);
+        if (s->in[in].ndim == 1 && dim >= 0) r->to[0] = (int8_t)dim;
+        return true;
+    }
     r->loose = true;
-    return mix(a, s, in, r, dim_at(s, 1, 0, s->in[in].ndim));
+    return mix(a, s, in, r, dim);
+}
+
+/* gather(x, dim, index): each element has an index of its own. */
+bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 1, 0, s->in[in].ndim);
+    if (nth_tensor(s, in) > 0 || dim < 0) return lmi_way_point(a, s, in, r);
+    lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
+    r->loose = true;
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < x.ndim && i < LMI_AXES && i < out.ndim; i++)
+        if (i != dim && !tap_same(a, r, i, 1, 1, 0, 0)) return false;
+    r->spatial = false;
+    r->to[dim] = LMI_TO_ALL;
+    return true;
+}
+
+/* scatter(x, dim, index, source): any place along the axis may be overwritten. */
+bool lmi_way_scatter(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_point(a, s, in, r);
+    r->some = true;
+    if (nth_tensor(s, in) > 0) mix(a, s, in, r, dim_at(s, 1, 0, s->in[in].ndim));
+    return true;
+}
+
+/* scatter_add, index_add, index_copy(x, dim, index, source): what was there stays, or may. */
+bool lmi_way_add_at(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    r->some = nth_tensor(s, in) > 0 || strstr(s->name, "copy") || strstr(s->name, "reduce");
+    if (s->in[in].ndim == 1 && nth_tensor(s, in) == 1) return lmi_way_all(a, s, in, r);
+    return nth_tensor(s, in) > 0 ? mix(a, s, in, r, dim) : lmi_way_point(a, s, in, r);
+}
+
+/* index_put(x, indices, values): anywhere. */
+bool lmi_way_put(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->some = true;
+    return nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+}
+
+/* The last axis holds real and imaginary parts. */
+bool lmi_way_as_complex(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    (void)a;
+    aligned(r, n, n);
+    if (n > 0 && n <= LMI_AXES) r->to[n - 1] = LMI_TO_ALL;
+    return true;
+}
+
+bool lmi_way_as_real(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
+}
+
+/* repeat_interleave(x, times, dim): each element several times over. */
+bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 2, 0, n);
+    const lam_value *times = value_at(s, 1);
+    int64_t *lo, *hi;
+    if (nth_tensor(s, in) > 0 || !times || times->type != LAM_INT || times->i < 1 ||
+        times->i > LMI_PERIOD_MAX || dim < 0 || lmi_result_shape(s).ndim != n)
+        return lmi_way_spread(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi);
 }
 
 /* The axes named at `position` go; all, where none are. */
@@ -232,6 +396,12 @@ bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
     bool running = false;
     for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
     return running && nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+}
+
+/* instance_norm(x, weight, bias, mean, variance, use_input_stats, ...) */
+bool lmi_way_instance_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    if (int_at(s, 5, 0, 1) == 0 && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
+    return lmi_way_group_norm(a, s, in, r);
 }
 
 bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
@@ -292,13 +462,19 @@ bool lmi_way_linear(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     return true;
 }
 
-/* softmax(Q K^T) V: an element sees its own query and every key and value. */
+/* softmax(Q K^T) V: an element sees its own query and every key and value, causally those up to its own; what a
+ * mask lets it see is not told. */
 bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, which = nth_tensor(s, in);
+    bool whole = !strcmp(s->name, "aten::scaled_dot_product_attention"), masked = false;
+    for (int32_t i = 0; i < s->n_in; i++) masked = masked || (s->in[i].is_tensor && s->in[i].position > 2);
     lmi_way_point(a, s, in, r);
     if (n < 2 || n > LMI_AXES) return true;
     if (which != 2) r->to[n - 1] = LMI_TO_ALL;
-    if (which == 1 || which == 2) r->to[n - 2] = LMI_TO_ALL;
+    if (which != 1 && which != 2) return true;
+    r->loose = masked;
+    if (whole && int_at(s, 5, 0, 0) != 0) return beginning(a, s, in, n - 2, r);
+    r->to[n - 2] = LMI_TO_ALL;
     return true;
 }
 
@@ -318,14 +494,43 @@ bool lmi_way_embedding(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route 
 
 /* -- rearranged ---------------------------------------------------------------------------------- */
 
-/* Padding that copies is read at the ends only. */
-bool lmi_way_pad(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
-    const lam_value *pad = value_at(s, 1);
-    int32_t n = s->in[in].ndim;
+typedef enum padding { PAD_NOTHING, PAD_MIRROR, PAD_EDGE, PAD_ROUND } padding;
+
+/* The element that padding copies to place `at` of an axis of n, -1: none. */
+static int64_t padded(padding how, int64_t at, int64_t n) {
+    if (at >= 0 && at < n) return at;
+    if (how == PAD_NOTHING || n < 1) return -1;
+    if (how == PAD_EDGE) return at < 0 ? 0 : n - 1;
+    if (how == PAD_ROUND) return (at % n + n) % n;
+    return at < 0 ? -at : 2 * (n - 1) - at;
+}
+
+static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_route *r) {
+    const lam_value *by = value_at(s, 1);
+    lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
-    for (int32_t k = 0; pad && pad->type == LAM_INTS && 2 * k + 1 < pad->n && k < n; k++)
-        if (!tap_same(a, r, n - 1 - k, 1, 1, -pad->ints[2 * k], -pad->ints[2 * k])) return false;
+    for (int32_t k = 0; by && by->type == LAM_INTS && 2 * k + 1 < by->n && k < x.ndim; k++) {
+        int32_t axis = x.ndim - 1 - k;
+        int64_t *pick = NULL;
+        if (how != PAD_NOTHING && !picks(a, out.sizes[axis], &pick)) return false;
+        for (int64_t o = 0; pick && o < out.sizes[axis]; o++)
+            pick[o] = padded(how, o - by->ints[2 * k], x.sizes[axis]);
+        if (!tap_pick(a, r, axis, -by->ints[2 * k], pick)) return false;
+    }
     return true;
+}
+
+bool lmi_way_pad(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_NOTHING, r);
+}
+bool lmi_way_mirror(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_MIRROR, r);
+}
+bool lmi_way_edge(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_EDGE, r);
+}
+bool lmi_way_round(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_ROUND, r);
 }
 
 bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {

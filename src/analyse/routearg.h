@@ -52,7 +52,7 @@ static inline bool tap(lmi_arena *a, lmi_route *r, int32_t axis, int32_t period,
     *lo = lmi_alloc(a, (uint64_t)period, sizeof **lo);
     *hi = lmi_alloc(a, (uint64_t)period, sizeof **hi);
     if (!t || !*lo || !*hi) return false;
-    *t = (lmi_taps){period, shift, step, *lo, *hi};
+    *t = (lmi_taps){period, shift, step, *lo, *hi, NULL};
     if (axis >= 0 && axis < LMI_AXES) r->taps[axis] = t;
     return true;
 }
@@ -64,6 +64,25 @@ static inline bool tap_same(lmi_arena *a, lmi_route *r, int32_t axis, int64_t sh
     if (!tap(a, r, axis, 1, shift, step, &lo, &hi)) return false;
     *lo = low;
     *hi = high;
+    return true;
+}
+
+/* Room for the element that each of n reads; NULL where they are too many to look at. */
+static inline bool picks(lmi_arena *a, int64_t n, int64_t **pick) {
+    *pick = NULL;
+    if (n > LMI_EACH_MAX) return true;
+    *pick = lmi_alloc(a, (uint64_t)(n > 0 ? n : 1), sizeof **pick);
+    return *pick != NULL;
+}
+
+/* Taps that read one element each: pick[o], or o + at where that is NULL. */
+static inline bool tap_pick(lmi_arena *a, lmi_route *r, int32_t axis, int64_t at, const int64_t *pick) {
+    lmi_taps *t = lmi_alloc(a, 1, sizeof *t);
+    int64_t *lo = lmi_alloc(a, 1, sizeof *lo);
+    if (!t || !lo) return false;
+    *lo = at;
+    *t = (lmi_taps){1, 1, 1, lo, lo, pick};
+    if (axis >= 0 && axis < LMI_AXES) r->taps[axis] = t;
     return true;
 }
 

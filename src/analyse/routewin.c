@@ -165,6 +165,12 @@ static void at_cubic_aa(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *h
 }
 
 /* in/out, or where a factor was given that they are not, that factor's as a fraction. */
+/* False: a factor was given, and not to this operator. */
+static bool ratio_is_known(const lam_op_sig *s, int32_t factors) {
+    const lam_value *size = value_at(s, 1), *factor = value_at(s, factors);
+    return (size && size->type == LAM_INTS) || (factor && factor->type == LAM_FLOAT);
+}
+
 static void ratio(const lam_op_sig *s, int32_t position, int64_t *p, int64_t *q) {
     const lam_value *v = value_at(s, position);
     if (!v || v->type != LAM_FLOAT || !(v->f > 0) || fabs(v->f * (double)*p - (double)*q) < 1e-6) return;
@@ -184,8 +190,14 @@ static bool interpolated(lmi_arena *a, const lam_op_sig *s, int32_t in, bool cor
     lmi_way_point(a, s, in, r);
     r->spatial = true;
     if (x.ndim < 3 || x.ndim > LMI_AXES || out.ndim != x.ndim) return lmi_way_all(a, s, in, r);
+    bool sure = corners || ratio_is_known(s, factors);
     for (int32_t i = 2; i < x.ndim; i++) {
         int64_t p = x.sizes[i], q = out.sizes[i];
+        if (!sure) {
+            r->to[i] = LMI_TO_ALL;
+            r->loose = true;
+            continue;
+        }
         if (corners) {
             p--;
             q--;

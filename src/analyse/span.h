@@ -17,9 +17,9 @@ typedef enum lmi_span_kind {
     LMI_SPAN_UNKNOWN /* an operator that `why` names does something unknown to them */
 } lmi_span_kind;
 
-/* Positions lo to hi, none where hi < lo. narrow_*: along the path that sees least. */
+/* Positions lo to hi, none where hi < lo. */
 typedef struct lmi_reach {
-    int64_t lo, hi, narrow_lo, narrow_hi;
+    int64_t lo, hi;
 } lmi_reach;
 
 typedef struct lmi_span {
@@ -32,6 +32,11 @@ typedef struct lmi_span {
     int32_t period;
     int64_t shift;
     const lmi_reach *at; /* one an element of the period */
+    /* TRACK: what each of the axis' elements depends on, of positions that there are, where the period does not
+     * tell: beside padding, where parts were put side by side; NULL: it does. */
+    const lmi_reach *each;
+    int64_t n_each;
+    uint32_t mixed; /* axes that are followed: elements that differ along one of them may depend on less */
     int64_t first, last; /* no element that there is depends on positions beyond these */
     /* FOLDED: the axis was outer x n x inner, and n followed `was` */
     const struct lmi_span *was;
@@ -39,7 +44,10 @@ typedef struct lmi_span {
     const char *why;
 } lmi_span;
 
-enum { LMI_PERIOD_MAX = 4096 };
+enum {
+    LMI_PERIOD_MAX = 4096,
+    LMI_EACH_MAX = 1 << 16 /* elements of an axis that are looked at one by one */
+};
 
 /* What element o of an axis reads of its input: lo[r] + q*shift, in steps of `step`, to hi[r] + q*shift, with
  * o = q*period + r. */
@@ -47,6 +55,7 @@ typedef struct lmi_taps {
     int32_t period;
     int64_t shift, step;
     const int64_t *lo, *hi;
+    const int64_t *pick; /* the one that each element reads in truth, -1 none; NULL: as above */
 } lmi_taps;
 
 static inline int64_t lmi_floor_div(int64_t a, int64_t b) { /* b > 0 */
@@ -63,6 +72,18 @@ lmi_reach lmi_span_clipped(const lmi_span *s, int64_t o);
 bool lmi_span_window(lmi_arena *a, lmi_span *s, const lmi_taps *t, int64_t n, int64_t out_n);
 /* Everything that any of the axis' n elements depends on, for any element. */
 bool lmi_span_all(lmi_arena *a, lmi_span *s, int64_t n);
+/* Of an axis of n elements, those that are not in `in` depend on nothing. The span is fixed or follows it. */
+bool lmi_span_mask(lmi_arena *a, lmi_span *s, int32_t axis, int64_t n, const bool *in);
+/* Fixed, where all elements along the axis turned out to depend on the same. */
+void lmi_span_even(lmi_span *s);
+/* True where some of the axis' n elements depend on nothing. */
+bool lmi_span_gaps(const lmi_span *s, int64_t n);
+/* True where both tell the same of every element. */
+bool lmi_span_equal(const lmi_span *a, const lmi_span *b);
+/* Most positions that an element depends on. */
+int64_t lmi_span_size(const lmi_span *s);
+/* True where the period tells no less than each[], so that it bounds what every element depends on. */
+bool lmi_span_periodic(const lmi_span *s);
 /* What depends on both, along axes of n elements. */
 bool lmi_span_join(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n, int64_t other_n);
 

@@ -10,6 +10,7 @@
  * it is not the very tensor that was seen, in size and type too. Only a backward pass meets tensors that are
  * new objects on memory that is known, for autograd makes one anew of each it had saved. */
 #include "model/builder.h"
+#include "model/view.h"
 
 #include <stdlib.h>
 
@@ -22,6 +23,9 @@ typedef struct lmi_known {
     int32_t op;          /* that gave it, -1 */
     uint32_t when;       /* later is greater */
     int32_t root, input; /* the outermost call whose argument it is, and which; -1 */
+    int32_t made;        /* of a tensor: the operator whose result `nth` is this object, -1 */
+    int32_t write;       /* of memory: the last into it, -1 */
+    int16_t nth;
 } lmi_known;
 
 /* A tensor that will be there when its operator ends. */
@@ -29,13 +33,18 @@ typedef struct lmi_result {
     uint64_t storage, object;
     int64_t numel;
     int32_t dtype;
-    bool fresh, in_place; /* its memory is new; it is itself an argument */
+    bool fresh, in_place; /* its memory is new; it is itself an argument, and was written to */
+    int16_t nth;          /* which result; in place without results, 0 */
+    const lam_op_arg *arg;
+    int32_t owner; /* in place: of its memory, as in lmi_edge */
 } lmi_result;
 
 typedef struct lmi_data {
     const lam_model *m;
     lmi_edge *edges;
-    int32_t *out_sources, *out_sources_at; /* as in lam_model */
+    lmi_edge *out_sources; /* as in lam_model */
+    int32_t *out_sources_at;
+    lmi_vec writes; /* lmi_write */
     lmi_known *slots;
     size_t n, cap;
     uint32_t when;
@@ -142,7 +151,8 @@ static lmi_known *put(lmi_data *d, uint64_t key) {
     lmi_known *k = &d->slots[probe(d->slots, d->cap, key)];
     if (!k->key) {
         d->n++;
-        *k = (lmi_known){.key = key, .numel = -1, .op = -1, .root = -1, .input = -1};
+        *k = (lmi_known){
+            .key = key, .numel = -1, .op = -1, .root = -1, .input = -1, .made = -1, .write = -1};
     }
     return k;
 }
@@ -160,21 +170,14 @@ typedef struct met {
     int64_t numel;
     int32_t dtype;
     bool seen;
+    int32_t ndim;
+    const int64_t *sizes;
 } met;
 
 static bool fits(const lmi_known *k, const met *t, bool whole) {
     if (k->op < 0 || k->dtype != t->dtype) return false;
     if (k->numel < 0 || t->numel < 0) return true;
     return whole ? k->numel == t->numel : t->numel <= k->numel;
-}
-
-static int32_t source_of(const lmi_data *d, const met *t) {
-    const lmi_known *o = t->object ? get(d, tensor_key(t->object)) : NULL;
-    const lmi_known *s = t->storage ? get(d, memory_key(t->storage)) : NULL;
-    if (o && (o->storage != t->storage || !fits(o, t, true))) o = NULL;
-    if (s && (!fits(s, t, false) || (t->seen && t->object && !o))) s = NULL;
-    if (o && s) return o->when > s->when ? o->op : s->op;
-    return o ? o->op : s ? s->op : LAM_SOURCE_NONE;
 }
 
 static int32_t owner_of(const lmi_data *d, const met *t, int32_t root) {
@@ -185,6 +188,47 @@ static int32_t owner_of(const lmi_data *d, const met *t, int32_t root) {
     return s && s->root == root ? -2 - s->input : -1;
 }
 
+/* The last write into a tensor's memory that reaches it, of those after `since`; -1 none. */
+static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape, int32_t write, uint32_t since) {
+    lmi_place mine, other;
+    const lmi_write *w;
+    bool known = !(t->made < 0 && t->owner == -1) &&
+                 lmi_place_of(d->m, d->edges, t->made, t->nth, shape->ndim, shape->sizes, &mine);
+    for (; write >= 0; write = w->prev) {
+        w = lmi_vec_at(&d->writes, (size_t)write);
+        if (w->when <= since) return -1;
+        bool apart = known && !(w->made < 0 && w->owner == -1) &&
+                     lmi_place_of(d->m, d->edges, w->made, w->nth, w->ndim, w->sizes, &other) &&
+                     !lmi_places_meet(&mine, &other);
+        if (!apart) return write;
+    }
+    return -1;
+}
+
+/* Who gave a tensor: its object, or its memory, whichever is later. */
+static lmi_edge edge_of_met(const lmi_data *d, const met *t, int32_t root) {
+    lmi_edge e = {.op = LAM_SOURCE_NONE, .owner = owner_of(d, t, root), .made = -1, .write = -1};
+    const lmi_known *o = t->object ? get(d, tensor_key(t->object)) : NULL;
+    const lmi_known *s = t->storage ? get(d, memory_key(t->storage)) : NULL;
+    if (o && (o->storage != t->storage || !fits(o, t, true))) o = NULL;
+    if (s && (!fits(s, t, false) || (t->seen && t->object && !o && e.owner == -1))) s = NULL;
+    if (o) {
+        e.made = o->made;
+        e.nth = o->nth;
+    }
+    if (s) e.write = s->write;
+    if (o && s && s->when > o->when) {
+        int32_t write = s->write >= 0 ? last_write(d, &e, t, s->write, o->when) : -1;
+        e.through = s->write < 0 || write >= 0;
+        e.op = write >= 0 ? ((const lmi_write *)lmi_vec_at(&d->writes, (size_t)write))->op
+               : e.through ? s->op : o->op;
+    } else if (o || s) {
+        e.op = o ? o->op : s->op;
+        e.through = !o;
+    }
+    return e;
+}
+
 static lam_status know_tensor(lmi_map *m, const lmi_identity *i, lam_error *e) {
     if (i->object) LAM_TRY(lmi_map_put_u64(m, tensor_key(i->object), i->tensor, e));
     if (!i->storage || lmi_map_get_u64(m, memory_key(i->storage)) >= 0) return LAM_OK;
@@ -193,14 +237,43 @@ static lam_status know_tensor(lmi_map *m, const lmi_identity *i, lam_error *e) {
 
 /* -- operators end --------------------------------------------------------------------------------------- */
 
+/* Writing into a tensor leaves it the object that it was; so does handing on what an operator inside made. */
+static void note_made(lmi_known *k, const lmi_result *r, bool was_there, int32_t op) {
+    if (was_there && (r->in_place || k->made > op)) return;
+    k->made = r->in_place ? -1 : op;
+    k->nth = r->nth;
+}
+
 static bool note(lmi_data *d, uint64_t key, const lmi_result *r, int32_t op) {
     lmi_known *k = put(d, key);
     if (!k) return false;
+    bool was_there = k->op >= 0 && k->storage == r->storage && k->dtype == r->dtype && k->numel == r->numel;
+    note_made(k, r, was_there, op);
     k->storage = r->storage;
     k->dtype = r->dtype;
     k->numel = r->numel;
     k->op = op;
     k->when = d->when;
+    return true;
+}
+
+/* One that was made by an operator inside, and written to there, keeps what is known of that. */
+static bool note_write(lmi_data *d, const lmi_result *r, int32_t op, lmi_known *k) {
+    const lmi_known *object = r->object ? get(d, tensor_key(r->object)) : NULL;
+    const lmi_write *last = lmi_vec_at(&d->writes, k->write < 0 ? SIZE_MAX : (size_t)k->write);
+    bool inside = last && last->op > op;
+    lmi_write w = {.op = op,
+                   .made = object ? object->made : -1,
+                   .nth = object ? object->nth : 0,
+                   .ndim = r->arg->ndim,
+                   .sizes = r->arg->sizes,
+                   .owner = r->owner,
+                   .prev = r->fresh && !inside ? -1 : k->write,
+                   .when = d->when};
+    lmi_write *to = lmi_vec_push(&d->writes);
+    if (!to) return false;
+    *to = w;
+    k->write = (int32_t)d->writes.n - 1;
     return true;
 }
 
@@ -214,6 +287,8 @@ static bool note_memory(lmi_data *d, const lmi_result *r, int32_t op) {
         k->root = k->input = -1;
     else
         k->numel = was.numel < 0 || was.dtype != r->dtype ? -1 : was.numel > r->numel ? was.numel : r->numel;
+    if (r->fresh || r->in_place) return note_write(d, r, op, k);
+    k->write = -1;
     return true;
 }
 
@@ -245,7 +320,8 @@ static uint64_t memory_of(const lam_arg *a) { return a->memory ? a->memory : a->
 static met met_arg(const lam_arg *a) {
     int64_t n;
     return (met){memory_of(a), a->object, a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1,
-                 a->dtype, true};
+                 a->dtype,     true,      a->ndim,
+                 a->sizes};
 }
 
 static int32_t root_of(const lam_model *m, int32_t call) {
@@ -261,11 +337,11 @@ static lam_status enter(lmi_data *d, int32_t root, lam_error *e) {
     for (int32_t i = 0; i < ev->n_in; i++) {
         met t = met_arg(&ev->in[i]);
         if (!t.storage) continue;
-        bool made = source_of(d, &t) >= 0;
+        bool made = edge_of_met(d, &t, root).op >= 0;
         lmi_known *k = put(d, memory_key(t.storage));
         if (!k) return lmi_nomem(e);
         if (k->root == root) continue; /* the first argument with this memory */
-        if (!made) k->op = -1;
+        if (!made) k->op = k->write = -1;
         k->root = root;
         k->input = i;
     }
@@ -300,7 +376,8 @@ static lam_status list_calls(lmi_data *d, lam_error *e) {
         ends[i] = (ending){end_of(&m->events[i]), (int32_t)i};
         d->out_sources_at[i] = at;
     }
-    for (int32_t i = 0; ok && i < at; i++) d->out_sources[i] = LAM_SOURCE_NONE;
+    for (int32_t i = 0; ok && i < at; i++)
+        d->out_sources[i] = (lmi_edge){.op = LAM_SOURCE_NONE, .owner = -1, .made = -1, .write = -1};
     if (ok && n) qsort(ends, (size_t)n, sizeof *ends, by_time);
     for (uint64_t i = 0; ok && i < n; i++) d->by_end[i] = ends[i].call;
     free(ends);
@@ -311,7 +388,7 @@ static void settle_call(lmi_data *d, int32_t call) {
     const lam_event *ev = &d->m->events[call];
     for (int32_t k = 0; k < ev->n_out && !d->settled[call]; k++) {
         met t = met_arg(&ev->out[k]);
-        d->out_sources[d->out_sources_at[call] + k] = source_of(d, &t);
+        d->out_sources[d->out_sources_at[call] + k] = edge_of_met(d, &t, root_of(d->m, call));
     }
     d->settled[call] = true;
 }
@@ -361,10 +438,21 @@ static bool ends_with(const char *name, char c) {
     return n > 0 && name[n - 1] == c;
 }
 
-static bool note_result(lmi_data *d, const lam_op_arg *a, const lmi_tie *tie, bool fresh, bool in_place) {
+static bool note_result(lmi_data *d, const lam_op_arg *a, const lmi_tie *tie, bool fresh, bool in_place,
+                        int32_t nth) {
     lmi_result *r = lmi_vec_push(&d->results);
-    if (r) *r = (lmi_result){storage_of(tie), object_of(tie), numel_of(a), a->dtype, fresh, in_place};
-    return r != NULL;
+    met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, true, a->ndim, a->sizes};
+    if (!r) return false;
+    *r = (lmi_result){.storage = t.storage,
+                      .object = t.object,
+                      .numel = t.numel,
+                      .dtype = t.dtype,
+                      .fresh = fresh,
+                      .in_place = in_place,
+                      .nth = (int16_t)nth,
+                      .arg = a,
+                      .owner = in_place ? owner_of(d, &t, d->root) : -1};
+    return true;
 }
 
 /* An operator in place that gives nothing back writes to what comes first, a list mostly. */
@@ -372,7 +460,7 @@ static bool note_written(lmi_data *d, const lam_op_sig *sig, const lmi_tie *tie)
     bool ok = true;
     for (int32_t i = 0; ok && i < sig->n_in; i++) {
         if (!sig->in[i].is_tensor) continue;
-        if (sig->in[i].position == 0) ok = note_result(d, &sig->in[i], tie, false, true);
+        if (sig->in[i].position == 0) ok = note_result(d, &sig->in[i], tie, false, true, 0);
         tie++;
     }
     return ok;
@@ -382,6 +470,13 @@ static bool note_written(lmi_data *d, const lam_op_sig *sig, const lmi_tie *tie)
 static const lmi_tie *tie_of(const lam_op_sig *sig, const lmi_tie *tie, int32_t i) {
     for (int32_t k = 0; k < i; k++) tie += sig->in[k].is_tensor;
     return tie;
+}
+
+/* The argument that is this very object, -1 none. */
+static int32_t argument_of(const lam_op_sig *sig, const lmi_tie *tie, uint64_t object) {
+    for (int32_t i = 0; i < sig->n_in; i++)
+        if (sig->in[i].is_tensor && object_of(tie++) == object) return i;
+    return -1;
 }
 
 /* What Python hands over for the first time ("lift": torch.tensor made it) was made by nobody who was seen.
@@ -410,9 +505,11 @@ static bool note_results(lmi_data *d, const lam_op *o) {
         const lmi_tie *mine = tie++;
         uint64_t object = object_of(mine);
         if (!storage_of(mine) && !object) continue;
-        bool same = !lift && a->shares >= 0 && object && object == object_of(tie_of(sig, ties, a->shares));
-        if (same && !wrote(sig->name, a->shares)) continue;
-        if (!note_result(d, a, mine, lift || a->shares < 0, same)) return false;
+        int32_t from = lift || !object || a->shares < 0 ? -1 : argument_of(sig, ties, object);
+        bool same = from >= 0;
+        if (same && !wrote(sig->name, from)) continue;
+        bool moved = same && lmi_op_kind(sig->word) == LMI_K_free; /* unsqueeze_: another view, in its place */
+        if (!note_result(d, a, mine, lift || a->shares < 0, same && !moved, i)) return false;
     }
     return true;
 }
@@ -432,8 +529,11 @@ static void find_edges(lmi_data *d, const lam_op *o) {
     for (int32_t i = 0; i < sig->n_in; i++) {
         const lam_op_arg *a = &sig->in[i];
         if (!a->is_tensor) continue;
-        met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, o->phase == LAM_FORWARD};
-        *edge++ = (lmi_edge){lift ? LAM_SOURCE_NONE : source_of(d, &t), owner_of(d, &t, d->root)};
+        met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, o->phase == LAM_FORWARD, a->ndim,
+                 a->sizes};
+        *edge = edge_of_met(d, &t, d->root);
+        if (lift) edge->op = edge->write = edge->made = LAM_SOURCE_NONE;
+        edge++;
         tie++;
     }
 }
@@ -468,15 +568,18 @@ static lam_status see_all(lmi_data *d, lam_error *e) {
 
 /* The edges take the place of the identities. */
 static void settle(lam_model *m, lmi_data *d) {
-    enum { TIES = 8, OUT_SOURCES_AT = 10, OUT_SOURCES = 11 };
+    enum { TIES = 8, OUT_SOURCES_AT = 10, OUT_SOURCES = 11, WRITES = 14 };
     free(m->storage[TIES]);
     m->ties = NULL;
     m->storage[TIES] = m->edges = d->edges;
     m->storage[OUT_SOURCES_AT] = m->out_sources_at = d->out_sources_at;
     m->storage[OUT_SOURCES] = m->out_sources = d->out_sources;
     m->n_out_sources_at = m->n_events;
+    m->storage[WRITES] = m->writes = d->writes.data;
+    d->writes.data = NULL;
     d->edges = NULL;
-    d->out_sources_at = d->out_sources = NULL;
+    d->out_sources_at = NULL;
+    d->out_sources = NULL;
 }
 
 lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
@@ -484,6 +587,7 @@ lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     lmi_data d = {.m = m, .call = -1, .root = -1, .entered = -1, .reached = -1, .left = -1};
     lmi_vec_init(&d.open, sizeof(lmi_open));
     lmi_vec_init(&d.results, sizeof(lmi_result));
+    lmi_vec_init(&d.writes, sizeof(lmi_write));
     lmi_map_init(&d.tensors);
     lam_status s = see_all(&d, e);
     /* Whoever asks sees no difference but of time. */
@@ -496,13 +600,14 @@ lam_status lam_model_find_sources(const lam_model *m, lam_error *e) {
     free(d.settled);
     lmi_vec_free(&d.open);
     lmi_vec_free(&d.results);
+    lmi_vec_free(&d.writes);
     lmi_map_free(&d.tensors);
     return s;
 }
 
 /* -- reading --------------------------------------------------------------------------------------------- */
 
-static const lmi_edge *edge_of(const lam_model *m, int32_t op, int32_t in) {
+const lmi_edge *lmi_model_edge(const lam_model *m, int32_t op, int32_t in) {
     const lam_op *o = lam_model_op(m, op);
     if (!o || in < 0 || in >= o->sig->n_in || !o->sig->in[in].is_tensor) return NULL;
     if (!m->edges && lam_model_find_sources(m, NULL) != LAM_OK) return NULL;
@@ -511,25 +616,30 @@ static const lmi_edge *edge_of(const lam_model *m, int32_t op, int32_t in) {
     return edge;
 }
 
+const lmi_edge *lmi_model_out_edge(const lam_model *m, int32_t event, int32_t out) {
+    const lam_event *ev = lam_model_event(m, event);
+    if (!ev || lam_model_find_sources(m, NULL) != LAM_OK || event >= m->n_out_sources_at || out < 0 ||
+        out >= ev->n_out)
+        return NULL;
+    return &m->out_sources[m->out_sources_at[event] + out];
+}
+
 int32_t lam_model_source(const lam_model *m, int32_t op, int32_t in) {
-    const lmi_edge *edge = edge_of(m, op, in);
+    const lmi_edge *edge = lmi_model_edge(m, op, in);
     return edge ? edge->op : LAM_SOURCE_NONE;
 }
 
 int32_t lam_model_source_tensor(const lam_model *m, int32_t op, int32_t in) {
-    const lmi_edge *edge = edge_of(m, op, in);
+    const lmi_edge *edge = lmi_model_edge(m, op, in);
     return edge && edge->owner >= 0 ? edge->owner : LAM_SOURCE_NONE;
 }
 
 int32_t lam_model_source_input(const lam_model *m, int32_t op, int32_t in) {
-    const lmi_edge *edge = edge_of(m, op, in);
+    const lmi_edge *edge = lmi_model_edge(m, op, in);
     return edge && edge->owner <= -2 ? -2 - edge->owner : LAM_SOURCE_NONE;
 }
 
 int32_t lam_model_call_output_source(const lam_model *m, int32_t event, int32_t out) {
-    const lam_event *ev = lam_model_event(m, event);
-    if (!ev || lam_model_find_sources(m, NULL) != LAM_OK || event >= m->n_out_sources_at || out < 0 ||
-        out >= ev->n_out)
-        return LAM_SOURCE_NONE;
-    return m->out_sources[m->out_sources_at[event] + out];
+    const lmi_edge *edge = lmi_model_out_edge(m, event, out);
+    return edge ? edge->op : LAM_SOURCE_NONE;
 }

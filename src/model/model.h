@@ -11,7 +11,21 @@ typedef struct lmi_edge {
     int32_t op; /* -1: nothing that was seen */
     /* index of a parameter or buffer; -2 - i for the i-th argument of the outermost call; -1 none of these */
     int32_t owner;
+    int32_t made;  /* the operator that made this very object, as its result `nth`; -1 none that was seen */
+    int32_t write; /* the last that was written into its memory by then (lmi_write), -1 */
+    int16_t nth;
+    bool through;  /* `op` wrote through another view of its memory */
 } lmi_edge;
+
+/* Something was written into memory: by the operator that made it, or later through a view. */
+typedef struct lmi_write {
+    int32_t op;
+    int32_t made, nth, ndim; /* the view, as in lmi_edge, and its shape */
+    const int64_t *sizes;
+    int32_t owner;
+    int32_t prev; /* the write before into the same memory, -1 */
+    uint32_t when;
+} lmi_write;
 
 /* What was seen of memory (memory.c). */
 typedef struct lmi_memory {
@@ -75,7 +89,8 @@ struct lam_model {
     lmi_edge *edges;       /* in their place, once sources were asked for; those of results mean nothing */
     lmi_identity *identities;
     int32_t n_identities;
-    int32_t *out_sources;  /* of the calls' results, and where each call's begin; -1 none */
+    lmi_write *writes;     /* into the memory of tensors, found with the edges */
+    lmi_edge *out_sources; /* of the calls' results, and where each call's begin */
     int32_t *out_sources_at, n_out_sources_at;
     int32_t n_lifetimes;
     lam_lifetime *lifetimes; /* of a dry run's tensors */
@@ -84,6 +99,11 @@ struct lam_model {
     int32_t *by_path;   /* open addressing: places by the hash of their path, -1 empty */
     uint64_t path_mask; /* slots of by_path - 1 */
 };
+
+/* The edge of entry `in` of an operator's arguments, or of entry `out` of a call's results; NULL: it is no
+ * tensor, or sources can't be had. */
+const lmi_edge *lmi_model_edge(const lam_model *m, int32_t op, int32_t in);
+const lmi_edge *lmi_model_out_edge(const lam_model *m, int32_t event, int32_t out);
 
 /* Takes out what backward passes showed in which no node is of this model's: another model's, which ran while
  * a capture of this one was open. */

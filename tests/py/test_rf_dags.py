@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Receptive fields of random networks against what changes when the input does (rf_dags.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import rf_dags
+
+import lamina
+from lamina import _observe
+
+pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+
+NETS = 300
+
+
+def extent(positions):
+    """First and last of them, None where there are none."""
+    at = positions.nonzero().flatten().tolist()
+    return (at[0], at[-1]) if at else None
+
+
+def holds(outer, inner):
+    return inner is None or (outer is not None and outer[0] <= inner[0] and outer[1] >= inner[1])
+
+
+def elements(shape):
+    """Corners, the middle, and one beside it."""
+    h, w = shape
+    return {(0, 0), (h - 1, w - 1), (0, w - 1), (h // 2, w // 2), (h // 2, w // 2 - 1), (1, w - 2)}
+
+
+def at(of, h, w, axes):
+    """What one element depends on; where no field tells rows or columns apart, what any of them does."""
+    told = {axis["out_axis"] for axis in axes}
+    of = of[:, h] if 2 in told else of.any(1)
+    return of[:, w] if 3 in told else of.any(1)
+
+
+def judge(net, x):
+    """What is wrong, how many answers were right, and the reasons of those that were not known."""
+    report = lamina.inspect(net, x, mode="eval", ops=True)
+    rows = {row.path: row for row in report.rows}
+    wrong, right, unknown = [], 0, []
+    for k, pair in enumerate(rf_dags.depends(net, x)):
+        path, what = f"nodes.{k}", f"{k + 1} {net.nodes[k].name}"
+        axes = rows[path].rf_axes or []
+        assert {axis["axis"] for axis in axes} <= {2, 3}, f"{net}: node {k + 1} shows another axis"
+        for h, w in sorted(elements(pair[0][0].shape[1:])):
+            if any(axis["reach"] == "unknown" for axis in axes):
+                unknown += [axis["why"] or "?" for axis in axes]
+                continue
+            seen = report.sees(path, *({2: h, 3: w}.get(axis["out_axis"], 0) for axis in axes))
+            for axis, span in zip(axes, seen, strict=True):
+                does, may = (extent(at(of, h, w, axes)) for of in pair[axis["axis"] - 2])
+                exact = axis["state"] == "exact" and not axis["at_most"]
+                if not holds(span, does):
+                    wrong.append(f"{what}, axis {axis['axis']}, element {h, w}: {span} is smaller than {does}")
+                elif exact and not holds(may, span):
+                    wrong.append(f"{what}, axis {axis['axis']}, element {h, w}: {span} is larger than {may}")
+                else:
+                    right += 1
+    return wrong, right, unknown
+
+
+def test_random_networks_see_what_changes_them():
+    found, right, unknown = [], 0, Counter()
+    for seed in range(NETS):
+        net, x = rf_dags.draw(seed)
+        wrong, here, why = judge(net, x)
+        right += here
+        unknown.update(why)
+        found += [f"net {seed}: {net}\n    {line}" for line in wrong]
+    assert not found, f"{len(found)} of {right} wrong:\n" + "\n".join(found[:10])
+    share = unknown.total() / (right + unknown.total())
+    assert share <= 0.1, unknown.most_common(10)
+    assert right > 5000
