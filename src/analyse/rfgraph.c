@@ -446,10 +446,6 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
     return lmi_span_window(t->a, s, r->taps[axis], n, out.sizes[to]);
 }
 
-static int64_t along(const lmi_span *s, lam_shape out) {
-    return s->kind == LMI_SPAN_TRACK && s->axis < out.ndim ? out.sizes[s->axis] : 1;
-}
-
 /* Elements of several arguments side by side: those of the others depend on nothing of this one. */
 static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
     if (r->among < 0 || r->among >= out.ndim || r->n_among == out.sizes[r->among]) return true;
@@ -463,32 +459,18 @@ static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
     return in && lmi_span_mask(t->a, s, r->among, n, in);
 }
 
-/* An element that sees nothing along one axis sees nothing at all, also where another path goes along that axis:
- * so then what it sees along the others may be less. */
-static void mix_gaps(const tracer *t, lam_shape out, const lmi_span *spans, lmi_span *sum) {
-    int32_t n = t->rf->n_slots;
-    uint32_t bits = 0;
-    for (int32_t k = 0; k < n; k++) {
-        bool one = lmi_span_gaps(&spans[k], along(&spans[k], out)),
-             other = lmi_span_gaps(&sum[k], along(&sum[k], out));
-        if (one || other) bits |= UINT32_C(1) << k;
-    }
-    for (int32_t k = 0; bits && k < n; k++)
-        if (bits & ~(UINT32_C(1) << k) && !lmi_span_equal(&spans[k], &sum[k])) sum[k].mixed |= bits;
-}
-
 static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, bool several,
                     lmi_span *spans, lmi_span *sum) {
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = lmi_result_shape(sig);
     int32_t n = t->rf->n_slots;
     for (int32_t k = 0; k < width(t); k++)
         if (!lead(t, x, out, r, &spans[k], &t->rf->slot[k % n].windowed)) return false;
-    if (several && r->among < 0) mix_gaps(t, out, spans, sum);
+    if (several) lmi_rf_gaps(n, spans, sum, out, r->among < 0 ? 0 : UINT32_C(1) << r->among);
     for (int32_t k = 0; k < width(t); k++) {
         lmi_span *s = &spans[k];
         if (k >= n)
             lmi_rf_narrower(&sum[k], s);
-        else if (!part(t, s, r, out) || !lmi_span_join(t->a, &sum[k], s, along(&sum[k], out), along(s, out)))
+        else if (!part(t, s, r, out) || !lmi_span_join(t->a, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
             return false;
     }
     return true;

@@ -73,6 +73,19 @@ uint32_t lmi_rf_along(const lmi_span *spans, int32_t n, int32_t axis) {
     return bits;
 }
 
+void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but) {
+    uint32_t bits = 0;
+    for (int32_t k = 0; k < n; k++) {
+        const lmi_span *both[2] = {&spans[k], &sum[k]};
+        for (int i = 0; i < 2; i++)
+            if (!(both[i]->kind == LMI_SPAN_TRACK && but >> both[i]->axis & 1) &&
+                lmi_span_gaps(both[i], lmi_rf_elements(both[i], shape)))
+                bits |= UINT32_C(1) << k;
+    }
+    for (int32_t k = 0; bits && k < n; k++)
+        if (bits & ~(UINT32_C(1) << k) && !lmi_span_equal(&spans[k], &sum[k])) sum[k].mixed |= bits;
+}
+
 void lmi_rf_narrower(lmi_span *s, const lmi_span *other) {
     if (other->kind == LMI_SPAN_NONE || s->kind == LMI_SPAN_UNKNOWN) return;
     if (s->kind == LMI_SPAN_NONE || other->kind == LMI_SPAN_UNKNOWN ||
@@ -132,18 +145,22 @@ static bool put_over(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region 
 
 bool lmi_rf_overlay(lmi_arena *a, int32_t n, lmi_span *old, lmi_span *fresh, const lmi_place *at,
                     const lmi_place *to) {
-    uint32_t along[LMI_PLACE_AXES];
+    uint32_t along[LMI_PLACE_AXES], but = 0;
+    int64_t sizes_to[LMI_PLACE_AXES];
     region r;
     if (!find_region(a, at, to, &r)) return false;
+    for (int32_t k = 0; k < to->n; k++) {
+        sizes_to[k] = to->of[k] < 0 ? 1 : to->count[to->of[k]];
+        if (r.in[k]) but |= UINT32_C(1) << k;
+    }
+    lam_shape shape = {to->n, sizes_to};
+    lmi_rf_gaps(n, fresh, old, shape, but);
     for (int32_t k = 0; k < LMI_PLACE_AXES; k++)
         along[k] = lmi_rf_along(old, n, k) | lmi_rf_along(fresh, n, k);
     for (int32_t i = 0; i < n; i++) {
         lmi_span *s = &old[i], *f = &fresh[i];
         if (r.parts > 0 && !put_over(a, s, f, &r, along)) return false;
-        int64_t sizes[2] = {1, 1};
-        if (s->kind == LMI_SPAN_TRACK && to->of[s->axis] >= 0) sizes[0] = to->count[to->of[s->axis]];
-        if (f->kind == LMI_SPAN_TRACK && to->of[f->axis] >= 0) sizes[1] = to->count[to->of[f->axis]];
-        if (!lmi_span_join(a, s, f, sizes[0], sizes[1])) return false;
+        if (!lmi_span_join(a, s, f, lmi_rf_elements(s, shape), lmi_rf_elements(f, shape))) return false;
         lmi_span_even(s);
     }
     return true;

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 import rf_dags
+import torch
 
 import lamina
 from lamina import _observe
@@ -65,6 +66,16 @@ def judge(net, x):
     return wrong, right, unknown
 
 
+@pytest.fixture
+def one_thread():
+    """Tensors of a few hundred elements: handing parts of them to threads takes longer than the work."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("one_thread")
 def test_random_networks_see_what_changes_them():
     found, right, unknown = [], 0, Counter()
     for seed in range(NETS):
