@@ -187,14 +187,18 @@ static lam_status put_run_edges(runs *r, lmi_buf *b, lam_error *e) {
         for (int32_t k = 0; r->of[i] >= 0 && k < sig->n_in; k++) {
             if (!sig->in[k].is_tensor) continue;
             lam_shape shape = {sig->in[k].ndim, sig->in[k].sizes};
-            LAM_TRY(draw(r, b, lmi_flow_from(&r->g->flow, i, k), m->ops[i].call, "m", r->of[i], shape, e));
+            lmi_givers from = lmi_flow_givers(&r->g->flow, i, k);
+            for (lmi_source s; lmi_flow_next(&from, &s);)
+                LAM_TRY(draw(r, b, s, m->ops[i].call, "m", r->of[i], shape, e));
         }
     }
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
         for (int32_t k = 0; ev->parent < 0 && k < ev->n_out; k++) {
             lam_shape shape = {ev->out[k].ndim, ev->out[k].sizes};
-            LAM_TRY(draw(r, b, lmi_flow_result(&r->g->flow, i, k), i, "n", r->g->outputs[i] + k, shape, e));
+            lmi_givers from = lmi_flow_result_givers(&r->g->flow, i, k);
+            for (lmi_source s; lmi_flow_next(&from, &s);)
+                LAM_TRY(draw(r, b, s, i, "n", r->g->outputs[i] + k, shape, e));
         }
     }
     return LAM_OK;

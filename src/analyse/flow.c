@@ -38,7 +38,8 @@ bool lmi_only_view(const lam_op *o) {
     const lam_op_sig *s = o->sig;
     lmi_kind kind = lmi_op_kind(s->word);
     if (kind != LMI_K_free && kind != LMI_K_identity) return false;
-    return gives_tensor(o) && lmi_first_tensor(o) >= 0;
+    if (!gives_tensor(o) || lmi_first_tensor(o) < 0) return false;
+    return strncmp(s->name, "aten::new_empty", 15) != 0 && strncmp(s->name, "aten::empty", 11) != 0;
 }
 
 lam_status lmi_flow_build(lmi_stream *f, const lam_model *m, lmi_arena *a,
@@ -90,6 +91,65 @@ static int32_t handed_through(const lam_model *m, int32_t event, const lam_arg *
 lmi_source lmi_flow_result(const lmi_stream *f, int32_t event, int32_t out) {
     int32_t op = lam_model_call_output_source(f->m, event, out);
     return origin(f, op, -1, op < 0 ? handed_through(f->m, event, &f->m->events[event].out[out]) : -1);
+}
+
+/* -- memory that was written in parts ------------------------------------------------------------ */
+
+bool lmi_flow_place(const lam_model *m, const lmi_write *w, lmi_place *p) {
+    if (w->made < 0 && w->owner == -1) return false;
+    return lmi_place_of(m, m->edges, w->made, w->nth, w->ndim, w->sizes, p);
+}
+
+static lmi_givers givers(const lmi_stream *f, const lmi_edge *edge, int32_t ndim, const int64_t *sizes,
+                         lmi_source one, lmi_source before) {
+    lmi_givers g = {.f = f, .edge = edge, .write = -1, .rest = one};
+    if (!edge || edge->write < 0) return g;
+    const lmi_write *w = &f->m->writes[edge->write];
+    if (w->prev < 0 && w->op == edge->made) return g; /* nothing was written since it was made */
+    g.placed = (edge->made >= 0 || edge->owner != -1) &&
+               lmi_place_of(f->m, f->m->edges, edge->made, edge->nth, ndim, sizes, &g.place);
+    if (!g.placed && !edge->through) return g;
+    g.write = edge->write;
+    g.rest = before;
+    return g;
+}
+
+lmi_givers lmi_flow_givers(const lmi_stream *f, int32_t op, int32_t in) {
+    const lam_op_arg *a = &f->m->ops[op].sig->in[in];
+    return givers(f, lmi_model_edge(f->m, op, in), a->ndim, a->sizes, lmi_flow_from(f, op, in),
+                  origin(f, -1, lam_model_source_tensor(f->m, op, in), lam_model_source_input(f->m, op, in)));
+}
+
+lmi_givers lmi_flow_result_givers(const lmi_stream *f, int32_t event, int32_t out) {
+    const lam_arg *a = &f->m->events[event].out[out];
+    int32_t input = handed_through(f->m, event, a);
+    return givers(f, lmi_model_out_edge(f->m, event, out), a->ndim, a->sizes, lmi_flow_result(f, event, out),
+                  origin(f, -1, -1, input));
+}
+
+bool lmi_flow_next(lmi_givers *g, lmi_source *s) {
+    const lmi_write *all = g->f->m->writes;
+    lmi_place at;
+    while (g->write >= 0) {
+        const lmi_write *w = &all[g->write];
+        bool inner = w->prev >= 0 && all[w->prev].op > w->op; /* one inside it wrote */
+        if (g->own && w->op < g->edge->made) return false;
+        g->write = w->prev;
+        int32_t unit = g->f->unit[w->op];
+        if (unit >= 0 ? unit != w->op : inner) continue;
+        bool known = lmi_flow_place(g->f->m, w, &at);
+        if (known && g->placed && !lmi_places_meet(&at, &g->place)) continue;
+        if (known && (g->placed ? lmi_place_holds(&at, &g->place) : lmi_place_is_whole(&at))) {
+            g->write = -1;
+            g->done = true;
+        }
+        *s = origin(g->f, w->op, -1, -1);
+        if (s->by == LMI_BY_OP) return true;
+    }
+    if (g->done || g->own) return false;
+    g->done = true;
+    *s = g->rest;
+    return true;
 }
 
 bool lmi_flow_roots(const lam_model *m, lmi_arena *a, int32_t **root) {

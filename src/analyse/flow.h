@@ -5,6 +5,7 @@
 #define LMI_ANALYSE_FLOW_H
 
 #include "analyse/analyse.h"
+#include "model/view.h"
 
 /* Where a tensor comes from. */
 typedef enum lmi_by { LMI_BY_NOTHING, LMI_BY_OP, LMI_BY_TENSOR, LMI_BY_INPUT } lmi_by;
@@ -28,6 +29,25 @@ lam_status lmi_flow_build(lmi_stream *f, const lam_model *m, lmi_arena *a,
 lmi_source lmi_flow_from(const lmi_stream *f, int32_t op, int32_t in);
 /* The same of entry `out` of a call's results. */
 lmi_source lmi_flow_result(const lmi_stream *f, int32_t event, int32_t out);
+
+/* One after another, all that gave a part of a tensor: writers of its memory, the last first, and what made it.
+ * Where nothing was written in parts, that is the one that lmi_flow_from tells. */
+typedef struct lmi_givers {
+    const lmi_stream *f;
+    const lmi_edge *edge;
+    lmi_place place;
+    bool placed;
+    int32_t write; /* the next to look at, -1: `rest` comes */
+    bool own;      /* set it where views are followed themselves: only what was written since this one was made */
+    lmi_source rest;
+    bool done;
+} lmi_givers;
+lmi_givers lmi_flow_givers(const lmi_stream *f, int32_t op, int32_t in);
+lmi_givers lmi_flow_result_givers(const lmi_stream *f, int32_t event, int32_t out);
+/* False: there are no more. */
+bool lmi_flow_next(lmi_givers *g, lmi_source *s);
+/* Where the view that a write went through is; false: it is not known. */
+bool lmi_flow_place(const lam_model *m, const lmi_write *w, lmi_place *p);
 
 /* True for an operator that counts: what is inside it is a part of it. The level of the graph. */
 bool lmi_flow_counts(void *unused, const lam_op *o);

@@ -151,14 +151,27 @@ static lam_status add_edge(lam_graph *g, lmi_source s, int32_t call, int32_t to,
     return LAM_OK;
 }
 
+/* One from each that gave a part of the tensor. */
+static lam_status add_edges(lam_graph *g, lmi_givers *givers, int32_t call, int32_t to, int32_t arg,
+                            lam_shape shape, lam_error *e) {
+    lmi_source s, last = {LMI_BY_NOTHING, -1};
+    while (lmi_flow_next(givers, &s)) {
+        if (s.by == LMI_BY_OP) s = g->behind[s.index];
+        if (s.by == last.by && s.index == last.index) continue;
+        last = s;
+        LAM_TRY(add_edge(g, s, call, to, arg, shape, e));
+    }
+    return LAM_OK;
+}
+
 static lam_status link_ops(lam_graph *g, lam_error *e) {
     for (int32_t i = 0; i < g->m->n_ops; i++) {
         const lam_op *o = &g->m->ops[i];
         for (int32_t k = 0; g->of_op[i] >= 0 && k < o->sig->n_in; k++) {
             const lam_op_arg *a = &o->sig->in[k];
             if (!a->is_tensor) continue;
-            LAM_TRY(add_edge(g, lmi_graph_from(g, i, k), o->call, g->of_op[i], k,
-                             (lam_shape){a->ndim, a->sizes}, e));
+            lmi_givers from = lmi_flow_givers(&g->flow, i, k);
+            LAM_TRY(add_edges(g, &from, o->call, g->of_op[i], k, (lam_shape){a->ndim, a->sizes}, e));
         }
     }
     return LAM_OK;
@@ -168,10 +181,9 @@ static lam_status link_outputs(lam_graph *g, lam_error *e) {
     for (int32_t i = 0; i < g->m->n_events; i++) {
         const lam_event *ev = &g->m->events[i];
         for (int32_t k = 0; ev->parent < 0 && k < ev->n_out; k++) {
-            lmi_source s = lmi_flow_result(&g->flow, i, k);
-            if (s.by == LMI_BY_OP) s = g->behind[s.index];
+            lmi_givers from = lmi_flow_result_givers(&g->flow, i, k);
             lam_shape shape = {ev->out[k].ndim, ev->out[k].sizes};
-            LAM_TRY(add_edge(g, s, i, g->outputs[i] + k, k, shape, e));
+            LAM_TRY(add_edges(g, &from, i, g->outputs[i] + k, k, shape, e));
         }
     }
     return LAM_OK;

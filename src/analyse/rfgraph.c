@@ -134,12 +134,6 @@ static void load_before(const tracer *t, const lmi_edge *edge, int32_t root, lmi
 /* A write whose field is known: by an operator that stands for itself. */
 static bool is_written(const tracer *t, const lmi_write *w) { return t->flow.unit[w->op] == w->op; }
 
-/* Where the view that was written is; where that is not told, it may be anywhere. */
-static bool place_of_write(const tracer *t, const lmi_write *w, lmi_place *p) {
-    if (w->made < 0 && w->owner == -1) return false;
-    return lmi_place_of(t->m, t->m->edges, w->made, w->nth, w->ndim, w->sizes, p);
-}
-
 /* All that was written goes into all that is read. */
 static bool blur(tracer *t, lmi_span *s, lam_shape shape) {
     int64_t n = s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
@@ -152,7 +146,7 @@ static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_
     lmi_span fresh[SPANS];
     lmi_place at;
     int32_t n = t->rf->n_slots;
-    bool placed = mine && place_of_write(t, w, &at);
+    bool placed = mine && lmi_flow_place(t->m, w, &at);
     load(t, t->of[w->op], fresh);
     for (int32_t k = 0; k < 2 * n; k++)
         if (!(placed ? lmi_rf_move(t->a, &fresh[k], &at, mine)
@@ -181,14 +175,15 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
     for (int32_t i = edge->write; i >= 0 && !ends; i = w->prev) {
         w = &t->m->writes[i];
         if (!is_written(t, w)) continue;
-        bool known = to && place_of_write(t, w, &at);
+        bool known = to && lmi_flow_place(t->m, w, &at);
         if (known && !lmi_places_meet(&at, to)) continue;
         if (n == WRITES_MAX) {
             to = NULL;
             break;
         }
         found[n++] = w;
-        ends = (known && lmi_place_holds(&at, to)) || (!to && w->prev < 0);
+        ends = to ? known && lmi_place_holds(&at, to)
+                  : lmi_flow_place(t->m, w, &at) && lmi_place_is_whole(&at);
     }
     if (ends)
         load(t, 0, spans);

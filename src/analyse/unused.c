@@ -136,11 +136,13 @@ static void follow(search *s) {
         lift(s, i);
         for (int32_t k = 0; k < sig->n_in; k++) {
             if (!sig->in[k].is_tensor) continue;
+            bool on = passes_on(s, i, k), goes_on = (unit || around) && s->live[i] && !overwrites(sig, k);
             lmi_source from = lmi_flow_from(&s->g->flow, i, k);
-            bool on = passes_on(s, i, k);
             note_read(s, i, k, from);
-            if ((unit || around) && s->live[i] && !overwrites(sig, k))
-                mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            if (goes_on) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
+            parts.own = true;
+            while (goes_on && lmi_flow_next(&parts, &from)) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
         }
     }
 }
@@ -182,6 +184,9 @@ static void start(search *s) {
             if (from.by == LMI_BY_NOTHING) s->known = false;
             s->tells = s->tells || (from.by == LMI_BY_OP && says_gradient(s, from.index));
             mark(s, from, is_float(ev->out[k].dtype), -1);
+            lmi_givers parts = lmi_flow_result_givers(&s->g->flow, i, k);
+            parts.own = true;
+            while (lmi_flow_next(&parts, &from)) mark(s, from, is_float(ev->out[k].dtype), -1);
         }
     }
 }

@@ -193,6 +193,12 @@ static bool comparable(const lmi_place *x, const lmi_place *y) {
     return x->n_base == y->n_base && memcmp(x->size, y->size, (size_t)x->n_base * sizeof *x->size) == 0;
 }
 
+bool lmi_place_is_whole(const lmi_place *p) {
+    for (int32_t i = 0; i < p->n_base; i++)
+        if (p->count[i] != p->size[i]) return false;
+    return true;
+}
+
 bool lmi_places_meet(const lmi_place *x, const lmi_place *y) {
     if (!comparable(x, y)) return true;
     for (int32_t i = 0; i < x->n_base; i++) {

@@ -24,6 +24,8 @@ bool lmi_place_whole(lmi_place *p, int32_t ndim, const int64_t *sizes);
  * before. False: it is not known. */
 bool lmi_place_of(const lam_model *m, const lmi_edge *edges, int32_t made, int32_t nth, int32_t ndim,
                   const int64_t *sizes, lmi_place *p);
+/* True: it is all of it. */
+bool lmi_place_is_whole(const lmi_place *p);
 /* False: no element is in both. */
 bool lmi_places_meet(const lmi_place *x, const lmi_place *y);
 /* True: each element of `part` is in `whole`. */
