@@ -228,6 +228,8 @@ static bool parts(const tracer *t, int32_t op) {
 /* The spans of a tensor that comes from `s`. */
 static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op_arg *a, int32_t root,
                      lmi_span *spans) {
+    static const lmi_edge none = {.op = -1, .owner = -1, .made = -1, .write = -1};
+    if (!edge) edge = &none;
     bool inside = edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
     const lmi_write *w = edge->write >= 0 ? &t->m->writes[edge->write] : NULL;
     while (w && inside && !is_written(t, w) && w->prev >= 0) w = &t->m->writes[w->prev];
@@ -418,7 +420,6 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
     }
     int32_t axis = s->axis, to = r->to[axis];
     int64_t n = axis < x.ndim ? x.sizes[axis] : 1;
-    s->least = s->least || r->least;
     if (r->view) return view_span(t, s, x, out);
     if (to == LMI_TO_ONE && s->kind == LMI_SPAN_TRACK) return pick_one(t, s, r->one);
     if (to < 0 || to >= out.ndim) {

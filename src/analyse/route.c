@@ -112,8 +112,10 @@ bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
 
 /* The parts are taken from it where they are read: lmi_route_part. */
 bool lmi_way_split(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
     r->unread = nth_tensor(s, in) > 0;
-    return lmi_way_point(a, s, in, r);
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
 }
 
 bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {

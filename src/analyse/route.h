@@ -24,7 +24,6 @@ typedef struct lmi_route {
     bool view;     /* the elements in their order under another shape */
     bool spatial;  /* the taps are a window's: the axis is one of positions */
     bool loose;    /* less may be read */
-    bool least;    /* more may be read */
 } lmi_route;
 
 typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r);

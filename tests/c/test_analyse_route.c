@@ -28,15 +28,18 @@ static lam_op_sig sig_of(const call_of *call) {
     return s;
 }
 
-static void put_taps(char *to, size_t size, const lmi_taps *t) {
+static void put_taps(char *to, size_t size, const lmi_taps *t, int64_t length) {
     size_t n = strlen(to);
     n += (size_t)snprintf(to + n, size - n, "{%d %d %d:", (int)t->period, (int)t->shift, (int)t->step);
     for (int32_t i = 0; i < t->period; i++)
         n += (size_t)snprintf(to + n, size - n, " %d..%d", (int)t->lo[i], (int)t->hi[i]);
+    const int64_t last = t->pick ? length : 0;
+    if (last) n += (size_t)snprintf(to + n, size - n, " =");
+    for (int64_t i = 0; i < last; i++) n += (size_t)snprintf(to + n, size - n, " %d", (int)t->pick[i]);
     snprintf(to + n, size - n, "}");
 }
 
-static void put_route(char *to, size_t size, const lmi_route *r, int32_t n_axes) {
+static void put_route(char *to, size_t size, const lmi_route *r, int32_t n_axes, lam_shape out) {
     to[0] = 0;
     for (int32_t i = 0; i < n_axes && i < LMI_AXES; i++) {
         char axis[24];
@@ -44,13 +47,13 @@ static void put_route(char *to, size_t size, const lmi_route *r, int32_t n_axes)
                  r->to[i] == LMI_TO_ONE ? (int)r->one : r->to[i]);
         if (i) strcat(to, " ");
         strcat(to, r->to[i] == LMI_TO_ALL ? "*" : axis);
-        if (r->taps[i]) put_taps(to, size, r->taps[i]);
+        if (r->taps[i]) put_taps(to, size, r->taps[i], out.sizes[r->to[i]]);
     }
     const struct {
         bool on;
         const char *word;
     } flags[] = {{r->unread, " unread"}, {r->view, " view"},   {r->spatial, " spatial"},
-                 {r->loose, " loose"},   {r->least, " least"}, {r->among >= 0, " among"}};
+                 {r->loose, " loose"},   {r->some, " some"},   {r->among >= 0, " among"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].on) strcat(to, flags[i].word);
 }
@@ -82,7 +85,7 @@ static void expect(const call_of *call, int32_t in, const char *want) {
     char got[600];
     lam_op_sig s = sig_of(call);
     lmi_route r = route_of(&s, in);
-    put_route(got, sizeof got, &r, call->in[in].ndim);
+    put_route(got, sizeof got, &r, call->in[in].ndim, lmi_result_shape(&s));
     if (strcmp(got, want) != 0)
         fail_msg("%s, argument %d: \"%s\", not \"%s\"", call->name, (int)in, got, want);
 }
@@ -121,7 +124,7 @@ static void axes_change_places(void **state) {
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 1), N(2, -1)), 0, "0 =2 1");
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 1), N(2, 1)), 0, "0 =1 1");
     expect(CALL("aten::select", T(0, 2, 4), T(0, 2, 3, 4), N(1, 5), N(2, 1)), 0, "* * *");
-    expect(CALL("aten::unbind", T(0, 2, 4), T(0, 2, 3, 4), N(1, -2)), 0, "0 * 1 loose");
+    expect(CALL("aten::unbind", T(0, 2, 4), T(0, 2, 3, 4), N(1, -2)), 0, "0 1 2");
 }
 
 static void parts_of_axes(void **state) {
@@ -132,26 +135,31 @@ static void parts_of_axes(void **state) {
     expect(CALL("aten::slice", T(0, 2, 8), T(0, 2, 8), N(1, 1), N(2, -30)), 0, "0 1{1 1 1: 0..0}");
     expect(CALL("aten::slice", T(0, 2, 0), T(0, 2, 8), N(1, 1), N(2, 30)), 0, "0 1{1 1 1: 8..8}");
     expect(CALL("aten::slice", T(0, 2, 8), T(0, 2, 8), N(1, 6)), 0, "0 1");
-    expect(CALL("aten::split", T(0, 2, 4), T(0, 2, 8), N(1, 4), N(2, -1)), 0, "0 * loose");
-    expect(CALL("aten::chunk", T(0, 2, 4), T(0, 2, 8), N(1, 2), N(2, 9)), 0, "0 1 loose");
+    expect(CALL("aten::split", T(0, 2, 4), T(0, 2, 8), N(1, 4), N(2, -1)), 0, "0 1");
+    expect(CALL("aten::chunk", T(0, 2, 4), T(0, 2, 8), N(1, 2), N(2, 9)), 0, "0 1");
     expect(CALL("aten::flip", T(0, 2, 8), T(0, 2, 8), I(1, -1)), 0, "0 1{1 -1 1: 7..7}");
     expect(CALL("aten::flip", T(0, 2, 8), T(0, 2, 8), I(1, 0, 4)), 0, "0{1 -1 1: 1..1} 1");
     expect(CALL("aten::flip", T(0, 2, 8), T(0, 2, 8)), 0, "0 1");
-    expect(CALL("aten::roll", T(0, 2, 8), T(0, 2, 8), I(1, 3), I(2, -1)), 0, "0 1{1 1 1: -3..-3} least");
-    expect(CALL("aten::roll", T(0, 2, 8), T(0, 2, 8), I(1, 3), I(2, 4)), 0, "0 1 least");
+    expect(CALL("aten::roll", T(0, 2, 8), T(0, 2, 8), I(1, 3), I(2, -1)), 0,
+           "0 1{1 1 1: -3..-3 = 5 6 7 0 1 2 3 4}");
+    expect(CALL("aten::roll", T(0, 2, 8), T(0, 2, 8), I(1, 3), I(2, 4)), 0, "0 1");
     expect(CALL("aten::roll", T(0, 2, 8), T(0, 2, 8), I(1, 3)), 0, "* * loose"); /* flattened first */
-    expect(CALL("aten::repeat", T(0, 3, 2, 8), T(0, 2, 4), I(1, 3, 1, 2)), 0, "1 * loose");
+    expect(CALL("aten::repeat", T(0, 3, 2, 8), T(0, 2, 4), I(1, 3, 1, 2)), 0,
+           "1 2{1 1 1: 0..0 = 0 1 2 3 0 1 2 3}");
     expect(CALL("aten::repeat", T(0, 2, 8), T(0, 2, 1), I(1, 1, 8)), 0, "0 1");
 }
 
 static void tensors_side_by_side(void **state) {
     (void)state;
-    expect(CALL("aten::cat", T(0, 2, 9), T(0, 2, 4), T(0, 2, 5), N(1, 1)), 0, "0 1{1 1 1: 0..0} among");
-    expect(CALL("aten::cat", T(0, 2, 9), T(0, 2, 4), T(0, 2, 5), N(1, -1)), 1, "0 1{1 1 1: -4..-4} among");
-    expect(CALL("aten::cat", T(0, 2, 5), T(0, 0), T(0, 2, 5), N(1, 1)), 1, "0 1{1 1 1: 0..0} among");
+    expect(CALL("aten::cat", T(0, 2, 9), T(0, 2, 4), T(0, 2, 5), N(1, 1)), 0,
+           "0 1{1 1 1: 0..0 = 0 1 2 3 -1 -1 -1 -1 -1} among");
+    expect(CALL("aten::cat", T(0, 2, 9), T(0, 2, 4), T(0, 2, 5), N(1, -1)), 1,
+           "0 1{1 1 1: -4..-4 = -1 -1 -1 -1 0 1 2 3 4} among");
+    expect(CALL("aten::cat", T(0, 2, 5), T(0, 0), T(0, 2, 5), N(1, 1)), 1,
+           "0 1{1 1 1: 0..0 = 0 1 2 3 4} among");
     expect(CALL("aten::cat", T(0, 2, 9), T(0, 2, 9), N(1, 5)), 0, "0 1");
-    expect(CALL("aten::stack", T(0, 2, 2, 4), T(0, 2, 4), T(0, 2, 4), N(1, 1)), 1, "0 2");
-    expect(CALL("aten::stack", T(0, 2, 4, 2), T(0, 2, 4), T(0, 2, 4), N(1, -1)), 0, "0 1");
+    expect(CALL("aten::stack", T(0, 2, 2, 4), T(0, 2, 4), T(0, 2, 4), N(1, 1)), 1, "0 2 among");
+    expect(CALL("aten::stack", T(0, 2, 4, 2), T(0, 2, 4), T(0, 2, 4), N(1, -1)), 0, "0 1 among");
 }
 
 static void axes_are_mixed(void **state) {
@@ -163,8 +171,8 @@ static void axes_are_mixed(void **state) {
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3), stable, N(2, 0)), 0, "* 1");
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3)), 0, "0 *");
     expect(CALL("aten::topk", T(0, 2, 3), T(0, 2, 8), N(1, 3)), 0, "0 *");
-    expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 0, "0 * loose");
-    expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 2, "* *");
+    expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 0, "0{1 1 1: 0..0} * loose");
+    expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 2, "0 1");
     expect(CALL("aten::channel_shuffle", T(0, 2, 6, 4), T(0, 2, 6, 4), N(1, 2)), 0, "0 * 2");
 }
 
@@ -208,6 +216,49 @@ static void products_follow_rows_and_columns(void **state) {
     expect(CALL("aten::linear", T(0, 2, 4), T(0, 2, 3), T(1, 4, 3), T(2, 4)), 1, "1 *");
     expect(CALL("aten::linear", T(0, 2, 4), T(0, 2, 3), T(1, 4, 3), T(2, 4)), 2, "1");
     expect(CALL("aten::linear", T(0, 2), T(0, 2, 3), T(1, 3)), 1, "*");
+}
+
+static void an_axis_is_seen_from_its_beginning(void **state) {
+    (void)state;
+    const lam_op_arg x = T(0, 5, 2, 3), h = T(1, 1, 2, 4), w = T(2, 16, 3);
+    expect(CALL("aten::cumsum", T(0, 2, 4), T(0, 2, 4), N(1, -1)), 0, "0 1{1 1 1: -3..0}");
+    expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 0, "0{1 1 1: -4..0} 1 *");
+    expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 1, "* 1 *");
+    expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 2, "* *");
+    expect(CALL("aten::gru", T(0, 5, 2, 8), x, h, w, N(7, 1), N(8, 1)), 0, "0 * *"); /* backward too */
+    expect(CALL("aten::gru", T(0, 10, 8), T(0, 10, 3), h, w), 0, "* * loose"); /* packed */
+    const lam_op_arg q = T(0, 2, 6, 5), k = T(1, 2, 6, 5), v = T(2, 2, 6, 7), y = T(0, 2, 6, 7);
+    const lam_op_arg mask = T(3, 6, 6);
+    expect(CALL("aten::scaled_dot_product_attention", y, q, k, v, N(5, 1)), 1, "0 1{1 1 1: -5..0} *");
+    expect(CALL("aten::scaled_dot_product_attention", y, q, k, v, mask), 2, "0 * 2 loose");
+}
+
+static void some_axes_are_transformed(void **state) {
+    (void)state;
+    expect(CALL("aten::_fft_r2c", T(0, 2, 5), T(0, 2, 8), I(1, 1), N(2, 0)), 0, "0 *");
+    expect(CALL("aten::instance_norm", T(0, 1, 2, 4), T(0, 1, 2, 4), N(5, 0)), 0, "0 1 2");
+    expect(CALL("aten::view_as_complex", T(0, 3), T(0, 3, 2)), 0, "0 *");
+    expect(CALL("aten::view_as_real", T(0, 3, 2), T(0, 3)), 0, "0");
+    expect(CALL("aten::repeat_interleave", T(0, 2, 6), T(0, 2, 3), N(1, 2), N(2, 1)), 0, "0 1{2 1 1: 0..0 0..0}");
+}
+
+static void what_is_written_at_an_index_may_be_anywhere(void **state) {
+    (void)state;
+    expect(CALL("aten::scatter", T(0, 2, 4), T(0, 2, 4), N(1, 1), T(2, 2, 1), T(3, 2, 1)), 0, "0 1 some");
+    expect(CALL("aten::scatter", T(0, 2, 4), T(0, 2, 4), N(1, 1), T(2, 2, 1), T(3, 2, 1)), 3, "0 * some");
+    expect(CALL("aten::index_add", T(0, 4), T(0, 4), N(1, 0), T(2, 3), T(3, 3)), 0, "0");
+    expect(CALL("aten::index_add", T(0, 4), T(0, 4), N(1, 0), T(2, 3), T(3, 3)), 3, "* some");
+    expect(CALL("aten::masked_fill", T(0, 4), T(0, 4), T(1, 4), SCALAR(2)), 0, "0 some");
+    expect(CALL("aten::masked_fill", T(0, 4), T(0, 4), T(1, 4), SCALAR(2)), 1, "0");
+    expect(CALL("aten::where", T(0, 4), T(0, 4), T(1, 4), T(2, 4)), 1, "0 some");
+}
+
+static void padding_copies(void **state) {
+    (void)state;
+    const lam_op_arg x = T(0, 1, 4), y = T(0, 1, 7), by = I(1, 2, 1);
+    expect(CALL("aten::reflection_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 1 0 1 2 3 2}");
+    expect(CALL("aten::replication_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 0 0 0 1 2 3 3}");
+    expect(CALL("aten::_pad_circular", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 3 0 1 2 3 0}");
 }
 
 static void attention_sees_every_key(void **state) {
@@ -475,6 +526,10 @@ int main(void) {
         cmocka_unit_test(normalisation_sees_what_it_takes_its_numbers_from),
         cmocka_unit_test(products_follow_rows_and_columns),
         cmocka_unit_test(attention_sees_every_key),
+        cmocka_unit_test(an_axis_is_seen_from_its_beginning),
+        cmocka_unit_test(some_axes_are_transformed),
+        cmocka_unit_test(what_is_written_at_an_index_may_be_anywhere),
+        cmocka_unit_test(padding_copies),
         cmocka_unit_test(elements_are_rearranged),
         cmocka_unit_test(convolutions_read_their_windows),
         cmocka_unit_test(convolutions_without_a_window),
