@@ -42,16 +42,19 @@ static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
 
 /* -- what went in -------------------------------------------------------------------------------- */
 
-/* The axes of the arguments of the first outermost call, but for the first axis, the batch. */
+static void add_slot(lmi_rf *rf, const lam_arg *in, int32_t i, int32_t axis) {
+    if (axis < in->ndim && axis < LMI_AXES && rf->n_slots < LMI_RF_SLOTS && in->sizes[axis] > 0)
+        rf->slot[rf->n_slots++] = (lmi_rf_slot){i, axis, in->sizes[axis], false, false, false};
+}
+
+/* The axes of the arguments of the first outermost call. The first axis, mostly the batch, comes last: it is shown
+ * only where a sequence lies along it. */
 static void find_slots(tracer *t) {
     const lam_event *ev = &t->m->events[0];
-    lmi_rf *rf = t->rf;
-    for (int32_t i = 0; i < ev->n_in; i++) {
-        int32_t n = ev->in[i].ndim;
-        for (int32_t x = n > 1; x < n && x < LMI_AXES && rf->n_slots < LMI_RF_SLOTS; x++)
-            if (ev->in[i].sizes[x] > 0)
-                rf->slot[rf->n_slots++] = (lmi_rf_slot){i, x, ev->in[i].sizes[x], false, false};
-    }
+    for (int32_t i = 0; i < ev->n_in; i++)
+        for (int32_t x = ev->in[i].ndim > 1; x < ev->in[i].ndim; x++) add_slot(t->rf, &ev->in[i], i, x);
+    for (int32_t i = 0; i < ev->n_in; i++)
+        if (ev->in[i].ndim == 2 || ev->in[i].ndim == 3) add_slot(t->rf, &ev->in[i], i, 0);
 }
 
 static lam_status input_field(tracer *t, const lam_event *root, int32_t input, int32_t *index, lam_error *e) {
@@ -101,6 +104,17 @@ static int64_t elements(const lam_op_arg *a) {
     return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
 }
 
+static lmi_way way_of(const tracer *t, const lam_op *o) {
+    return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
+}
+
+/* The states after a recurrence's last step: (layers, batch, width). */
+static bool to_states(tracer *t, const lam_op *from, lam_shape first, lmi_span *s) {
+    bool batch = s->kind == LMI_SPAN_TRACK && s->axis == (lmi_sequence_axis(from->sig) ? 0 : 1);
+    if (batch) s->axis = 1;
+    return batch || s->kind != LMI_SPAN_TRACK || lmi_span_all(t->a, s, first.sizes[s->axis]);
+}
+
 /* Which element of an operator's other results reads what is not told: each may read all. */
 static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const lam_op_arg *a) {
     lam_shape first = lmi_result_shape(from->sig);
@@ -110,7 +124,9 @@ static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const la
         lmi_span *s = &spans[k];
         bool mixed = s->kind == LMI_SPAN_FOLDED;
         s->stays = 0;
-        if (s->kind == LMI_SPAN_TRACK && s->axis < first.ndim)
+        if (way_of(t, from) == lmi_way_rnn && first.ndim == 3)
+            ok = to_states(t, from, first, s);
+        else if (s->kind == LMI_SPAN_TRACK && s->axis < first.ndim)
             ok = lmi_span_all(t->a, s, first.sizes[s->axis]) && (s->loose = true);
         else if (mixed)
             ok = lmi_span_all(t->a, s, 1) && (s->loose = true);
@@ -161,6 +177,12 @@ static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_
     return true;
 }
 
+/* True for an operator that made or wrote an argument of the outermost call before it began. */
+static bool is_before(const tracer *t, const lmi_edge *edge, int32_t op, int32_t root) {
+    int32_t call = op >= 0 ? t->m->ops[op].call : -1;
+    return op >= 0 && root >= 0 && edge->owner <= -2 && (call < 0 || t->root[call] != root);
+}
+
 enum { WRITES_MAX = 4096 }; /* into one memory, that are looked at for one reader */
 
 /* A tensor whose memory was written through other views: all writes since the one that covers it. */
@@ -174,6 +196,7 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
         to = NULL;
     for (int32_t i = edge->write; i >= 0 && !ends; i = w->prev) {
         w = &t->m->writes[i];
+        if (is_before(t, edge, w->op, root)) break;
         if (!is_written(t, w)) continue;
         bool known = to && lmi_flow_place(t->m, w, &at);
         if (known && !lmi_places_meet(&at, to)) continue;
@@ -216,10 +239,6 @@ static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
     return true;
 }
 
-static lmi_way way_of(const tracer *t, const lam_op *o) {
-    return o->sig->word >= 0 && o->sig->word < t->ways.n ? t->ways.by_word[o->sig->word] : NULL;
-}
-
 static bool parts(const tracer *t, int32_t op) {
     lmi_way way = way_of(t, &t->m->ops[op]);
     return way == lmi_way_split || way == lmi_way_unbind;
@@ -230,10 +249,11 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
                      lmi_span *spans) {
     static const lmi_edge none = {.op = -1, .owner = -1, .made = -1, .write = -1};
     if (!edge) edge = &none;
-    bool inside = edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
+    if (is_before(t, edge, edge->op, root)) s = (lmi_source){LMI_BY_INPUT, -2 - edge->owner};
+    bool inside = s.by == LMI_BY_OP && edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
     const lmi_write *w = edge->write >= 0 ? &t->m->writes[edge->write] : NULL;
     while (w && inside && !is_written(t, w) && w->prev >= 0) w = &t->m->writes[w->prev];
-    bool writes = edge->through || (inside && w && is_written(t, w) && w->prev >= 0 && s.index <= w->op);
+    bool writes = (edge->through && s.by != LMI_BY_INPUT) || (inside && w && is_written(t, w) && w->prev >= 0 && s.index <= w->op);
     if (writes && edge->write >= 0)
         return read_written(t, edge, (lam_shape){a->ndim, a->sizes}, root, spans);
     int32_t index = 0;
@@ -324,9 +344,8 @@ static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to
 }
 
 /* The major axis of a split sees all that its minor ones hold. */
-static bool split(tracer *t, lmi_span *s, lam_shape out, const group *g, int64_t n) {
-    int32_t major = first_real(out, g->out, g->out_end);
-    int64_t inner = product(out, major + 1, g->out_end), lo = 0, hi = inner - 1;
+static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t inner, int64_t n) {
+    int64_t lo = 0, hi = inner - 1;
     if (major >= LMI_AXES) return lmi_span_all(t->a, s, n);
     lmi_taps taps = {1, inner, 1, &lo, &hi, NULL};
     bool exact = s->kind == LMI_SPAN_TRACK && s->period % inner == 0;
@@ -352,6 +371,25 @@ static bool unfold(lmi_span *s, lam_shape out, const group *g) {
     return false;
 }
 
+static bool follows(const lmi_span *s) { return s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED; }
+
+/* The shape with the fewest axes that both are made of by merging axes. False: there is none. */
+static bool refined(lam_shape in, lam_shape out, int64_t *sizes, lam_shape *mid) {
+    int64_t x = 1, y = 1, done = 1;
+    int32_t i = 0, k = 0, n = 0;
+    while (i < in.ndim || k < out.ndim) {
+        int64_t to_x = i < in.ndim ? x * in.sizes[i] : INT64_MAX, to_y = k < out.ndim ? y * out.sizes[k] : INT64_MAX;
+        int64_t next = to_x < to_y ? to_x : to_y;
+        if (next == 0 || next % done != 0 || n == LMI_AXES) return false;
+        sizes[n++] = next / done;
+        done = next;
+        if (to_x == next) x = next, i++;
+        if (to_y == next) y = next, k++;
+    }
+    *mid = (lam_shape){n, sizes};
+    return true;
+}
+
 static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
     group g;
     int64_t n = in.sizes[s->axis];
@@ -370,9 +408,14 @@ static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
         s->loose = true;
         return lmi_span_all(t->a, s, n);
     }
-    if (one && outer == 1) return stretch(t, s, n, inner, to);
+    int64_t major = to < g.out_end ? out.sizes[to] : 0;
+    if (outer == 1 && major > 0 && major % n == 0) return stretch(t, s, n, major / n, to);
     if (one) return fold(t, s, outer, n, inner, to);
-    if (outer == 1 && inner == 1) return split(t, s, out, &g, n);
+    if (outer == 1 && major > 0 && n % major == 0) return split(t, s, out, to, n / major, n);
+    lam_shape mid;
+    int64_t sizes[LMI_AXES];
+    if (refined(in, out, sizes, &mid) && mid.ndim != in.ndim && mid.ndim != out.ndim)
+        return view_span(t, s, in, mid) && (!follows(s) || view_span(t, s, mid, out));
     s->loose = true;
     return lmi_span_all(t->a, s, n);
 }
@@ -571,15 +614,48 @@ static lam_status trace(tracer *t, lam_error *e) {
     return LAM_OK;
 }
 
+/* A layer that takes sequences and not the batch first. */
+static bool sequence_first(const lam_model *m, const lam_event *ev) {
+    const lam_module *mod = &m->modules[ev->module];
+    lmi_kind kind = lmi_word_kind(mod->word);
+    if (kind >= LMI_N_KINDS || ev->n_out == 0 || ev->out[0].ndim != 3) return false;
+    if (lmi_kind_family(kind) != LMI_F_attention && lmi_kind_family(kind) != LMI_F_recurrent) return false;
+    for (int32_t i = 0; i < mod->n_attrs; i++)
+        if (!strcmp(mod->attrs[i].name, "batch_first"))
+            return mod->attrs[i].value.type == LAM_BOOL && mod->attrs[i].value.i == 0;
+    return false;
+}
+
+/* Such a layer's second axis is the batch: what follows it there is no position. */
+static void find_batches(tracer *t) {
+    for (int32_t r = 0; r < t->c->n_rows; r++) {
+        int32_t event = t->c->rows[r].event;
+        const lmi_span *s = t->rf->of_row[r];
+        if (!s || event < 0 || !sequence_first(t->m, &t->m->events[event])) continue;
+        for (int32_t k = 0; k < t->rf->n_slots; k++)
+            t->rf->slot[k].batch |= s[k].kind == LMI_SPAN_TRACK && s[k].axis == 1;
+    }
+}
+
+static bool has_batch(const lmi_rf *rf, int32_t input) {
+    for (int32_t k = 0; k < rf->n_slots; k++)
+        if (rf->slot[k].input == input && rf->slot[k].axis > 0 && rf->slot[k].batch) return true;
+    return false;
+}
+
 /* The axes that are shown: those that a window went along; where none did, those after the channels, or the
  * positions of a sequence. */
 static void choose_slots(lmi_rf *rf, const lam_event *root) {
     bool any = false;
-    for (int32_t k = 0; k < rf->n_slots; k++) any = any || rf->slot[k].windowed;
+    for (int32_t k = 0; k < rf->n_slots; k++) any = any || (rf->slot[k].windowed && rf->slot[k].axis > 0);
     for (int32_t k = 0; k < rf->n_slots; k++) {
         lmi_rf_slot *s = &rf->slot[k];
         int32_t n = root->in[s->input].ndim;
-        s->shown = any ? s->windowed : n >= 4 ? s->axis >= 2 : n == 3 ? s->axis == 1 : true;
+        bool first = has_batch(rf, s->input); /* the sequence lies along the first axis */
+        bool along = n >= 4   ? s->axis >= 2
+                     : n == 3 ? s->axis == (first ? 0 : 1)
+                              : (first ? s->axis == 0 : s->axis > 0 || n == 1);
+        s->shown = any ? s->windowed && s->axis > 0 : along;
     }
 }
 
@@ -597,6 +673,7 @@ lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
         s = lmi_nomem(e);
     }
     if (s == LAM_OK && t.rf->of_row) {
+        find_batches(&t);
         choose_slots(t.rf, &c->model->events[0]);
         c->rf = t.rf;
         lmi_rf_rows(c);

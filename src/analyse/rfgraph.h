@@ -12,6 +12,7 @@ typedef struct lmi_rf_slot {
     int64_t positions;
     bool windowed; /* some window went along it */
     bool shown;
+    bool batch; /* some layer took it for the batch */
 } lmi_rf_slot;
 
 struct lmi_rf {

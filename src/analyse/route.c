@@ -260,14 +260,17 @@ bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) 
     return true;
 }
 
+int32_t lmi_sequence_axis(const lam_op_sig *s) { return int_at(s, 8, 0, 0) != 0; }
+
 /* (layers of a) recurrence over a sequence: input, states, weights, ... */
 bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     bool both_ways = int_at(s, 7, 0, 0) != 0;
-    int32_t steps = int_at(s, 8, 0, 0) != 0, position = s->in[in].position;
+    int32_t steps = lmi_sequence_axis(s), position = s->in[in].position;
     to_all(r);
+    if (position > 1) return true;
     if (s->in[in].ndim != 3 || lmi_result_shape(s).ndim != 3) return lmi_way_spread(a, s, in, r);
     if (position == 1) r->to[1] = (int8_t)(1 - steps);
-    if (position != 0) return true;
+    if (position == 1) return true;
     r->to[1 - steps] = (int8_t)(1 - steps);
     if (both_ways) return true;
     r->to[steps] = (int8_t)steps;
@@ -511,6 +514,7 @@ static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_
     const lam_value *by = value_at(s, 1);
     lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
     lmi_way_point(a, s, in, r);
+    r->spatial = how != PAD_NOTHING;
     for (int32_t k = 0; by && by->type == LAM_INTS && 2 * k + 1 < by->n && k < x.ndim; k++) {
         int32_t axis = x.ndim - 1 - k;
         int64_t *pick = NULL;

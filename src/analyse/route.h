@@ -54,6 +54,8 @@ bool lmi_ways_build(lmi_ways *w, lmi_arena *a);
 bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r);
 /* The only part of that shape, -1: several have it. */
 int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like);
+/* The axis along which a recurrence goes. */
+int32_t lmi_sequence_axis(const lam_op_sig *s);
 /* The first tensor that comes out; ndim -1 where none does. */
 lam_shape lmi_result_shape(const lam_op_sig *s);
 

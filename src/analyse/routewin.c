@@ -168,7 +168,7 @@ static void at_cubic_aa(int64_t o, int64_t p, int64_t q, int64_t *lo, int64_t *h
 /* False: a factor was given, and not to this operator. */
 static bool ratio_is_known(const lam_op_sig *s, int32_t factors) {
     const lam_value *size = value_at(s, 1), *factor = value_at(s, factors);
-    return (size && size->type == LAM_INTS) || (factor && factor->type == LAM_FLOAT);
+    return !size || size->type != LAM_NONE || (factor && factor->type == LAM_FLOAT);
 }
 
 static void ratio(const lam_op_sig *s, int32_t position, int64_t *p, int64_t *q) {
