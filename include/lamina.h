@@ -225,7 +225,8 @@ typedef enum lam_call_flags {
     LAM_CALL_ELSEWHERE = 16, /* meanwhile another thread called modules of the model, and was not watched */
     LAM_CALL_HIDES = 32,   /* scripted code ran kernels in it that are no operators */
     LAM_CALL_STRANGERS = 64, /* it called modules that are not among the model's, which was not watched */
-    LAM_CALL_LATER = 128 /* it gave a generator or a coroutine: what its forward does runs later, if at all */
+    LAM_CALL_LATER = 128,  /* it gave a generator or a coroutine: what its forward does runs later, if at all */
+    LAM_CALL_VALUES = 256  /* among its outputs are numbers or arrays: where they come from is not seen */
 } lam_call_flags;
 typedef struct lam_call_info {
     int32_t module; /* which module object was called */

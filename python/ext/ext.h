@@ -320,6 +320,7 @@ typedef struct lmx_finder {
     /* a result: the entries of the outermost container are numbered, a lone tensor is 0 */
     bool numbered;
     bool cut;               /* depth or budget ended the search */
+    bool values;            /* there are numbers or arrays too */
     bool nomem;
     PyObject *path[LMX_DEPTH]; /* the containers that are open, to cut cycles */
     /* Told of each tensor instead of describing it in `words`; false as lmx_describe. NULL: none */

@@ -36,9 +36,20 @@ static bool in_tuple(lmx_finder *f, PyObject *tuple, int depth) {
 }
 
 static bool in_list(lmx_finder *f, PyObject *list, int depth) {
-    for (Py_ssize_t i = 0; i < PyList_Size(list); i++)
-        if (!find_held(f, PyList_GetItem(list, i), depth)) return false;
+    for (Py_ssize_t i = 0; i < PyList_Size(list); i++) {
+        PyObject *item = PyList_GetItem(list, i);
+        f->values = f->values || (PyLong_Check(item) && !PyBool_Check(item)); /* Tensor.tolist() */
+        if (!find_held(f, item, depth)) return false;
+    }
     return true;
+}
+
+/* What a tensor's elements may have become without an operator: numbers, and arrays of them. Integers alone are
+ * mostly sizes. */
+static bool is_value(PyObject *o) {
+    if (PyFloat_Check(o) || PyComplex_Check(o)) return true;
+    return !(o == Py_None || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyType_Check(o)) &&
+           PyObject_HasAttrString(o, "__array_interface__");
 }
 
 static bool in_dict(lmx_finder *f, PyObject *dict, int depth) {
@@ -95,6 +106,7 @@ static bool find(lmx_finder *f, PyObject *value, int depth) {
     }
     lmx_kind kind = lmx_kind_of(f->st, value);
     if (kind == LMX_PLAIN || kind == LMX_ODD) return (f->each ? f->each : take)(f, value, kind);
+    if (kind == LMX_IGNORE) f->values = f->values || is_value(value);
     if (kind == LMX_IGNORE || !may_open(f, value, depth)) return true;
     f->path[depth] = value;
     return inside(f, value, kind, depth + 1);

@@ -247,7 +247,7 @@ static bool parts(const tracer *t, int32_t op) {
 /* The spans of a tensor that comes from `s`. */
 static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op_arg *a, int32_t root,
                      lmi_span *spans) {
-    static const lmi_edge none = {.op = -1, .owner = -1, .made = -1, .write = -1};
+    static const lmi_edge none = {.op = -1, .owner = -1, .made = -1, .write = -1, .maybe = -1};
     if (!edge) edge = &none;
     if (is_before(t, edge, edge->op, root)) s = (lmi_source){LMI_BY_INPUT, -2 - edge->owner};
     bool inside = s.by == LMI_BY_OP && edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */

@@ -21,6 +21,8 @@ typedef struct search {
     bool tells;    /* an output wanted gradients: where nothing says so none were wanted */
     uint8_t *read; /* per tensor: how */
     bool *handed;  /* per unit: it made a result of some call */
+    bool *taken;   /* per unit: some operator reads its result */
+    int32_t stranger; /* the last operator that reads elements of unseen origin, -1 */
     bool *in_vain; /* per call: what it gave reaches no output */
 } search;
 
@@ -45,11 +47,31 @@ static lam_status find(search *s, lmi_vec *to, const char *path, const char *rea
 
 static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] == op && s->inside[op]; }
 
+/* How many elements come out depends on values, and the program may ask (len(x[x > 0])). */
+static bool tells_size(const lam_op_sig *sig) {
+    static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
+                                        "aten::unique_consecutive"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(sig->name, names[i])) return true;
+    if (strcmp(sig->name, "aten::index") != 0) return false;
+    for (int32_t i = 1; i < sig->n_in; i++)
+        if (sig->in[i].is_tensor && !strcmp(lam_dtype_name(sig->in[i].dtype), "bool")) return true;
+    return false;
+}
+
+static bool on_cpu(const lam_op_sig *sig) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].device <= 0) return true;
+    return false;
+}
+
 /* Hands a value to the program, or writes into memory that was there before the forward: it matters although
- * no output depends on it. */
+ * no output depends on it. So may what no operator reads, where elements of unseen origin come in later: no
+ * operator shows what becomes of Tensor.numpy(). */
 static bool matters(const search *s, int32_t op) {
     const lam_op_sig *sig = s->m->ops[op].sig;
-    if (lmi_op_kind(sig->word) == LMI_K_read) return true;
+    if (lmi_op_kind(sig->word) == LMI_K_read || tells_size(sig)) return true;
+    if (op < s->stranger && !s->taken[op] && on_cpu(sig)) return true;
     if (lmi_only_view(&s->m->ops[op])) return false;
     for (int32_t i = 0; i < sig->n_out; i++) {
         int32_t k = sig->out[i].is_tensor ? sig->out[i].shares : -1;
@@ -126,13 +148,41 @@ static void lift(search *s, int32_t op) {
     s->passes[up] = s->passes[up] || s->passes[op];
 }
 
+/* Tensor.data gives another tensor on the same memory, and no operator shows it. */
+static lmi_source maybe_from(const search *s, int32_t op, int32_t in) {
+    const lmi_edge *edge = lmi_model_edge(s->m, op, in);
+    int32_t unit = edge && edge->maybe >= 0 ? s->g->flow.unit[edge->maybe] : -1;
+    if (edge && edge->maybe >= 0 && unit < 0) unit = s->g->flow.last[edge->maybe];
+    return (lmi_source){unit < 0 ? LMI_BY_NOTHING : LMI_BY_OP, unit};
+}
+
+static void find_strangers(search *s) {
+    s->stranger = -1;
+    for (int32_t i = 0; i < s->m->n_ops; i++) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        for (int32_t k = 0; k < sig->n_in; k++) {
+            int64_t n;
+            if (!sig->in[k].is_tensor) continue;
+            lmi_source from = lmi_flow_from(&s->g->flow, i, k);
+            if (from.by == LMI_BY_OP) s->taken[from.index] = true;
+            bool many = sig->in[k].ndim > 0 && lmi_product(sig->in[k].sizes, sig->in[k].ndim, &n) && n > 1;
+            if (from.by == LMI_BY_NOTHING && many && s->inside[i] && s->m->ops[i].call >= 0 &&
+                maybe_from(s, i, k).by == LMI_BY_NOTHING)
+                s->stranger = i;
+        }
+    }
+}
+
 /* Every operator comes after what it reads, so one pass backwards finds all. */
 static void follow(search *s) {
     for (int32_t i = s->m->n_ops - 1; i >= 0; i--) {
         const lam_op_sig *sig = s->m->ops[i].sig;
         if (!s->inside[i]) continue;
         bool unit = is_unit(s, i), around = s->g->flow.unit[i] < 0;
-        if (unit && !s->live[i] && matters(s, i)) s->live[i] = true;
+        if (unit && !s->live[i] && matters(s, i)) {
+            s->live[i] = true;
+            s->stop[i] = -1;
+        }
         lift(s, i);
         for (int32_t k = 0; k < sig->n_in; k++) {
             if (!sig->in[k].is_tensor) continue;
@@ -140,6 +190,7 @@ static void follow(search *s) {
             lmi_source from = lmi_flow_from(&s->g->flow, i, k);
             note_read(s, i, k, from);
             if (goes_on) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            if (goes_on) mark(s, maybe_from(s, i, k), false, -1);
             lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
             parts.own = true;
             while (goes_on && lmi_flow_next(&parts, &from)) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
@@ -154,10 +205,15 @@ static bool find_inside(search *s) {
     if (!last || !lmi_flow_roots(m, &s->scratch, &root)) return false;
     for (int32_t i = 0; i < m->n_ops; i++)
         if (m->ops[i].phase == LAM_FORWARD && m->ops[i].call >= 0) last[root[m->ops[i].call]] = i;
+    for (int32_t i = 0; i < m->n_events; i++) /* a forward may end in one, and give what it gave */
+        for (int32_t k = 0; m->events[i].parent < 0 && k < m->events[i].n_out; k++) {
+            int32_t op = lam_model_call_output_source(m, i, k);
+            if (op > last[i]) last[i] = op;
+        }
     for (int32_t i = 0; i < m->n_ops; i++) {
         bool forward = m->ops[i].phase == LAM_FORWARD;
         if (forward) open = m->ops[i].call >= 0 ? root[m->ops[i].call] : -1;
-        s->inside[i] = forward || (open >= 0 && i < last[open]);
+        s->inside[i] = forward || (open >= 0 && i <= last[open]);
         s->derives = s->derives || (s->inside[i] && !forward);
     }
     return true;
@@ -176,7 +232,7 @@ static void start(search *s) {
     s->known = m->n_events > 0;
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
-        if (ev->flags & LAM_CALL_HIDES) s->known = false;
+        if (ev->flags & LAM_CALL_HIDES || (ev->parent < 0 && ev->flags & LAM_CALL_VALUES)) s->known = false;
         if (ev->parent >= 0 || ev->flags & LAM_CALL_AGAIN) continue;
         if (ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN) || ev->n_out == 0) s->known = false;
         for (int32_t k = 0; k < ev->n_out; k++) {
@@ -357,7 +413,7 @@ static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, cha
                                          : "%.80s in %.100s ran without gradients (no_grad)",
                  s->m->ops[stop].sig->name, place_of_op(s, stop));
     else
-        snprintf(text, size, "no floating-point output of the model depends on it");
+        snprintf(text, size, "no gradient of an output of the model leads to it");
 }
 
 typedef struct owners {
@@ -419,6 +475,9 @@ static lam_status look(search *s, lam_error *e) {
     if (!s->live || !s->passes || !s->stop || !s->read || !s->handed || !s->in_vain) return lmi_nomem(e);
     s->inside = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->inside);
     if (!s->inside || !find_inside(s)) return lmi_nomem(e);
+    s->taken = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->taken);
+    if (!s->taken) return lmi_nomem(e);
+    find_strangers(s);
     start(s);
     follow(s);
     LAM_TRY(never_called(s, e));

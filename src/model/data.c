@@ -207,11 +207,15 @@ static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape
 
 /* Who gave a tensor: its object, or its memory, whichever is later. */
 static lmi_edge edge_of_met(const lmi_data *d, const met *t, int32_t root) {
-    lmi_edge e = {.op = LAM_SOURCE_NONE, .owner = owner_of(d, t, root), .made = -1, .write = -1};
+    lmi_edge e = {.op = LAM_SOURCE_NONE, .owner = owner_of(d, t, root), .made = -1, .write = -1, .maybe = -1};
     const lmi_known *o = t->object ? get(d, tensor_key(t->object)) : NULL;
     const lmi_known *s = t->storage ? get(d, memory_key(t->storage)) : NULL;
     if (o && (o->storage != t->storage || !fits(o, t, true))) o = NULL;
-    if (s && (!fits(s, t, false) || (t->seen && t->object && !o && e.owner == -1))) s = NULL;
+    if (s && !fits(s, t, false)) s = NULL;
+    if (s && t->seen && t->object && !o && e.owner == -1) {
+        e.maybe = s->op;
+        s = NULL;
+    }
     if (o) {
         e.made = o->made;
         e.nth = o->nth;
@@ -377,7 +381,7 @@ static lam_status list_calls(lmi_data *d, lam_error *e) {
         d->out_sources_at[i] = at;
     }
     for (int32_t i = 0; ok && i < at; i++)
-        d->out_sources[i] = (lmi_edge){.op = LAM_SOURCE_NONE, .owner = -1, .made = -1, .write = -1};
+        d->out_sources[i] = (lmi_edge){.op = LAM_SOURCE_NONE, .owner = -1, .made = -1, .write = -1, .maybe = -1};
     if (ok && n) qsort(ends, (size_t)n, sizeof *ends, by_time);
     for (uint64_t i = 0; ok && i < n; i++) d->by_end[i] = ends[i].call;
     free(ends);

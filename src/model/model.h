@@ -13,6 +13,7 @@ typedef struct lmi_edge {
     int32_t owner;
     int32_t made;  /* the operator that made this very object, as its result `nth`; -1 none that was seen */
     int32_t write; /* the last that was written into its memory by then (lmi_write), -1 */
+    int32_t maybe; /* `op` is -1: it has the memory of what this operator gave, and may be that (Tensor.data); -1 */
     int16_t nth;
     bool through;  /* `op` wrote through another view of its memory */
 } lmi_edge;
