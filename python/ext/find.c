@@ -44,8 +44,8 @@ static bool in_list(lmx_finder *f, PyObject *list, int depth) {
     return true;
 }
 
-/* What a tensor's elements may have become without an operator: numbers, and arrays of them. Integers alone are
- * mostly sizes. */
+/* What a tensor's elements may have become without an operator: numbers, and arrays of them. Integers alone
+ * are mostly sizes. */
 static bool is_value(PyObject *o) {
     if (PyFloat_Check(o) || PyComplex_Check(o)) return true;
     return !(o == Py_None || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyType_Check(o)) &&

@@ -173,7 +173,8 @@ static const name_head *worded(lmx_lane *lane, int32_t name) {
     if (!head->asked) {
         const char *text = (char *)(head + 1);
         int32_t word = lam_word_op(text);
-        /* Factors come as a list of reals, which is not kept, and one by one to the overload that is called. */
+        /* Factors come as a list of reals, which is not kept, and one by one to the overload that is called.
+         */
         bool inside_tells = strstr(text, "upsample_") != NULL;
         *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word) && !inside_tells,
                             (int16_t)lam_word_op_mask(word)};

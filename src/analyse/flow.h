@@ -30,15 +30,15 @@ lmi_source lmi_flow_from(const lmi_stream *f, int32_t op, int32_t in);
 /* The same of entry `out` of a call's results. */
 lmi_source lmi_flow_result(const lmi_stream *f, int32_t event, int32_t out);
 
-/* One after another, all that gave a part of a tensor: writers of its memory, the last first, and what made it.
- * Where nothing was written in parts, that is the one that lmi_flow_from tells. */
+/* One after another, all that gave a part of a tensor: writers of its memory, the last first, and what made
+ * it. Where nothing was written in parts, that is the one that lmi_flow_from tells. */
 typedef struct lmi_givers {
     const lmi_stream *f;
     const lmi_edge *edge;
     lmi_place place;
     bool placed;
     int32_t write; /* the next to look at, -1: `rest` comes */
-    bool own;      /* set it where views are followed themselves: only what was written since this one was made */
+    bool own; /* set it where views are followed themselves: only what was written since this one was made */
     lmi_source rest;
     bool done;
 } lmi_givers;

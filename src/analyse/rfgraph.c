@@ -19,9 +19,9 @@ typedef struct tracer {
     lmi_stream flow;
     lmi_ways ways;
     lmi_rf *rf;
-    int32_t *of;   /* per operator: the field of its first result */
-    int32_t *root; /* per call: the outermost around it */
-    lmi_vec all;   /* const lmi_span *: the fields, of width() spans each */
+    int32_t *of;             /* per operator: the field of its first result */
+    int32_t *root;           /* per call: the outermost around it */
+    lmi_vec all;             /* const lmi_span *: the fields, of width() spans each */
     const int32_t *of_input; /* per call: the field of its first argument, the others follow */
 } tracer;
 
@@ -47,8 +47,8 @@ static void add_slot(lmi_rf *rf, const lam_arg *in, int32_t i, int32_t axis) {
         rf->slot[rf->n_slots++] = (lmi_rf_slot){i, axis, in->sizes[axis], false, false, false};
 }
 
-/* The axes of the arguments of the first outermost call. The first axis, mostly the batch, comes last: it is shown
- * only where a sequence lies along it. */
+/* The axes of the arguments of the first outermost call. The first axis, mostly the batch, comes last: it is
+ * shown only where a sequence lies along it. */
 static void find_slots(tracer *t) {
     const lam_event *ev = &t->m->events[0];
     for (int32_t i = 0; i < ev->n_in; i++)
@@ -205,8 +205,8 @@ static bool read_written(tracer *t, const lmi_edge *edge, lam_shape shape, int32
             break;
         }
         found[n++] = w;
-        ends = to ? known && lmi_place_holds(&at, to)
-                  : lmi_flow_place(t->m, w, &at) && lmi_place_is_whole(&at);
+        ends =
+            to ? known && lmi_place_holds(&at, to) : lmi_flow_place(t->m, w, &at) && lmi_place_is_whole(&at);
     }
     if (ends)
         load(t, 0, spans);
@@ -232,8 +232,8 @@ static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
     while (in < sig->n_in && !sig->in[in].is_tensor) in++;
     if (in == sig->n_in || edge->nth >= sig->n_out) return true;
     if (!lmi_route_part(&t->scratch, sig, in, edge->nth, &r)) return false;
-    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes}, out = {sig->out[edge->nth].ndim,
-                                                                 sig->out[edge->nth].sizes};
+    lam_shape x = {sig->in[in].ndim, sig->in[in].sizes},
+              out = {sig->out[edge->nth].ndim, sig->out[edge->nth].sizes};
     for (int32_t k = 0; k < width(t); k++)
         if (!lead(t, x, out, &r, &spans[k], &windowed)) return false;
     return true;
@@ -250,12 +250,13 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
     static const lmi_edge none = {.op = -1, .owner = -1, .made = -1, .write = -1, .maybe = -1};
     if (!edge) edge = &none;
     if (is_before(t, edge, edge->op, root)) s = (lmi_source){LMI_BY_INPUT, -2 - edge->owner};
-    bool inside = s.by == LMI_BY_OP && edge->op >= 0 && t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
+    bool inside = s.by == LMI_BY_OP && edge->op >= 0 &&
+                  t->flow.unit[edge->op] < 0; /* it gave what an operator inside it made */
     const lmi_write *w = edge->write >= 0 ? &t->m->writes[edge->write] : NULL;
     while (w && inside && !is_written(t, w) && w->prev >= 0) w = &t->m->writes[w->prev];
-    bool writes = (edge->through && s.by != LMI_BY_INPUT) || (inside && w && is_written(t, w) && w->prev >= 0 && s.index <= w->op);
-    if (writes && edge->write >= 0)
-        return read_written(t, edge, (lam_shape){a->ndim, a->sizes}, root, spans);
+    bool writes = (edge->through && s.by != LMI_BY_INPUT) ||
+                  (inside && w && is_written(t, w) && w->prev >= 0 && s.index <= w->op);
+    if (writes && edge->write >= 0) return read_written(t, edge, (lam_shape){a->ndim, a->sizes}, root, spans);
     int32_t index = 0;
     if (s.by == LMI_BY_OP) index = t->of[s.index];
     if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
@@ -378,7 +379,8 @@ static bool refined(lam_shape in, lam_shape out, int64_t *sizes, lam_shape *mid)
     int64_t x = 1, y = 1, done = 1;
     int32_t i = 0, k = 0, n = 0;
     while (i < in.ndim || k < out.ndim) {
-        int64_t to_x = i < in.ndim ? x * in.sizes[i] : INT64_MAX, to_y = k < out.ndim ? y * out.sizes[k] : INT64_MAX;
+        int64_t to_x = i < in.ndim ? x * in.sizes[i] : INT64_MAX,
+                to_y = k < out.ndim ? y * out.sizes[k] : INT64_MAX;
         int64_t next = to_x < to_y ? to_x : to_y;
         if (next == 0 || next % done != 0 || n == LMI_AXES) return false;
         sizes[n++] = next / done;
@@ -509,7 +511,8 @@ static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_rout
         lmi_span *s = &spans[k];
         if (k >= n)
             lmi_rf_narrower(&sum[k], s);
-        else if (!part(t, s, r, out) || !lmi_span_join(t->a, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
+        else if (!part(t, s, r, out) ||
+                 !lmi_span_join(t->a, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
             return false;
     }
     return true;

@@ -18,7 +18,8 @@ typedef struct lmi_rf_slot {
 struct lmi_rf {
     int32_t n_slots;
     lmi_rf_slot slot[LMI_RF_SLOTS];
-    /* per row: one span a slot, then one a slot along the path that sees least; NULL where nothing is known */
+    /* per row: one span a slot, then one a slot along the path that sees least; NULL where nothing is known
+     */
     const lmi_span **of_row;
 };
 

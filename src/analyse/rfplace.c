@@ -9,7 +9,8 @@ static int32_t axis_to(const lmi_place *p, int32_t base) {
     return -1;
 }
 
-/* The element along axis `b` of the view at `p` that is element `at` of the memory's axis; -1: it is not in it. */
+/* The element along axis `b` of the view at `p` that is element `at` of the memory's axis; -1: it is not in
+ * it. */
 static int64_t element_of(const lmi_place *p, int32_t b, int64_t at) {
     int64_t v = at - p->start[b];
     if (v < 0 || v % p->step[b] != 0 || v / p->step[b] >= p->count[b]) return -1;
@@ -73,8 +74,15 @@ uint32_t lmi_rf_along(const lmi_span *spans, int32_t n, int32_t axis) {
     return bits;
 }
 
+static bool nowhere(const lmi_span *spans, int32_t n) {
+    for (int32_t k = 0; k < n; k++)
+        if (spans[k].kind != LMI_SPAN_NONE) return false;
+    return true;
+}
+
 void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but) {
     uint32_t bits = 0;
+    if (nowhere(spans, n) || nowhere(sum, n)) return;
     for (int32_t k = 0; k < n; k++) {
         const lmi_span *both[2] = {&spans[k], &sum[k]};
         for (int i = 0; i < 2; i++)
@@ -128,15 +136,16 @@ static bool find_region(lmi_arena *a, const lmi_place *at, const lmi_place *to, 
     return true;
 }
 
-/* Along one axis of which a part was written, elements are told apart; along two or more, what was there before
- * may still be seen. */
+/* Along one axis of which a part was written, elements are told apart; along two or more, what was there
+ * before may still be seen. */
 static bool put_over(lmi_arena *a, lmi_span *old, lmi_span *fresh, const region *r, const uint32_t *along) {
-    int32_t p = old->kind == LMI_SPAN_TRACK && old->axis < LMI_PLACE_AXES && r->in[old->axis] ? old->axis
-                                                                                             : r->axis;
+    int32_t p =
+        old->kind == LMI_SPAN_TRACK && old->axis < LMI_PLACE_AXES && r->in[old->axis] ? old->axis : r->axis;
     bool tells = fresh->kind != LMI_SPAN_TRACK || fresh->axis == p;
     bool kept = old->kind == LMI_SPAN_FIXED || (old->kind == LMI_SPAN_TRACK && old->axis == p);
     bool differ = fresh->kind != old->kind || !lmi_span_equal(old, fresh);
-    if (differ && kept && r->parts == 1 && tells && !lmi_span_mask(a, old, p, r->n[p], r->out[p])) return false;
+    if (differ && kept && r->parts == 1 && tells && !lmi_span_mask(a, old, p, r->n[p], r->out[p]))
+        return false;
     if (differ && tells && !lmi_span_mask(a, fresh, p, r->n[p], r->in[p])) return false;
     for (int32_t k = 0; differ && k < LMI_PLACE_AXES; k++)
         if (r->in[k] && !(k == p && tells && (kept || old->kind == LMI_SPAN_NONE))) old->mixed |= along[k];

@@ -6,8 +6,8 @@
 #include "analyse/rfgraph.h"
 #include "model/view.h"
 
-/* A span of a view at `from` becomes one of a view at `to`, of whose elements it knows those that are in both.
- * False: memory ran out. */
+/* A span of a view at `from` becomes one of a view at `to`, of whose elements it knows those that are in
+ * both. False: memory ran out. */
 bool lmi_rf_move(lmi_arena *a, lmi_span *s, const lmi_place *from, const lmi_place *to);
 /* The view at `to` knows `old` (n spans); `fresh`, led there by lmi_rf_move, was written at `at` since. */
 bool lmi_rf_overlay(lmi_arena *a, int32_t n, lmi_span *old, lmi_span *fresh, const lmi_place *at,
@@ -18,9 +18,9 @@ uint32_t lmi_rf_along(const lmi_span *spans, int32_t n, int32_t axis);
 static inline int64_t lmi_rf_elements(const lmi_span *s, lam_shape shape) {
     return s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
 }
-/* `spans` and `sum` are about to meet: an element that sees nothing along one axis sees nothing at all, also where
- * the other goes along that axis, so what it sees along the others may be less. Axes in `but` (one bit each) tell
- * apart themselves. */
+/* `spans` and `sum` are about to meet: an element that sees nothing along one axis sees nothing at all, also
+ * where the other goes along that axis, so what it sees along the others may be less. Axes in `but` (one bit
+ * each) tell apart themselves. */
 void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but);
 /* Of two paths, keeps the one that sees less. */
 void lmi_rf_narrower(lmi_span *s, const lmi_span *other);

@@ -467,8 +467,8 @@ bool lmi_way_linear(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r)
     return true;
 }
 
-/* softmax(Q K^T) V: an element sees its own query and every key and value, causally those up to its own; what a
- * mask lets it see is not told. */
+/* softmax(Q K^T) V: an element sees its own query and every key and value, causally those up to its own; what
+ * a mask lets it see is not told. */
 bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
     int32_t n = s->in[in].ndim, which = nth_tensor(s, in);
     bool whole = !strcmp(s->name, "aten::scaled_dot_product_attention"), masked = false;

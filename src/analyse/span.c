@@ -151,8 +151,7 @@ static bool window_each(lmi_arena *a, const lmi_span *s, const lmi_taps *t, int6
         to[o] = NOTHING;
         if (t->pick) lo = t->pick[o], hi = t->pick[o] < 0 ? -2 : t->pick[o];
         if (lo < 0) lo += (-lo + t->step - 1) / t->step * t->step;
-        for (int64_t i = lo; i <= hi && i < n; i += t->step, work++)
-            widen(&to[o], lmi_span_clipped(s, i));
+        for (int64_t i = lo; i <= hi && i < n; i += t->step, work++) widen(&to[o], lmi_span_clipped(s, i));
         if (work > WORK_MAX) return true;
     }
     *each = to;
@@ -237,7 +236,8 @@ static int64_t size_of(const lmi_reach *r) { return nothing(r) ? 0 : r->hi - r->
 bool lmi_span_periodic(const lmi_span *s) {
     for (int64_t o = 0; s->each && o < s->n_each; o++) {
         lmi_reach r = clipped(s, o);
-        if (!nothing(&s->each[o]) && (nothing(&r) || r.lo > s->each[o].lo || r.hi < s->each[o].hi)) return false;
+        if (!nothing(&s->each[o]) && (nothing(&r) || r.lo > s->each[o].lo || r.hi < s->each[o].hi))
+            return false;
     }
     return true;
 }
@@ -324,7 +324,8 @@ static bool join_periods(lmi_arena *a, lmi_span *s, const lmi_span *other, int64
 static bool join_tracks(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_t n) {
     bool same = s->shift * other->period == other->shift * s->period, one_by_one = n <= LMI_EACH_MAX;
     int64_t again = same ? other->period / lmi_gcd(s->period, other->period) : 1;
-    if (!one_by_one && (s->each || other->each || s->period * again > LMI_PERIOD_MAX || (!same && n > WORK_MAX)))
+    if (!one_by_one &&
+        (s->each || other->each || s->period * again > LMI_PERIOD_MAX || (!same && n > WORK_MAX)))
         return join_fixed(a, s, *other, n, n);
     lmi_reach *each = one_by_one ? lmi_alloc(a, (uint64_t)(n ? n : 1), sizeof *each) : NULL;
     if (one_by_one && !each) return false;

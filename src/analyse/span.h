@@ -32,8 +32,8 @@ typedef struct lmi_span {
     int32_t period;
     int64_t shift;
     const lmi_reach *at; /* one an element of the period */
-    /* TRACK: what each of the axis' elements depends on, of positions that there are, where the period does not
-     * tell: beside padding, where parts were put side by side; NULL: it does. */
+    /* TRACK: what each of the axis' elements depends on, of positions that there are, where the period does
+     * not tell: beside padding, where parts were put side by side; NULL: it does. */
     const lmi_reach *each;
     int64_t n_each;
     uint32_t mixed; /* axes that are followed: elements that differ along one of them may depend on less */

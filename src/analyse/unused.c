@@ -23,7 +23,7 @@ typedef struct search {
     bool *handed;  /* per unit: it made a result of some call */
     bool *taken;   /* per unit: some operator reads its result */
     int32_t stranger; /* the last operator that reads elements of unseen origin, -1 */
-    bool *in_vain; /* per call: what it gave reaches no output */
+    bool *in_vain;    /* per call: what it gave reaches no output */
 } search;
 
 /* A Function's own node says so whether or not it is true. */
@@ -49,8 +49,8 @@ static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] ==
 
 /* How many elements come out depends on values, and the program may ask (len(x[x > 0])). */
 static bool tells_size(const lam_op_sig *sig) {
-    static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim",
-                                        "aten::unique_consecutive"};
+    static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2",
+                                        "aten::unique_dim", "aten::unique_consecutive"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strcmp(sig->name, names[i])) return true;
     if (strcmp(sig->name, "aten::index") != 0) return false;
@@ -193,7 +193,8 @@ static void follow(search *s) {
             if (goes_on) mark(s, maybe_from(s, i, k), false, -1);
             lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
             parts.own = true;
-            while (goes_on && lmi_flow_next(&parts, &from)) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            while (goes_on && lmi_flow_next(&parts, &from))
+                mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
         }
     }
 }

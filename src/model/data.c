@@ -151,8 +151,7 @@ static lmi_known *put(lmi_data *d, uint64_t key) {
     lmi_known *k = &d->slots[probe(d->slots, d->cap, key)];
     if (!k->key) {
         d->n++;
-        *k = (lmi_known){
-            .key = key, .numel = -1, .op = -1, .root = -1, .input = -1, .made = -1, .write = -1};
+        *k = (lmi_known){.key = key, .numel = -1, .op = -1, .root = -1, .input = -1, .made = -1, .write = -1};
     }
     return k;
 }
@@ -189,7 +188,8 @@ static int32_t owner_of(const lmi_data *d, const met *t, int32_t root) {
 }
 
 /* The last write into a tensor's memory that reaches it, of those after `since`; -1 none. */
-static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape, int32_t write, uint32_t since) {
+static int32_t last_write(const lmi_data *d, const lmi_edge *t, const met *shape, int32_t write,
+                          uint32_t since) {
     lmi_place mine, other;
     const lmi_write *w;
     bool known = !(t->made < 0 && t->owner == -1) &&
@@ -224,8 +224,9 @@ static lmi_edge edge_of_met(const lmi_data *d, const met *t, int32_t root) {
     if (o && s && s->when > o->when) {
         int32_t write = s->write >= 0 ? last_write(d, &e, t, s->write, o->when) : -1;
         e.through = s->write < 0 || write >= 0;
-        e.op = write >= 0 ? ((const lmi_write *)lmi_vec_at(&d->writes, (size_t)write))->op
-               : e.through ? s->op : o->op;
+        e.op = write >= 0  ? ((const lmi_write *)lmi_vec_at(&d->writes, (size_t)write))->op
+               : e.through ? s->op
+                           : o->op;
     } else if (o || s) {
         e.op = o ? o->op : s->op;
         e.through = !o;
@@ -381,7 +382,8 @@ static lam_status list_calls(lmi_data *d, lam_error *e) {
         d->out_sources_at[i] = at;
     }
     for (int32_t i = 0; ok && i < at; i++)
-        d->out_sources[i] = (lmi_edge){.op = LAM_SOURCE_NONE, .owner = -1, .made = -1, .write = -1, .maybe = -1};
+        d->out_sources[i] =
+            (lmi_edge){.op = LAM_SOURCE_NONE, .owner = -1, .made = -1, .write = -1, .maybe = -1};
     if (ok && n) qsort(ends, (size_t)n, sizeof *ends, by_time);
     for (uint64_t i = 0; ok && i < n; i++) d->by_end[i] = ends[i].call;
     free(ends);
@@ -512,7 +514,8 @@ static bool note_results(lmi_data *d, const lam_op *o) {
         int32_t from = lift || !object || a->shares < 0 ? -1 : argument_of(sig, ties, object);
         bool same = from >= 0;
         if (same && !wrote(sig->name, from)) continue;
-        bool moved = same && lmi_op_kind(sig->word) == LMI_K_free; /* unsqueeze_: another view, in its place */
+        bool moved =
+            same && lmi_op_kind(sig->word) == LMI_K_free; /* unsqueeze_: another view, in its place */
         if (!note_result(d, a, mine, lift || a->shares < 0, same && !moved, i)) return false;
     }
     return true;
@@ -533,8 +536,8 @@ static void find_edges(lmi_data *d, const lam_op *o) {
     for (int32_t i = 0; i < sig->n_in; i++) {
         const lam_op_arg *a = &sig->in[i];
         if (!a->is_tensor) continue;
-        met t = {storage_of(tie), object_of(tie), numel_of(a), a->dtype, o->phase == LAM_FORWARD, a->ndim,
-                 a->sizes};
+        met t = {storage_of(tie),         object_of(tie), numel_of(a), a->dtype,
+                 o->phase == LAM_FORWARD, a->ndim,        a->sizes};
         *edge = edge_of_met(d, &t, d->root);
         if (lift) edge->op = edge->write = edge->made = LAM_SOURCE_NONE;
         edge++;

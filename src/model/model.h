@@ -13,9 +13,10 @@ typedef struct lmi_edge {
     int32_t owner;
     int32_t made;  /* the operator that made this very object, as its result `nth`; -1 none that was seen */
     int32_t write; /* the last that was written into its memory by then (lmi_write), -1 */
-    int32_t maybe; /* `op` is -1: it has the memory of what this operator gave, and may be that (Tensor.data); -1 */
+    int32_t maybe; /* `op` is -1: it has the memory of what this operator gave, and may be that (Tensor.data);
+                      -1 */
     int16_t nth;
-    bool through;  /* `op` wrote through another view of its memory */
+    bool through; /* `op` wrote through another view of its memory */
 } lmi_edge;
 
 /* Something was written into memory: by the operator that made it, or later through a view. */
@@ -85,9 +86,9 @@ struct lam_model {
     struct lam_model *timed_by; /* whose times are its; NULL: its own */
     int32_t n_ops, n_op_sigs;
     lam_op *ops;
-    lmi_tie *ties;         /* of the tensors of each operator, arguments first; see lam_op.ties_ */
+    lmi_tie *ties; /* of the tensors of each operator, arguments first; see lam_op.ties_ */
     uint64_t n_ties;
-    lmi_edge *edges;       /* in their place, once sources were asked for; those of results mean nothing */
+    lmi_edge *edges; /* in their place, once sources were asked for; those of results mean nothing */
     lmi_identity *identities;
     int32_t n_identities;
     lmi_write *writes;     /* into the memory of tensors, found with the edges */

@@ -46,7 +46,8 @@ static void drop_axis(lmi_place *p, int32_t axis) {
 
 static bool cut(lmi_place *p, int32_t axis, int64_t start, int64_t step, int64_t count) {
     int32_t b = axis < 0 ? -1 : p->of[axis];
-    if (b < 0 || start < 0 || step < 1 || count < 0 || start + (count - 1) * step >= p->count[b]) return false;
+    if (b < 0 || start < 0 || step < 1 || count < 0 || start + (count - 1) * step >= p->count[b])
+        return false;
     p->start[b] += start * p->step[b];
     p->step[b] *= step;
     p->count[b] = count;
@@ -136,10 +137,11 @@ static bool is(const char *name, const char *const *names) {
 
 /* The place of a view from that of what it is taken of. */
 static bool follow(lmi_place *p, const lam_op_sig *s, const lam_op_arg *in, int32_t nth) {
-    static const char *const same[] = {"detach", "alias", "positive", "lift_fresh", "lift", "contiguous", "to",
-                                       "requires_grad_", "view_as", NULL},
-                             *const order[] = {"view", "_unsafe_view", "reshape", "_reshape_alias", "squeeze",
-                                               "unsqueeze", "flatten", "unflatten", NULL},
+    static const char *const same[] = {"detach",     "alias", "positive",       "lift_fresh", "lift",
+                                       "contiguous", "to",    "requires_grad_", "view_as",    NULL},
+                             *const order[] = {"view",           "_unsafe_view", "reshape",
+                                               "_reshape_alias", "squeeze",      "unsqueeze",
+                                               "flatten",        "unflatten",    NULL},
                              *const parts[] = {"split", "split_with_sizes", "chunk", "tensor_split", NULL};
     const lam_op_arg *out = &s->out[nth];
     const char *name = s->name;
@@ -204,7 +206,8 @@ bool lmi_places_meet(const lmi_place *x, const lmi_place *y) {
     for (int32_t i = 0; i < x->n_base; i++) {
         int64_t x_last = x->start[i] + (x->count[i] - 1) * x->step[i],
                 y_last = y->start[i] + (y->count[i] - 1) * y->step[i];
-        if (x->count[i] == 0 || y->count[i] == 0 || x_last < y->start[i] || y_last < x->start[i]) return false;
+        if (x->count[i] == 0 || y->count[i] == 0 || x_last < y->start[i] || y_last < x->start[i])
+            return false;
         if (x->step[i] == y->step[i] && (x->start[i] - y->start[i]) % x->step[i] != 0) return false;
     }
     return true;

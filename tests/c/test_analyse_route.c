@@ -52,8 +52,8 @@ static void put_route(char *to, size_t size, const lmi_route *r, int32_t n_axes,
     const struct {
         bool on;
         const char *word;
-    } flags[] = {{r->unread, " unread"}, {r->view, " view"},   {r->spatial, " spatial"},
-                 {r->loose, " loose"},   {r->some, " some"},   {r->among >= 0, " among"}};
+    } flags[] = {{r->unread, " unread"}, {r->view, " view"}, {r->spatial, " spatial"},
+                 {r->loose, " loose"},   {r->some, " some"}, {r->among >= 0, " among"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (flags[i].on) strcat(to, flags[i].word);
 }
@@ -226,7 +226,7 @@ static void an_axis_is_seen_from_its_beginning(void **state) {
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 1, "* 1 *");
     expect(CALL("aten::lstm", T(0, 5, 2, 4), x, h, w, N(7, 0), N(8, 0)), 2, "* *");
     expect(CALL("aten::gru", T(0, 5, 2, 8), x, h, w, N(7, 1), N(8, 1)), 0, "0 * *"); /* backward too */
-    expect(CALL("aten::gru", T(0, 10, 8), T(0, 10, 3), h, w), 0, "* * loose"); /* packed */
+    expect(CALL("aten::gru", T(0, 10, 8), T(0, 10, 3), h, w), 0, "* * loose");       /* packed */
     const lam_op_arg q = T(0, 2, 6, 5), k = T(1, 2, 6, 5), v = T(2, 2, 6, 7), y = T(0, 2, 6, 7);
     const lam_op_arg mask = T(3, 6, 6);
     expect(CALL("aten::scaled_dot_product_attention", y, q, k, v, N(5, 1)), 1, "0 1{1 1 1: -5..0} *");
@@ -239,7 +239,8 @@ static void some_axes_are_transformed(void **state) {
     expect(CALL("aten::instance_norm", T(0, 1, 2, 4), T(0, 1, 2, 4), N(5, 0)), 0, "0 1 2");
     expect(CALL("aten::view_as_complex", T(0, 3), T(0, 3, 2)), 0, "0 *");
     expect(CALL("aten::view_as_real", T(0, 3, 2), T(0, 3)), 0, "0");
-    expect(CALL("aten::repeat_interleave", T(0, 2, 6), T(0, 2, 3), N(1, 2), N(2, 1)), 0, "0 1{2 1 1: 0..0 0..0}");
+    expect(CALL("aten::repeat_interleave", T(0, 2, 6), T(0, 2, 3), N(1, 2), N(2, 1)), 0,
+           "0 1{2 1 1: 0..0 0..0}");
 }
 
 static void what_is_written_at_an_index_may_be_anywhere(void **state) {

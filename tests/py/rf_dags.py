@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random networks that are no chains, and what each element of each of their tensors really depends on.
 
-A network is drawn from a seed: a list of nodes, each a module that reads tensors that are there. What an element
-depends on is found by running it: a position of the input is changed, and all elements that change with it depend
-on it; a position is made NaN, and no element that stays a number can depend on it.
+A network is drawn from a seed: a list of nodes, each a module that reads tensors that are there. What an
+element depends on is found by running it: a position of the input is changed, and all elements that change with
+it depend on it; a position is made NaN, and no element that stays a number can depend on it.
 """
 
 from __future__ import annotations
@@ -363,10 +363,10 @@ def beside(it, a, b):
 
 
 TWO = [
-    ("add", lambda a, b: a + b if a.shape == b.shape else fit(a, b), lambda: []),
-    ("crop", lambda a, b: a[:, :, :3, :3] - b[:, :, -3:, -3:], lambda: []),
+    ("add", lambda a, b: a + b if a.shape == b.shape else fit(a, b), list),
+    ("crop", lambda a, b: a[:, :, :3, :3] - b[:, :, -3:, -3:], list),
     ("cat", beside, lambda: [nn.Conv2d(2 * CHANNELS, CHANNELS, 1)]),
-    ("times", lambda a, b: a * b.mean((2, 3), keepdim=True), lambda: []),
+    ("times", lambda a, b: a * b.mean((2, 3), keepdim=True), list),
 ]
 
 
@@ -423,7 +423,5 @@ def depends(net: Dag, x: torch.Tensor) -> list[tuple[tuple[torch.Tensor, torch.T
         changed = ((y[1:] - y[:1]).abs() > 1e-12).view(len(places), 3, *y.shape[1:])
         does = changed[:, :2].any(1).any(1)
         may = does | y[1:].isnan().view(len(places), 3, *y.shape[1:])[:, 2].any(1)
-        told.append(
-            ((does[: x.shape[2]], may[: x.shape[2]]), (does[x.shape[2] :], may[x.shape[2] :]))
-        )
+        told.append(((does[: x.shape[2]], may[: x.shape[2]]), (does[x.shape[2] :], may[x.shape[2] :])))
     return told

@@ -58,7 +58,9 @@ def judge(net, x):
                 does, may = (extent(at(of, h, w, axes)) for of in pair[axis["axis"] - 2])
                 exact = axis["state"] == "exact" and not axis["at_most"]
                 if not holds(span, does):
-                    wrong.append(f"{what}, axis {axis['axis']}, element {h, w}: {span} is smaller than {does}")
+                    wrong.append(
+                        f"{what}, axis {axis['axis']}, element {h, w}: {span} is smaller than {does}"
+                    )
                 elif exact and not holds(may, span):
                     wrong.append(f"{what}, axis {axis['axis']}, element {h, w}: {span} is larger than {may}")
                 else:
