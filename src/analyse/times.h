@@ -67,6 +67,8 @@ int32_t lmi_told_run(const lam_costs *c);
 /* A part of a time as rows show it: of all runs, or (costs with `beats`) of the one that is told. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
+/* Calls that happened in some runs only. */
+int32_t lmi_times_varying(const lam_times *t);
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);
 

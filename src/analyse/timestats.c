@@ -77,6 +77,12 @@ int64_t lam_times_run(const lam_times *t, int32_t run, lam_time_part part) {
     return there ? t->parts[part][run] : -1;
 }
 
+int32_t lmi_times_varying(const lam_times *t) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->beats.n; i++) n += t->beats.start[i + 1] - t->beats.start[i] < t->beats.n_runs;
+    return n;
+}
+
 int32_t lam_times_n_runs(const lam_times *t) { return t->beats.n_runs; }
 
 bool lam_times_event(const lam_times *t, int32_t event, lam_time *out) {

@@ -330,6 +330,12 @@ static void tell_times(lmi_speaker *s) {
             lmi_putf(&s->text, "%d runs together", (int)runs);
         lmi_tell(s, LMI_DIM, NULL);
     }
+    int32_t varying = c->beats ? lmi_times_varying(t) : 0;
+    if (varying > 0) {
+        lmi_putf(&s->text, "%d %s in some runs only", (int)varying,
+                 varying == 1 ? "call happened" : "calls happened");
+        lmi_tell(s, LMI_WARN, "");
+    }
     if (lmi_has_device_times(c)) tell_time_parts(s, lam_costs_device_times(c), "device", "between nodes ");
     tell_outliers(s);
     tell_roof(s);

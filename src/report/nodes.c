@@ -18,12 +18,24 @@ static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
     node->times = 1;
 }
 
+/* True for a call inside another of the same place: a module that calls itself. What the outer took holds it. */
+static bool inside_itself(const lmi_line *l) {
+    const lam_event *events = l->job->m->events;
+    for (int32_t i = l->event ? l->event->parent : -1; i >= 0; i = events[i].parent)
+        if (events[i].place == l->event->place) return true;
+    return false;
+}
+
 /* Calls of one place share a line: the first gives shapes and receptive field. */
 static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
     lmi_line l;
     lmi_line_of_row(j, row, &l);
     int32_t i = (int32_t)(l.place - j->m->places);
     lmi_node *node = &t->at[i];
+    if (inside_itself(&l)) {
+        memset(l.ns, 0, sizeof l.ns);
+        memset(l.device_ns, 0, sizeof l.device_ns);
+    }
     if (!node->self.event) {
         node->self.event = l.event;
         node->self.rf = l.rf;
