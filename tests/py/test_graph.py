@@ -97,6 +97,52 @@ def test_several_inputs_and_outputs():
     assert [edge[0] for edge in named_edges(g)] == ["input 0", "b", "aten::add", "input 0"]
 
 
+def names_of(graph):
+    return [(graph.nodes[e["from"]]["name"], graph.nodes[e["to"]]["name"]) for e in graph.edges]
+
+
+class Parts(nn.Module):
+    """Two views of one memory are written, and one of them or both are read."""
+
+    def __init__(self, both):
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 4), nn.ReLU()
+        self.both = both
+
+    def forward(self, x):
+        memory = x.new_empty(6, 4)
+        u, v = memory[:3], memory[3:]
+        u.copy_(self.a(x))
+        v.copy_(self.b(x))
+        return (memory if self.both else u).exp()
+
+
+def test_each_that_wrote_a_part_of_what_is_read_has_an_edge():
+    report = lamina.inspect(Parts(True), torch.rand(3, 4), ops=True)
+    assert names_of(report.graph()).count(("aten::copy_", "aten::exp")) == 2
+    assert report.unused == {}
+
+
+def test_who_wrote_another_part_has_none():
+    report = lamina.inspect(Parts(False), torch.rand(3, 4), ops=True)
+    edges = names_of(report.graph())
+    assert edges.count(("aten::copy_", "aten::exp")) == 1
+    assert ("aten::addmm", "aten::copy_") in edges
+    assert list(report.unused) == ["b"]
+
+
+def test_what_was_there_before_a_part_was_written_is_read_too():
+    class Moved(nn.Module):
+        def forward(self, x):
+            y = x + 0
+            y[:, 1:] = x[:, :-1]
+            return y.exp()
+
+    edges = names_of(lamina.inspect(Moved(), torch.rand(3, 4), ops=True).graph())
+    assert ("aten::copy_", "aten::exp") in edges
+    assert ("aten::add", "aten::exp") in edges
+
+
 def test_text():
     text = graph().dot()
     assert text.startswith('digraph "Block" {\n')

@@ -289,6 +289,186 @@ def test_what_is_not_known_is_named():
             report.sees("conv", *element)
 
 
+class Does(nn.Module):
+    """A forward of one line, and its layers."""
+
+    def __init__(self, forward, **layers):
+        super().__init__()
+        self.does = forward
+        for name, layer in layers.items():
+            setattr(self, name, layer)
+
+    def forward(self, *args):
+        return self.does(self, *args)
+
+
+def end_cleared(m, x):
+    y = x + 1
+    y[:, :, -1] = 0
+    return m.conv(y)
+
+
+def start_filled(m, x):
+    y = x + 1
+    y[:, :, 0].normal_()
+    return m.conv(y)
+
+
+def put_together(m, x):
+    o = x.new_empty(1, 4, 20)
+    o[:, :2] = m.wide(x)
+    o[:, 2:] = x
+    return o
+
+
+def moved_on(m, x):
+    y = x + 0
+    y[:, :, 1:] = y[:, :, :-1]
+    return m.conv(y)
+
+
+def two_views(m, x):
+    b = x.new_empty(1, 4, 20)
+    u, v = b[:, :2], b[:, 2:]
+    u.copy_(m.wide(x))
+    v.copy_(x)
+    return m.conv(u)
+
+
+def other_view(m, x):
+    b = x.new_empty(1, 4, 20)
+    u, v = b[:, :2], b[:, 2:]
+    u.copy_(m.wide(x))
+    v.copy_(x)
+    return m.conv(v)
+
+
+@pytest.mark.parametrize(
+    ("forward", "size", "first"),
+    [
+        (end_cleared, 3, (0, 1)),
+        (start_filled, 3, (1, 1)),
+        (put_together, 5, (0, 2)),
+        (moved_on, 3, (0, 0)),
+        (two_views, 7, (0, 3)),
+        (other_view, 3, (0, 1)),
+    ],
+)
+def test_what_is_written_into_a_part(forward, size, first):
+    net = Does(forward, conv=nn.Conv1d(2, 2, 3, padding=1), wide=nn.Conv1d(2, 2, 5, padding=2))
+    report = lamina.inspect(net.eval(), torch.rand(1, 2, 20), ops=True)
+    row = report.rows[0]
+    assert (row.rf, row.rf_state, row.rf_at_most) == (size, "exact", False)
+    assert report.sees("", 0) == [first]
+
+
+def test_a_square_that_is_written_turned():
+    def turned(m, x):
+        b = x.new_empty(x.shape)
+        b.transpose(2, 3).copy_(x)
+        return m.conv(b)
+
+    row = rows(Does(turned, conv=nn.Conv2d(2, 2, (3, 5))), 1, 2, 8, 8)[""]
+    assert [(axis["axis"], axis["size"]) for axis in row.rf_axes] == [(2, 5), (3, 3)]
+
+
+def test_a_write_that_is_not_followed_is_a_bound():
+    def merged(m, x):
+        y = torch.zeros(1, 2, 20)
+        y.view(1, 40)[:, 3:23] = x[:, 0]
+        return m.conv(y) + m.conv(x)
+
+    row = rows(Does(merged, conv=nn.Conv1d(2, 2, 3)), 1, 2, 20)[""]
+    assert row.rf_at_most
+    assert row.rf == 20
+
+
+@pytest.mark.parametrize("made", [torch.zeros, lambda *shape: torch.rand(shape) / 255])
+def test_an_input_that_was_made_while_a_capture_was_open(made):
+    net = nn.Conv1d(2, 2, 3, padding=1)
+    with lamina.capture(net) as capture:
+        net(made(4, 2, 20))
+    row = capture.report().rows[0]
+    assert (row.rf, row.rf_state) == (3, "exact")
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.LSTM(4, 4),
+        nn.GRU(4, 4, bidirectional=True),
+        nn.TransformerEncoderLayer(4, 2, 8),
+        Does(lambda m, x: m.attention(x, x, x)[0], attention=nn.MultiheadAttention(4, 2)),
+    ],
+)
+def test_a_sequence_that_comes_first(layer):
+    report = lamina.inspect(layer.eval(), torch.rand(9, 2, 4), ops=True)
+    (axis,) = report.rows[0].rf_axes
+    assert (axis["axis"], axis["size"]) == (0, 9)
+
+
+def test_a_recurrence_sees_what_came_before():
+    report = lamina.inspect(nn.LSTM(4, 4, batch_first=True), torch.rand(2, 9, 4), ops=True)
+    assert [report.sees("", step) for step in (0, 3, 8)] == [[(0, 0)], [(0, 3)], [(0, 8)]]
+    last = Does(
+        lambda m, x: m.head(m.lstm(x)[1][0][-1]), lstm=nn.LSTM(4, 4, batch_first=True), head=nn.Linear(4, 2)
+    )
+    row = rows(last, 2, 9, 4)[""]
+    assert (row.rf_whole, row.rf_at_most) == (True, False)
+
+
+def test_the_narrowest_path_beside_one_that_sees_all():
+    def excited(m, x):
+        return m.conv(x) * x.mean((2, 3), keepdim=True)
+
+    row = rows(Does(excited, conv=nn.Conv2d(2, 2, 3, padding=1)), 1, 2, 20, 20)[""]
+    assert [(axis["reach"], axis["narrow"], axis["paths"]) for axis in row.rf_axes] == [
+        ("whole", 3, True)
+    ] * 2
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_factor_is_taken_as_it_was_given(mode):
+    class Larger(nn.Module):
+        def forward(self, x):
+            return F.interpolate(x, scale_factor=1.7, mode=mode)
+
+    x = torch.rand(1, 1, 25, dtype=torch.double, requires_grad=True)
+    report, y = lamina.inspect(Larger(), x.detach(), ops=True), Larger()(x)
+    for o in range(y.shape[2]):
+        (gradient,) = torch.autograd.grad(y[0, 0, o], x, retain_graph=True)
+        seen = gradient[0, 0].nonzero().flatten().tolist()
+        assert report.sees("", o) == [(seen[0], seen[-1])]
+
+
+@pytest.mark.parametrize(
+    ("layer", "first", "last"),
+    [
+        (nn.ReflectionPad1d(3), (3, 3), (16, 16)),
+        (nn.ReplicationPad1d(3), (0, 0), (19, 19)),
+        (nn.CircularPad1d(3), (17, 17), (2, 2)),
+    ],
+)
+def test_padding_copies_positions(layer, first, last):
+    report = lamina.inspect(layer, torch.rand(1, 2, 20), ops=True)
+    assert [report.sees("", o) for o in (0, 25)] == [[first], [last]]
+
+
+@pytest.mark.parametrize(
+    ("forward", "at_most"),
+    [
+        (lambda m, x: m.conv(x).masked_fill(x > 0.5, 0), True),
+        (lambda m, x: m.conv(x).gather(2, torch.arange(19, -1, -1).expand(1, 2, 20)), True),
+        (lambda m, x: m.conv(x).cumsum(2), False),
+        (lambda m, x: torch.fft.rfft(m.conv(x), dim=1).abs(), False),
+        (lambda m, x: torch.cat(m.conv(x).split([5, 15], 2)[::-1], 2), False),
+    ],
+)
+def test_what_may_be_less_says_at_most(forward, at_most):
+    row = rows(Does(forward, conv=nn.Conv1d(2, 2, 3, padding=1)), 1, 2, 20)[""]
+    assert (row.rf_state, row.rf_at_most) == ("exact", at_most)
+
+
 def test_mixed_axes_are_a_bound():
     class Patches(nn.Module):
         def forward(self, x):

@@ -302,6 +302,40 @@ def test_medians_of_runs_and_the_late_one():
     assert re.search(r"run \d of 9, the median", str(report))
 
 
+def test_a_module_that_calls_itself_takes_its_time_once():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+
+        def forward(self, x, deep=6):
+            x = self.layer(x)
+            return x if deep == 0 else self(x, deep - 1)
+
+    report = lamina.inspect(Again(), torch.rand(64, 64), time=True)
+    whole = report.rows[0].time.forward.total
+    line = next(line for line in str(report).splitlines() if line.startswith("Again (7 calls)"))
+    told, unit = re.findall(r"([\d.]+) (us|ms)", line)[0]
+    assert float(told) * {"us": 1e3, "ms": 1e6}[unit] == pytest.approx(whole, rel=0.01)
+
+
+def test_calls_that_vary_between_runs_are_told():
+    class Varies(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.runs = nn.Linear(8, 8), 0
+
+        def forward(self, x):
+            self.runs += 1
+            for _ in range(1 + self.runs % 2):
+                x = self.layer(x)
+            return x
+
+    assert "1 call happened in some runs only" in str(lamina.inspect(Varies(), torch.rand(4, 8), time=True))
+    steady = lamina.inspect(nn.Linear(8, 8), torch.rand(4, 8), time=True)
+    assert "in some runs only" not in str(steady)
+
+
 @observed
 @pytest.mark.parametrize("backward", [False, True])
 def test_measuring_leaves_the_model_as_it_was(backward):

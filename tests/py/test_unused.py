@@ -93,6 +93,64 @@ def test_table_and_json():
     assert {item["path"]: item["reason"] for item in data["no_gradient"]} == report.no_gradient
 
 
+class Two(nn.Module):
+    """Two layers, and a forward of one line."""
+
+    def __init__(self, does):
+        super().__init__()
+        self.a, self.b, self.does = nn.Linear(4, 4), nn.Linear(4, 4), does
+
+    def forward(self, x):
+        return self.does(self, x)
+
+
+def positive(m, x):
+    y = m.b(x)
+    return m.a(x) * len(y[y > 0])
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        lambda m, x: m.a(x) + m.b(x).data,
+        lambda m, x: m.a(x) + torch.from_numpy(m.b(x).detach().numpy() * 2),
+        lambda m, x: m.a(x) + torch.tensor(m.b(x).tolist()),
+        lambda m, x: (m.a(x), m.b(x).detach().numpy()),
+        lambda m, x: (m.a(x), m.b(x).tolist()),
+        positive,
+    ],
+    ids=["data", "numpy", "tolist", "arrays", "lists", "len"],
+)
+def test_what_leaves_without_an_operator_is_not_unused(does):
+    assert lamina.inspect(Two(does), torch.rand(3, 4), ops=True).unused == {}
+
+
+def test_what_ran_in_vain_is_told_beside_it():
+    def does(m, x):
+        y = m.a(x) + torch.from_numpy(x.numpy() * 2)
+        m.b(y)
+        return y
+
+    assert list(lamina.inspect(Two(does), torch.rand(3, 4), ops=True).unused) == ["b"]
+
+
+def test_what_is_only_read_as_data_has_no_gradient():
+    report = lamina.inspect(Two(lambda m, x: m.a(x) + m.b(x).data), torch.rand(3, 4), ops=True)
+    assert set(report.no_gradient) == {"b.weight", "b.bias"}
+
+
+def test_a_forward_that_ends_in_a_gradient():
+    @torch.enable_grad()
+    def does(m, x):
+        x = x.requires_grad_()
+        energy = m.b(m.a(x).tanh()).sum()
+        return torch.autograd.grad(energy, x, create_graph=True)[0]
+
+    report = lamina.inspect(Two(does), torch.rand(3, 4), ops=True)
+    assert report.unused == {}
+    assert "a.weight" not in report.no_gradient
+
+
 def test_nothing_to_say():
     model = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Flatten(), nn.Dropout()
