@@ -225,7 +225,7 @@ typedef enum lam_call_flags {
     LAM_CALL_ELSEWHERE = 16, /* meanwhile another thread called modules of the model, and was not watched */
     LAM_CALL_HIDES = 32,   /* scripted code ran kernels in it that are no operators */
     LAM_CALL_STRANGERS = 64, /* it called modules that are not among the model's, which was not watched */
-    LAM_CALL_LATER = 128,  /* it gave a generator or a coroutine: what its forward does runs later, if at all */
+    LAM_CALL_LATER = 128,  /* it gave a generator or a coroutine: what its forward does runs later, if ever */
     LAM_CALL_VALUES = 256  /* among its outputs are numbers or arrays: where they come from is not seen */
 } lam_call_flags;
 typedef struct lam_call_info {
@@ -700,8 +700,10 @@ LAM_API lam_status lam_rf_of(const lam_model *m, int32_t event, const char *conv
 LAM_API lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e);
 
 /* Where operators were watched, the rows' fields are found on the graph of the data, for each axis of each
- * tensor that went into the model but the first, the batch. A field is the smallest interval that holds every
- * position that an element of the row's first output depends on; batch normalisation counts as in eval mode.
+ * tensor that went into the model; the first, mostly the batch, comes last, and only of tensors with two or
+ * three axes. A field is the smallest interval that holds every position that an element of the row's first
+ * output depends on, with dilation also those between that it does not read; batch normalisation counts as in
+ * eval mode.
  * Element o of axis `out_axis` depends on positions from start + o * jump to end + o * jump, all three exact
  * fractions, numerator and denominator. */
 typedef enum lam_reach {

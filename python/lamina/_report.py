@@ -337,7 +337,8 @@ class Report:
         """Which input positions one element of the first output of the layer at ``path`` depends on.
 
         ``element`` is its index along each axis in ``row.rf_axes``, as those axes are listed; the answer is
-        the first and last position along each, borders taken into account, None for no position. It needs
+        the first and last position along each, borders taken into account, None for no position; with
+        dilation not all between are read. Where ``at_most`` is true, it may see less. It needs
         operators to have been watched.
 
         Raises:

@@ -18,7 +18,7 @@ static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
     node->times = 1;
 }
 
-/* True for a call inside another of the same place: a module that calls itself. What the outer took holds it. */
+/* True for a call inside another of the same place (a module that calls itself), whose time holds it. */
 static bool inside_itself(const lmi_line *l) {
     const lam_event *events = l->job->m->events;
     for (int32_t i = l->event ? l->event->parent : -1; i >= 0; i = events[i].parent)

@@ -257,9 +257,9 @@ static void what_is_written_at_an_index_may_be_anywhere(void **state) {
 static void padding_copies(void **state) {
     (void)state;
     const lam_op_arg x = T(0, 1, 4), y = T(0, 1, 7), by = I(1, 2, 1);
-    expect(CALL("aten::reflection_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 1 0 1 2 3 2}");
-    expect(CALL("aten::replication_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 0 0 0 1 2 3 3}");
-    expect(CALL("aten::_pad_circular", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 3 0 1 2 3 0}");
+    expect(CALL("aten::reflection_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 1 0 1 2 3 2} spatial");
+    expect(CALL("aten::replication_pad1d", y, x, by), 0, "0 1{1 1 1: -2..-2 = 0 0 0 1 2 3 3} spatial");
+    expect(CALL("aten::_pad_circular", y, x, by), 0, "0 1{1 1 1: -2..-2 = 2 3 0 1 2 3 0} spatial");
 }
 
 static void attention_sees_every_key(void **state) {

@@ -163,7 +163,9 @@ static void rows_tell_size_jump_and_padding(void **state) {
     assert_int_equal(lam_costs_rf_seen(c, 1, 1, -1, &first, &last, NULL), LAM_RANGE);
     assert_int_equal(lam_costs_rf_axis(c, 1, 0, &x, NULL), LAM_OK); /* channels: mixed, and not shown */
     assert_true(x.axis == 1 && x.reach == LAM_REACH_WHOLE && !x.shown);
-    assert_int_equal(lam_costs_rf_axis(c, 1, 2, &x, NULL), LAM_RANGE);
+    assert_int_equal(lam_costs_rf_axis(c, 1, 2, &x, NULL), LAM_OK); /* the batch: last, and not shown */
+    assert_true(x.axis == 0 && !x.shown);
+    assert_int_equal(lam_costs_rf_axis(c, 1, 3, &x, NULL), LAM_RANGE);
     assert_int_equal(lam_costs_rf_seen(c, 99, 0, 0, &first, &last, NULL), LAM_RANGE);
     lam_costs_free(c);
     lam_model_free(m);

@@ -47,6 +47,33 @@ static int32_t run(net *n, const char *name, op_at where, const lam_op_arg *in, 
 
 static const op_at OUTSIDE = {-1, -1, LAM_FORWARD, 0};
 
+static lam_op_arg whole_number(int32_t position, int64_t i) {
+    return (lam_op_arg){
+        .position = position, .dtype = -1, .device = -1, .ndim = -1, .value = {.type = LAM_INT, .i = i}};
+}
+
+/* Two halves of y, and one that overlaps both, were made before they are written: who writes one half gives
+ * nothing to who reads the other. */
+static void views_that_were_made_before(void **state) {
+    (void)state;
+    net n = net_new();
+    RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8)));
+    const int64_t from[] = {0, 4, 2};
+    for (int i = 0; i < 3; i++)
+        RUN(&n, "aten::slice", OUTSIDE,
+            IN(at(0, 4, 40, 8), whole_number(1, 0), whole_number(2, from[i]), whole_number(3, from[i] + 4),
+               whole_number(4, 1)),
+            OUT(at(0, 4, (uint64_t)(42 + 2 * i), 4)));
+    int32_t first = RUN(&n, "aten::mul_", OUTSIDE, IN(at(0, 4, 42, 4)), OUT(at(0, 4, 42, 4)));
+    int32_t second = RUN(&n, "aten::mul_", OUTSIDE, IN(at(0, 4, 44, 4)), OUT(at(0, 4, 44, 4)));
+    int32_t one = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 42, 4)), OUT(at(0, 6, 60, 4)));
+    int32_t other = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 46, 4)), OUT(at(0, 8, 80, 4)));
+    lam_model *m = net_done(&n);
+    assert_int_equal(lam_model_source(m, one, 0), first);
+    assert_int_equal(lam_model_source(m, other, 0), second);
+    lam_model_free(m);
+}
+
 /* y = relu(x); two views of y, each used; y written to in place; y used. */
 static void views_and_writes(void **state) {
     (void)state;
@@ -544,6 +571,7 @@ static void out_of_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_and_writes),
+        cmocka_unit_test(views_that_were_made_before),
         cmocka_unit_test(nesting),
         cmocka_unit_test(addresses_come_back),
         cmocka_unit_test(memory_alone),

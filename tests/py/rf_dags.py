@@ -2,8 +2,8 @@
 """Random networks that are no chains, and what each element of each of their tensors really depends on.
 
 A network is drawn from a seed: a list of nodes, each a module that reads tensors that are there. What an
-element depends on is found by running it: a position of the input is changed, and all elements that change with
-it depend on it; a position is made NaN, and no element that stays a number can depend on it.
+element depends on is found by running it: a position of the input is changed, and all elements that change
+with it depend on it; a position is made NaN, and no element that stays a number can depend on it.
 """
 
 from __future__ import annotations
