@@ -435,6 +435,24 @@ static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
     return true;
 }
 
+/* An axis that holds the positions mixed with others tells of each of its n elements what it depends on. */
+static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
+    const lmi_span *was = s->was;
+    int64_t period = s->n * s->inner;
+    if (period > LMI_PERIOD_MAX || was->kind != LMI_SPAN_TRACK) {
+        s->loose = true;
+        return lmi_span_all(t->a, s, n);
+    }
+    lmi_reach *at = lmi_alloc(t->a, (uint64_t)period, sizeof *at);
+    if (!at) return false;
+    for (int64_t o = 0; o < period; o++) at[o] = lmi_span_clipped(was, o / s->inner);
+    s->kind = LMI_SPAN_TRACK;
+    s->at = at;
+    s->period = (int32_t)period;
+    s->shift = 0;
+    return true;
+}
+
 /* What every element depends on is the same after the operator; the axis that the positions lie along may go
  * elsewhere, and a window may go along it. */
 static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
@@ -478,10 +496,8 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
     if (spread) return lmi_span_all(t->a, s, n);
     s->axis = (int8_t)to;
     if (!r->taps[axis]) return true;
-    if (s->kind == LMI_SPAN_FOLDED) {
-        s->loose = true;
-        return lmi_span_all(t->a, s, n);
-    }
+    if (s->kind == LMI_SPAN_FOLDED && !spell_out(t, s, n)) return false;
+    if (s->kind != LMI_SPAN_TRACK) return true;
     *windowed = *windowed || (r->spatial && s->shift != 0);
     s->loose = s->loose || r->loose;
     return lmi_span_window(t->a, s, r->taps[axis], n, out.sizes[to]);
