@@ -7,6 +7,7 @@
 #include "analyse/rfgraph.h"
 #include "analyse/flow.h"
 #include "analyse/rfplace.h"
+#include "analyse/rfview.h"
 #include "analyse/route.h"
 
 #include <stdio.h>
@@ -283,43 +284,6 @@ static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
 
 /* -- views --------------------------------------------------------------------------------------- */
 
-typedef struct group { /* axes of two shapes that hold the same elements in the same order */
-    int32_t in, in_end, out, out_end;
-} group;
-
-/* The group that input axis `axis` is in. */
-static bool find_group(lam_shape in, lam_shape out, int32_t axis, group *g) {
-    *g = (group){0, 0, 0, 0};
-    while (g->in_end <= axis) {
-        int64_t x = 1, y = 1;
-        g->in = g->in_end;
-        g->out = g->out_end;
-        do {
-            bool more_in = g->in_end < in.ndim && (x <= y || g->out_end >= out.ndim);
-            if (more_in)
-                x *= in.sizes[g->in_end++];
-            else if (g->out_end < out.ndim)
-                y *= out.sizes[g->out_end++];
-            else
-                return false;
-        } while (x != y || g->in_end == g->in);
-    }
-    return true;
-}
-
-static int64_t product(lam_shape s, int32_t from, int32_t to) {
-    int64_t n = 1;
-    for (int32_t i = from; i < to; i++) n *= s.sizes[i];
-    return n;
-}
-
-/* The first axis of a group with more than one element, or its first. */
-static int32_t first_real(lam_shape s, int32_t from, int32_t to) {
-    for (int32_t i = from; i < to; i++)
-        if (s.sizes[i] != 1) return i;
-    return from;
-}
-
 /* An axis of outer x n x inner elements that holds the span's n. */
 static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner, int32_t to) {
     lmi_span *was = lmi_copy(t->a, s, 1, sizeof *s);
@@ -357,7 +321,7 @@ static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t 
 }
 
 /* A folded axis that is split as it was before follows its positions again. */
-static bool unfold(lmi_span *s, lam_shape out, const group *g) {
+static bool unfold(lmi_span *s, lam_shape out, const lmi_group *g) {
     int64_t before = 1;
     for (int32_t i = g->out; i < g->out_end && i < LMI_AXES; i++) {
         if (before == s->outer && out.sizes[i] == s->n) {
@@ -374,31 +338,13 @@ static bool unfold(lmi_span *s, lam_shape out, const group *g) {
 
 static bool follows(const lmi_span *s) { return s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED; }
 
-/* The shape with the fewest axes that both are made of by merging axes. False: there is none. */
-static bool refined(lam_shape in, lam_shape out, int64_t *sizes, lam_shape *mid) {
-    int64_t x = 1, y = 1, done = 1;
-    int32_t i = 0, k = 0, n = 0;
-    while (i < in.ndim || k < out.ndim) {
-        int64_t to_x = i < in.ndim ? x * in.sizes[i] : INT64_MAX,
-                to_y = k < out.ndim ? y * out.sizes[k] : INT64_MAX;
-        int64_t next = to_x < to_y ? to_x : to_y;
-        if (next == 0 || next % done != 0 || n == LMI_AXES) return false;
-        sizes[n++] = next / done;
-        done = next;
-        if (to_x == next) x = next, i++;
-        if (to_y == next) y = next, k++;
-    }
-    *mid = (lam_shape){n, sizes};
-    return true;
-}
-
 static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
-    group g;
+    lmi_group g;
     int64_t n = in.sizes[s->axis];
-    if (n == 0 || !find_group(in, out, s->axis, &g)) return lmi_span_all(t->a, s, n) && (s->loose = true);
-    int64_t outer = product(in, g.in, s->axis), inner = product(in, s->axis + 1, g.in_end);
-    int32_t to = first_real(out, g.out, g.out_end);
-    bool one = to < g.out_end && to < LMI_AXES && product(out, to, to + 1) == outer * n * inner;
+    if (n == 0 || !lmi_find_group(in, out, s->axis, &g)) return lmi_span_all(t->a, s, n) && (s->loose = true);
+    int64_t outer = lmi_axes_product(in, g.in, s->axis), inner = lmi_axes_product(in, s->axis + 1, g.in_end);
+    int32_t to = lmi_first_real(out, g.out, g.out_end);
+    bool one = to < g.out_end && to < LMI_AXES && lmi_axes_product(out, to, to + 1) == outer * n * inner;
     if (n == 1 && outer * inner > 1) return lmi_span_all(t->a, s, n);
     if (g.out == g.out_end) return lmi_span_all(t->a, s, n);
     if (s->kind == LMI_SPAN_FOLDED) {
@@ -416,7 +362,7 @@ static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
     if (outer == 1 && major > 0 && n % major == 0) return split(t, s, out, to, n / major, n);
     lam_shape mid;
     int64_t sizes[LMI_AXES];
-    if (refined(in, out, sizes, &mid) && mid.ndim != in.ndim && mid.ndim != out.ndim)
+    if (lmi_refined(in, out, sizes, &mid) && mid.ndim != in.ndim && mid.ndim != out.ndim)
         return view_span(t, s, in, mid) && (!follows(s) || view_span(t, s, mid, out));
     s->loose = true;
     return lmi_span_all(t->a, s, n);
@@ -457,13 +403,13 @@ static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
  * elsewhere, and a window may go along it. */
 static void stay(lam_shape x, lam_shape out, const lmi_route *r, lmi_span *s, bool *windowed) {
     int32_t axis = s->stays - 1, to = axis < 0 ? -1 : axis;
-    group g;
+    lmi_group g;
     if (axis < 0 || axis >= x.ndim) {
         s->stays = 0;
     } else if (r->view) {
-        bool alone =
-            x.sizes[axis] > 0 && find_group(x, out, axis, &g) && x.sizes[axis] == product(x, g.in, g.in_end);
-        int32_t real = alone ? first_real(out, g.out, g.out_end) : out.ndim;
+        bool alone = x.sizes[axis] > 0 && lmi_find_group(x, out, axis, &g) &&
+                     x.sizes[axis] == lmi_axes_product(x, g.in, g.in_end);
+        int32_t real = alone ? lmi_first_real(out, g.out, g.out_end) : out.ndim;
         s->stays = (int8_t)(real < out.ndim && out.sizes[real] == x.sizes[axis] ? real + 1 : 0);
     } else {
         if (r->to[axis] != LMI_TO_ALL) to = r->to[axis];

@@ -80,18 +80,29 @@ static bool nowhere(const lmi_span *spans, int32_t n) {
     return true;
 }
 
-void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but) {
+/* True where every element sees by `whole` all that any sees by `s`. */
+static bool covers(const lmi_span *whole, const lmi_span *s) {
+    if (s->kind == LMI_SPAN_NONE || lmi_span_equal(whole, s)) return true;
+    return whole->kind == LMI_SPAN_FIXED && whole->at[0].lo <= s->first && whole->at[0].hi >= s->last;
+}
+
+static uint32_t gaps_of(const lmi_span *spans, int32_t n, lam_shape shape, uint32_t but) {
     uint32_t bits = 0;
-    if (nowhere(spans, n) || nowhere(sum, n)) return;
     for (int32_t k = 0; k < n; k++) {
-        const lmi_span *both[2] = {&spans[k], &sum[k]};
-        for (int i = 0; i < 2; i++)
-            if (!(both[i]->kind == LMI_SPAN_TRACK && but >> both[i]->axis & 1) &&
-                lmi_span_gaps(both[i], lmi_rf_elements(both[i], shape)))
-                bits |= UINT32_C(1) << k;
+        bool apart = spans[k].kind == LMI_SPAN_TRACK && but >> spans[k].axis & 1;
+        if (!apart && lmi_span_gaps(&spans[k], lmi_rf_elements(&spans[k], shape))) bits |= UINT32_C(1) << k;
     }
-    for (int32_t k = 0; bits && k < n; k++)
-        if (bits & ~(UINT32_C(1) << k) && !lmi_span_equal(&spans[k], &sum[k])) sum[k].mixed |= bits;
+    return bits;
+}
+
+void lmi_rf_gaps(int32_t n, const lmi_span *spans, lmi_span *sum, lam_shape shape, uint32_t but) {
+    if (nowhere(spans, n) || nowhere(sum, n)) return;
+    uint32_t here = gaps_of(spans, n, shape, but), there = gaps_of(sum, n, shape, but);
+    for (int32_t k = 0; k < n; k++) {
+        uint32_t others = ~(UINT32_C(1) << k);
+        if (here & others && !covers(&sum[k], &spans[k])) sum[k].mixed |= here;
+        if (there & others && !covers(&spans[k], &sum[k])) sum[k].mixed |= there;
+    }
 }
 
 void lmi_rf_narrower(lmi_span *s, const lmi_span *other) {
