@@ -137,12 +137,13 @@ static bool is(const char *name, const char *const *names) {
 
 /* The place of a view from that of what it is taken of. */
 static bool follow(lmi_place *p, const lam_op_sig *s, const lam_op_arg *in, int32_t nth) {
-    static const char *const same[] = {"detach",     "alias", "positive",       "lift_fresh", "lift",
-                                       "contiguous", "to",    "requires_grad_", "view_as",    NULL},
-                             *const order[] = {"view",           "_unsafe_view", "reshape",
-                                               "_reshape_alias", "squeeze",      "unsqueeze",
-                                               "flatten",        "unflatten",    NULL},
-                             *const parts[] = {"split", "split_with_sizes", "chunk", "tensor_split", NULL};
+    static const char *const
+        same[] = {"detach",     "alias", "positive",       "lift_fresh", "lift",
+                  "contiguous", "to",    "requires_grad_", "view_as",    NULL},
+        *const order[] = {"view",    "_unsafe_view", "reshape", "_reshape_alias", "squeeze", "unsqueeze",
+                          "flatten", "unflatten",    NULL},
+        *const parts[] = {"split",        "split_with_sizes",        "chunk", "tensor_split", "unsafe_split",
+                          "unsafe_chunk", "unsafe_split_with_sizes", NULL};
     const lam_op_arg *out = &s->out[nth];
     const char *name = s->name;
     if (strncmp(name, "aten::", 6) != 0 || in->ndim != p->n || out->ndim < 0) return false;
