@@ -236,6 +236,35 @@ static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     lam_model_free(m);
 }
 
+/* y = relu(x), whose last position is cleared through a view; the model gives y. */
+static lam_model *cleared(void) {
+    net n = net_new();
+    int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+    net_place(&n, -1, "", root);
+    const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 2, 1, 4, 8), part = V(0, 3, 2, 1, 4, 1);
+    const op_at where = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+    net_op_args(&n, "aten::relu", where, IN(x), OUT(y));
+    net_op_args(&n, "aten::slice", where, IN(y, N(1, 2), N(2, 7), N(3, 8), N(4, 1)), OUT(part));
+    net_op_args(&n, "aten::zero_", where, IN(part), OUT(part));
+    return net_done(&n);
+}
+
+static void what_is_written_in_a_part_leaves_the_rest(void **state) {
+    (void)state;
+    lam_model *m = cleared();
+    lam_costs *c = net_costs(m, "exact", false);
+    int64_t first, last;
+    lam_rf_axis x;
+    assert_int_equal(lam_costs_rf_axis(c, 0, 1, &x, NULL), LAM_OK);
+    assert_true(x.size == 1 && x.state == LAM_EXACT && !x.at_most);
+    assert_int_equal(lam_costs_rf_seen(c, 0, 1, 6, &first, &last, NULL), LAM_OK);
+    assert_true(first == 6 && last == 6);
+    assert_int_equal(lam_costs_rf_seen(c, 0, 1, 7, &first, &last, NULL), LAM_OK);
+    assert_true(last < first);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void cost(void *arg, bool *ok) {
     lam_costs *c = NULL;
     lam_error e = {0};
@@ -245,10 +274,23 @@ static void cost(void *arg, bool *ok) {
     lam_costs_free(c);
 }
 
+static void field(void *arg, bool *ok) {
+    lam_costs *c = NULL;
+    lam_error e = {0};
+    lam_rf_axis x;
+    lam_cost_options o = {.convention = "exact"};
+    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK && lam_costs_rf_axis(c, 0, 1, &x, &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_costs_free(c);
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = net_residual();
     oom_sweep(cost, m);
+    lam_model_free(m);
+    m = cleared();
+    oom_sweep(field, m);
     lam_model_free(m);
 }
 
@@ -260,6 +302,7 @@ int main(void) {
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
+        cmocka_unit_test(what_is_written_in_a_part_leaves_the_rest),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
