@@ -425,8 +425,8 @@ enum { LAM_SOURCE_NONE = -1 };
 /* Sources are found when the first is asked for: that takes as long as all the rest of a model, and sums need
  * none. This finds them now. LAM_NOMEM: none is known yet. */
 LAM_API lam_status lam_model_find_sources(const lam_model *m, lam_error *e);
-/* The operator that gave it last: made it, made this view of it, or wrote into it; who wrote into other parts of
- * its memory does not count. Of operators inside each other the outermost that had ended. */
+/* The operator that gave it last: made it, made this view of it, or wrote into it; who wrote into other parts
+ * of its memory does not count. Of operators inside each other the outermost that had ended. */
 LAM_API int32_t lam_model_source(const lam_model *m, int32_t op, int32_t in);
 /* The parameter or buffer (lam_model_tensor) whose memory it is. */
 LAM_API int32_t lam_model_source_tensor(const lam_model *m, int32_t op, int32_t in);
