@@ -170,9 +170,7 @@ def run_once(
     plain = not special and not any(wanted.values())
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
-        # Models may do more than set the flag, such as empty their caches.
-        if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
-            root.train(mode == "train")
+        _set_mode(root, mode)
         real = torch.inference_mode(mode=False) if backward or grad or dry else NOTHING
         set_up, shown = NOTHING if around is None else around, progress("running the model")
         with real, torch.set_grad_enabled(backward or grad), Compiled(), set_up, shown:
@@ -209,6 +207,13 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _set_mode(root: Any, mode: str | None) -> None:
+    """Puts a model into a mode that it is not in: models may do more than set the flag, such as empty their
+    caches."""
+    if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
+        root.train(mode == "train")
 
 
 def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:

@@ -194,7 +194,7 @@ INPUTS = [
     Case(
         "wrongs.py:XY -i x=1x4 -i 1x4", 2, "multiple values for argument 'x'|positional", r"forward\(x, y\)"
     ),
-    Case("wrongs.py:Batch -i image=1x4 -i ids=1x4", 2, "no parameter 'image'", r"forward\(batch\)", "-i batch.image="),
+    Case("wrongs.py:Batch -i image=1x4 -i ids=1x4", 2, "no parameter 'image'", "batch", "-i batch.image="),
     Case(
         "wrongs.py:norm -i 1x16 --mode train",
         3,
