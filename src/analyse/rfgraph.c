@@ -163,7 +163,7 @@ static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_
     lmi_span fresh[SPANS];
     lmi_place at;
     int32_t n = t->rf->n_slots;
-    bool placed = mine && lmi_flow_place(t->m, w, &at);
+    bool placed = mine && lmi_flow_place(t->m, w, &at) && lmi_places_comparable(&at, mine);
     load(t, t->of[w->op], fresh);
     for (int32_t k = 0; k < 2 * n; k++)
         if (!(placed ? lmi_rf_move(t->a, &fresh[k], &at, mine)

@@ -192,7 +192,7 @@ bool lmi_place_of(const lam_model *m, const lmi_edge *edges, int32_t made, int32
 
 /* -- two of them --------------------------------------------------------------------------------- */
 
-static bool comparable(const lmi_place *x, const lmi_place *y) {
+bool lmi_places_comparable(const lmi_place *x, const lmi_place *y) {
     return x->n_base == y->n_base && memcmp(x->size, y->size, (size_t)x->n_base * sizeof *x->size) == 0;
 }
 
@@ -203,7 +203,7 @@ bool lmi_place_is_whole(const lmi_place *p) {
 }
 
 bool lmi_places_meet(const lmi_place *x, const lmi_place *y) {
-    if (!comparable(x, y)) return true;
+    if (!lmi_places_comparable(x, y)) return true;
     for (int32_t i = 0; i < x->n_base; i++) {
         int64_t x_last = x->start[i] + (x->count[i] - 1) * x->step[i],
                 y_last = y->start[i] + (y->count[i] - 1) * y->step[i];
@@ -215,7 +215,7 @@ bool lmi_places_meet(const lmi_place *x, const lmi_place *y) {
 }
 
 bool lmi_place_holds(const lmi_place *whole, const lmi_place *part) {
-    if (!comparable(whole, part)) return false;
+    if (!lmi_places_comparable(whole, part)) return false;
     for (int32_t i = 0; i < whole->n_base; i++) {
         int64_t first = part->start[i] - whole->start[i], step = whole->step[i];
         int64_t last = first + (part->count[i] - 1) * part->step[i];

@@ -26,6 +26,8 @@ bool lmi_place_of(const lam_model *m, const lmi_edge *edges, int32_t made, int32
                   const int64_t *sizes, lmi_place *p);
 /* True: it is all of it. */
 bool lmi_place_is_whole(const lmi_place *p);
+/* True: their memory has one shape; an operator may make another of memory that it is given. */
+bool lmi_places_comparable(const lmi_place *x, const lmi_place *y);
 /* False: no element is in both. */
 bool lmi_places_meet(const lmi_place *x, const lmi_place *y);
 /* True: each element of `part` is in `whole`. */
