@@ -250,6 +250,10 @@ static void tell_forward(lmi_speaker *s) {
 /* What a pass besides the forward cost, where one ran. */
 static void tell_phase(lmi_speaker *s, lam_phase phase, const char *label) {
     lam_count total[LAM_N_METRICS];
+    if (phase == LAM_BACKWARD && s->j->m->no_backward) {
+        lmi_put(&s->text, "none ran: the model returned no tensor to go back from");
+        lmi_tell(s, LMI_WARN, label);
+    }
     if (!lmi_has_phase(s->j->c, phase)) return;
     for (int m = 0; m < LAM_N_METRICS; m++) total[m] = lam_costs_phase_total(s->j->c, phase, (lam_metric)m);
     tell_pass(s, total, label, NULL);

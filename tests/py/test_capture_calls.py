@@ -289,12 +289,13 @@ def test_what_another_thread_called_is_not_never_called(ops):
     text = str(report)
     assert "there (Linear) [called elsewhere]" in text
     assert "unused (Linear) [never called]" in text
-    assert "never called 1   called elsewhere 1" in text
+    words = " ".join(text.split())
+    assert "1 layer was never called" in words and "1 layer was called by other threads alone" in words
     assert report.macs.state == "at least"
     gap = "Linear (1 place, `there`) was called by another thread, and what ran there is not seen"
     assert gap in report.gaps
     rows = csv.DictReader(io.StringIO(report.to_csv()))
-    status = {row["path"]: row["status"] for row in rows if row["status"] != "outside calls"}
+    status = {row["path"]: row["status"] for row in rows if row["status"] not in ("outside calls", "total")}
     assert status == {"": "called", "here": "called", "there": "called elsewhere", "unused": "never called"}
     if ops:
         assert [row["path"] for row in json.loads(report.to_json())["unused"]] == ["unused"]
@@ -306,7 +307,7 @@ def test_a_model_that_another_thread_alone_called_costs_not_0():
         in_thread(lambda: net(torch.ones(1, 4)))
     report = cap.report()
     assert report.macs.state == "at least"
-    assert "MACs ?" in str(report)
+    assert "MACs not known" in str(report)
     assert "Sequential [called elsewhere]" in str(report)
     with lamina.capture(net) as cap:
         net(torch.ones(1, 4))

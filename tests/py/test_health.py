@@ -558,9 +558,9 @@ def test_the_table_and_json_tell_it():
     model, x = chain(lambda x: torch.log(x - 2))()
     report = lamina.inspect(model, x, health=True, stats=True)
     lines = str(report).splitlines()
-    assert next(line for line in lines if "2 (Do)" in line).endswith("born here")
+    assert next(line for line in lines if "─ 2 (Do)" in line).endswith("born here")
     assert next(line for line in lines if "3 (Linear)" in line).endswith("passed on")
-    assert any(line.startswith("health: NaN first in 2 (Do)") for line in lines)
+    assert any(line.startswith("health     NaN first in 2 (Do)") for line in lines)
     told = json.loads(report.to_json())
     assert told["health"]["findings"][0]["path"] == "2"
     assert [row["health"]["forward"] for row in told["rows"]] == [c.forward for c in report.health.calls]

@@ -260,7 +260,7 @@ def test_a_process_of_its_own_tells_what_is_left():
                 self.weight.data.add_(self.adds)
                 raise
 
-    net, x = Leaves(4, 4), torch.rand(1, 4)
+    net, x = Leaves(80, 80), torch.rand(1, 80)  # so large that it is not put back, but named
     net.adds = 0
     fail_apart(net, (x,), {}, [x], None)
     net.adds = 1
