@@ -103,7 +103,7 @@ def test_a_formula(net, op):
     assert (row.bytes_read, row.bytes_written) == (4 * (8 + 20), 4 * 10)
     assert row.effective_macs == row.macs
     line = next(w for w in report.why("1") if w["note"] == "lamina_test_own::mul")
-    assert (line["formula"], line["substituted"]) == ("out*x_last", "10 × 4")
+    assert (line["formula"], line["substituted"]) == ("out*x_last", "10 \u00d7 4")
     assert report.under("layers").convention == "layers"
 
 
