@@ -234,7 +234,7 @@ static bool find_outputs(lmx_capture *c, lmx_call *call, PyObject *result) {
     call->n_out = f.n;
     if (f.n) call->flags &= ~(uint32_t)LAM_CALL_UNSEEN;
     /* What calls this one may run it, and then what it does is that one's. */
-    if (!f.n && call->parent < 0 && result != Py_None && runs_later(c->st, result))
+    if (ok && !f.n && call->parent < 0 && result != Py_None && runs_later(c->st, result))
         call->flags |= LAM_CALL_LATER;
     if (f.values) call->flags |= LAM_CALL_VALUES;
     return finish_find(c, &f, ok);

@@ -80,7 +80,9 @@ def test_why_and_facts(model):
     costs = model.costs()
     why = {line["metric"]: line for line in costs.why(1)}
     assert (
-        why["macs"]["value"] == (24, "exact") and why["macs"]["formula"] and "\u00d7" in why["macs"]["substituted"]
+        why["macs"]["value"] == (24, "exact")
+        and why["macs"]["formula"]
+        and "\u00d7" in why["macs"]["substituted"]
     )
     assert costs.facts(1)["out"] == 8
     for bad in (-1, 4, 2**31 - 1):

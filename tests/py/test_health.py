@@ -602,7 +602,7 @@ def test_the_command_says_so_with_its_exit_code(tmp_path):
         "        return (x - 2).log()\n",
         "utf-8",
     )
-    for name, code, told in (("nets.py:Bad", 1, "NaN first in"), ("torch.nn:Tanh", 0, "no NaN or Inf in 4")):
+    for name, code, told in (("nets.py:Bad", 1, "NaN first in"), ("torch.nn:Tanh", 0, "no NaN or Inf in ")):
         command = [sys.executable, "-m", "lamina", "show", name, "-i", "2x3", "--health"]
         done = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, check=False)
         assert done.returncode == code, done.stderr
