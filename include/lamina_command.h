@@ -21,7 +21,7 @@ typedef struct lam_live { /* what a live source is asked for */
     bool ops;                        /* watch operators too */
     bool or_layers;                  /* with `ops`: where they can't be watched, layers alone and a note */
     bool backward;                   /* and those of a backward pass from the sum of the outputs */
-    bool grad;                       /* with gradients, so without the fast paths of eval mode */
+    bool unfused;                    /* every layer runs its own forward (lam_convention_unfused) */
     bool dry;                        /* follow the shapes and compute nothing */
     bool health;                     /* look for NaN and Inf */
     bool time;                       /* tell how long it takes, over */

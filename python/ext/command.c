@@ -110,7 +110,7 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
     PyObject *ops = what->ops && what->or_layers ? Py_None : what->ops ? Py_True : Py_False;
     PyObject *backward = what->backward ? Py_True : Py_False;
-    PyObject *grad = what->grad ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
+    PyObject *unfused = what->unfused ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
     PyObject *time = what->time ? Py_True : Py_False, *repeats = PyLong_FromLong(what->repeats);
     PyObject *follow = what->follow ? Py_True : Py_False, *dtype = lmx_str(what->dtype);
     PyObject *batch = PyLong_FromLongLong(what->batch > 0 ? what->batch : 0), *model = NULL;
@@ -118,8 +118,8 @@ static PyObject *ask_live(host *h, const lam_live *what) {
     PyObject *given = lmx_str(what->given);
     if (method && target && inputs && mode && kwargs && repeats && dtype && batch && given)
         model =
-            PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, grad, dry, time,
-                                         repeats, follow, dtype, batch, health, memory, given, NULL);
+            PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, unfused, dry,
+                                         time, repeats, follow, dtype, batch, health, memory, given, NULL);
     Py_XDECREF(given);
     Py_XDECREF(repeats);
     Py_XDECREF(dtype);

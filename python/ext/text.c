@@ -19,10 +19,11 @@ static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     (void)unused;
     PyObject *list = PyList_New(0);
     for (int32_t i = 0; list && i < lam_n_conventions(); i++) {
-        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:N}", "name", lam_convention_name(i), "source",
+        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", lam_convention_name(i), "source",
                                        lam_convention_source(i), "default",
                                        PyBool_FromLong(i == lam_convention_find(lam_convention_of(NULL))),
-                                       "counts_ops", PyBool_FromLong(lam_convention_counts_ops(i)));
+                                       "counts_ops", PyBool_FromLong(lam_convention_counts_ops(i)), "unfused",
+                                       PyBool_FromLong(lam_convention_unfused(i)));
         if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
         Py_XDECREF(item);
     }

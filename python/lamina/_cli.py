@@ -50,7 +50,7 @@ class Host:
         build: list[str],
         ops: bool | None,
         backward: bool,
-        grad: bool,
+        unfused: bool,
         dry: bool = False,
         time: bool = False,
         repeats: int = 0,
@@ -68,7 +68,7 @@ class Host:
         from ._measure import Measure
 
         how = Measure(repeats=repeats or None).check(dry=dry, asked=time)
-        options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": how}
+        options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": how}
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
         options |= {"health": looks({}, health=health, dry=dry), "given": given}
         try:

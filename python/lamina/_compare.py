@@ -145,8 +145,8 @@ def compare(
 ) -> Comparison:
     """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
 
-    The forward runs with gradients, as the tools that the conventions are named after run it: layers whose
-    eval mode has a fast path without gradients take the other one. Nothing is back-propagated, unless
+    The forward runs without gradients, and torch's fast path of attention layers in eval mode is off, because
+    the tools that the conventions are named after don't see it taken. Nothing is back-propagated, unless
     ``backward`` asks for it.
 
     Args:
@@ -173,7 +173,7 @@ def compare(
     given = positional(args, kwargs, root)
     conventions = _names(conventions)
     check_mode(mode)
-    run = run_once(root, given, kwargs, mode=mode, ops=True, grad=True, backward=backward, dry=dry)
+    run = run_once(root, given, kwargs, mode=mode, ops=True, unfused=True, backward=backward, dry=dry)
     if run.error is not None or run.model is None:
         run.reraise()
     return Comparison(run.model, conventions, flops=flops, backward=backward)

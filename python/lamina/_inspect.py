@@ -110,6 +110,7 @@ def inspect(
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
     how = Measure(warmup, repeats).check(dry=dry, asked=time)
     options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
+    options["unfused"] = any(row["unfused"] for row in _lamina.conventions() if row["name"] == convention)
     run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)

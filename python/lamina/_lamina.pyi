@@ -15,6 +15,7 @@ class _Convention(TypedDict):
     source: str
     default: bool
     counts_ops: bool
+    unfused: bool
 
 @type_check_only
 class _Rule(TypedDict):

@@ -32,7 +32,7 @@ def run_target(
     *,
     ops: bool | None = False,
     backward: bool = False,
-    grad: bool = False,
+    unfused: bool = False,
     dry: bool = False,
     time: Measure | None = None,
     follow: bool = False,
@@ -70,7 +70,7 @@ def run_target(
         args, kwargs, made = from_code(root, target, given, built, batch=batch)
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
-    options: dict[str, Any] = {"ops": ops, "backward": backward, "grad": grad, "dry": dry, "time": time}
+    options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
     options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
     try:
         try:

@@ -136,7 +136,7 @@ def run_once(
     around: AbstractContextManager[object] | None = None,
     ops: bool | None = False,
     backward: bool = False,
-    grad: bool = False,
+    unfused: bool = False,
     dry: bool = False,
     time: Measure | None = None,
     memory: bool = False,
@@ -148,7 +148,8 @@ def run_once(
     """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
 
     ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then
-    back-propagates the sum of the floating-point tensors that came out; ``grad`` runs with gradients alone.
+    back-propagates the sum of the floating-point tensors that came out; ``unfused`` makes every layer
+    run its own forward.
     ``dry`` computes nothing: every tensor is a fake one. ``time`` times it, ``memory`` notes what was
     allocated, ``health`` looks at values. ``follow``, of a dry run with ``ops``: when memory would be taken
     and given back, with floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how
@@ -171,9 +172,10 @@ def run_once(
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
         _set_mode(root, mode)
-        real = torch.inference_mode(mode=False) if backward or grad or dry else NOTHING
+        real = torch.inference_mode(mode=False) if backward or dry else NOTHING
         set_up, shown = NOTHING if around is None else around, progress("running the model")
-        with real, torch.set_grad_enabled(backward or grad), Compiled(), set_up, shown:
+        fused = _no_fast_path() if unfused else NOTHING
+        with real, torch.set_grad_enabled(backward), fused, Compiled(), set_up, shown:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:
@@ -214,6 +216,23 @@ def _set_mode(root: Any, mode: str | None) -> None:
     caches."""
     if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
         root.train(mode == "train")
+
+
+@contextmanager
+def _no_fast_path() -> Iterator[None]:
+    """Attention layers in eval mode run layer by layer, as where something hooks them or gradients are wanted."""
+    torch = sys.modules["torch"]
+    mha = getattr(torch.backends, "mha", None)
+    if mha is None:  # an older torch has no such switch
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            yield
+        return
+    before = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(before)
 
 
 def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:

@@ -19,6 +19,7 @@ typedef enum lmi_cause {
     LMI_CAUSE_FAILED,      /* it raised */
     LMI_CAUSE_FACT,        /* a fact that the formula needs is unknown, or the formula says `unknown` */
     LMI_CAUSE_OPAQUE,      /* scripted, traced or compiled */
+    LMI_CAUSE_FUSED,       /* one kernel ran it, where the tool makes it run its own layers */
     LMI_CAUSE_NO_RULE,
     LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
     LMI_CAUSE_NEVER,       /* parameters of a module that was never called */

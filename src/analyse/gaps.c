@@ -115,6 +115,9 @@ static void say_reason(const lmi_work *w, const lmi_group *g, int32_t event, lmi
     case LMI_CAUSE_OPAQUE:
         lmi_put(b, "it is scripted, traced or compiled, and its inside is not seen by calls");
         break;
+    case LMI_CAUSE_FUSED:
+        lmi_putf(b, "it ran as one kernel, and %s makes the layers inside run one by one", w->cv->name);
+        break;
     default: lmi_put(b, "no rule for "); lmi_put_clean(b, type_of(w, g->module));
     }
 }
@@ -291,7 +294,8 @@ static lam_status unruled_omitted(lmi_work *w, lmi_map *seen, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         int32_t mod = m->events[i].module;
         custom[mod] = custom[mod] || w->c->prices[i].custom;
-        bool sealed = w->c->prices[i].cause == LMI_CAUSE_OPAQUE;
+        lmi_cause cause = (lmi_cause)w->c->prices[i].cause;
+        bool sealed = cause == LMI_CAUSE_OPAQUE || cause == LMI_CAUSE_FUSED;
         if (!custom[mod] && (sealed || passed_over(w, mod))) LAM_TRY(name_unruled(w, mod, 1, seen, e));
     }
     for (int32_t i = 0; i < m->n_modules; i++)
@@ -303,7 +307,8 @@ static lam_status unruled_unknown(lmi_work *w, lmi_map *seen, lam_error *e) {
     for (int32_t r = 0; r < w->c->n_rows; r++) {
         const lam_cost_row *row = &w->c->rows[r];
         lmi_cause cause = row->event >= 0 ? (lmi_cause)w->c->prices[row->event].cause : LMI_CAUSE_NONE;
-        if (cause == LMI_CAUSE_NO_RULE || (cause == LMI_CAUSE_OPAQUE && w->c->released))
+        bool sealed = cause == LMI_CAUSE_OPAQUE || cause == LMI_CAUSE_FUSED;
+        if (cause == LMI_CAUSE_NO_RULE || (sealed && w->c->released))
             LAM_TRY(name_unruled(w, row->module, 1, seen, e));
     }
     return LAM_OK;

@@ -52,9 +52,20 @@ static bool parametrized(const lam_module *mod, const lmi_rule *r) {
     return r && works_itself(r) && !(mod->flags & (LAM_MODULE_EXACT | LAM_MODULE_OWN_FORWARD));
 }
 
+/* torch ran the layer as one kernel, which the tool would not have let it. */
+static bool fused(const lmi_work *w, const lam_event *ev) {
+    const lam_module *mod = &w->m->modules[ev->module];
+    return lmi_unfused(w->cv) && lmi_word_kind(mod->word) == LMI_K_encoder_layer &&
+           !(mod->flags & LAM_MODULE_OWN_FORWARD) && ev->n_children_called == 0 &&
+           w->m->places[ev->place].n_children > 0;
+}
+
+/* Calls whose inside the tool counts and this run does not show. */
+static bool closed(const lmi_work *w, const lam_event *ev) { return lmi_sealed(w->m, ev) || fused(w, ev); }
+
 static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
     const lam_module *mod = &w->m->modules[ev->module];
-    if (lmi_sealed(w->m, ev)) return true;
+    if (closed(w, ev)) return true;
     bool alone = ev->n_children_called == 0;
     if (w->cv->which == LMI_CHILDLESS) return w->m->places[ev->place].n_children == 0;
     if (lmi_plain_holder(mod)) return false;
@@ -166,8 +177,7 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
     }
     p->rule = lmi_rule_for(w->cv, mod);
     p->counted = counts(w, ev, p->rule);
-    p->omit =
-        w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) && !lmi_sealed(w->m, ev);
+    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) && !closed(w, ev);
     if (p->omit) return LAM_OK;
     if (p->rule && p->rule->name) {
         p->counted = true;
@@ -176,6 +186,8 @@ static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
         price_container(w, ev, p);
     } else if (mod->flags & LAM_MODULE_OPAQUE) {
         worsen(p, LAM_UNKNOWN, LMI_CAUSE_OPAQUE);
+    } else if (fused(w, ev)) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_FUSED);
     } else if (!p->rule) {
         worsen(p, LAM_UNKNOWN, LMI_CAUSE_NO_RULE);
     } else {

@@ -67,7 +67,7 @@ int lmi_run_compare(lmi_cli *c) {
     }
     if (read_names(c, c->args.convention, &n)) {
         lam_live what = lmi_live_request(c, lam_convention_of(NULL));
-        what.ops = what.grad = true;
+        what.ops = what.unfused = true;
         lam_status live = lmi_live_model(c, &what, &m, &e);
         lam_status s = m ? write(c, m, &n, &shown) : LAM_OK;
         code = live != LAM_OK                           ? lmi_complain_of(c, &e, live)

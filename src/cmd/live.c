@@ -7,7 +7,8 @@
 #include <string.h>
 
 lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
-    bool ops = !convention || lam_convention_counts_ops(lam_convention_find(convention));
+    int32_t by = lam_convention_find(convention);
+    bool ops = !convention || lam_convention_counts_ops(by);
     int32_t n = 0;
     while (c->args.inputs[n]) n++;
     bool measures = c->args.time || c->args.memory || c->args.health;
@@ -23,6 +24,7 @@ lam_live lmi_live_request(const lmi_cli *c, const char *convention) {
                       .ops = ops || needed,
                       .or_layers = !convention && !needed,
                       .backward = c->args.backward,
+                      .unfused = lam_convention_unfused(by),
                       .dry = c->args.dry,
                       .time = c->args.time,
                       .health = c->args.health,

@@ -163,6 +163,16 @@ bool lam_convention_counts_ops(int32_t i) {
     return c && c->op_rules;
 }
 
+bool lmi_unfused(const lmi_convention *c) {
+    bool hooks = c->which != LMI_OPS && c->which != LMI_OWN;
+    return hooks || c->sees == LMI_SEES_CALLED;
+}
+
+bool lam_convention_unfused(int32_t i) {
+    const lmi_convention *c = lmi_convention_at(i);
+    return c && lmi_unfused(c);
+}
+
 bool lam_convention_counts(int32_t i, lam_metric metric) {
     const lmi_convention *c = lmi_convention_at(i);
     return c && (unsigned)metric < LAM_N_METRICS && lmi_convention_tells(c, metric);

@@ -154,6 +154,8 @@ const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
 const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
 /* The same for a model; NULL name: the one of lam_convention_of. */
 const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e);
+/* See lam_convention_unfused. */
+bool lmi_unfused(const lmi_convention *c);
 /* The rule that serves this module under the convention's `match`; NULL: none. */
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod);
 

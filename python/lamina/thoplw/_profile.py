@@ -48,7 +48,8 @@ def profile(
     root = check_module(model)
     args = tensor if isinstance(tensor, tuple) else (tensor,)
     custom = _Custom(custom_ops or {})
-    run = run_once(root, args, mode="eval", around=custom.watching(root) if custom.ops else None)
+    around = custom.watching(root) if custom.ops else None
+    run = run_once(root, args, mode="eval", around=around, unfused=True)
     seen = report_of(run, EVERY_CALL)
     told = custom.by_call(root, seen)
     report = report_of(run, CONVENTION, released=True, custom=told if custom.ops else None)

@@ -142,7 +142,7 @@ def _crawl(
     root = check_module(module)
     shapes = _shapes(input_shape)
     before = _overhead()
-    run = run_once(root, lambda: _random_inputs(root, shapes, dtype))
+    run = run_once(root, lambda: _random_inputs(root, shapes, dtype), unfused=True)
     _explain_batch(run.error, shapes)
     after = _overhead()
     custom = _without_flatten(run.model) if old and run.model is not None else None
