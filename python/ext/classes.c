@@ -16,9 +16,20 @@ static bool is_torch_nn(lmx_state *st, PyObject *type) {
     return yes;
 }
 
+/* "timm.layers.attention.Attention"; NULL with an error. */
+static PyObject *path_of(lmx_state *st, PyObject *type) {
+    PyObject *module = PyObject_GetAttr(type, st->n___module__);
+    PyObject *qualified = module ? PyObject_GetAttr(type, st->n___qualname__) : NULL;
+    PyObject *path = qualified ? PyUnicode_FromFormat("%S.%U", module, qualified) : NULL;
+    Py_XDECREF(module);
+    Py_XDECREF(qualified);
+    return path;
+}
+
+/* Classes of torch.nn are known by their name, others by their whole path. */
 static int32_t word_of(lmx_state *st, PyObject *type) {
-    if (!is_torch_nn(st, type)) return -1;
-    PyObject *name = PyObject_GetAttr(type, st->n___name__);
+    bool own = is_torch_nn(st, type);
+    PyObject *name = own ? PyObject_GetAttr(type, st->n___name__) : path_of(st, type);
     int32_t word = name ? lam_word_module(lmx_utf8(name)) : -1;
     Py_XDECREF(name);
     return word;
@@ -52,11 +63,7 @@ static bool list_attrs(lmx_class *k) {
 
 static bool name_class(lmx_state *st, lmx_class *k, PyObject *type) {
     k->name = PyObject_GetAttr(type, st->n___name__);
-    PyObject *module = k->name ? PyObject_GetAttr(type, st->n___module__) : NULL;
-    PyObject *qualified = module ? PyObject_GetAttr(type, st->n___qualname__) : NULL;
-    if (qualified) k->path = PyUnicode_FromFormat("%S.%U", module, qualified);
-    Py_XDECREF(module);
-    Py_XDECREF(qualified);
+    if (k->name) k->path = path_of(st, type);
     return lmx_forgive();
 }
 

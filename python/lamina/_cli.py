@@ -68,7 +68,13 @@ class Host:
         from ._measure import Measure
 
         how = Measure(repeats=repeats or None).check(dry=dry, asked=time)
-        options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": how}
+        options: dict[str, Any] = {
+            "ops": ops,
+            "backward": backward,
+            "unfused": unfused,
+            "dry": dry,
+            "time": how,
+        }
         options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
         options |= {"health": looks({}, health=health, dry=dry), "given": given}
         try:

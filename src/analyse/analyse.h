@@ -38,6 +38,7 @@ typedef struct lmi_price {
     lam_count metric[LAM_N_METRICS];
     const lmi_rule *rule; /* NULL: none */
     uint8_t cause;        /* lmi_cause */
+    int32_t places;       /* how often a tool of LMI_PLACES adds it; else 0 */
     /* the call does work of its own; false for a container that only calls its children */
     bool counted;
     bool omit;            /* left out by the convention or by the caller's own function */

@@ -95,7 +95,7 @@ static void number_events(const job *j, parts *p) {
 
 /* A tool that had its own way with repeated calls, or left layers out, counts as it printed. */
 static bool printed(const lmi_convention *cv) {
-    return cv->repeated != LMI_EACH || cv->no_rule == LMI_NR_OMIT;
+    return cv->repeated == LMI_KTH_PLACE || cv->repeated == LMI_LAST || cv->no_rule == LMI_NR_OMIT;
 }
 
 static lam_status number(job *j, const lmi_convention *cv, parts *p, lam_error *e) {
@@ -121,9 +121,20 @@ static const char *short_name(const char *op) {
     return strncmp(op, ours, sizeof ours - 1) == 0 ? op + sizeof ours - 1 : op;
 }
 
+/* Where a layer's number is not that of its calls. */
+static const char *note_of_places(const job *j, const parts *p, int32_t event) {
+    if (p->cv->repeated != LMI_PLACES || event >= j->m->n_events) return NULL;
+    const lmi_price *price = &p->costs->prices[event];
+    if (!price->rule || price->places == 1) return NULL;
+    return price->places ? "Each place of a module adds all of its calls."
+                         : "What lies below a layer with a hook is not added up.";
+}
+
 /* What the table says of the operator, or of the layer where that counts as a whole. */
 static const char *note_of(const job *j, const parts *p, int32_t op, int32_t event) {
     int32_t inner = op >= 0 && j->largest[op] >= 0 ? j->largest[op] : op;
+    const char *of_places = note_of_places(j, p, event);
+    if (of_places) return of_places;
     const int32_t ops[] = {inner, op};
     for (int i = 0; i < 2 && op >= 0 && p->cv->op_rules; i++) {
         lmi_kind kind = lmi_op_kind(j->m->ops[ops[i]].sig->word);
@@ -137,7 +148,8 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
 static lam_status cause_of(job *j, const cause *like, cause **out, lam_error *e) {
     lmi_buf b;
     lmi_buf_init(&b);
-    lmi_putf(&b, "%d|%s|%s", (int)like->relation, like->what ? like->what : "", like->type ? like->type : "");
+    lmi_putf(&b, "%d|%s|%s|%s", (int)like->relation, like->what ? like->what : "",
+             like->type ? like->type : "", like->note ? like->note : "");
     const char *key = b.bad ? NULL : lmi_strdup(&j->scratch, lmi_buf_text(&b));
     lmi_buf_free(&b);
     if (!key) return lmi_nomem(e);

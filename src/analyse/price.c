@@ -117,9 +117,12 @@ static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_er
     if (!own.rule) return LAM_OK;
     LAM_TRY(parse_rule(w, own.rule, e));
     price_by_rule(w, event, &own);
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        p->metric[i] = lmi_settled(lmi_count_add(p->metric[i], own.metric[i]));
+    p->places = w->added ? w->added[w->m->events[event].module] : 1;
+    for (int32_t k = 0; k < p->places; k++)
+        for (int i = 0; i < LAM_N_METRICS; i++)
+            p->metric[i] = lmi_settled(lmi_count_add(p->metric[i], own.metric[i]));
     p->rule = own.rule;
+    if (!p->places) own.cause = LMI_CAUSE_NONE;
     p->counted = true;
     if (!p->cause) p->cause = own.cause;
     return LAM_OK;
@@ -222,6 +225,7 @@ lam_status lmi_price_events(lmi_work *w, lam_error *e) {
     c->prices = lmi_alloc(&c->arena, (uint64_t)w->m->n_events, sizeof *c->prices);
     if (!c->prices) return lmi_nomem(e);
     int32_t group;
+    LAM_TRY(lmi_added_places(w, e));
     if (w->m->calls_cut && !lmi_by_ops(c)) LAM_TRY(lmi_cut_short(w, &group, e));
     for (int32_t i = 0; i < w->m->n_events; i++) {
         LAM_TRY(price_event(w, i, e));

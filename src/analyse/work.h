@@ -110,6 +110,7 @@ typedef struct lmi_work {
     lmi_op_sum *by_call;  /* one an event, and one for what ran outside every call */
     bool back;            /* it holds something of another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
+    int32_t *added;       /* per module: how often its calls are added up (LMI_PLACES); NULL: once */
     lmi_vec own_code;     /* lmi_rule_code *: of rules of the caller's own, */
     lmi_map own_by_rule;  /* by the rule's address */
     lmi_vec op_groups;    /* lmi_op_group */
@@ -149,6 +150,12 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
 lam_status lmi_tree_build(lmi_work *w, lam_error *e);
 /* The deepest place at or above both; -1 when they are in different trees. */
 int32_t lmi_tree_common(const lmi_work *w, int32_t a, int32_t b);
+
+/* True for every place that is not the first of its module under its parent: one module under two names of
+ * one parent was registered once. */
+lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e);
+/* Fills w->added where the convention asks for it. */
+lam_status lmi_added_places(lmi_work *w, lam_error *e);
 
 /* Fills c->prices. */
 lam_status lmi_price_events(lmi_work *w, lam_error *e);

@@ -150,6 +150,12 @@ static void decoder_layer(const lam_model *m, int32_t event, const lmi_slots *s,
 
 void lmi_facts_attention(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     switch (k) {
+    case LMI_K_timm_attention: {
+        int64_t heads = lmi_value_int(s->at[LMI_S_heads].value, -1);
+        lmi_fact_set(f, LMI_FACT_heads, heads);
+        lmi_fact_set(f, LMI_FACT_embed, lmi_times(heads, lmi_value_int(s->at[LMI_S_embed].value, -1)));
+        break;
+    }
     case LMI_K_multihead_attention: multihead(m, event, s, f); break;
     case LMI_K_encoder_layer: encoder_layer(m, event, s, f); break;
     case LMI_K_decoder_layer: decoder_layer(m, event, s, f); break;

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nets on which the tables of other counters went wrong once, against what the tools print for them."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import lamina
+from lamina import _observe
+
+called = pytest.mark.skipif(
+    _observe.way().name != "observer", reason=f"no called operators: {_observe.way().why}"
+)
+
+
+def encoder():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, norm_first=True, activation="gelu")
+    return layer.eval()
+
+
+def macs(net, x, convention):
+    return lamina.inspect(net, x, convention=convention, mode="eval").macs
+
+
+# -- attention layers in eval mode ---------------------------------------------------------------------------
+
+fast = pytest.mark.skipif(
+    not hasattr(torch.backends, "mha"), reason="this torch can't turn its fast path off"
+)
+
+
+@fast
+def test_profile_runs_the_layers_of_an_encoder_layer():
+    total, params, _ = lamina.profile(encoder(), torch.rand(2, 5, 16), verbose=False)
+    assert (total, total.state, params) == (738, "exact", 1136)
+
+
+@fast
+def test_crawl_module_runs_the_layers_of_an_encoder_layer():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        layers = lamina.crawl_module(encoder(), (5, 16))["layers"]
+    assert {each["name"]: each["macs"] for each in layers}["linear2"] == 5 * 32 * 16
+
+
+@fast
+@pytest.mark.parametrize("frozen", [False, True])
+def test_torchinfo_of_an_encoder_layer(frozen):
+    net, x = encoder().requires_grad_(not frozen), torch.rand(2, 5, 16)
+    assert macs(net, x, "torchinfo") == 2272
+    assert lamina.compare(net, x, conventions="torchinfo")["torchinfo"].macs == 2272
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+@pytest.mark.parametrize("convention", ["torchinfo", "torchscan", "thoplw"])
+def test_an_encoder_layer_that_ran_as_one_kernel_is_unknown(convention):
+    net = encoder()
+    with torch.no_grad(), lamina.capture(net, ops=False) as cap:
+        net(torch.rand(2, 5, 16))
+    report = cap.report(convention)
+    assert report.macs.state == "unknown"
+    assert f"it ran as one kernel, and {convention} makes the layers inside run one by one" in report.gaps[0]
+
+
+# -- ptflops adds up places ----------------------------------------------------------------------------------
+
+
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        shared = nn.Linear(8, 8)
+        self.a = nn.Sequential(shared)
+        self.b = nn.Sequential(shared, nn.ReLU())
+        self.c = self.again = shared
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+class Below(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.outer = nn.Linear(5, 5)
+        self.outer.add_module("inner", nn.Linear(5, 5))
+
+    def forward(self, x):
+        return self.outer.inner(self.outer(x))
+
+
+class Attention(nn.Module):
+    """As timm's, whose name ptflops has a hook for."""
+
+    __module__, __qualname__ = "timm.models.vision_transformer", "Attention"
+
+    def __init__(self, dim=16, heads=4):
+        super().__init__()
+        self.num_heads, self.head_dim = heads, dim // heads
+        self.qkv, self.proj = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+
+    def forward(self, x):
+        parts = self.qkv(x).reshape(*x.shape[:2], 3, self.num_heads, self.head_dim)
+        y = F.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4).unbind(0))
+        return self.proj(y.transpose(1, 2).reshape(x.shape))
+
+
+@called
+@pytest.mark.parametrize(
+    ("net", "shape", "said", "note"),
+    [
+        (Twice, (1, 8), 448, "Each place of a module adds all of its calls."),
+        (Below, (1, 5), 30, "What lies below a layer with a hook is not added up."),
+        (Attention, (1, 5, 16), 980, "What lies below a layer with a hook is not added up."),
+        (lambda: nn.Sequential(nn.Linear(16, 16), Attention()), (1, 5, 16), 2340, None),
+    ],
+)
+def test_ptflops_adds_places(net, shape, said, note):
+    row = lamina.compare(net().eval(), torch.rand(shape), conventions="ptflops")["ptflops"]
+    assert (row.macs, row.macs.state) == (said, "exact")
+    assert sum(cause.difference for cause in row.causes) == row.difference
+    assert note is None or note in [cause.note for cause in row.causes]
