@@ -494,8 +494,8 @@ LAM_API const char *lam_convention_of(const lam_model *m);
 LAM_API int32_t lam_convention_find(const char *name); /* -1 */
 /* True when it counts operators, which a model has only where they were watched. */
 LAM_API bool lam_convention_counts_ops(int32_t i);
-/* True when the tool that it reproduces makes every layer run its own forward: torch runs an attention layer in
- * eval mode as one kernel, but not where the layer has hooks, and not with gradients. */
+/* True when the tool that it reproduces makes every layer run its own forward: torch runs an attention layer
+ * in eval mode as one kernel, but not where the layer has hooks, and not with gradients. */
 LAM_API bool lam_convention_unfused(int32_t i);
 /* True when some rule of it has a formula for the metric; else that metric is always LAM_UNKNOWN. */
 LAM_API bool lam_convention_counts(int32_t i, lam_metric metric);

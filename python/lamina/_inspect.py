@@ -109,13 +109,17 @@ def inspect(
     wanted = looks(look, health=health, dry=dry, of=inspect)
     watched = wants_ops(ops, convention, needed=backward and not (time or memory or wanted))
     how = Measure(warmup, repeats).check(dry=dry, asked=time)
-    options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted}
-    options["unfused"] = any(row["unfused"] for row in _lamina.conventions() if row["name"] == convention)
-    run = run_once(root, given, kwargs, mode=mode, backward=backward, dry=dry, **options)
+    options: dict[str, Any] = {"ops": watched, "time": how, "memory": memory, "health": wanted, "dry": dry}
+    run = run_once(root, given, kwargs, mode=mode, backward=backward, unfused=_unfused(convention), **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
     report._again = Again(root, given, kwargs, grad=backward)
     return all_ruled(report) if strict else report
+
+
+def _unfused(convention: str | None) -> bool:
+    """Whether the tool of the convention's name makes every layer run its own forward."""
+    return any(row["unfused"] for row in _lamina.conventions() if row["name"] == convention)
 
 
 def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool | None:

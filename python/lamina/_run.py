@@ -158,7 +158,6 @@ def run_once(
     ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
     forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
     """
-    torch = sys.modules["torch"]
     run = Run(health)
     how = _prepared(root, ops=ops, dry=dry, memory=memory)
     put_back = state_of_generators()
@@ -172,10 +171,8 @@ def run_once(
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
         _set_mode(root, mode)
-        real = torch.inference_mode(mode=False) if backward or dry else NOTHING
         set_up, shown = NOTHING if around is None else around, progress("running the model")
-        fused = _no_fast_path() if unfused else NOTHING
-        with real, torch.set_grad_enabled(backward), fused, Compiled(), set_up, shown:
+        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, shown:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:
@@ -219,8 +216,17 @@ def _set_mode(root: Any, mode: str | None) -> None:
 
 
 @contextmanager
+def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
+    """torch's modes around a run; ``real``: its tensors may need gradients, also inside an inference mode."""
+    torch = sys.modules["torch"]
+    outer = torch.inference_mode(mode=False) if real else NOTHING
+    with outer, torch.set_grad_enabled(grad), _no_fast_path() if unfused else NOTHING:
+        yield
+
+
+@contextmanager
 def _no_fast_path() -> Iterator[None]:
-    """Attention layers in eval mode run layer by layer, as where something hooks them or gradients are wanted."""
+    """Attention layers in eval mode run layer by layer, as where something hooks them."""
     torch = sys.modules["torch"]
     mha = getattr(torch.backends, "mha", None)
     if mha is None:  # an older torch has no such switch

@@ -137,8 +137,12 @@ static const char *note_of(const job *j, const parts *p, int32_t op, int32_t eve
     if (of_places) return of_places;
     const int32_t ops[] = {inner, op};
     for (int i = 0; i < 2 && op >= 0 && p->cv->op_rules; i++) {
-        lmi_kind kind = lmi_op_kind(j->m->ops[ops[i]].sig->word);
-        if (kind < LMI_N_KINDS && p->cv->op_rules[kind].given) return p->cv->op_rules[kind].note;
+        const lam_op *o = &j->m->ops[ops[i]];
+        lmi_kind kind = lmi_op_kind(o->sig->word);
+        const lmi_rule *rule = kind < LMI_N_KINDS ? &p->cv->op_rules[kind] : NULL;
+        /* A kind of dense work is told of as a whole; other kinds are of all sorts. */
+        bool told = lmi_kind_multiplies(kind) || (rule && !rule->only) || lmi_rule_of_op(p->cv, o);
+        if (rule && rule->given && told && rule->note) return rule->note;
     }
     bool layers = op < 0 && p->cv->op_rules != p->cv->rules && event < j->m->n_events;
     const lmi_rule *r = layers ? lmi_rule_for(p->cv, &j->m->modules[j->m->events[event].module]) : NULL;

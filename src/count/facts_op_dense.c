@@ -47,6 +47,20 @@ static void asked(const lmi_slots *s, lmi_facts *f) {
     lmi_fact_set(f, LMI_FACT_asks_w, told ? v->ints[1] != 0 : lmi_fact_get(f, LMI_FACT_want_w));
 }
 
+/* Where "same" takes an odd number of positions, one side gets one more: a tool that halves it loses one. */
+static int64_t halved(lam_shape y, lam_shape w, const lmi_slots *s) {
+    const lam_value *pad = s->at[LMI_S_pad].present ? s->at[LMI_S_pad].value : NULL;
+    int64_t n = lmi_numel(y);
+    if (!pad || pad->type != LAM_TEXT || strcmp(pad->text, "same") != 0 || w.ndim < 3) return n;
+    n = axes(y, 0, 2 - w.ndim);
+    for (int32_t i = 0; i < w.ndim - 2; i++) {
+        const lam_value *d = s->at[LMI_S_dil].present ? s->at[LMI_S_dil].value : NULL;
+        int64_t odd = lmi_value_axis(d, i, 1) * (lmi_axis(w, i + 2) - 1) % 2;
+        n = lmi_times(n, lmi_axis(y, i + 2 - w.ndim) - odd);
+    }
+    return n;
+}
+
 static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
     bool backward = k == LMI_K_conv_backward;
     lam_shape x = lmi_op_in(op, s), y = backward ? shape(s, LMI_S_grad) : lmi_op_out(op, -1);
@@ -55,6 +69,9 @@ static void conv(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f)
     lmi_fact_set(f, LMI_FACT_red, axes(w, 1, w.ndim));
     lmi_fact_set(f, LMI_FACT_out_channels, channels(y, w));
     lmi_fact_set(f, LMI_FACT_biases, lmi_op_optional(s, LMI_S_b));
+    const lam_value *pad = s->at[LMI_S_pad].present ? s->at[LMI_S_pad].value : NULL;
+    lmi_fact_set(f, LMI_FACT_pad_word, pad && pad->type == LAM_TEXT);
+    lmi_fact_set(f, LMI_FACT_halved, halved(y, w, s));
     if (backward) asked(s, f);
     bool either = k == LMI_K_conv_either || backward;
     int64_t turned = either ? transposed(x, w, y, s) : k == LMI_K_conv_transpose, one = lmi_axis(w, 1);

@@ -123,3 +123,38 @@ def test_ptflops_adds_places(net, shape, said, note):
     assert (row.macs, row.macs.state) == (said, "exact")
     assert sum(cause.difference for cause in row.causes) == row.difference
     assert note is None or note in [cause.note for cause in row.causes]
+
+
+# -- operators that a tool takes for others ------------------------------------------------------------------
+
+
+@called
+def test_padding_in_words():
+    """fvcore has no handle for it; deepspeed halves what "same" takes and rounds down."""
+    net, x = nn.Sequential(nn.Conv2d(3, 8, 4, padding="same")).eval(), torch.rand(1, 3, 16, 16)
+    compared = lamina.compare(net, x, conventions=("fvcore", "deepspeed"))
+    assert compared["fvcore"].macs == 0
+    assert "aten::_convolution_mode, which has no handle" in compared["fvcore"].causes[0].note
+    assert compared["deepspeed"].macs == 15 * 15 * 8 * 3 * 16
+    assert "loses a position" in compared["deepspeed"].causes[0].note
+
+
+@called
+def test_ptflops_counts_one_image_of_an_upsample_and_its_function_whole():
+    net, x = nn.Sequential(nn.Upsample(scale_factor=2)).eval(), torch.rand(2, 3, 16, 16)
+    assert macs(net, x, "ptflops") == 7680
+
+
+class Activates(nn.Module):
+    def forward(self, x):
+        return torch.softmax(F.gelu(torch.tanh(F.dropout(x))), -1)
+
+
+@called
+def test_notes_are_of_the_operator_and_say_what_it_is_taken_for():
+    row = lamina.compare(Activates(), torch.rand(2, 8), conventions="deepspeed", flops=True)["deepspeed"]
+    notes = {cause.text.split(" in ")[0].split()[-1]: cause.note for cause in row.causes}
+    assert notes["tanh"] is None
+    assert notes["dropout"] is None
+    assert "torch.softmax and x.softmax look the same and are not wrapped" in notes["softmax"]
+    assert "F.gelu that was looked up before" in notes["gelu"]
