@@ -31,7 +31,8 @@ class Compared(NamedTuple):
     """What one convention says of a forward, or of a backward pass.
 
     ``difference`` is that of its MACs, or FLOPs, from the reference's, None where the convention does not
-    tell or know them, and then ``gap`` says why; those of ``causes`` add up to it.
+    tell or know them, and then ``gap`` says why; those of ``causes`` add up to it. ``limits``: where the tool
+    itself gives another number than lamina says of it, and why.
     """
 
     convention: str
@@ -41,6 +42,7 @@ class Compared(NamedTuple):
     difference: int | None
     gap: str | None
     causes: tuple[Cause, ...]
+    limits: str | None = None
 
 
 class Comparison:
@@ -129,7 +131,8 @@ def _row(row: dict[str, Any]) -> Compared:
         from_core((row[name] or 0, row[f"{name}_state"])) for name in ("macs", "flops", "params")
     )
     causes = tuple(Cause(c["text"], c["note"], c["difference"], c["calls"]) for c in row["causes"])
-    return Compared(row["convention"], macs, flops, params, row["difference"], row["gap"], causes)
+    known = (row["convention"], macs, flops, params, row["difference"], row["gap"])
+    return Compared(*known, causes, row["limits"])
 
 
 def compare(

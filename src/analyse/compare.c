@@ -286,6 +286,7 @@ static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error 
     lam_count ref = lam_costs_phase_total(j->ref.costs, j->phase, j->metric);
     lam_count its = lam_costs_phase_total(p->costs, j->phase, j->metric);
     *row = (lam_compared){.convention = p->cv->name,
+                          .limits = p->cv->limits,
                           .macs = lam_costs_phase_total(p->costs, j->phase, LAM_MACS),
                           .flops = lam_costs_phase_total(p->costs, j->phase, LAM_FLOPS),
                           .params = lam_costs_params(p->costs).in_rows};

@@ -194,11 +194,22 @@ static lam_status whole_model(lmi_work *w, lam_error *e) {
     return LAM_OK;
 }
 
+/* torch.nn.utils.prune keeps the whole weight as `weight_orig` beside a buffer `weight_mask`. */
+static bool any_pruned(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_modules; i++)
+        for (int32_t k = 0; k < m->modules[i].n_owned; k++) {
+            const lam_owned *o = &m->modules[i].owned[k];
+            size_t n = strlen(o->name);
+            if (!o->is_buffer && n >= 5 && strcmp(o->name + n - 5, "_orig") == 0) return true;
+        }
+    return false;
+}
+
 lam_status lmi_params(lmi_work *w, lam_error *e) {
     lam_costs *c = w->c;
     w->claimed = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *w->claimed);
     if (!w->claimed) return lmi_nomem(e);
-    if (!c->released || w->cv->params == LMI_DISTINCT)
+    if (!c->released || w->cv->params >= LMI_DISTINCT)
         distinct(w);
     else if (w->cv->params == LMI_FIRST_SEEN)
         first_seen(w);
@@ -208,5 +219,7 @@ lam_status lmi_params(lmi_work *w, lam_error *e) {
     LAM_TRY(whole_model(w, e));
     for (int32_t r = 0; r < c->n_rows; r++)
         c->params.in_rows = lam_count_add(c->params.in_rows, c->rows[r].params);
+    if (w->cv->params == LMI_TRAINABLE) c->params.in_rows = c->params.grad_params;
+    if (w->cv->params == LMI_KEPT && any_pruned(w->m)) c->params.in_rows = lmi_unknown();
     return LAM_OK;
 }

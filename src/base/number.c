@@ -4,6 +4,7 @@
 #include "base/base.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
 __extension__ typedef unsigned __int128 uwide;
@@ -121,7 +122,7 @@ double lam_unit_scale(double value, const char **prefix) {
         const char *prefix;
     } units[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (!(value >= units[i].unit)) continue; /* neither a smaller one nor NaN */
+        if (!(value >= units[i].unit) || isinf(value)) continue; /* nor NaN */
         *prefix = units[i].prefix;
         return value / units[i].unit;
     }

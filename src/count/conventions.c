@@ -101,7 +101,9 @@ static const lmi_rule op_rules_deepspeed[LMI_N_KINDS] = {
 enum {
 #define CONVENTION(id, ...) C_##id,
 #define UNIT(id, text)
+#define LIMITS(id, text)
 #include "count/conventions.def"
+#undef LIMITS
 #undef UNIT
 #undef CONVENTION
     N_CONVENTIONS
@@ -115,8 +117,10 @@ static const lmi_convention conventions[] = {
     [C_##id].order = LMI_ORDER_##order_, [C_##id].rf = LMI_RF_##rf_, [C_##id].hidden = HIDDEN_##hidden_,     \
     [C_##id].rules = rules_##id, [C_##id].op_rules = OPS_##which_(id), [C_##id].codes = codes[C_##id],       \
     [C_##id].n_rules = LMI_N_KINDS,
-#define UNIT(id, text) [C_##id].unit = text,
+#define UNIT(id, text)   [C_##id].unit = text,
+#define LIMITS(id, text) [C_##id].limits = text,
 #include "count/conventions.def"
+#undef LIMITS
 #undef UNIT
 #undef CONVENTION
 };

@@ -133,12 +133,13 @@ typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
 typedef struct lmi_convention {
     const char *name, *source;
     const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
+    const char *limits; /* where the tool gives another number, and why; NULL */
     enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
     enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST, LMI_PLACES } repeated;
     enum lmi_match { LMI_SUBCLASS, LMI_CLASS } match;
     enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT, LMI_NR_NOTHING } no_rule;
-    enum lmi_params { LMI_FIRST_SEEN, LMI_OF_MODULE, LMI_DISTINCT } params;
+    enum lmi_params { LMI_FIRST_SEEN, LMI_OF_MODULE, LMI_DISTINCT, LMI_TRAINABLE, LMI_KEPT } params;
     enum lmi_order { LMI_ORDER_CALLS, LMI_ORDER_TREE } order;
     enum lmi_rf_policy { LMI_RF_FORWARD, LMI_RF_CHAIN, LMI_RF_GRAPH } rf;
     enum lmi_hidden { LMI_TRUST, LMI_HIDDEN_AT_LEAST } hidden;

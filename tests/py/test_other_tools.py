@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import prune
 
 import lamina
 from lamina import _observe
@@ -158,3 +159,52 @@ def test_notes_are_of_the_operator_and_say_what_it_is_taken_for():
     assert notes["dropout"] is None
     assert "torch.softmax and x.softmax look the same and are not wrapped" in notes["softmax"]
     assert "F.gelu that was looked up before" in notes["gelu"]
+
+
+# -- what a table can't follow -------------------------------------------------------------------------------
+
+
+def compared(net, tool):
+    return lamina.compare(net.eval(), torch.rand(1, 8), conventions=tool)[tool]
+
+
+@called
+def test_ptflops_counts_parameters_that_take_gradients():
+    net = nn.Sequential(nn.Linear(8, 4), nn.Linear(4, 2))
+    net[0].requires_grad_(requires_grad=False)
+    assert (compared(net, "ptflops").params, compared(net, "deepspeed").params) == (10, 46)
+
+
+@called
+def test_torchinfo_counts_what_a_mask_keeps():
+    net = nn.Sequential(nn.Linear(8, 4))
+    assert compared(net, "torchinfo").params == 36
+    prune.random_unstructured(net[0], "weight", 0.5)
+    assert compared(net, "torchinfo").params.state == "unknown"
+
+
+@called
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        ("fvcore", "branches that reach no output"),
+        ("ptflops", "always runs in eval mode"),
+        ("deepspeed", "functions that were looked up before it began"),
+        ("torchinfo", "runs in eval mode by default"),
+    ],
+)
+def test_limits_are_said_where_a_tool_is_named(tool, words):
+    compared = lamina.compare(nn.Linear(8, 4), torch.rand(1, 8), conventions=tool)
+    assert words in compared[tool].limits
+    assert words in " ".join(str(compared).split())
+    assert compared["exact"].limits is None
+    assert words not in " ".join(str(lamina.compare(nn.Linear(8, 4), torch.rand(1, 8))).split())
+
+
+def test_small_numbers_stay_what_they_are():
+    from lamina.torchscan.utils import unit_scale
+
+    assert repr(unit_scale(5)) == "(5, '')"
+    assert unit_scale(5000) == (5.0, "k")
+    assert unit_scale(float("inf")) == (float("inf"), "")
+    assert [lamina.clever_format(n, "%s") for n in (0, 999, 1000)] == ["0  ", "999  ", "1.0 K"]

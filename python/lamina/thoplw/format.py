@@ -27,4 +27,6 @@ def clever_format(
     if isinstance(x, (list, tuple)):
         return [clever_format(value, pattern) for value in x]
     value, unit = _lamina.clever_scale(x)  # type: ignore[arg-type]
+    if unit == " ":
+        return f"{pattern % x} {unit}"  # not a count: as it was given
     return f"{pattern % value} {unit}"  # not a count: the %-format is the caller's

@@ -41,9 +41,10 @@ def wrap_string(s: str, max_len: int, delimiter: str = ".", wrap: str = "[...]",
 
 
 def unit_scale(val: float) -> tuple[float, str]:
-    """The number divided by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and T, G, M, k or
-    nothing."""
-    return _lamina.unit_scale(val)
+    """The number divided by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and T, G, M, k; or the
+    number as it is, and nothing."""
+    scaled, prefix = _lamina.unit_scale(val)
+    return (scaled, prefix) if prefix else (val, prefix)
 
 
 def format_s(f_string: str, min_w: int | None = None, max_w: int | None = None) -> str:
