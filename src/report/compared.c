@@ -191,7 +191,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     b.n = 0;
     r.part = 0;
     if (put_remark(w, i, &b)) put_reason(w, &r, "", lmi_buf_text(&b));
-    if (w->c->named && row->limits) put_reason(w, &r, "", row->limits);
+    if (w->c->named && row->told && row->limits) put_reason(w, &r, "", row->limits);
     w->out.bad = w->out.bad || b.bad;
     lmi_buf_free(&b);
 }
@@ -298,8 +298,8 @@ static void put_all_reasons(writer *w, int32_t i, bool html) {
         w->out.bad = w->out.bad || b.bad;
         lmi_buf_free(&b);
     }
-    if (row->limits) lmi_put(&w->out, "<br>");
-    if (row->limits) put_marked(w, row->limits, html);
+    if (row->told && row->limits) lmi_put(&w->out, "<br>");
+    if (row->told && row->limits) put_marked(w, row->limits, html);
 }
 
 static void write_md(writer *w) {

@@ -208,3 +208,14 @@ def test_small_numbers_stay_what_they_are():
     assert unit_scale(5000) == (5.0, "k")
     assert unit_scale(float("inf")) == (float("inf"), "")
     assert [lamina.clever_format(n, "%s") for n in (0, 999, 1000)] == ["0  ", "999  ", "1.0 K"]
+
+
+@pytest.mark.parametrize("macs", [3.7, -5, "a"])
+def test_custom_ops_that_return_no_count(macs):
+    with pytest.raises(ValueError, match=r"for Linear returned .*it returns a whole number of multiply-acc"):
+        lamina.profile(nn.Linear(4, 4), torch.rand(1, 4), {nn.Linear: lambda *_: macs}, verbose=False)
+
+
+def test_custom_ops_may_return_a_whole_float():
+    ops = {nn.Linear: lambda *_: 4.0}
+    assert lamina.profile(nn.Sequential(nn.Linear(4, 4)), torch.rand(1, 4), ops, verbose=False)[0] == 4

@@ -6,6 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import contextmanager
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from .._inspect import report_of
@@ -43,6 +44,7 @@ def profile(
 
     Raises:
         TypeError: ``model`` is no module, or ``custom_ops`` no dict of functions.
+        ValueError: a custom function returned something else than a whole number or None.
         Exception: what the forward or a custom function itself raises.
     """
     root = check_module(model)
@@ -95,8 +97,22 @@ class _Custom:
             results = self._results.get(id(layers.get(row.path)), ()) if row.event >= 0 else ()
             if 0 <= row.ordinal < len(results):
                 macs = results[row.ordinal]
-                told[row.event] = "omit" if macs is None else (macs,)
+                told[row.event] = "omit" if macs is None else (_whole(row.type, macs),)
         return told.get
+
+
+def _whole(layer: str, macs: Any) -> int:
+    """What a function of the user's returned, as a whole number."""
+    try:
+        whole = int(macs) if isinstance(macs, float) and macs.is_integer() else index(macs)
+    except TypeError:
+        whole = -1
+    if whole < 0:
+        raise ValueError(
+            f"the function of custom_ops for {layer} returned {macs!r}; it returns a whole number of "
+            "multiply-accumulates, or None to leave the layer out"
+        )
+    return whole
 
 
 def _print_ignored(report: Report) -> None:
