@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _lamina
 from ._errors import UnsupportedError
+from ._observe import in_a_thread
 from ._tree import no_layer
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _proved: list[bool] = []
 def refused() -> str | None:
     """Why memory can't be measured here; None where it can. It was tried with a tensor of known size."""
     if not _proved:
-        wrong = _lamina.probe_memory()
+        wrong = in_a_thread(_lamina.probe_memory)
         if wrong is not None:
             return wrong
         _proved.append(True)

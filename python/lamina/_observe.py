@@ -16,11 +16,15 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from . import _lamina
 from ._errors import UnsupportedError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 WAYS = ("observer", "dispatch", "calls")
 FORMAT = 4  # of what is kept; one that an older lamina wrote is not read
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
@@ -55,8 +59,33 @@ def way() -> Way:
 
 def _proved(name: str) -> Way:
     if name not in _found:
-        _found[name] = _prove() if name == "observer" else _prove_dispatch()
+        _found[name] = in_a_thread(_prove if name == "observer" else _prove_dispatch)
     return _found[name]
+
+
+def in_a_thread(prove: Callable[[], T]) -> T:
+    """What ``prove`` gives, run in a thread of its own. torch's modes, its profiler and its tracing are a
+    thread's own, so what a proof runs is not seen by those of the program, nor changed by them."""
+    import threading
+
+    given: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(prove())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started, as when the interpreter ends
+        return prove()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return given[0]
 
 
 def need() -> str | None:

@@ -112,7 +112,8 @@ class Script:
         main = ModuleType("__main__")
         main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
         sys.modules["__main__"] = main
-        exec(compile(source, file, "exec"), main.__dict__)  # noqa: S102 - that is what it is for
+        code = compile(source, file, "exec", dont_inherit=True)  # this file's own __future__ is none of its
+        exec(code, main.__dict__)  # noqa: S102 - that is what it is for
 
 
 def _leaves_path() -> bool:
@@ -156,7 +157,7 @@ def find_roots(watch: Watch) -> None:
     """Watches every module with parameters that is called from outside any other, from its first call on.
     What a backward pass calls to do forward work again is inside another."""
     from ._tree import parameters
-    from ._watch import compiling_now, going_back
+    from ._watch import compiling_now, first_call, going_back
 
     base = sys.modules["torch"].nn.Module
     original: Any = base.__call__
@@ -174,7 +175,7 @@ def find_roots(watch: Watch) -> None:
             if key not in seen and not again():
                 seen[key] = ref(self, lambda _: seen.pop(key, None))
                 if next(parameters(self), None) is not None and watch.found(self):
-                    return type(self).__call__(self, *args, **kwargs)
+                    return first_call(base, self, args, kwargs)
             return original(self, *args, **kwargs)
         finally:
             inside.any = False

@@ -158,6 +158,23 @@ def _seen(
     return result
 
 
+def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The call in which a root was found, which has come as far as ``base``, torch.nn.Module. Where the root's
+    own class has a ``__call__``, that has begun already and must not run again."""
+    root = _roots.get(id(module))
+    if root is None or root.in_c:
+        return base.__call__(module, *args, **kwargs)  # what counts in C stands there
+    root.inside = True
+    try:
+        grad = sys.modules["torch"].is_grad_enabled()
+        kind = (TRAINING if module.training is True else 0) | (GRAD if grad else 0)
+        if root.other is None and root.turns.skip(kind):
+            return base.__call__(module, *args, **kwargs)
+        return _seen(root, kind, None, base, module, args, kwargs)
+    finally:
+        root.inside = False
+
+
 class _Step:
     """The capture of one step that is only timed. What it costs is the cost of a recording."""
 

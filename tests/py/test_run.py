@@ -244,6 +244,89 @@ def test_what_python_could_not_begin_is_told_as_python_tells_it(folder):
     assert (done.returncode, done.stderr) == (1, "ImportError: No module named no_such_module_here\n")
 
 
+OWN_CALL = """
+    import torch
+    from torch import nn
+    class Scaled(nn.Linear):
+        entered = 0
+        def __call__(self, x):
+            Scaled.entered += 1
+            return super().__call__(x / 4)
+    class Next(nn.Linear):
+        def __call__(self, batches):
+            return super().__call__(next(batches))
+    net = Scaled(1, 1, bias=False)
+    net.weight.data.fill_(1)
+    for n in range(1, 4):
+        out = net(torch.full((1, 1), 4.0))
+        out.sum().backward()
+        assert (out.item(), net.entered) == (1.0, n)
+    assert nn.Module.__call__(Scaled(1, 1), torch.ones(1, 1)).shape == (1, 1) and net.entered == 3
+    Next(1, 1)(iter([torch.ones(1, 1)]))
+"""
+
+
+def test_a_call_of_a_class_of_its_own_runs_once_and_is_recorded(folder):
+    done = run(folder, OWN_CALL, "--every", "1", "train.py")
+    assert done.returncode == 0, done.stderr
+    sql = "SELECT m.name, count(*) FROM models m JOIN steps s ON s.model = m.id GROUP BY m.id"
+    assert recorded(folder, sql) == [("Scaled", 3), ("Scaled 2", 1), ("Next", 1)]
+    sql = "SELECT count(*) FROM steps WHERE forward_ns > 0 AND calls = 1 AND backward_ns > 0"
+    assert recorded(folder, sql) == [(3,)]
+
+
+SEEN_BY_MODES = """
+    import torch
+    from torch import nn
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+    seen = []
+    class Dispatch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+    class Function(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            seen.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+    net, x = nn.Linear(4, 4), torch.ones(1, 4)
+    with Function(), Dispatch(), torch.profiler.profile() as profile:
+        net(x)
+    print(seen, sorted(event.key for event in profile.key_averages()))
+"""
+TRACED = """
+    import torch
+    net, x = torch.nn.Linear(4, 8), torch.ones(2, 4)
+    traced = torch.jit.trace(net, x)
+    print(str(traced.graph).partition("#")[0], torch.equal(traced(x), net(x)))
+"""
+
+
+@pytest.mark.parametrize("more", [[], ["--memory"]])
+@pytest.mark.parametrize("program", [SEEN_BY_MODES, TRACED])
+def test_what_is_proved_in_the_first_call_is_not_seen_by_the_program(folder, program, more):
+    pytest.importorskip("torch.utils._python_dispatch")
+    recording = run(folder, program, *more, "train.py")
+    plain = subprocess.run(
+        [sys.executable, "train.py"],
+        env=environment(), cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (recording.returncode, plain.returncode) == (0, 0), recording.stderr
+    assert recording.stdout == plain.stdout
+    assert recorded(folder, "SELECT min(number) FROM steps") == [(0,)]
+
+
+def test_a_program_is_compiled_as_python_compiles_it(folder):
+    program = """
+        import dataclasses
+        @dataclasses.dataclass
+        class A:
+            x: int = 1
+        print(dataclasses.fields(A)[0].type)
+    """
+    assert run(folder, program, "train.py").stdout == "<class 'int'>\n"
+
+
 def test_forward_work_that_is_done_again_is_no_root(folder):
     torch = pytest.importorskip("torch")
     if not hasattr(torch._C, "_current_graph_task_id"):
