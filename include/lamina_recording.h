@@ -56,6 +56,7 @@ typedef struct lam_recorded_run {
     const char *file; /* as it was named when it was opened */
     int64_t pid;      /* of the process that wrote it */
     bool gone;        /* it has not ended, and there is no such process on this machine, where it ran */
+    bool cut;         /* it has not ended, and no -wal file is beside it: newest steps may be missing */
     const char *command, *host, *torch, *lamina; /* NULL: not told */
     int32_t rank, world, every;
     int32_t n_models; /* each once for each kind of its steps */

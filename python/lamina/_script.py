@@ -80,8 +80,8 @@ class Script:
             sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
             return
         calls, steps, run = watch.told
-        if run == 0:
-            return  # the recording could not begin, and its sentence stands there already
+        if run == 0 or not Path(watch.file).exists():
+            return  # the recording could not begin, or lost its file, and its sentence stands there already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
         what = f"{steps} step{'' if steps == 1 else 's'} of {calls} call{'' if calls == 1 else 's'}"
         more = f", run {run} in that file" if run > 1 else ""

@@ -159,8 +159,8 @@ def _seen(
 
 
 def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The call in which a root was found, which has come as far as ``base``, torch.nn.Module. Where the root's
-    own class has a ``__call__``, that has begun already and must not run again."""
+    """The call in which a root was found, which has come as far as ``base``, torch.nn.Module. Where its own
+    class has a ``__call__``, that has begun already and must not run again."""
     root = _roots.get(id(module))
     if root is None or root.in_c:
         return base.__call__(module, *args, **kwargs)  # what counts in C stands there

@@ -42,7 +42,8 @@ void lmi_put_integer(lmi_buf *b, int64_t n) {
 
 /* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
 void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
-    int64_t seconds = unix_ns / 1000000000, days = seconds / 86400, rest = seconds % 86400;
+    int64_t seconds = unix_ns / 1000000000 - (unix_ns % 1000000000 < 0);
+    int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
     int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
     int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int64_t day = of_era - (365 * year + year / 4 - year / 100), m = (5 * day + 2) / 153;
@@ -51,7 +52,7 @@ void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
              (int)(day - (153 * m + 2) / 5 + 1), (int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60));
 }
 
-void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
+static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
     if (run->ended_unix_ns) {
         int64_t ns = run->ended_unix_ns - run->started_unix_ns;
         lmi_put(b, "ended after ");
@@ -71,6 +72,11 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     }
     lmi_put(b, "never ended: last written ");
     lmi_put_when(b, run->seen_unix_ns);
+}
+
+void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
+    put_state(w, run, b);
+    if (run->cut) lmi_put(b, "; its -wal file is not beside it, so its newest steps may be missing");
 }
 
 /* Columns that give way where the table is wider than it may be, before the name gets shorter than this. */

@@ -74,12 +74,14 @@ lam_status lmi_recorded_csv(lmi_recorded *w) {
 
 /* -- JSON -------------------------------------------------------------------------------------- */
 
-static void json_number(lmi_buf *b, const char *name, int64_t n) {
-    if (n >= 0)
+static void json_moment(lmi_buf *b, const char *name, int64_t n, bool known) {
+    if (known)
         lmi_putf(b, ", \"%s\": %lld", name, (long long)n);
     else
         lmi_putf(b, ", \"%s\": null", name);
 }
+
+static void json_number(lmi_buf *b, const char *name, int64_t n) { json_moment(b, name, n, n >= 0); }
 
 static void json_middle(lmi_buf *b, const char *name, lam_middle m) {
     if (m.n)
@@ -160,9 +162,9 @@ static void json_run(lmi_buf *b, const lam_recording *r) {
     json_number(b, "rank", run->rank);
     json_number(b, "world", run->world);
     json_number(b, "every", run->every);
-    json_number(b, "started_unix_ns", run->started_unix_ns);
-    json_number(b, "seen_unix_ns", run->seen_unix_ns);
-    json_number(b, "ended_unix_ns", run->ended_unix_ns ? run->ended_unix_ns : -1);
+    json_moment(b, "started_unix_ns", run->started_unix_ns, true);
+    json_moment(b, "seen_unix_ns", run->seen_unix_ns, true);
+    json_moment(b, "ended_unix_ns", run->ended_unix_ns, run->ended_unix_ns != 0);
     json_number(b, "dropped", run->dropped);
     lmi_put(b, ", \"models\": [");
     for (int32_t i = 0; i < run->n_models; i++) {

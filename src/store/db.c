@@ -81,6 +81,15 @@ lam_status lmi_db_int(const lmi_db *d, sqlite3_stmt *s, int i, bool may_be_null,
     return lmi_fail(e, LAM_IO, d->file, "it is damaged: %s holds what can't be", what);
 }
 
+lam_status lmi_db_when(const lmi_db *d, sqlite3_stmt *s, int i, const char *what, int64_t *out,
+                       lam_error *e) {
+    *out = sqlite3_column_int64(s, i);
+    bool is_time = sqlite3_column_type(s, i) == SQLITE_INTEGER;
+    if (is_time && *out >= -INT64_MAX / 2 && *out <= INT64_MAX / 2)
+        return LAM_OK; /* so they can be compared */
+    return lmi_fail(e, LAM_IO, d->file, "it is damaged: %s holds what can't be", what);
+}
+
 lam_status lmi_db_text(const lmi_db *d, sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
                        lam_error *e) {
     *out = NULL;
@@ -152,35 +161,37 @@ static lam_status not_opened(const lmi_db *d, lam_error *e) {
 /* ":memory:" and what begins with "file:" are names of files like any other here. */
 static bool is_special(const char *file) { return *file == ':' || strncmp(file, "file:", 5) == 0; }
 
-static int open_named(lmi_db *d, int flags) {
-    if (!is_special(d->file)) return sqlite3_open_v2(d->file, &d->db, flags, NULL);
+static int open_named(lmi_db *d, int flags, const char *vfs) {
+    if (!is_special(d->file)) return sqlite3_open_v2(d->file, &d->db, flags, vfs);
     lmi_buf name;
     lmi_buf_init(&name);
     lmi_put(&name, "./");
     lmi_put(&name, d->file);
-    int code = name.bad ? SQLITE_NOMEM : sqlite3_open_v2(lmi_buf_text(&name), &d->db, flags, NULL);
+    int code = name.bad ? SQLITE_NOMEM : sqlite3_open_v2(lmi_buf_text(&name), &d->db, flags, vfs);
     lmi_buf_free(&name);
     return code;
 }
 
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e) {
-    *d = (lmi_db){NULL, file, 0};
+    *d = (lmi_db){.file = file};
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-    if (open_named(d, flags) != SQLITE_OK) return not_opened(d, e);
+    if (open_named(d, flags, NULL) != SQLITE_OK) return not_opened(d, e);
     sqlite3_busy_timeout(d->db, WAIT_MS);
     return make_ready(d, e);
 }
 
-/* Nobody writes to a database in WAL mode that has no log beside it: it is whole, and read so, without making
- * that log, which would stay behind, or could not be made. */
-static bool is_closed(const char *file) {
+/* Its log and the index of that lie beside the file itself, also where a link to it was named. */
+static bool has_beside(const char *file, const char *suffix) {
     struct stat st;
-    char *log = sqlite3_mprintf("%s-wal", file);
-    bool closed = log && stat(log, &st) != 0;
-    sqlite3_free(log);
-    return closed;
+    char *real = realpath(file, NULL), *beside = sqlite3_mprintf("%s%s", real ? real : file, suffix);
+    bool has = beside && stat(beside, &st) == 0;
+    sqlite3_free(beside);
+    free(real);
+    return has;
 }
 
+/* Nobody writes to a database in WAL mode that has no log beside it: it is whole, and read so, without making
+ * that log, which would stay behind, or could not be made. */
 static int open_closed(lmi_db *d) {
     lmi_buf uri;
     lmi_buf_init(&uri);
@@ -209,20 +220,68 @@ static void distrust(sqlite3 *db) {
     sqlite3_exec(db, "PRAGMA cell_size_check = ON; PRAGMA mmap_size = 0;", NULL, NULL, NULL);
 }
 
+/* A table of ours that is something else would run code of an extension when it is read. */
+static lam_status check_tables(const lmi_db *d, lam_error *e) {
+    int64_t odd;
+    LAM_TRY(pragma_of(d,
+                      "SELECT count(*) FROM sqlite_schema WHERE name COLLATE NOCASE IN ('runs', 'models',"
+                      " 'places', 'steps', 'layers') AND (type <> 'table' OR ifnull(rootpage, 0) < 1)",
+                      &odd, e));
+    return odd ? lmi_fail(e, LAM_IO, d->file, "it is damaged: one of its tables is a virtual table or a view")
+               : LAM_OK;
+}
+
 static lam_status check_readable(lmi_db *d, lam_error *e) {
     bool fresh;
     LAM_TRY(check_owner(d, &fresh, e));
-    return fresh ? lmi_fail(e, LAM_IO, d->file, "it is empty: nothing was recorded") : LAM_OK;
+    if (!fresh) return check_tables(d, e);
+    return lmi_fail(e, LAM_IO, d->file, "it is empty: nothing was recorded%s",
+                    d->no_log ? ", or it was copied or moved without its -wal file" : "");
+}
+
+/* A log that has no index, where none can be made: nobody writes, for who does has an index. It is read as
+ * by its only user, who keeps the index in memory and changes nothing. */
+static lam_status read_alone(lmi_db *d, lam_error *e) {
+    lmi_db_close(d);
+    int code = open_named(d, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, "unix-none");
+    if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
+    sqlite3_db_config(d->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, (int *)NULL);
+    LAM_TRY(lmi_db_run(d, "PRAGMA locking_mode = EXCLUSIVE", e));
+    distrust(d->db);
+    return check_readable(d, e);
 }
 
 lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e) {
     struct stat st;
-    *d = (lmi_db){NULL, file, 0};
+    *d = (lmi_db){.file = file};
     if (stat(file, &st) != 0) return lmi_fail(e, LAM_IO, file, "there is no such file");
     if (!S_ISREG(st.st_mode)) return lmi_fail(e, LAM_IO, file, "it is not a file");
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
-    int code = is_closed(file) ? open_closed(d) : open_named(d, flags);
+    d->no_log = !has_beside(file, "-wal");
+    int code = d->no_log ? open_closed(d) : open_named(d, flags, NULL);
     if (code != SQLITE_OK) return lmi_db_fail(d, "it can't be read", e);
     distrust(d->db);
-    return check_readable(d, e);
+    lam_status s = check_readable(d, e);
+    int why = sqlite3_errcode(d->db) & 0xff;
+    bool no_index = why == SQLITE_CANTOPEN || why == SQLITE_READONLY;
+    return s != LAM_OK && no_index && !has_beside(file, "-shm") ? read_alone(d, e) : s;
+}
+
+/* -- a file that is moved ---------------------------------------------------------------------- */
+
+bool lmi_db_moved(const lmi_db *d) {
+    int moved = 0;
+    return sqlite3_file_control(d->db, "main", SQLITE_FCNTL_HAS_MOVED, &moved) == SQLITE_OK && moved;
+}
+
+static void remove_beside(const char *file, const char *suffix) {
+    char *beside = sqlite3_mprintf("%s%s", file, suffix);
+    if (beside) (void)unlink(beside);
+    sqlite3_free(beside);
+}
+
+void lmi_db_follow(lmi_db *d) {
+    (void)sqlite3_wal_checkpoint_v2(d->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    remove_beside(d->file, "-wal");
+    remove_beside(d->file, "-shm");
 }

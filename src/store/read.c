@@ -28,10 +28,10 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     int64_t rank, world, every;
     const lmi_db *d = &r->db;
     LAM_TRY(lmi_db_int(d, s, 0, false, LMI_MOST, "the number of a run", &to->run, e));
-    LAM_TRY(lmi_db_int(d, s, 1, false, INT64_MAX, "when the run began", &to->started_unix_ns, e));
-    LAM_TRY(lmi_db_int(d, s, 2, false, INT64_MAX, "when the run was seen", &to->seen_unix_ns, e));
-    LAM_TRY(lmi_db_int(d, s, 3, true, INT64_MAX, "when the run ended", &to->ended_unix_ns, e));
-    if (to->ended_unix_ns < 0) to->ended_unix_ns = 0;
+    LAM_TRY(lmi_db_when(d, s, 1, "when the run began", &to->started_unix_ns, e));
+    LAM_TRY(lmi_db_when(d, s, 2, "when the run was seen", &to->seen_unix_ns, e));
+    if (sqlite3_column_type(s, 3) != SQLITE_NULL)
+        LAM_TRY(lmi_db_when(d, s, 3, "when the run ended", &to->ended_unix_ns, e));
     LAM_TRY(lmi_db_int(d, s, 4, false, MOST_PROCESSES, "the run's rank", &rank, e));
     LAM_TRY(lmi_db_int(d, s, 5, false, MOST_PROCESSES, "the number of ranks", &world, e));
     LAM_TRY(lmi_db_int(d, s, 6, false, INT32_MAX, "each which step was seen", &every, e));
@@ -45,6 +45,7 @@ static lam_status read_run_row(lam_recording *r, sqlite3_stmt *s, lam_error *e) 
     LAM_TRY(lmi_db_text(d, s, 11, &r->arena, &to->lamina, e));
     LAM_TRY(lmi_db_int(d, s, 12, false, INT32_MAX, "the run's process", &to->pid, e));
     to->gone = !to->ended_unix_ns && is_gone(to);
+    to->cut = !to->ended_unix_ns && d->no_log;
     return LAM_OK;
 }
 
@@ -128,7 +129,7 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
         {&to->id, false, INT64_MAX, "the key of a step"},
         {&to->number, false, LMI_MOST, "the number of a step"},
         {&to->training, false, 1, "the mode of a step"},
-        {&to->unix_ns, false, INT64_MAX, "when a step began"},
+        {NULL, false, 0, "when a step began"},
         {&to->t0_ns, false, INT64_MAX, "when a step began"},
         {&to->calls, false, LMI_MOST, "the calls of a step"},
         {&to->failed, false, 1, "whether a step failed"},
@@ -143,9 +144,11 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
         {&to->gradients, true, 1, "whether a step had gradients"},
     };
     const int n = (int)(sizeof columns / sizeof *columns);
-    for (int i = 0; i < n; i++)
-        LAM_TRY(
-            lmi_db_int(d, s, i, columns[i].may_be_null, columns[i].most, columns[i].what, columns[i].to, e));
+    for (int i = 0; i < n; i++) {
+        const struct column *c = &columns[i];
+        LAM_TRY(c->to ? lmi_db_int(d, s, i, c->may_be_null, c->most, c->what, c->to, e)
+                      : lmi_db_when(d, s, i, c->what, &to->unix_ns, e));
+    }
     to->bad = sqlite3_column_type(s, n) != SQLITE_NULL;
     return LAM_OK;
 }

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -133,6 +134,17 @@ static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
     return put_step(r, h, w->tree, e);
 }
 
+/* What was committed so far goes with the file, as a run that has ended. */
+static lam_status end_moved(lam_recorder *r, lam_error *e) {
+    struct stat st;
+    if (stat(r->file, &st) == 0) /* and may have our log for its own */
+        return lmi_fail(e, LAM_IO, r->file, "another file took its place during the run");
+    LAM_TRY(lmi_rows_seen(&r->rows, unix_now(), atomic_load(&r->dropped), true, e));
+    lmi_db_follow(&r->db);
+    return lmi_fail(e, LAM_IO, r->file, "it was moved or removed during the run; %s",
+                    "where it was moved, it has the steps until then");
+}
+
 /* Everything that waits, in one transaction. Steps are taken out also when nothing can be written. */
 static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *e) {
     lmi_handed *h = lmi_ring_pop(&r->ring);
@@ -140,6 +152,8 @@ static lam_status write_all(lam_recorder *r, bool alive, bool ended, lam_error *
     if (!h && !alive && !ended) return LAM_OK;
     if (atomic_load(&r->failed))
         s = LAM_IO;
+    else if (lmi_db_moved(&r->db))
+        s = end_moved(r, e);
     else
         s = lmi_db_run(&r->db, "BEGIN IMMEDIATE;", e);
     for (; h; h = lmi_ring_pop(&r->ring)) {

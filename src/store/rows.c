@@ -95,5 +95,6 @@ lam_status lmi_rows_put(lmi_rows *w, const lmi_packet *p, lam_error *e) {
 }
 
 lam_status lmi_rows_seen(lmi_rows *w, int64_t unix_ns, int64_t dropped, bool ended, lam_error *e) {
-    return lmi_db_put(w->db, w->seen, e, "iiui", unix_ns, dropped, ended ? unix_ns : (int64_t)-1, w->run);
+    return lmi_db_put(w->db, w->seen, e, ended ? "iiii" : "iiui", unix_ns, dropped,
+                      ended ? unix_ns : (int64_t)-1, w->run);
 }

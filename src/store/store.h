@@ -19,6 +19,7 @@ typedef struct lmi_db {
     struct sqlite3 *db;
     const char *file; /* borrowed */
     int64_t version;  /* of its tables */
+    bool no_log;      /* when it was opened to be read there was no log beside it */
 } lmi_db;
 
 enum { LMI_SCHEMA_VERSION = 3, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
@@ -32,6 +33,10 @@ lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e);
 /* Opens to read, with all that SQLite has against files from strangers. Close it in every case. */
 lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e);
 void lmi_db_close(lmi_db *d);
+/* Whether the file that is written to is no longer where it was opened. */
+bool lmi_db_moved(const lmi_db *d);
+/* Takes what was committed into the moved file. Its log stayed behind, and goes. */
+void lmi_db_follow(lmi_db *d);
 /* What SQLite said last, as our error: LAM_IO. */
 lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e);
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e);
@@ -47,6 +52,9 @@ lam_status lmi_db_next(const lmi_db *d, struct sqlite3_stmt *s, bool *more, lam_
  * be is a failure that says `what` it should have been. */
 lam_status lmi_db_int(const lmi_db *d, struct sqlite3_stmt *s, int i, bool may_be_null, int64_t most,
                       const char *what, int64_t *out, lam_error *e);
+/* Column `i`: a moment, which is before 1970 where the clock stood so. */
+lam_status lmi_db_when(const lmi_db *d, struct sqlite3_stmt *s, int i, const char *what, int64_t *out,
+                       lam_error *e);
 /* A text, cleaned, in the arena; NULL where it is NULL. */
 lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
                        lam_error *e);

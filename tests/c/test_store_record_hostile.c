@@ -55,7 +55,7 @@ static void values_that_cannot_be(void **state) {
         "DELETE FROM places WHERE place = 1",
         "UPDATE runs SET world = 99999999999",
         "UPDATE runs SET rank = -3",
-        "UPDATE runs SET started_unix_ns = -1",
+        "UPDATE runs SET started_unix_ns = -5000000000000000000",
         "UPDATE runs SET id = -4",
         "UPDATE runs SET seen_unix_ns = 'late'",
         "UPDATE runs SET ended_unix_ns = 0.5",

@@ -327,6 +327,31 @@ def test_a_program_is_compiled_as_python_compiles_it(folder):
     assert run(folder, program, "train.py").stdout == "<class 'int'>\n"
 
 
+MOVED = """
+    import os, sys, time, torch
+    net, to = torch.nn.Linear(4, 4), sys.argv[1:]
+    for i in range(120):
+        if i == 60:
+            os.rename("run.lamina", to[0]) if to else os.remove("run.lamina")
+        net(torch.ones(1, 4)).sum().backward()
+        time.sleep(0.02)
+    print("trained")
+"""
+
+
+@pytest.mark.parametrize("to", [["moved.lamina"], []])
+def test_a_file_that_is_moved_ends_the_recording_and_says_so(folder, to):
+    done = run(folder, MOVED, "--every", "1", "train.py", *to)
+    said = "lamina: the recording stopped, the program goes on: "
+    said += f"{folder / 'run.lamina'}: it was moved or removed during the run; "
+    said += "where it was moved, it has the steps until then\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "trained\n", said)
+    assert not [*folder.glob("run.lamina*")]
+    if to:
+        steps, ended = recorded(folder, "SELECT count(*), max(ended_unix_ns) FROM steps, runs", to[0])[0]
+        assert 30 <= steps <= 80 and ended
+
+
 def test_forward_work_that_is_done_again_is_no_root(folder):
     torch = pytest.importorskip("torch")
     if not hasattr(torch._C, "_current_graph_task_id"):
