@@ -36,6 +36,7 @@ class Script:
         self._memory, self._health = memory, health
         self._watch: Watch | None = None
         self._process = os.getpid()
+        self._raised = False  # other than to exit
 
     def run(self) -> int:
         """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
@@ -52,28 +53,30 @@ class Script:
                 return 2
         after_import("torch", self._begin)
         _trim_tracebacks()
+        atexit.register(self._end)
         try:
             if self._module is not None:
                 self._run_module(self._module)
             else:
                 self._run_file(self._argv[0], source)
         except BaseException as error:
-            if isinstance(error, SystemExit) or (self._watch is not None and self._watch.began):
-                atexit.register(self._tell)  # behind what Python prints of it
+            self._raised = not isinstance(error, SystemExit)
             raise
-        finally:
-            self._close()
-        self._tell()
         return 0
 
-    def _close(self) -> None:
+    def _end(self) -> None:
+        """Called when Python ends, behind what the program does then: its threads may train after its last
+        line, and so may functions that it gave to atexit. A process that was forked has nothing to end."""
+        if os.getpid() != self._process:
+            return
         if self._watch is not None:
             self._watch.close()
+        if not self._raised or (self._watch is not None and self._watch.began):
+            self._tell()
 
     def _tell(self) -> None:
-        """The last line: what was recorded, where, and what shows it; or that nothing was. A process that was
-        forked has nothing to tell."""
-        if sys.stderr is None or os.getpid() != self._process:
+        """The last line: what was recorded, where, and what shows it; or that nothing was."""
+        if sys.stderr is None:
             return
         watch = self._watch
         if watch is None or not watch.began:

@@ -561,6 +561,7 @@ class Watch:
             return False
         if not self._process:
             self.__enter__()
+            atexit.unregister(self.close)  # who runs the program closes it, behind all others
         self.add(model)
         return self._recorder is not None and self.stopped is None
 

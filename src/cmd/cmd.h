@@ -8,11 +8,11 @@
 #include "lamina.h"
 
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
-enum { LMI_MAX_INPUTS = 64, LMI_MAX_OPERANDS = 64, LMI_LINE = 4096 };
+enum { LMI_MAX_INPUTS = 64, LMI_LINE = 4096 };
 
 /* What options.def fills. */
 typedef struct lmi_args {
-    const char *operands[LMI_MAX_OPERANDS + 1];
+    const char **operands; /* there is room for the whole command line */
     int32_t n_operands;
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
@@ -20,7 +20,7 @@ typedef struct lmi_args {
     const char *optimizer, *dtype, *by, *sort, *given;
     int32_t depth, width, rows, every, run, batch; /* -1: not given */
     int32_t repeats;                               /* 0: not given */
-    const char *const *rest; /* of a verb that runs another program: its command line */
+    const char *const *rest;                       /* of a verb that runs another program: its command line */
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help;
@@ -32,9 +32,9 @@ typedef struct lmi_cli lmi_cli;
 typedef struct lmi_verb {
     const char *name;
     int (*run)(lmi_cli *c);
-    int32_t least, most;       /* operands; most -1: from the first on all is another program's */
-    const char *operands;      /* "TARGET LAYER" */
-    const char *options;       /* long names, separated by spaces */
+    int32_t least, most;        /* operands; most -1: from the first on all is another program's */
+    const char *operands;       /* "TARGET LAYER" */
+    const char *options;        /* long names, separated by spaces */
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
@@ -65,7 +65,10 @@ void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
 /* The usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
 /* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
-typedef struct lmi_near { const char *word, *best; int32_t distance; } lmi_near;
+typedef struct lmi_near {
+    const char *word, *best;
+    int32_t distance;
+} lmi_near;
 lmi_near lmi_near_start(const char *word);
 void lmi_near_put(lmi_near *n, const char *candidate);
 

@@ -3,6 +3,7 @@
  * One command line from its first word to its exit code. */
 #include "cmd/cmd.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* -- small verbs ------------------------------------------------------------------------------- */
@@ -109,6 +110,9 @@ static const lmi_verb *verb_of(lmi_cli *c, int argc, const char *const *argv, in
 
 static int run(lmi_cli *c, int argc, const char *const *argv) {
     int from;
+    lam_error e = {.status = LAM_NOMEM, .text = "memory ran out"};
+    c->args.operands = calloc((size_t)argc + 1, sizeof *c->args.operands);
+    if (!c->args.operands) return lmi_complain_of(c, &e, LAM_NOMEM);
     c->verb = verb_of(c, argc, argv, &from);
     if (!c->verb || !lmi_parse(c, argc, argv, from)) return LMI_EXIT_USAGE;
     if (c->args.help) {
@@ -124,6 +128,7 @@ int lam_command(int argc, const char *const *argv, const lam_host *host) {
                  .args = {.depth = -1, .width = -1, .rows = -1, .every = -1, .run = -1, .batch = -1}};
     if (!host || argc < 0 || (argc > 0 && !argv)) return LMI_EXIT_BUG;
     lmi_output_start(&c);
-    int code = run(&c, argc, argv);
-    return lmi_output_end(&c, code);
+    int code = lmi_output_end(&c, run(&c, argc, argv));
+    free(c.args.operands);
+    return code;
 }

@@ -3,6 +3,8 @@
  * `lamina run`, `lamina live`, `lamina export`, and `lamina show` of a recording. */
 #include "cmd/cmd.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,20 +13,22 @@ enum { WIDE = 1000, EVERY = 100, LIVE_STEPS = 20, LIVE_ROWS = 15, REFRESH_MS = 1
 /* -- reading ----------------------------------------------------------------------------------- */
 
 typedef struct recordings {
-    lam_recording *at[LMI_MAX_OPERANDS];
+    lam_recording **at;
     int32_t n;
 } recordings;
 
 static void close_all(recordings *r) {
     for (int32_t i = 0; i < r->n; i++) lam_recording_free(r->at[i]);
-    r->n = 0;
+    free(r->at);
+    *r = (recordings){NULL, 0};
 }
 
 /* Every file that is named, `last` steps of each; none where one can't be read. */
 static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_error *e) {
-    lam_status s = LAM_OK;
     int64_t run = c->args.run > 0 ? c->args.run : 0;
-    r->n = 0;
+    *r = (recordings){calloc((size_t)c->args.n_operands, sizeof *r->at), 0};
+    lam_status s = r->at ? LAM_OK : LAM_NOMEM;
+    if (!r->at) snprintf(e->text, sizeof e->text, "memory ran out");
     for (int32_t i = 0; s == LAM_OK && i < c->args.n_operands; i++) {
         s = lam_recording_open(&r->at[i], c->args.operands[i], run, last, e);
         if (s == LAM_OK) r->n++;

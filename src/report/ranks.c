@@ -31,7 +31,7 @@ static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
 
 /* -- what to call them ------------------------------------------------------------------------- */
 
-bool lmi_by_rank(const lmi_recorded *w) {
+static bool by_rank(const lmi_recorded *w) {
     for (int32_t i = 0; i < w->n; i++)
         for (int32_t k = 0; k < i; k++)
             if (lam_recording_run(w->all[i])->rank == lam_recording_run(w->all[k])->rank) return false;
@@ -43,16 +43,29 @@ static const char *last_part(const char *file) {
     return slash && slash[1] ? slash + 1 : file;
 }
 
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static lam_status find_names(lmi_recorded *w) {
+    w->by_rank = by_rank(w);
+    w->names = calloc((size_t)w->n, sizeof *w->names);
+    if (!w->names) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < w->n; i++) w->names[i] = last_part(lam_recording_run(w->all[i])->file);
+    qsort(w->names, (size_t)w->n, sizeof *w->names, by_text);
+    return LAM_OK;
+}
+
 /* Without its folder, unless another file has that name too. */
 static const char *file_of(const lmi_recorded *w, int32_t i) {
     const char *file = lam_recording_run(w->all[i])->file, *name = last_part(file);
-    for (int32_t k = 0; k < w->n; k++)
-        if (k != i && strcmp(last_part(lam_recording_run(w->all[k])->file), name) == 0) return file;
-    return name;
+    const char **at = bsearch(&name, w->names, (size_t)w->n, sizeof *w->names, by_text);
+    if (!at) return file;
+    bool before = at > w->names && strcmp(at[-1], name) == 0;
+    bool after = at + 1 < w->names + w->n && strcmp(at[1], name) == 0;
+    return before || after ? file : name;
 }
 
 void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i) {
-    if (lmi_by_rank(w))
+    if (w->by_rank)
         lmi_putf(b, "rank %d", (int)lam_recording_run(w->all[i])->rank);
     else
         lmi_put_clean(b, file_of(w, i));
@@ -73,7 +86,7 @@ static lam_status put_each(lmi_recorded *w) {
                                          "params", "local params", "peak", "state"};
     lmi_sheet t;
     lmi_sheet_start(&t, 9, w->e);
-    const bool ranks = lmi_by_rank(w);
+    const bool ranks = w->by_rank;
     for (int k = 0; k < 9; k++) lmi_text_cell(&t, k || ranks ? titles[k] : "file");
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
@@ -215,7 +228,7 @@ static lam_status put_stragglers(lmi_recorded *w) {
     lmi_sheet t;
     lmi_sheet_start(&t, 5, w->e);
     lmi_putf(&w->out, "\nlayers by the time that the slowest %s takes longer than the middle one:\n",
-             lmi_by_rank(w) ? "rank" : "run");
+             w->by_rank ? "rank" : "run");
     lmi_text_cell(&t, "layer");
     lmi_text_cell(&t, "slowest");
     lmi_text_cell(&t, "its time");
@@ -257,7 +270,7 @@ static const char *unlike(const lmi_recorded *w) {
     return NULL;
 }
 
-lam_status lmi_recorded_ranks(lmi_recorded *w) {
+static lam_status put_all(lmi_recorded *w) {
     const lam_recorded_run *run = lam_recording_run(w->all[0]);
     const lam_recorded_model *m = model_of(w, 0);
     const char *why = unlike(w);
@@ -282,4 +295,12 @@ lam_status lmi_recorded_ranks(lmi_recorded *w) {
         w->model++;
     } while (model_of(w, 0));
     return LAM_OK;
+}
+
+lam_status lmi_recorded_ranks(lmi_recorded *w) {
+    lam_status s = find_names(w);
+    if (s == LAM_OK) s = put_all(w);
+    free(w->names);
+    w->names = NULL;
+    return s;
 }

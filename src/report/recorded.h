@@ -13,7 +13,9 @@ typedef struct lmi_recorded {
     size_t width;
     lmi_buf out;
     lam_error *e;
-    int32_t model; /* which of the first one's is compared with those of its name in the others */
+    bool by_rank;       /* they are called by their ranks: no two have one */
+    const char **names; /* of several: their files' without the folders, sorted */
+    int32_t model;      /* which of the first one's is compared with those of its name in the others */
 } lmi_recorded;
 
 /* A layer that the slowest of several processes takes longer for than they do in the middle. */
@@ -35,12 +37,11 @@ lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLER
 /* "12.3 ms", three digits; "?" where n is 0. */
 void lmi_put_ns(lmi_buf *b, lam_middle m);
 void lmi_put_size(lmi_buf *b, lam_middle bytes);
-void lmi_put_integer(lmi_buf *b, int64_t n); /* "1,234"; "?" below 0 */
-void lmi_put_when(lmi_buf *b, int64_t unix_ns); /* "2026-11-21 19:40:12 UTC" */
+void lmi_put_integer(lmi_buf *b, int64_t n);                /* "1,234"; "?" below 0 */
+void lmi_put_when(lmi_buf *b, int64_t unix_ns);             /* "2026-11-21 19:40:12 UTC" */
 void lmi_put_kind(lmi_buf *b, const lam_recorded_model *m); /* "a training step of 2 calls" */
 /* What to call the i-th of several: "rank 3", or its file where ranks are equal. */
 void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i);
-bool lmi_by_rank(const lmi_recorded *w); /* no two of them have one rank */
 /* "ended after 12 s", "not ended yet", "the process that wrote it (pid 12) has ended ..." */
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b);
 /* Columns of a grid two spaces apart, the first `left` of them aligned to the left. Where they are wider than

@@ -50,6 +50,28 @@ static void several_are_shown_together(void **state) {
     OUT_IS_EMPTY();
 }
 
+static void as_many_as_the_command_line_has(void **state) {
+    (void)state;
+    enum { MANY = 300, LONGEST = 160 };
+    static char text[MANY][LONGEST];
+    const char *argv[MANY + 3] = {"lamina", "show"};
+    lam_host host = fake_host();
+    const char *file = step_recording("one.lamina", 0, 1, 1);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(text[i], LONGEST, "%s.%03d", file, i);
+        assert_int_equal(symlink(file, text[i]), 0);
+        argv[i + 2] = text[i];
+    }
+    assert_int_equal(lam_command(MANY + 2, argv, &host), 0);
+    OUT_HAS("300 recordings");
+    OUT_HAS("one.lamina.299 ");
+    argv[1] = "live";
+    argv[MANY + 2] = "--once";
+    host = fake_host();
+    assert_int_equal(lam_command(MANY + 3, argv, &host), 0);
+    OUT_HAS("300 recordings");
+}
+
 /* -- live -------------------------------------------------------------------------------------- */
 
 static lam_recorder *writing; /* while it is followed */
@@ -253,11 +275,17 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_recording_is_shown),       cmocka_unit_test(several_are_shown_together),
-        cmocka_unit_test(options_of_models),          cmocka_unit_test(a_run_is_followed_to_its_end),
-        cmocka_unit_test(a_terminal_is_written_over), cmocka_unit_test(following_ends_at_an_interrupt),
-        cmocka_unit_test(scalars_are_exported),       cmocka_unit_test(programs_are_run),
-        cmocka_unit_test(other_files_are_refused),    cmocka_unit_test(without_memory),
+        cmocka_unit_test(a_recording_is_shown),
+        cmocka_unit_test(several_are_shown_together),
+        cmocka_unit_test(as_many_as_the_command_line_has),
+        cmocka_unit_test(options_of_models),
+        cmocka_unit_test(a_run_is_followed_to_its_end),
+        cmocka_unit_test(a_terminal_is_written_over),
+        cmocka_unit_test(following_ends_at_an_interrupt),
+        cmocka_unit_test(scalars_are_exported),
+        cmocka_unit_test(programs_are_run),
+        cmocka_unit_test(other_files_are_refused),
+        cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

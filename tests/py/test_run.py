@@ -352,6 +352,35 @@ def test_a_file_that_is_moved_ends_the_recording_and_says_so(folder, to):
         assert 30 <= steps <= 80 and ended
 
 
+AFTER_MAIN = """
+    import atexit, sys, threading, time, torch
+    net, other = torch.nn.Linear(4, 4), torch.nn.Linear(4, 2)
+    def train():
+        threading.main_thread().join()
+        for _ in range(30):
+            net(torch.ones(1, 4)).sum().backward()
+    atexit.register(lambda: other(torch.ones(1, 4)).sum().backward())
+    net(torch.ones(1, 4))
+    threading.Thread(target=train).start()
+    from concurrent.futures import ThreadPoolExecutor
+    pool = ThreadPoolExecutor(1)
+    pool.submit(print, "pooled")
+    if sys.argv[1:]:
+        raise ValueError("in main")
+"""
+
+
+@pytest.mark.parametrize("words", [[], ["raise"]])
+def test_what_threads_do_after_the_program_ended_is_recorded(folder, words):
+    done = run(folder, AFTER_MAIN, "--every", "1", "train.py", *words)
+    assert (done.returncode, done.stdout) == (len(words), "pooled\n"), done.stderr
+    sql = "SELECT m.name, m.root, count(*) FROM models m JOIN steps s ON s.model = m.id GROUP BY m.id"
+    assert recorded(folder, sql) == [("Linear", 0, 31), ("Linear 2", 1, 1)]
+    *errors, last = done.stderr.splitlines()
+    assert last == "lamina: recorded 32 steps of 32 calls; see them with: lamina show run.lamina"
+    assert errors[-1:] == ["ValueError: in main"][: len(words)]
+
+
 def test_forward_work_that_is_done_again_is_no_root(folder):
     torch = pytest.importorskip("torch")
     if not hasattr(torch._C, "_current_graph_task_id"):
