@@ -28,6 +28,7 @@ struct lmx_sampler {
     /* the step that is being seen */
     lmx_capture *capture; /* strong; NULL: none */
     lam_step_info about;
+    unsigned long thread; /* on which it began */
     /* the tree that the recorder knows, all strong */
     lmx_vec types, places;          /* PyTypeObject * of each node; lmx_place */
     lmx_vec call_infos, node_infos; /* lam_call_info, lam_op_info: room to tell them in */
@@ -292,6 +293,7 @@ static bool begin(lmx_sampler *s, PyObject *module, int kind) {
                                .number = s->turns->number,
                                .unix_ns = unix_now(),
                                .t0_ns = lmx_now_ns()};
+    s->thread = PyThread_get_thread_ident();
     bool ok = lmx_device_listen(c, true, false) && lmx_capture_open(c);
     if (ok)
         put(s, c);
@@ -313,7 +315,8 @@ static bool is_full(const lmx_sampler *s) { return s->capture->calls.n >= MOST_N
 static bool before(lmx_sampler *s, PyObject *module, int kind) {
     if (goes_back(s)) return true;
     if (s->capture) {
-        if (lmx_turns_goes_on(s->turns, kind, went_back(s) || is_full(s))) return true;
+        const bool ended = went_back(s) || is_full(s) || s->thread != PyThread_get_thread_ident();
+        if (lmx_turns_goes_on(s->turns, kind, ended)) return true;
         if (!finish(s)) return false;
     }
     if (s->dropped || !lmx_turns_begin(s->turns, kind)) return true;

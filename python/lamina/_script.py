@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -40,14 +41,19 @@ class Script:
 
     def run(self) -> int:
         """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
-        source = b""
+        source, inside = b"", None
         if not self._file:
             sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
             return 2
         self._file = str(Path(self._file).absolute())  # the program may change its folder
         if self._module is None:
+            inside = _main_of(self._argv[0])
+        if self._module is None and inside is None:
             try:
                 source = Path(self._argv[0]).read_bytes()
+            except IsADirectoryError:
+                sys.stderr.write(f"lamina: error: {self._argv[0]}: it has no __main__.py\n")
+                return 2
             except OSError as error:
                 sys.stderr.write(f"lamina: error: {self._argv[0]}: {error.strerror}\n")
                 return 2
@@ -57,6 +63,8 @@ class Script:
         try:
             if self._module is not None:
                 self._run_module(self._module)
+            elif inside is not None:
+                self._run_inside(self._argv[0], inside)
             else:
                 self._run_file(self._argv[0], source)
         except BaseException as error:
@@ -106,17 +114,37 @@ class Script:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
     def _run_file(self, path: str, source: bytes) -> None:
-        from types import ModuleType
-
         sys.argv[:] = self._argv
         if not _leaves_path():
             sys.path[0] = str(Path(path).resolve().parent)
         file = str(Path(path).absolute())
-        main = ModuleType("__main__")
-        main.__dict__.update(__file__=file, __builtins__=__builtins__, __cached__=None)
-        sys.modules["__main__"] = main
         code = compile(source, file, "exec", dont_inherit=True)  # this file's own __future__ is none of its
-        exec(code, main.__dict__)  # noqa: S102 - that is what it is for
+        _run_code(code, __file__=file, __cached__=None, __loader__=SourceFileLoader("__main__", file))
+
+    def _run_inside(self, path: str, spec: ModuleSpec) -> None:
+        """The ``__main__`` of a folder or a zip file."""
+        sys.argv[:] = self._argv
+        sys.path[0 : 0 if _leaves_path() else 1] = [str(Path(path).absolute())]
+        loader: Any = spec.loader
+        more = {"__cached__": spec.cached, "__loader__": loader, "__package__": "", "__spec__": spec}
+        _run_code(loader.get_code("__main__"), __file__=spec.origin, **more)
+
+
+def _main_of(path: str) -> ModuleSpec | None:
+    """Where a folder or a zip file has its ``__main__``; None where it has none or is neither."""
+    from pkgutil import get_importer
+
+    finder = get_importer(str(Path(path).absolute()))
+    return None if finder is None else finder.find_spec("__main__", None)
+
+
+def _run_code(code: Any, **names: Any) -> None:
+    from types import ModuleType
+
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, **names)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)  # noqa: S102 - that is what it is for
 
 
 def _leaves_path() -> bool:

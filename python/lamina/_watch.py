@@ -271,6 +271,7 @@ class _Root:
         "name",
         "number",
         "other",
+        "thread",
         "turns",
         "watch",
     )
@@ -285,6 +286,7 @@ class _Root:
         self.inside = False
         self.turns = _lamina.Turns(watch.every, number)
         self.capture: _Step | _Looking | None = None
+        self.thread = 0  # on which the step that is being seen began
         self.about: tuple[int, bool, bool, int, int] = (0, False, False, 0, 0)
         self.other = _roots.get(id(given))  # the same root of another watch
         if self.other is not None:
@@ -356,7 +358,8 @@ class _Root:
             return
         capture = self.capture
         if capture is not None:
-            if self.turns.goes_on(kind, capture.went_back() or capture.is_full()):
+            ended = capture.went_back() or capture.is_full() or self.thread != threading.get_ident()
+            if self.turns.goes_on(kind, ended):
                 return
             self.finish()
         if self.turns.begin(kind):
@@ -379,7 +382,7 @@ class _Root:
             training, gradients = bool(kind & TRAINING), bool(kind & GRAD)
             self.about = (self.turns.number, training, gradients, time_ns(), monotonic_ns())
             capture.open()
-            self.capture = capture
+            self.capture, self.thread = capture, threading.get_ident()
             self.watch.open.append(self)
         except Exception as error:
             self.turns.again()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipfile
 from contextlib import closing
 
 import pytest
@@ -379,6 +380,39 @@ def test_what_threads_do_after_the_program_ended_is_recorded(folder, words):
     *errors, last = done.stderr.splitlines()
     assert last == "lamina: recorded 32 steps of 32 calls; see them with: lamina show run.lamina"
     assert errors[-1:] == ["ValueError: in main"][: len(words)]
+
+
+INSIDE = """
+    import sys, beside
+    from pathlib import Path
+    main = sys.modules["__main__"]
+    print(__name__, __loader__ is main.__loader__, type(__loader__).__name__, __package__, __spec__ is None)
+    print(sys.argv, sys.path[0], __file__, Path(beside.__file__).parent.name, main.beside is beside)
+"""
+
+
+def test_a_folder_and_a_zip_file_run_as_python_runs_them(folder):
+    inside = folder / "app"
+    inside.mkdir()
+    (inside / "__main__.py").write_text(textwrap.dedent(INSIDE))
+    (inside / "beside.py").write_text("")
+    with zipfile.ZipFile(folder / "app.zip", "w") as to:
+        for file in inside.iterdir():
+            to.write(file, file.name)
+    for target in ("app", "app.zip", "app/__main__.py"):
+        told = [
+            subprocess.run(
+                [sys.executable, *before, target, "--x"],
+                env=environment(PYTHONDONTWRITEBYTECODE="1"), cwd=folder, capture_output=True, text=True,
+                check=False,
+            )
+            for before in ([], ["-m", "lamina", "run"])
+        ]  # fmt: skip
+        assert told[0].returncode == 0, told[0].stderr
+        assert (told[1].returncode, told[1].stdout) == (0, told[0].stdout), told[1].stderr
+    (folder / "empty").mkdir()
+    done = run(folder, "", "empty")
+    assert (done.returncode, done.stderr) == (2, "lamina: error: empty: it has no __main__.py\n")
 
 
 def test_forward_work_that_is_done_again_is_no_root(folder):
