@@ -561,7 +561,7 @@ PyObject *lmx_probe_memory(PyObject *module, PyObject *unused) {
     lmx_allocator f;
     lmx_state *st = lmx_state_of(module);
     (void)unused;
-    if (lmx_torch_ready(st)) lmx_gradient_prove(st); /* what a capture of memory reads too, all in one place */
+    if (lmx_torch_ready(st)) lmx_gradient_prove(st); /* captures of memory read it too */
     PyErr_Clear();
     lmx_alloc a = {.blocks = lmx_blocks_new(NULL), .whose = by_thread, .self = &self, .slot = -1};
     if (!a.blocks) return PyErr_NoMemory();
