@@ -18,11 +18,13 @@ from ._plain import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from . import _lamina
 
 COMPILER = "torch._dynamo"
 SWITCH = "torch._dynamo.eval_frame"
+HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 
 # What torch.compile hands every operator to as it is. Others may make kernels of their own, which run unseen.
@@ -144,9 +146,17 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
         @property
         def stance(self) -> str:
             Compiled.asked()
-            return name
+            return AROUND if _is_torchs(sys._getframe(1)) else name
 
     return partial(_set_stance, vars(switch), compiling), object.__new__(Stance)
+
+
+def _is_torchs(asks: FrameType) -> bool:
+    """Whether what is to run is one of torch's operators that compile themselves. What an earlier run compiled
+    of one of them has the layers in it that its functions call, which would not be seen."""
+    wrapper = asks.f_back
+    caller = wrapper.f_back if wrapper is not None else None
+    return caller is not None and str(caller.f_globals.get("__name__")).startswith(HIGHER_ORDER)
 
 
 def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:

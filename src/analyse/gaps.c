@@ -75,7 +75,7 @@ void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
     else if (formula && strstr(formula, "unknown"))
         lmi_putf(b, "the rule of %s gives no number for this case", kind);
     else
-        lmi_putf(b, "the formula of %s leaves 64 bits or divides by 0", kind);
+        lmi_putf(b, "the formula of %s gives too large a number or divides by 0", kind);
 }
 
 static void say_fact(const lmi_work *w, int32_t event, lmi_buf *b) {

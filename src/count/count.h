@@ -95,7 +95,7 @@ typedef struct lmi_formula {
     struct { uint8_t op; int32_t fact; int64_t number; } code[LMI_FORMULA_MAX]; /* n of them are set */
 } lmi_formula;
 lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
-/* 64-bit arithmetic, every step checked; an unknown fact, an overflow or a division by 0 gives
+/* Every step is checked; an unknown fact, a number that a lam_count can't hold or a division by 0 gives
  * LAM_UNKNOWN. Facts in a branch of ?: that is not taken don't matter. */
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts);
 /* The formula with its values, "1,605,632 x 576": every fact by its value ("?" when unknown), without

@@ -230,19 +230,31 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
     return parse(&ps);
 }
 
+enum { BITS = 95 }; /* what a lam_count holds of a number beside its sign */
+
+/* True when a result is too large to be told. */
+static bool outgrows(lmi_wide v) { return v >= (lmi_wide)1 << BITS || v <= -((lmi_wide)1 << BITS); }
+
+static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
+    const lmi_wide most = ((lmi_wide)1 << BITS) - 1, x = a < 0 ? -a : a, y = b < 0 ? -b : b;
+    if (x && y > most / x) return true;
+    *r = a * b;
+    return false;
+}
+
 /* Python's //: the quotient is rounded down, not towards zero. True when it can't be had. */
-static bool divide(int64_t a, int64_t b, int64_t *r) {
-    if (b == 0 || (a == INT64_MIN && b == -1)) return true;
+static bool divide(lmi_wide a, lmi_wide b, lmi_wide *r) {
+    if (b == 0) return true;
     *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return false;
 }
 
-/* One operation on two numbers; true when the result can't be had. */
-static bool binary(op code, int64_t a, int64_t b, int64_t *r) {
+/* One operation on two numbers that do not outgrow a count; true when the result can't be had. */
+static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     switch (code) {
-    case OP_ADD: return lmi_add_over(a, b, r);
-    case OP_SUB: return lmi_sub_over(a, b, r);
-    case OP_MUL: return lmi_mul_over(a, b, r);
+    case OP_ADD: *r = a + b; return outgrows(*r);
+    case OP_SUB: *r = a - b; return outgrows(*r);
+    case OP_MUL: return multiply(a, b, r);
     case OP_DIV: return divide(a, b, r);
     case OP_LT: *r = a < b; break;
     case OP_LE: *r = a <= b; break;
@@ -270,10 +282,17 @@ static int32_t operands(op code) {
     }
 }
 
+static lam_count count_of(lmi_wide v, lam_state state) {
+    const lmi_wide one = (lmi_wide)1 << 63; /* of what `over` counts */
+    if (v < INT64_MIN) return lmi_unknown();
+    if (v < one) return (lam_count){.n = (int64_t)v, .state = state};
+    return (lam_count){.n = (int64_t)(v % one), .over = (uint32_t)(v / one), .state = state};
+}
+
 /* Runs the code. `known` NULL: every value is. Every push took one step, so the stack can't outgrow the code,
  * and nothing absorbs an unknown, so the first one that is met decides. */
 static lam_count run(const lmi_formula *f, const int64_t *values, const bool *known) {
-    int64_t stack[LMI_FORMULA_MAX];
+    lmi_wide stack[LMI_FORMULA_MAX];
     int32_t n = 0; /* values on the stack */
     bool least = false;
     for (int32_t i = 0; i < f->n; i++) {
@@ -287,7 +306,7 @@ static lam_count run(const lmi_formula *f, const int64_t *values, const bool *kn
             break;
         case OP_UNKNOWN: return lmi_unknown();
         case OP_NEGATE:
-            if (lmi_sub_over((int64_t)0, stack[n - 1], &stack[n - 1])) return lmi_unknown();
+            stack[n - 1] = -stack[n - 1];
             break;
         case OP_LEAST: least = true; break;
         case OP_JUMP_IF_ZERO:
@@ -300,7 +319,7 @@ static lam_count run(const lmi_formula *f, const int64_t *values, const bool *kn
         }
     }
     if (n != 1) return lmi_unknown();
-    return least ? lmi_at_least(stack[0]) : lmi_exact(stack[0]);
+    return count_of(stack[0], least ? LAM_AT_LEAST : LAM_EXACT);
 }
 
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts) {
@@ -327,7 +346,7 @@ lam_status lam_formula_eval(const char *formula, const char *const *names, const
 typedef struct node {
     op op; /* OP_NUMBER, OP_NEGATE or an operation on two */
     int32_t a, b;
-    int64_t v;
+    lmi_wide v;
     bool known;
     bool plain; /* a number of the rule's, or one that says yes or no, and not a size */
     int32_t fact;
@@ -339,7 +358,7 @@ typedef struct writer {
     int32_t n;
 } writer;
 
-static int32_t leaf(writer *w, int64_t v, bool known, bool plain, int32_t fact) {
+static int32_t leaf(writer *w, lmi_wide v, bool known, bool plain, int32_t fact) {
     w->at[w->n] = (node){OP_NUMBER, -1, -1, v, known, plain, fact};
     return w->n++;
 }
@@ -439,7 +458,7 @@ static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_F
         return;
     }
     if (n->fact >= 0 && used) used[n->fact] = true;
-    lam_text_count(text, sizeof text, n->known ? lmi_exact(n->v) : lmi_unknown(), true);
+    lam_text_count(text, sizeof text, n->known ? count_of(n->v, LAM_EXACT) : lmi_unknown(), true);
     lmi_put(out, text);
 }
 

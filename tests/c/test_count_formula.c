@@ -128,15 +128,33 @@ static void unknowns(void **state) {
     unknown("a/zero");
 }
 
-static void overflow(void **state) {
+/* Its value is over * 2^63 + n. */
+static void gives_large(const char *text, uint32_t over, int64_t n, lam_state state) {
+    lam_count c = eval(text);
+    if (c.state != state || c.n != n || c.over != over)
+        fail_msg("'%s' gives %u * 2^63 + %lld (%s)", text, (unsigned)c.over, (long long)c.n,
+                 lam_state_name(c.state));
+}
+
+static void large_numbers(void **state) {
     (void)state;
     gives("large*2000000000", INT64_C(8000000000000000000));
-    unknown("large*large");
-    unknown("huge+1");
+    gives_large("2097152*2097152*2097152", 1, 0, LAM_EXACT);
+    gives_large("2*2097152*2097152*2097152 + 5", 2, 5, LAM_EXACT);
+    gives_large("large*large", 1, INT64_C(6776627963145224192), LAM_EXACT);
+    gives_large("huge+1", 1, 0, LAM_EXACT);
+    gives_large("-(-huge-1)", 1, 0, LAM_EXACT);
+    gives_large("(-huge-1)/-1", 1, 0, LAM_EXACT);
+    gives_large("least(huge+1)", 1, 0, LAM_AT_LEAST);
+    gives_large("(huge+1)*4294967295", UINT32_MAX, 0, LAM_EXACT);
+    gives_large("(huge+1)*4294967295 + huge", UINT32_MAX, INT64_MAX, LAM_EXACT);
+    unknown("(huge+1)*4294967295 + huge + 1");
+    unknown("(huge+1)*4294967296");
+    unknown("huge*huge");
     unknown("-huge-2");
-    unknown("-(-huge-1)");
-    unknown("(-huge-1)/-1");
     unknown("huge*-2");
+    gives("-huge-2 < 0", 1);
+    gives("large*large/large", INT64_C(4000000000));
     gives("(-huge-1)/1", INT64_MIN);
     gives("huge-huge+1", 1);
 }
@@ -556,7 +574,7 @@ int main(void) {
         cmocka_unit_test(comparisons),
         cmocka_unit_test(choices),
         cmocka_unit_test(unknowns),
-        cmocka_unit_test(overflow),
+        cmocka_unit_test(large_numbers),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(limits),
         cmocka_unit_test(no_names),

@@ -98,6 +98,18 @@ def test_functions_run_as_in_python(runs, macs, back, calls, way, monkeypatch):
     with lamina.capture(net) as watch:
         ours = trained(Calls.__call__, net, x)
     assert by_path(watch.report("layers")) == {"a": macs}
+
+
+@pytest.mark.parametrize(("runs", "macs", "back", "calls"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_what_an_earlier_run_compiled_is_not_run_instead(runs, macs, back, calls):
+    net, x = make(runs)
+    net(x)
+    with lamina.capture(net) as watch:
+        ours = trained(Calls.__call__, net, x)
+    report = watch.report("exact")
+    assert (report.macs, report.backward.macs, report.macs.state) == (macs, back, "exact")
+    assert (by_path(report), by_path(report, "backward_macs")) == ({"a": macs}, {"a": back})
+    assert f"a (Linear){f' ({calls} calls)' if calls > 1 else ''} " in str(report)
     assert close(ours, trained(by_hand, net, x))
 
 
