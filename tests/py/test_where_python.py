@@ -168,3 +168,41 @@ def test_a_product_larger_than_64_bits():
     report = exact(Calls(forward), torch.zeros(1, 1, device="meta"))
     assert (report.macs, report.macs.state) == (2**63, "exact")
     assert report.flops == 2**64
+
+
+KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+@pytest.mark.skipif(not hasattr(torch._ops.OpOverload, "redispatch"), reason="this torch has no redispatch")
+def test_an_operator_that_is_sent_to_its_kernel_by_hand():
+    def forward(self, x):
+        return aten.mm.default.redispatch(KEYS, self.fc(x), torch.rand(8, 3))
+
+    before = torch._ops.OpOverload.redispatch.__code__
+    net = Calls(forward, fc=layer())
+    report = exact(net, x())
+    assert (report.macs, report.macs.state) == (MACS, "at least")
+    assert any("aten::mm ran by redispatch()" in gap for gap in report.gaps)
+    assert {row.path: row.macs.state for row in report.rows if row.event >= 0} == {
+        "": "at least",
+        "fc": "exact",
+    }
+    with lamina.capture(net) as watch:
+        net(x())
+    assert watch.report("exact").macs.state == "at least"
+    assert torch._ops.OpOverload.redispatch.__code__ is before
+
+
+def test_an_operator_of_ones_own_is_not_sent_by_hand():
+    @torch.library.custom_op("between::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x.mm(torch.ones(4, 4)) * 2
+
+    twice.register_autograd(lambda ctx, grad: grad * 2)
+    for given in (x(), x().requires_grad_()):
+        report = exact(Calls(lambda self, x: twice(x)), given)
+        assert (report.macs, report.macs.state) == (2 * 4 * 4, "exact"), report.gaps
+    net = Calls(lambda self, x: twice(x))
+    with lamina.capture(net, ops=True) as watch:
+        net(x().requires_grad_()).sum().backward()
+    assert work(watch.report("exact")) == (2 * 4 * 4, 0, 0)
