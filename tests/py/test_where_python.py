@@ -157,7 +157,9 @@ def test_a_class_of_tensors_with_memory_of_its_own():
     assert (report.macs, report.macs.state) == (2 * MACS, "exact")
 
 
-def test_a_class_without_an_answer_of_its_own_counts_once():
+@pytest.mark.parametrize("watching", ["observer", "dispatch"])
+def test_a_class_without_an_answer_of_its_own_counts_once(watching, monkeypatch):
+    monkeypatch.setenv("LAMINA_CAPTURE", watching)
     named = type("Named", (torch.Tensor,), {})
     report = exact(layer(), x().as_subclass(named))
     assert (report.macs, report.macs.state) == (MACS, "exact")
