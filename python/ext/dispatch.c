@@ -393,11 +393,9 @@ static PyObject *run_inside(const lmx_capture *c, thread *t, const lmx_overload 
 
 /* Torch's own class of fake tensors follows shapes and runs nothing. */
 static bool is_torchs(PyObject *type) {
-    static const char home[] = "torch.";
     PyObject *module = PyObject_GetAttrString(type, "__module__");
     const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    const size_t n = sizeof home - 2; /* up to the dot */
-    bool own = name && strncmp(name, home, n) == 0 && (name[n] == '.' || name[n] == 0);
+    bool own = name && strncmp(name, "torch", 5) == 0 && (name[5] == '.' || name[5] == 0);
     PyErr_Clear();
     Py_XDECREF(module);
     return own;
