@@ -395,26 +395,19 @@ static PyObject *run_inside(const lmx_capture *c, thread *t, const lmx_overload 
 static bool is_torchs(PyObject *type) {
     PyObject *module = PyObject_GetAttrString(type, "__module__");
     const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    bool own = name && strncmp(name, "torch", 5) == 0 && (name[5] == '.' || name[5] == 0);
+    bool own = name && strncmp(name, "torch.", 6) == 0;
     PyErr_Clear();
     Py_XDECREF(module);
     return own;
 }
 
-static bool has_attr(PyObject *type, const char *name, bool written_in_c) {
-    PyObject *attr = PyObject_GetAttrString(type, name);
-    bool has = attr && (written_in_c || !PyCFunction_Check(attr));
-    PyErr_Clear();
-    Py_XDECREF(attr);
-    return has;
-}
-
-/* Whether a class answers for its tensors' operators. Those that don't have torch's refusal, written in C. */
 static bool wraps_tensors(PyObject *types) {
     for (Py_ssize_t i = 0; PyTuple_Check(types) && i < PyTuple_Size(types); i++) {
         PyObject *type = PyTuple_GetItem(types, i);
-        if (has_attr(type, "__tensor_flatten__", true)) return true;
-        if (!is_torchs(type) && has_attr(type, "__torch_dispatch__", false)) return true;
+        PyObject *flatten = PyObject_GetAttrString(type, "__tensor_flatten__");
+        PyErr_Clear();
+        Py_XDECREF(flatten);
+        if (flatten || !is_torchs(type)) return true;
     }
     return false;
 }

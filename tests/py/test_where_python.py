@@ -157,9 +157,7 @@ def test_a_class_of_tensors_with_memory_of_its_own():
     assert (report.macs, report.macs.state) == (2 * MACS, "exact")
 
 
-@pytest.mark.parametrize("watching", ["observer", "dispatch"])
-def test_a_class_without_an_answer_of_its_own_counts_once(watching, monkeypatch):
-    monkeypatch.setenv("LAMINA_CAPTURE", watching)
+def test_a_class_without_an_answer_of_its_own_counts_once():
     named = type("Named", (torch.Tensor,), {})
     report = exact(layer(), x().as_subclass(named))
     assert (report.macs, report.macs.state) == (MACS, "exact")
