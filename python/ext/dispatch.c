@@ -380,34 +380,21 @@ static PyObject *call_under(const lmx_capture *c, PyObject *function, PyObject *
 }
 
 /* The class of an argument does this operator by others. It is called again, and then left to that class,
- * whose operators are seen, and count in its place; unless it keeps them from every mode. */
+ * whose operators are seen. */
 static PyObject *run_inside(const lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args,
                             PyObject *kwargs) {
-    const int32_t op = t->op;
     t->passing = o->func;
     PyObject *result = call_under(c, o->call, NULL, NULL, args, kwargs);
     t->passing = NULL;
-    if (op >= 0 && (size_t)op + 1 < t->lane->ops.n) op_at(t, op)->flags |= LAM_OP_NODE;
     return result;
-}
-
-/* Torch's own class of fake tensors follows shapes and runs nothing. */
-static bool is_torchs(PyObject *type) {
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
-    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    bool own = name && strncmp(name, "torch.", 6) == 0;
-    PyErr_Clear();
-    Py_XDECREF(module);
-    return own;
 }
 
 static bool wraps_tensors(PyObject *types) {
     for (Py_ssize_t i = 0; PyTuple_Check(types) && i < PyTuple_Size(types); i++) {
-        PyObject *type = PyTuple_GetItem(types, i);
-        PyObject *flatten = PyObject_GetAttrString(type, "__tensor_flatten__");
+        PyObject *flatten = PyObject_GetAttrString(PyTuple_GetItem(types, i), "__tensor_flatten__");
         PyErr_Clear();
         Py_XDECREF(flatten);
-        if (flatten || !is_torchs(type)) return true;
+        if (flatten) return true;
     }
     return false;
 }
