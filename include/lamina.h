@@ -284,7 +284,7 @@ typedef enum lam_op_flags {
     /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
      * tensors, which runs others on the real ones: it counts nothing itself */
     LAM_OP_NODE = 2,
-    LAM_OP_HIDES = 4, /* work in it is not seen: compiled code, or an operator torch kept no record of */
+    LAM_OP_HIDES = 4, /* compiled code: what a compiler fused ran in it without being seen */
     LAM_OP_GRAD = 8, /* gradients were wanted of what it does; operators inside one that says so don't tell */
     LAM_OP_WHOLE = 16, /* its rule counts it, although it commonly stands for what it calls */
     /* Values decide what runs in its place and there were none, as in a dry run: it and what it calls count
@@ -517,8 +517,8 @@ LAM_API const char *lam_fact_meaning(int32_t i);
 
 /* Evaluates a formula. `names[i]` has value `values[i]`. Grammar: integers, names, + - * / (floor), unary -,
  * ( ), comparisons < <= > >= == != (1 or 0), c ? a : b, min(a,b), max(a,b), and the word `unknown`.
- * LAM_SYNTAX with the offset; a result of 2^95 or more or below -2^63, a division by 0 or an unknown name
- * used gives state UNKNOWN. */
+ * LAM_SYNTAX with the offset; a result of 2^95 or more or below -2^63, a division by 0 or an unknown name used
+ * gives state UNKNOWN. */
 LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values,
                                     int32_t n, lam_count *out, lam_error *e);
 

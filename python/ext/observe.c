@@ -243,28 +243,6 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 
-/* Whether the innermost operator that runs, nodes aside, is this one. */
-static bool runs_now(const lmx_lane *lane, const char *name) {
-    const frame *frames = lane->frames.data;
-    const lmx_op *ops = lane->ops.data;
-    size_t n = lane->frames.n;
-    while (n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) != 0 &&
-           ops[frames[n - 1].op].flags & LAM_OP_NODE)
-        n--;
-    return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
-}
-
-/* Torch tells nobody of it. Where the operator runs already, this is the rest of the way to its kernel. */
-static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
-    const frame *around = top_of(lane);
-    frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
-    if (o->nodes_only || runs_now(lane, name)) return;
-    f.call = open_call(o);
-    if (around && around->node >= 0) place_inside(o, lane, around, &f);
-    lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);
-    if (op) op->began = op->ended = lmx_clock_stamp(lane->clock, lane->last);
-}
-
 /* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
 static const char *engine_work(const char *name) {
     static const char prefix[] = "autograd::engine::evaluate_function: ";
@@ -453,17 +431,6 @@ static void end(int slot, const void *record) {
         lane->inside = false;
     }
     atomic_fetch_sub(&slots[slot].busy, 1);
-}
-
-void lmx_observe_unseen(const char *name) {
-    for (int i = 0; api && !quiet.record && i < SLOTS; i++) {
-        atomic_fetch_add(&slots[i].busy, 1);
-        lmx_observer *o = atomic_load(&slots[i].observer);
-        lmx_lane *lane = o && o->thread == api->thread() ? enter(o, i) : NULL;
-        if (lane) note_unseen(o, lane, name);
-        if (lane) lane->inside = false;
-        atomic_fetch_sub(&slots[i].busy, 1);
-    }
 }
 
 #define CALLBACKS(i)                                                                                         \

@@ -278,9 +278,6 @@ struct lmx_observer {
     bool spread;             /* parameters of the model are spread over several processes */
 };
 
-/* An operator is about to run by a way that torch keeps no record of: what it does is not seen. */
-void lmx_observe_unseen(const char *name);
-
 /* == who does an operator's work (answered.c) ========================================================== */
 
 /* Whether it runs operators on what its tensors stand for, as vmap's and those spread over processes do. */

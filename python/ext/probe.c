@@ -386,19 +386,7 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
     Py_RETURN_NONE;
 }
 
-static PyObject *unseen(PyObject *module, PyObject *name) {
-    (void)module;
-    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!text) return NULL;
-    lmx_observe_unseen(text);
-    Py_RETURN_NONE;
-}
-
 PyMethodDef lmx_probe_methods[] = {
-    {"unseen", unseen, METH_O,
-     PyDoc_STR(
-         "unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that torch "
-         "keeps no record of. Captures that are open on this thread are told.")},
     {"probe_record", probe_record, METH_VARARGS,
      PyDoc_STR(
          "probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nLooks for the arguments "

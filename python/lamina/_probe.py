@@ -162,11 +162,11 @@ def _find_keys(torch: Any) -> tuple[int, int]:
 def _misread_class(layout: Layout) -> str | None:
     if layout["python"] < 0:
         return None
-    bit = 1 << layout["python"]  # not a count: a mask
-    plain, own = _by_class(sys.modules["torch"], (2, 7))
-    wrong = [x for x in plain if _word(x, layout["keys"]) & bit]
-    wrong += [x for x in own if not _word(x, layout["keys"]) & bit]
-    return f"{len(wrong)} tensors, by whose class answers for them" if wrong else None
+    told = [
+        [_word(x, layout["keys"]) >> layout["python"] & 1 for x in them]
+        for them in _by_class(sys.modules["torch"], (2, 7))
+    ]
+    return None if [set(them) for them in told] == [{0}, {1}] else f"whose class answers for them: {told}"
 
 
 def _words(record: bytes) -> dict[int, int]:
