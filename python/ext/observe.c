@@ -133,8 +133,52 @@ static bool push_frame(lmx_lane *lane, const frame *f) {
     return at != NULL;
 }
 
+static bool is_transformed(const char *value) {
+    enum { LEVELS = 16 };
+    if (lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (api->wrapper(value)) return true;
+    for (int64_t level = 1; level <= LEVELS; level++)
+        if (api->is_batched(value, level)) return true;
+    return false;
+}
+
+/* A tensor that stands for others, or for none: it has elements and no memory. */
+static bool lacks_data(const char *value) {
+    void *handle = (void *)(uintptr_t)value, *data = NULL;
+    int64_t dims, *sizes;
+    if (!api->shim.data || lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
+    if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
+    if (api->shim.sizes(handle, &sizes)) return false;
+    for (int64_t i = 0; i < dims; i++)
+        if (sizes[i] == 0) return false;
+    return true;
+}
+
+/* Whether any tensor among the values, or in a list among them, is such. */
+static bool any_tensor(const lmx_layout *l, lmx_values values, bool (*is)(const char *value), int depth) {
+    for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        int32_t tag = lmx_tag_of(value);
+        if (tag == l->tensor ? is(value)
+                             : depth && tag == l->list_tag && any_tensor(l, lmx_list_of(l, value), is, 0))
+            return true;
+    }
+    return false;
+}
+
+/* An operator that is called through the stack of an interpreter (TorchScript's, a transform's) is shown all
+ * that lies there: its own are the last. */
+static lmx_values last_of(lmx_values all, size_t n) {
+    if (!n || n >= all.n) return all;
+    return (lmx_values){all.at + (all.n - n) * LMX_IVALUE, n};
+}
+
+static lmx_values inputs_of(const lmx_layout *l, const void *record) {
+    return last_of(lmx_inputs_of(l, record), api->n_inputs ? api->n_inputs(record) : 0);
+}
+
 static lmx_values outputs_of(const lmx_layout *l, const void *record) {
-    return lmx_last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
+    return last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
 }
 
 /* The same where it is known how many there were when the operator last ran: the schema lies where the
@@ -142,12 +186,32 @@ static lmx_values outputs_of(const lmx_layout *l, const void *record) {
 static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const void *), const void *record) {
     if (!ask || (*known >= 0 && (size_t)*known == all.n)) return all;
     *known = (int32_t)ask(record);
-    return lmx_last_of(all, (size_t)*known);
+    return last_of(all, (size_t)*known);
+}
+
+/* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
+ * shapes are the real ones. So does one on a tensor that is spread over several processes; there its rules
+ * are also tried out on tensors without memory, which is nobody's work. */
+static bool runs_others(const lmx_observer *o, lmx_lane *lane, const void *record) {
+    const lmx_layout *l = o->layout;
+    if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
+    return lmx_lane_transforming(lane) && any_tensor(l, inputs_of(l, record), is_transformed, 1);
+}
+
+/* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
+ * kept: what it runs really is seen inside. A dry run has a mode of its own. */
+static bool is_answered(const lmx_observer *o, const frame *f) {
+    return f->phase == LAM_RECOMPUTE && api->modes && api->modes() > o->capture->dry;
+}
+
+/* What torch itself notes around a mode's or a subclass's answer: nothing of the model's. */
+static bool is_passage(const char *name) {
+    return strcmp(name, "PythonDispatchMode") == 0 || strcmp(name, "PythonSubclass") == 0;
 }
 
 static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool began) {
     const lmx_layout *l = o->layout;
-    lmx_values v = began ? lmx_own_inputs(api, l, f->record) : outputs_of(l, f->record);
+    lmx_values v = began ? inputs_of(l, f->record) : outputs_of(l, f->record);
     bool failed = !began && api->unwinding && api->unwinding() > f->unwinding;
     const lmx_op_run op = {.record = f->record,
                            .layout = l,
@@ -194,15 +258,6 @@ static bool is_atens(const char *name) {
            name[5] == ':';
 }
 
-/* What torch notes around the answer of a mode or of a tensor's class. Of a class that is the first to be
- * seen of it, and what its answer runs counts instead of the operator. */
-static void open_passage(const lmx_observer *o, lmx_lane *lane, const frame *f, const char *name) {
-    const frame *around = top_of(lane);
-    if (around && around->noted && !around->is_node && !o->capture->dry && lmx_is_of_class(name))
-        ((lmx_op *)lane->ops.data)[around->op].flags |= LAM_OP_NODE;
-    push_frame(lane, f);
-}
-
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
@@ -215,11 +270,11 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     bool plain = is_atens(name) || strstr(name, "::");
-    if (!plain && lmx_is_passage(name)) {
-        open_passage(o, lane, &f, name);
+    bool real = plain && !is_answered(o, &f) && !runs_others(o, lane, record);
+    if (!plain && is_passage(name)) {
+        push_frame(lane, &f);
         return;
     }
-    bool answered = lmx_is_answered(o, api), real = plain && !answered && !lmx_runs_others(o, lane, record);
     uint8_t grad =
         f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch tells a number only where gradients are wanted */
     lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
@@ -227,19 +282,17 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     int32_t at = (int32_t)(lane->ops.n - 1);
     f.op = at;
     f.noted = true;
-    f.told = o->tells_ops && (real || (plain && answered && f.phase != LAM_RECOMPUTE));
+    f.told = o->tells_ops && real;
     const bool direct = around && around->is_node;
     lmx_arity *arity = lmx_lane_arity(lane, name);
     if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(record);
     f.n_out = arity->out;
     if (!push_frame(lane, &f)) return;
-    lane->classed = false;
     lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record),
                   real && lane->reads ? lmx_lane_masked(lane, op->name) : -1);
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    bool quietly = real && o->own && !(lane->classed && !o->capture->dry);
-    if (quietly && lmx_lane_closes(lane, op->name)) be_quiet(o, lane, record);
+    if (real && o->own && lmx_lane_closes(lane, op->name)) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
 }
 

@@ -11,12 +11,11 @@
 #include <string.h>
 
 /* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
- * object, (callbacks) what torch keeps of a thread's callbacks, (keys) who runs a tensor's operators and
- * (python) its bit for the tensor's class; and the tags of an IValue. -1: unknown. */
+ * object and (callbacks) what torch keeps of a thread's callbacks; and the tags of an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
-    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python)
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
@@ -51,11 +50,10 @@ typedef struct lmx_record_api {
     const void *const *(*transforming)(void); /* the thread's pointer to what holds that vector */
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
-    int64_t (*modes)(void);  /* how many modes in Python this thread's operators are handed to first, */
-    bool (*own_modes)(bool); /* and (true) whether any is no part of torch itself, as fake tensors' is */
-    int (*unwinding)(void);  /* exceptions in flight */
-    void *(*kept)(void);     /* what torch keeps of this thread's callbacks */
-    const void *undefined;   /* the C++ object behind every undefined tensor */
+    int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first */
+    int (*unwinding)(void); /* exceptions in flight */
+    void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
+    const void *undefined;  /* the C++ object behind every undefined tensor */
     lmx_shim shim;
 } lmx_record_api;
 
@@ -108,16 +106,6 @@ lmx_values lmx_inputs_of(const lmx_layout *l, const void *record);
 lmx_values lmx_outputs_of(const lmx_layout *l, const void *record);
 lmx_values lmx_list_of(const lmx_layout *l, const char *value);
 
-/* An operator that is called through the stack of an interpreter (TorchScript's, a transform's) is shown all
- * that lies there: its own are the last. */
-static inline lmx_values lmx_last_of(lmx_values all, size_t n) {
-    if (!n || n >= all.n) return all;
-    return (lmx_values){all.at + (all.n - n) * LMX_IVALUE, n};
-}
-static inline lmx_values lmx_own_inputs(const lmx_record_api *api, const lmx_layout *l, const void *record) {
-    return lmx_last_of(lmx_inputs_of(l, record), api->n_inputs ? api->n_inputs(record) : 0);
-}
-
 /* == what was recorded ================================================================================= */
 
 /* Arguments or results as an operator had them: what most have in common with one that ran before, and what
@@ -142,7 +130,7 @@ typedef enum lmx_arg_kind {
     LMX_ARG_INT,
     LMX_ARG_REAL,
     LMX_ARG_INTS,
-    LMX_ARG_TEXT,   /* its words hold it, with its end */
+    LMX_ARG_TEXT,  /* its words hold it, with its end */
     LMX_ARG_SPARSE, /* a tensor: its words begin with those of a lmx_sparse */
     LMX_ARG_MASK    /* a tensor: its words begin with those of a lam_mask */
 } lmx_arg_kind;
@@ -176,22 +164,21 @@ typedef struct lmx_arity {
 typedef struct lmx_lane {
     struct lmx_lane *next;
     const lmx_record_api *api;
-    uint64_t thread;  /* torch's own number of it */
+    uint64_t thread; /* torch's own number of it */
     lmx_clock *clock; /* the capture's */
     int64_t *last;    /* of lmx_clock_stamp: where it is kept for the thread, */
     int64_t own_last; /* which is here where the capture is another thread's */
-    bool inside;      /* a callback is running: what it calls in torch is not the model's */
-    bool lost;        /* memory ran out */
-    bool classed;     /* the class of a tensor that was packed answers for operators; for who packs */
-    bool reads;       /* values may be read: tensors have them, and torch's functions tell where */
-    bool full;        /* there are more operators than a lane may hold: */
-    uint64_t most;    /* bytes */
-    bool told;        /* what was recorded was pushed, and given back */
-    lmx_vec ops;      /* lmx_op */
-    lmx_vec words;    /* int64_t: what the parts are made of, and what is being packed */
-    lmx_vec parts;    /* lmx_part */
-    lmx_vec ids;      /* lmx_id */
-    size_t packed;    /* words that belong to parts; those after them are being packed, */
+    bool inside;     /* a callback is running: what it calls in torch is not the model's */
+    bool lost;       /* memory ran out */
+    bool reads;      /* values may be read: tensors have them, and torch's functions tell where */
+    bool full;       /* there are more operators than a lane may hold: */
+    uint64_t most;   /* bytes */
+    bool told;       /* what was recorded was pushed, and given back */
+    lmx_vec ops;     /* lmx_op */
+    lmx_vec words;   /* int64_t: what the parts are made of, and what is being packed */
+    lmx_vec parts;   /* lmx_part */
+    lmx_vec ids;     /* lmx_id */
+    size_t packed;   /* words that belong to parts; those after them are being packed, */
     size_t ids_packed;
     int32_t n_packed; /* so many arguments */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
@@ -277,16 +264,6 @@ struct lmx_observer {
     const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */
     bool spread;             /* parameters of the model are spread over several processes */
 };
-
-/* == who does an operator's work (answered.c) ========================================================== */
-
-/* Whether it runs operators on what its tensors stand for, as vmap's and those spread over processes do. */
-bool lmx_runs_others(const lmx_observer *o, lmx_lane *lane, const void *record);
-/* Whether it is handed to a mode in Python first. What that runs is seen inside, and counts in its place. */
-bool lmx_is_answered(const lmx_observer *o, const lmx_record_api *api);
-/* What torch itself notes around the answer of a mode or of a tensor's class, and whether it is a class's. */
-bool lmx_is_passage(const char *name);
-bool lmx_is_of_class(const char *passage);
 
 /* The name of an operator, without the overload: "aten::convolution". */
 static inline const char *lmx_op_name(const lmx_lane *lane, const lmx_op *op) {

@@ -57,7 +57,6 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", &api->modes);
-    lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb", &api->own_modes);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
     api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
@@ -328,7 +327,7 @@ static const void *object_of(lmx_state *st, PyObject *tensor) {
 }
 
 static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
-    enum { OBJECT = 192 }; /* bytes: less than any torch's */
+    enum { OBJECT = 96 }; /* bytes: less than any torch's */
     const void *object = object_of(lmx_state_of(module), tensor);
     return object ? PyBytes_FromStringAndSize(object, OBJECT) : NULL;
 }
