@@ -246,7 +246,8 @@ def test_formulas():
     assert _lamina.formula("2 * 3 + x", {"x": 4}) == (10, "exact")
     assert _lamina.formula("7 / 2") == (3, "exact")
     assert _lamina.formula("y")[1] == "unknown"
-    assert _lamina.formula("x * x", {"x": 2**40})[1] == "unknown"
+    assert _lamina.formula("x * x", {"x": 2**40}) == (2**80, "exact")
+    assert _lamina.formula("x * x", {"x": 2**60})[1] == "unknown"
     with pytest.raises(_errors.FormatError) as told:
         _lamina.formula("2 + * 3")
     assert told.value.at == 4 and isinstance(told.value, ValueError)
