@@ -517,7 +517,7 @@ LAM_API const char *lam_fact_meaning(int32_t i);
 
 /* Evaluates a formula. `names[i]` has value `values[i]`. Grammar: integers, names, + - * / (floor), unary -,
  * ( ), comparisons < <= > >= == != (1 or 0), c ? a : b, min(a,b), max(a,b), and the word `unknown`.
- * LAM_SYNTAX with the offset; a result of 2^95 or more or below -2^63, a division by 0 or an unknown name used
+ * LAM_SYNTAX with the offset; a result of 2^95 or more or below -2^63, a division by 0 or an unknown name
  * gives state UNKNOWN. */
 LAM_API lam_status lam_formula_eval(const char *formula, const char *const *names, const int64_t *values,
                                     int32_t n, lam_count *out, lam_error *e);

@@ -152,8 +152,8 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
 
 
 def _is_torchs(asks: FrameType) -> bool:
-    """Whether what is to run is one of torch's operators that compile themselves. What an earlier run compiled
-    of one of them has the layers in it that its functions call, which would not be seen."""
+    """Whether what is to run is one of torch's operators that compile themselves. What an earlier run
+    compiled of one of them has the layers in it that its functions call, which would not be seen."""
     wrapper = asks.f_back
     caller = wrapper.f_back if wrapper is not None else None
     return caller is not None and str(caller.f_globals.get("__name__")).startswith(HIGHER_ORDER)
