@@ -15,30 +15,27 @@
 typedef struct tracer {
     lam_costs *c;
     const lam_model *m;
-    lmi_arena *a; /* the costs' own: what is found stays */
     lmi_arena scratch;
+    lmi_arena work; /* what is made on the way to one field */
     lmi_stream flow;
     lmi_ways ways;
     lmi_rf *rf;
     int32_t *of;             /* per operator: the field of its first result */
     int32_t *root;           /* per call: the outermost around it */
-    lmi_vec all;             /* const lmi_span *: the fields, of width() spans each */
-    const int32_t *of_input; /* per call: the field of its first argument, the others follow */
+    lmi_rf_fields fields;    /* of width() spans each */
+    int32_t *inputs;         /* the fields of arguments of outermost calls */
+    int32_t *of_input;       /* per call: where those of its arguments begin among them */
 } tracer;
 
 /* Spans of a field: one a slot, then one a slot along the path that sees least. */
 enum { SPANS = 2 * LMI_RF_SLOTS };
 static int32_t width(const tracer *t) { return 2 * t->rf->n_slots; }
 
-static const lmi_span *field(const tracer *t, int32_t i) {
-    return *(const lmi_span *const *)lmi_vec_at(&t->all, (size_t)i);
-}
-
+/* A field that was found, of which all is copied: what was made on the way goes. */
 static bool keep(tracer *t, const lmi_span *spans, int32_t *index) {
-    const lmi_span **to = lmi_vec_push(&t->all);
-    if (to) *to = lmi_copy(t->a, spans, (uint64_t)width(t), sizeof *spans);
-    *index = (int32_t)t->all.n - 1;
-    return to && *to;
+    bool ok = lmi_rf_keep(&t->fields, spans, index);
+    lmi_arena_free(&t->work);
+    return ok;
 }
 
 /* -- what went in -------------------------------------------------------------------------------- */
@@ -64,20 +61,25 @@ static lam_status input_field(tracer *t, const lam_event *root, int32_t input, i
     for (int32_t k = 0; k < width(t); k++) {
         const lmi_rf_slot *slot = &t->rf->slot[k % t->rf->n_slots];
         if (slot->input != input || slot->axis >= in->ndim) continue;
-        if (!lmi_span_input(t->a, &spans[k], slot->axis, in->sizes[slot->axis])) return lmi_nomem(e);
+        if (!lmi_span_input(&t->work, &spans[k], slot->axis, in->sizes[slot->axis])) return lmi_nomem(e);
     }
     return keep(t, spans, index) ? LAM_OK : lmi_nomem(e);
 }
 
-/* The fields of every outermost call's arguments, one after another from t->of_input[call]. */
-static lam_status input_fields(tracer *t, int32_t *of_input, lam_error *e) {
+/* The fields of every outermost call's arguments. */
+static lam_status input_fields(tracer *t, lam_error *e) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < t->m->n_events; i++)
+        if (t->m->events[i].parent < 0) n += t->m->events[i].n_in;
+    t->of_input = lmi_alloc(&t->scratch, (uint64_t)t->m->n_events, sizeof *t->of_input);
+    t->inputs = lmi_alloc(&t->scratch, (uint64_t)n, sizeof *t->inputs);
+    if (!t->of_input || !t->inputs) return lmi_nomem(e);
+    n = 0;
     for (int32_t i = 0; i < t->m->n_events; i++) {
         const lam_event *ev = &t->m->events[i];
-        of_input[i] = (int32_t)t->all.n;
-        for (int32_t k = 0; ev->parent < 0 && k < ev->n_in; k++) {
-            int32_t index;
-            LAM_TRY(input_field(t, ev, k, &index, e));
-        }
+        t->of_input[i] = n;
+        for (int32_t k = 0; ev->parent < 0 && k < ev->n_in; k++)
+            LAM_TRY(input_field(t, ev, k, &t->inputs[n++], e));
     }
     return LAM_OK;
 }
@@ -87,7 +89,7 @@ static lam_status input_fields(tracer *t, int32_t *of_input, lam_error *e) {
 static const char *put_why(tracer *t, const char *name, const char *does) {
     char text[160];
     snprintf(text, sizeof text, "%s %s", name, does);
-    return lmi_strdup(t->a, text);
+    return lmi_strdup(&t->work, text);
 }
 
 static void unknown(lmi_span *s, const char *why) {
@@ -113,7 +115,7 @@ static lmi_way way_of(const tracer *t, const lam_op *o) {
 static bool to_states(tracer *t, const lam_op *from, lam_shape first, lmi_span *s) {
     bool batch = s->kind == LMI_SPAN_TRACK && s->axis == (lmi_sequence_axis(from->sig) ? 0 : 1);
     if (batch) s->axis = 1;
-    return batch || s->kind != LMI_SPAN_TRACK || lmi_span_all(t->a, s, first.sizes[s->axis]);
+    return batch || s->kind != LMI_SPAN_TRACK || lmi_span_all(&t->work, s, first.sizes[s->axis]);
 }
 
 /* Which element of an operator's other results reads what is not told: each may read all. */
@@ -128,15 +130,15 @@ static bool check_shape(tracer *t, lmi_span *spans, const lam_op *from, const la
         if (way_of(t, from) == lmi_way_rnn && first.ndim == 3)
             ok = to_states(t, from, first, s);
         else if (s->kind == LMI_SPAN_TRACK && s->axis < first.ndim)
-            ok = lmi_span_all(t->a, s, first.sizes[s->axis]) && (s->loose = true);
+            ok = lmi_span_all(&t->work, s, first.sizes[s->axis]) && (s->loose = true);
         else if (mixed)
-            ok = lmi_span_all(t->a, s, 1) && (s->loose = true);
+            ok = lmi_span_all(&t->work, s, 1) && (s->loose = true);
     }
     return ok;
 }
 
 static void load(const tracer *t, int32_t index, lmi_span *spans) {
-    memcpy(spans, field(t, index), (size_t)width(t) * sizeof *spans);
+    memcpy(spans, lmi_rf_field(&t->fields, index), (size_t)width(t) * sizeof *spans);
 }
 
 /* -- memory that was written in parts ------------------------------------------------------------ */
@@ -144,7 +146,7 @@ static void load(const tracer *t, int32_t index, lmi_span *spans) {
 /* What the memory held before the first write that was seen. */
 static void load_before(const tracer *t, const lmi_edge *edge, int32_t root, lmi_span *spans) {
     bool input = edge->owner <= -2 && root >= 0 && -2 - edge->owner < t->m->events[root].n_in;
-    load(t, input ? t->of_input[root] - 2 - edge->owner : 0, spans);
+    load(t, input ? t->inputs[t->of_input[root] - 2 - edge->owner] : 0, spans);
     for (int32_t k = 0; edge->owner == -1 && k < width(t); k++) spans[k].least = true;
 }
 
@@ -156,7 +158,7 @@ static bool blur(tracer *t, lmi_span *s, lam_shape shape) {
     int64_t n = s->kind == LMI_SPAN_TRACK && s->axis < shape.ndim ? shape.sizes[s->axis] : 1;
     if (s->kind == LMI_SPAN_TRACK || s->kind == LMI_SPAN_FOLDED || s->kind == LMI_SPAN_FIXED) s->loose = true;
     s->stays = 0;
-    return lmi_span_all(t->a, s, n);
+    return lmi_span_all(&t->work, s, n);
 }
 
 static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_span *spans) {
@@ -166,14 +168,14 @@ static bool put_write(tracer *t, const lmi_write *w, const lmi_place *mine, lmi_
     bool placed = mine && lmi_flow_place(t->m, w, &at) && lmi_places_comparable(&at, mine);
     load(t, t->of[w->op], fresh);
     for (int32_t k = 0; k < 2 * n; k++)
-        if (!(placed ? lmi_rf_move(t->a, &fresh[k], &at, mine)
+        if (!(placed ? lmi_rf_move(&t->work, &fresh[k], &at, mine)
                      : blur(t, &fresh[k], (lam_shape){w->ndim, w->sizes})))
             return false;
     for (int32_t k = n; k < 2 * n; k++) lmi_rf_narrower(&spans[k], &fresh[k]);
-    if (placed) return lmi_rf_overlay(t->a, n, spans, fresh, &at, mine);
+    if (placed) return lmi_rf_overlay(&t->work, n, spans, fresh, &at, mine);
     for (int32_t k = 0; k < n; k++)
         if (!blur(t, &spans[k], (lam_shape){w->ndim, w->sizes}) ||
-            !lmi_span_join(t->a, &spans[k], &fresh[k], 1, 1))
+            !lmi_span_join(&t->work, &spans[k], &fresh[k], 1, 1))
             return false;
     return true;
 }
@@ -232,7 +234,7 @@ static bool take_part(tracer *t, const lmi_edge *edge, lmi_span *spans) {
     bool windowed = false;
     while (in < sig->n_in && !sig->in[in].is_tensor) in++;
     if (in == sig->n_in || edge->nth >= sig->n_out) return true;
-    if (!lmi_route_part(&t->scratch, sig, in, edge->nth, &r)) return false;
+    if (!lmi_route_part(&t->work, sig, in, edge->nth, &r)) return false;
     lam_shape x = {sig->in[in].ndim, sig->in[in].sizes},
               out = {sig->out[edge->nth].ndim, sig->out[edge->nth].sizes};
     for (int32_t k = 0; k < width(t); k++)
@@ -261,7 +263,7 @@ static bool spans_of(tracer *t, const lmi_edge *edge, lmi_source s, const lam_op
     int32_t index = 0;
     if (s.by == LMI_BY_OP) index = t->of[s.index];
     if (s.by == LMI_BY_INPUT && root >= 0 && s.index < t->m->events[root].n_in)
-        index = t->of_input[root] + s.index;
+        index = t->inputs[t->of_input[root] + s.index];
     load(t, index, spans);
     if (s.by == LMI_BY_OP && parts(t, s.index)) {
         lmi_edge part = *edge;
@@ -286,8 +288,8 @@ static bool spans_in(tracer *t, int32_t op, int32_t in, lmi_span *spans) {
 
 /* An axis of outer x n x inner elements that holds the span's n. */
 static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner, int32_t to) {
-    lmi_span *was = lmi_copy(t->a, s, 1, sizeof *s);
-    if (!was || !lmi_span_all(t->a, s, n)) return false;
+    lmi_span *was = lmi_copy(&t->work, s, 1, sizeof *s);
+    if (!was || !lmi_span_all(&t->work, s, n)) return false;
     if (s->kind != LMI_SPAN_FIXED) return true;
     s->kind = LMI_SPAN_FOLDED;
     s->axis = (int8_t)to;
@@ -301,21 +303,21 @@ static bool fold(tracer *t, lmi_span *s, int64_t outer, int64_t n, int64_t inner
 /* inner elements for each of the span's: element o is of o / inner. */
 static bool stretch(tracer *t, lmi_span *s, int64_t n, int64_t inner, int32_t to) {
     if (inner > LMI_PERIOD_MAX) return fold(t, s, 1, n, inner, to);
-    int64_t *zeros = lmi_alloc(&t->scratch, (uint64_t)inner, sizeof *zeros);
+    int64_t *zeros = lmi_alloc(&t->work, (uint64_t)inner, sizeof *zeros);
     if (!zeros) return false;
     lmi_taps taps = {(int32_t)inner, 1, 1, zeros, zeros, NULL};
     s->axis = (int8_t)to;
-    return lmi_span_window(t->a, s, &taps, n, n * inner);
+    return lmi_span_window(&t->work, s, &taps, n, n * inner);
 }
 
 /* The major axis of a split sees all that its minor ones hold. */
 static bool split(tracer *t, lmi_span *s, lam_shape out, int32_t major, int64_t inner, int64_t n) {
     int64_t lo = 0, hi = inner - 1;
-    if (major >= LMI_AXES) return lmi_span_all(t->a, s, n);
+    if (major >= LMI_AXES) return lmi_span_all(&t->work, s, n);
     lmi_taps taps = {1, inner, 1, &lo, &hi, NULL};
     bool exact = s->kind == LMI_SPAN_TRACK && s->period % inner == 0;
     s->axis = (int8_t)major;
-    if (!lmi_span_window(t->a, s, &taps, n, out.sizes[major])) return false;
+    if (!lmi_span_window(&t->work, s, &taps, n, out.sizes[major])) return false;
     s->loose = s->loose || (inner > 1 && !exact);
     return true;
 }
@@ -341,12 +343,13 @@ static bool follows(const lmi_span *s) { return s->kind == LMI_SPAN_TRACK || s->
 static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
     lmi_group g;
     int64_t n = in.sizes[s->axis];
-    if (n == 0 || !lmi_find_group(in, out, s->axis, &g)) return lmi_span_all(t->a, s, n) && (s->loose = true);
+    if (n == 0 || !lmi_find_group(in, out, s->axis, &g))
+        return lmi_span_all(&t->work, s, n) && (s->loose = true);
     int64_t outer = lmi_axes_product(in, g.in, s->axis), inner = lmi_axes_product(in, s->axis + 1, g.in_end);
     int32_t to = lmi_first_real(out, g.out, g.out_end);
     bool one = to < g.out_end && to < LMI_AXES && lmi_axes_product(out, to, to + 1) == outer * n * inner;
-    if (n == 1 && outer * inner > 1) return lmi_span_all(t->a, s, n);
-    if (g.out == g.out_end) return lmi_span_all(t->a, s, n);
+    if (n == 1 && outer * inner > 1) return lmi_span_all(&t->work, s, n);
+    if (g.out == g.out_end) return lmi_span_all(&t->work, s, n);
     if (s->kind == LMI_SPAN_FOLDED) {
         if (outer * inner == 1 && unfold(s, out, &g)) return true;
         if (one && outer * inner == 1) {
@@ -354,7 +357,7 @@ static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
             return true;
         }
         s->loose = true;
-        return lmi_span_all(t->a, s, n);
+        return lmi_span_all(&t->work, s, n);
     }
     int64_t major = to < g.out_end ? out.sizes[to] : 0;
     if (outer == 1 && major > 0 && major % n == 0) return stretch(t, s, n, major / n, to);
@@ -365,14 +368,14 @@ static bool view_span(tracer *t, lmi_span *s, lam_shape in, lam_shape out) {
     if (lmi_refined(in, out, sizes, &mid) && mid.ndim != in.ndim && mid.ndim != out.ndim)
         return view_span(t, s, in, mid) && (!follows(s) || view_span(t, s, mid, out));
     s->loose = true;
-    return lmi_span_all(t->a, s, n);
+    return lmi_span_all(&t->work, s, n);
 }
 
 /* -- one operator -------------------------------------------------------------------------------- */
 
 /* What one element of an axis tells, for every element. */
 static bool pick_one(tracer *t, lmi_span *s, int64_t one) {
-    lmi_reach *at = lmi_alloc(t->a, 1, sizeof *at);
+    lmi_reach *at = lmi_alloc(&t->work, 1, sizeof *at);
     if (!at) return false;
     *at = lmi_span_clipped(s, one);
     s->kind = at->hi < at->lo ? LMI_SPAN_NONE : LMI_SPAN_FIXED;
@@ -387,9 +390,9 @@ static bool spell_out(tracer *t, lmi_span *s, int64_t n) {
     int64_t period = s->n * s->inner;
     if (period > LMI_PERIOD_MAX || was->kind != LMI_SPAN_TRACK) {
         s->loose = true;
-        return lmi_span_all(t->a, s, n);
+        return lmi_span_all(&t->work, s, n);
     }
-    lmi_reach *at = lmi_alloc(t->a, (uint64_t)period, sizeof *at);
+    lmi_reach *at = lmi_alloc(&t->work, (uint64_t)period, sizeof *at);
     if (!at) return false;
     for (int64_t o = 0; o < period; o++) at[o] = lmi_span_clipped(was, o / s->inner);
     s->kind = LMI_SPAN_TRACK;
@@ -435,18 +438,18 @@ static bool lead(tracer *t, lam_shape x, lam_shape out, const lmi_route *r, lmi_
         s->loose = s->loose || r->loose || to == LMI_TO_ONE;
         bool same = to == LMI_TO_ALL && axis < out.ndim && x.ndim == out.ndim && out.sizes[axis] == n;
         s->stays = (int8_t)(same ? axis + 1 : 0);
-        return lmi_span_all(t->a, s, n);
+        return lmi_span_all(&t->work, s, n);
     }
     bool spread = !r->taps[axis] && n != out.sizes[to];
     s->loose = s->loose || (spread && n != 1);
-    if (spread) return lmi_span_all(t->a, s, n);
+    if (spread) return lmi_span_all(&t->work, s, n);
     s->axis = (int8_t)to;
     if (!r->taps[axis]) return true;
     if (s->kind == LMI_SPAN_FOLDED && !spell_out(t, s, n)) return false;
     if (s->kind != LMI_SPAN_TRACK) return true;
     *windowed = *windowed || (r->spatial && s->shift != 0);
     s->loose = s->loose || r->loose;
-    return lmi_span_window(t->a, s, r->taps[axis], n, out.sizes[to]);
+    return lmi_span_window(&t->work, s, r->taps[axis], n, out.sizes[to]);
 }
 
 /* Elements of several arguments side by side: those of the others depend on nothing of this one. */
@@ -455,11 +458,11 @@ static bool part(tracer *t, lmi_span *s, const lmi_route *r, lam_shape out) {
     int64_t n = out.sizes[r->among];
     bool follows = s->kind == LMI_SPAN_TRACK && s->axis == r->among;
     if (n > LMI_EACH_MAX && (follows || s->kind == LMI_SPAN_FIXED)) s->loose = true;
-    if (n > LMI_EACH_MAX) return !follows || lmi_span_all(t->a, s, n);
+    if (n > LMI_EACH_MAX) return !follows || lmi_span_all(&t->work, s, n);
     if (s->kind != LMI_SPAN_FIXED) return true;
-    bool *in = lmi_alloc(&t->scratch, (uint64_t)n, sizeof *in);
+    bool *in = lmi_alloc(&t->work, (uint64_t)n, sizeof *in);
     for (int64_t o = 0; in && o < n; o++) in[o] = o >= r->before && o < r->before + r->n_among;
-    return in && lmi_span_mask(t->a, s, r->among, n, in);
+    return in && lmi_span_mask(&t->work, s, r->among, n, in);
 }
 
 static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_route *r, bool several,
@@ -474,7 +477,7 @@ static bool join_in(tracer *t, const lam_op_sig *sig, int32_t in, const lmi_rout
         if (k >= n)
             lmi_rf_narrower(&sum[k], s);
         else if (!part(t, s, r, out) ||
-                 !lmi_span_join(t->a, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
+                 !lmi_span_join(&t->work, &sum[k], s, lmi_rf_elements(&sum[k], out), lmi_rf_elements(s, out)))
             return false;
     }
     return true;
@@ -497,7 +500,7 @@ static void all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *s
     for (int32_t k = 0; k < width(t); k++) {
         if (spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN)
             unknown(&spans[k], put_why(t, o->sig->name, "does something unknown to positions"));
-        lmi_span_join(t->a, &sum[k], &spans[k], 1, 1);
+        lmi_span_join(&t->work, &sum[k], &spans[k], 1, 1);
     }
 }
 
@@ -514,7 +517,7 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
     for (int32_t i = 0; i < o->sig->n_in; i++) {
         if (!o->sig->in[i].is_tensor) continue;
         lmi_route r = {.among = -1};
-        if (way && !way(&t->scratch, o->sig, i, &r)) return lmi_nomem(e);
+        if (way && !way(&t->work, o->sig, i, &r)) return lmi_nomem(e);
         if (r.unread) continue;
         if (!spans_in(t, op, i, spans)) return lmi_nomem(e);
         if (parts(t, op)) return keep(t, spans, &t->of[op]) ? LAM_OK : lmi_nomem(e);
@@ -556,24 +559,23 @@ static lam_status fill_row(tracer *t, int32_t row, lam_error *e) {
     if (!spans_of(t, lmi_model_out_edge(t->m, event, 0), s, &a, t->root[event], spans) ||
         !keep(t, spans, &index))
         return lmi_nomem(e);
-    t->rf->of_row[row] = field(t, index);
+    t->rf->of_row[row] = lmi_rf_field(&t->fields, index);
     return LAM_OK;
 }
 
 static lam_status trace(tracer *t, lam_error *e) {
     const lam_model *m = t->m;
-    int32_t *of_input = lmi_alloc(&t->scratch, (uint64_t)m->n_events, sizeof *of_input), index;
+    int32_t index;
     lmi_span none[SPANS] = {{0}};
     t->of = lmi_alloc(&t->scratch, (uint64_t)m->n_ops, sizeof *t->of);
-    if (!of_input || !t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index))
+    if (!t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index))
         return lmi_nomem(e);
     if (!lmi_ways_build(&t->ways, &t->scratch)) return lmi_nomem(e);
     LAM_TRY(lmi_flow_build(&t->flow, m, &t->scratch, is_unit, t, e));
-    LAM_TRY(input_fields(t, of_input, e));
-    t->of_input = of_input;
+    LAM_TRY(input_fields(t, e));
     for (int32_t i = 0; i < m->n_ops; i++)
         if (t->flow.unit[i] == i && m->ops[i].phase == LAM_FORWARD) LAM_TRY(trace_op(t, i, e));
-    t->rf->of_row = lmi_alloc(t->a, (uint64_t)t->c->n_rows, sizeof *t->rf->of_row);
+    t->rf->of_row = lmi_alloc(&t->c->arena, (uint64_t)t->c->n_rows, sizeof *t->rf->of_row);
     if (!t->rf->of_row) return lmi_nomem(e);
     for (int32_t r = 0; r < t->c->n_rows; r++) LAM_TRY(fill_row(t, r, e));
     return LAM_OK;
@@ -626,13 +628,14 @@ static void choose_slots(lmi_rf *rf, const lam_event *root) {
 
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
     if (!c->model->ops_seen || c->model->n_events == 0) return LAM_OK;
-    tracer t = {.c = c, .m = c->model, .a = &c->arena};
+    tracer t = {.c = c, .m = c->model};
     lmi_arena_init(&t.scratch, UINT64_MAX);
-    lmi_vec_init(&t.all, sizeof(const lmi_span *));
+    lmi_arena_init(&t.work, UINT64_MAX);
     t.rf = lmi_alloc(&c->arena, 1, sizeof *t.rf);
     lam_status s = LAM_OK;
     if (t.rf) {
         find_slots(&t);
+        lmi_rf_fields_init(&t.fields, &c->arena, width(&t));
         if (t.rf->n_slots > 0) s = trace(&t, e);
     } else {
         s = lmi_nomem(e);
@@ -643,7 +646,8 @@ lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
         c->rf = t.rf;
         lmi_rf_rows(c);
     }
-    lmi_vec_free(&t.all);
+    lmi_rf_fields_free(&t.fields);
     lmi_arena_free(&t.scratch);
+    lmi_arena_free(&t.work);
     return s;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Receptive fields on the graph (rfgraph.c), and what of them a row shows (rfrows.c). */
+ * Receptive fields on the graph (rfgraph.c), where they are kept (rfkeep.c), and what of them a row shows
+ * (rfrows.c). */
 #ifndef LMI_ANALYSE_RFGRAPH_H
 #define LMI_ANALYSE_RFGRAPH_H
 
@@ -22,6 +23,20 @@ struct lmi_rf {
      */
     const lmi_span **of_row;
 };
+
+/* Fields, of `width` spans each; equal ones are kept once. */
+typedef struct lmi_rf_fields {
+    lmi_arena *a;
+    int32_t width;
+    lmi_vec all; /* const lmi_span * */
+    lmi_map by_hash;
+    lmi_buf told, other; /* of a field that is looked for, and of the one that it may be */
+} lmi_rf_fields;
+void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width);
+void lmi_rf_fields_free(lmi_rf_fields *f);
+/* Copies the field with all that it points to, unless there is an equal one. False: memory ran out. */
+bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index);
+const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i);
 
 /* The rows' columns from what was found. */
 void lmi_rf_rows(lam_costs *c);

@@ -343,6 +343,7 @@ static bool join_tracks(lmi_arena *a, lmi_span *s, const lmi_span *other, int64_
 }
 
 bool lmi_span_equal(const lmi_span *a, const lmi_span *b) {
+    if (a->kind == LMI_SPAN_NONE && b->kind == LMI_SPAN_NONE) return true;
     return a->kind == b->kind && a->axis == b->axis && a->period == b->period && a->shift == b->shift &&
            a->loose == b->loose && a->paths == b->paths && a->first == b->first && a->last == b->last &&
            a->outer == b->outer && a->n == b->n && a->inner == b->inner && a->at && b->at &&
