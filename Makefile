@@ -6,7 +6,7 @@ SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
 PYTHON := $(shell .venv/bin/python -c '' 2>/dev/null && echo .venv/bin/python || echo python3)
-SETUP = command -v "$(PYTHON)" >/dev/null || { echo "make: there is no $(PYTHON); name a Python >= 3.10 that is" \
+SETUP = command -v "$(PYTHON)" >/dev/null || { echo "make: there is no $(PYTHON); name a Python >= 3.11 that is" \
     "installed, as in make PYTHON=python3.12 demo" >&2; exit 1; }; "$(PYTHON)" tools/setup
 VENV_PYTHON := .venv/bin/python
 FUZZ_SECONDS := 60

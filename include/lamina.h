@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-#define LAM_VERSION "0.1.0"
+#define LAM_VERSION "0.2.0"
 
 /* The version of this library, "MAJOR.MINOR.PATCH"; static storage. */
 LAM_API const char *lam_version(void);

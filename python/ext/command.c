@@ -41,7 +41,7 @@ static PyObject *decode(outlet *o, const char *bytes, size_t n) {
     memcpy(all + o->n_tail, bytes, n);
     n += o->n_tail;
     o->n_tail = 0;
-    /* Python before 3.10.13 and 3.11.5 doesn't set what it used where all of it is ASCII (gh-99612). */
+    /* Python before 3.11.5 doesn't set what it used where all of it is ASCII (gh-99612). */
     Py_ssize_t used = (Py_ssize_t)n;
     PyObject *text = PyUnicode_DecodeUTF8Stateful(all, (Py_ssize_t)n, "replace", &used);
     if (text && n - (size_t)used < sizeof o->tail) {

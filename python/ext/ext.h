@@ -2,14 +2,14 @@
  * ext: CPython meets lamina.h. The extension pushes what it saw of a live model through lam_build_*,
  * hands handles to Python and turns lam_error into exceptions. It counts nothing and formats nothing.
  *
- * Everything is limited API 3.10, so one build serves every CPython from 3.10 on. Every function needs
+ * Everything is limited API 3.11, so one build serves every CPython from 3.11 on. Every function needs
  * the GIL; the free-threaded build is not supported yet, which is why the module does not declare
  * Py_mod_gil. */
 #ifndef LMX_EXT_H
 #define LMX_EXT_H
 
 #ifndef Py_LIMITED_API
-#define Py_LIMITED_API 0x030A0000
+#define Py_LIMITED_API 0x030B0000
 #endif
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -18,9 +18,8 @@
 #include "lamina.h"
 
 #if Py_LIMITED_API + 0 < 0x030C0000
-/* In the limited API since 3.12, exported since 3.11, and inline before that: there the address is NULL. */
-extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names)
-    __attribute__((weak));
+/* In the limited API since 3.12, and exported by 3.11. */
+extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
 #endif
 
 /* What runs at each call of a watched model: it lies together, because the model has pushed out of the

@@ -54,8 +54,6 @@ int64_t lmx_ask(PyObject *o, const char *method) {
 static void by_attributes(PyObject *tensor, lmx_located *out) {
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     PyErr_Clear();
-    if (!storage) storage = PyObject_CallMethod(tensor, "storage", NULL); /* before 2.0 */
-    PyErr_Clear();
     if (!storage) return;
     out->address = (uint64_t)lmx_ask(storage, "data_ptr");
     out->bytes = lmx_ask(storage, "nbytes");

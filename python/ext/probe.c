@@ -17,7 +17,7 @@ enum { OFFERED = 1 };
 enum { OFFERED = 0 };
 #endif
 
-/* at::RecordFunctionCallback, as every torch since 1.13 has it. */
+/* at::RecordFunctionCallback, as every torch since 2.4 has it. */
 typedef struct cxx_callback {
     void *(*start)(void **, const void *);
     void (*end)(const void *, void *);

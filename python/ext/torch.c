@@ -267,10 +267,32 @@ static bool first_look(lmx_state *st, PyObject *torch) {
     return t->shape && t->dtype && t->device;
 }
 
+/* The oldest version that is supported. False with an exception for an older one. */
+static bool is_new_enough(lmx_state *st, PyObject *torch) {
+    enum { MAJOR = 2, MINOR = 4 };
+    PyObject *version = dig(torch, "__version__", NULL);
+    const char *text = version && PyUnicode_Check(version) ? PyUnicode_AsUTF8AndSize(version, NULL) : NULL;
+    int major, minor;
+    PyErr_Clear();
+    bool old = text && sscanf(text, "%d.%d", &major, &minor) == 2 &&
+               (major < MAJOR || (major == MAJOR && minor < MINOR));
+    if (old)
+        lmx_fail(st, LAM_UNSUPPORTED, NULL,
+                 "lamina " LAM_VERSION " needs PyTorch %d.%d or later, and this is %s: upgrade PyTorch, or "
+                 "install lamina 0.1, the last version for older ones",
+                 MAJOR, MINOR, text);
+    Py_XDECREF(version);
+    return !old;
+}
+
 bool lmx_torch_ready(lmx_state *st) {
     lmx_torch *t = &st->torch;
     PyObject *torch = t->ready && t->probed ? NULL : lmx_imported("torch");
     if (!t->ready) {
+        if (torch && !is_new_enough(st, torch)) {
+            Py_DECREF(torch);
+            return false;
+        }
         t->ready = torch && first_look(st, torch);
         if (!t->ready) {
             lmx_torch_clear(t);

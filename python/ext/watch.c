@@ -313,32 +313,11 @@ static int find_captures(PyObject *self, frame *frames) {
     return n;
 }
 
-/* The slower way that CPython 3.10 has; `all` holds self, then the arguments. */
-static PyObject *call_with_tuple(PyObject *original, PyObject *const *all, Py_ssize_t n, PyObject *names) {
-    PyObject *args = PyTuple_New(n), *kwargs = NULL;
-    bool ok = args != NULL;
-    for (Py_ssize_t i = 0; ok && i < n; i++) {
-        Py_INCREF(all[i]);
-        ok = PyTuple_SetItem(args, i, all[i]) == 0;
-    }
-    if (ok && names) {
-        kwargs = PyDict_New();
-        ok = kwargs != NULL;
-    }
-    for (Py_ssize_t i = 0; ok && names && i < PyTuple_Size(names); i++)
-        ok = PyDict_SetItem(kwargs, PyTuple_GetItem(names, i), all[n + i]) == 0;
-    PyObject *result = ok ? PyObject_Call(original, args, kwargs) : NULL;
-    Py_XDECREF(args);
-    Py_XDECREF(kwargs);
-    return result;
-}
-
 /* `args` are all of them. */
 LMX_OFTEN static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *twin = watch.led.original;
     Py_INCREF(twin);
-    PyObject *result = PyObject_Vectorcall ? PyObject_Vectorcall(twin, args, (size_t)n, names)
-                                           : call_with_tuple(twin, args, n, names);
+    PyObject *result = PyObject_Vectorcall(twin, args, (size_t)n, names);
     Py_DECREF(twin);
     return result;
 }
@@ -353,8 +332,7 @@ LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject
         return PyErr_NoMemory();
     all[0] = self;
     for (size_t i = 0; i < total; i++) all[i + 1] = args[i];
-    PyObject *result = PyObject_Vectorcall ? PyObject_Vectorcall(original, all, (size_t)n + 1, names)
-                                           : call_with_tuple(original, all, n + 1, names);
+    PyObject *result = PyObject_Vectorcall(original, all, (size_t)n + 1, names);
     if (all != few) PyMem_Free(all);
     return result;
 }

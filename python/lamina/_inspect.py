@@ -209,14 +209,11 @@ def explain(error: BaseException, report: Report) -> None:
     """Hangs the partial table and the failing layer's name on an exception that a forward raised."""
     error.lamina_report = report  # type: ignore[attr-defined]
     failure = report.failure()
-    add_note = getattr(error, "add_note", None)  # Python 3.11 and later
-    if add_note is None:
-        return
     if failure:
-        add_note(f"lamina: {failure}\n{report}")
+        error.add_note(f"lamina: {failure}\n{report}")
     told = advise(error, 'mode="eval"', "dry=True")
     if told is not None:
-        add_note(f"lamina: {told}")
+        error.add_note(f"lamina: {told}")
 
 
 class Capture:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +116,10 @@ def limited(most: int | None) -> Iterator[None]:
     Raises:
         TooLargeError: there would be more, before that memory is taken.
     """
-    torch = sys.modules["torch"]
-    if most is None or not hasattr(torch.Tensor, "untyped_storage"):
+    if most is None:
         yield
         return
-    import torch.multiprocessing.reductions
-
+    import_module("torch.multiprocessing.reductions")  # not to be imported inside the mode
     count = _Count(most)
     with _mode(count.call):
         yield

@@ -149,14 +149,12 @@ class Following:
         self.tell()
 
     def open(self) -> None:
-        """Asks torch to be told of steps, where it does tell (2.0 and later)."""
+        """Asks torch to be told of steps."""
         if self._profiled is not None:
             self._profiled.open()
-        module = sys.modules.get("torch.optim.optimizer")
-        for name, told in (("pre", self._before), ("post", self._after)):
-            register = getattr(module, f"register_optimizer_step_{name}_hook", None)
-            if register is not None:
-                self._handles.append(register(told))
+        module = sys.modules["torch.optim.optimizer"]
+        self._handles.append(module.register_optimizer_step_pre_hook(self._before))
+        self._handles.append(module.register_optimizer_step_post_hook(self._after))
 
     def close(self) -> None:
         """The reverse; does nothing twice."""

@@ -188,9 +188,7 @@ def fits_dispatch() -> str | None:
 def _checked(dispatch: str | None) -> str | None:
     torch = sys.modules["torch"]
     with ExitStack() as stack:
-        modes = getattr(getattr(torch.utils, "_python_dispatch", None), "_disable_current_modes", None)
-        if modes is not None:
-            stack.enter_context(modes())
+        stack.enter_context(torch.utils._python_dispatch._disable_current_modes())
         stack.enter_context(torch.autocast("cpu", enabled=False))
         stack.enter_context(torch.inference_mode(mode=False))
         stack.enter_context(torch.enable_grad())

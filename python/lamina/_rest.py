@@ -68,14 +68,11 @@ class Rest:
 
     @classmethod
     def _is_told(cls) -> bool:
-        if not hasattr(sys.modules["torch"], "compile"):
-            cls._told = [None]
-            return True
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         cls._told = getattr(handler, "start_callbacks", [])
         if handler is not None and cls._compiles not in cls._told:
             cls._told.append(cls._compiles)
-        return bool(cls._told)  # none: the compiler is not imported yet, or is an older one
+        return bool(cls._told)  # none: the compiler is not imported yet
 
     @classmethod
     def _compiles(cls, _: object) -> None:

@@ -228,11 +228,7 @@ def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
 def _no_fast_path() -> Iterator[None]:
     """Attention layers in eval mode run layer by layer, as where something hooks them."""
     torch = sys.modules["torch"]
-    mha = getattr(torch.backends, "mha", None)
-    if mha is None:  # an older torch has no such switch
-        with torch.inference_mode(mode=False), torch.enable_grad():
-            yield
-        return
+    mha = torch.backends.mha
     before = mha.get_fastpath_enabled()
     mha.set_fastpath_enabled(False)
     try:

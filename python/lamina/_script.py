@@ -175,8 +175,6 @@ def _trim_tracebacks() -> None:
 def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
     following = trace.tb_next
     starts = {*ours, "<frozen runpy>"}
-    if runpy := sys.modules.get("runpy"):
-        starts.add(runpy.run_module.__code__.co_filename)  # Python 3.10 does not freeze it
     here = trace.tb_frame.f_code.co_filename
     return here in starts and (following is None or following.tb_frame.f_code.co_filename not in starts)
 

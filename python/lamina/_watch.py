@@ -97,15 +97,14 @@ class _Class:
 
 def compiling_now() -> Callable[[], bool]:
     """What torch's compiler takes for True while it follows code; False anywhere else."""
-    compiler = getattr(sys.modules["torch"], "compiler", None)
-    told: Callable[[], bool] | None = getattr(compiler, "is_dynamo_compiling", None)
-    return told or (lambda: False)
+    told: Callable[[], bool] = sys.modules["torch"].compiler.is_dynamo_compiling
+    return told
 
 
 def going_back() -> Callable[[], bool]:
-    """What tells whether this thread runs a backward pass; where torch can't say, False."""
-    task: Callable[[], int] | None = getattr(sys.modules["torch"]._C, "_current_graph_task_id", None)
-    return (lambda: False) if task is None else (lambda: task() != -1)
+    """What tells whether this thread runs a backward pass."""
+    task: Callable[[], int] = sys.modules["torch"]._C._current_graph_task_id
+    return lambda: task() != -1
 
 
 def _base_of(cls: Any) -> Any:

@@ -306,9 +306,3 @@ MORE = {
     "target": Fault(bad_target, "", between=("fc", "loss")),
     "frozen": Fault(frozen, "2", op="aten::div"),
 }
-
-# What older versions of torch lack.
-if not hasattr(F, "scaled_dot_product_attention"):
-    del MORE["mask of NaN"]
-if not hasattr(nn.utils.parametrizations, "weight_norm"):
-    del MORE["weight of no length"]

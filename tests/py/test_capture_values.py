@@ -360,6 +360,21 @@ def test_a_proof_that_fails_falls_back_to_attributes(monkeypatch):
     assert fresh("shim").describe_status()["tensors"] == "attributes"
 
 
+@pytest.mark.parametrize("version", ["1.13.1", "2.3.1+cpu"])
+def test_an_older_torch_is_refused_in_a_sentence(version):
+    import subprocess
+    import sys
+
+    script = (
+        f"import torch\ntorch.__version__ = {version!r}\nimport lamina\n"
+        "try: lamina.inspect(torch.nn.Linear(2, 2), torch.ones(1, 2))\n"
+        "except ValueError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    assert f"needs PyTorch 2.4 or later, and this is {version}: upgrade PyTorch" in done.stdout
+    assert "lamina 0.1" in done.stdout
+
+
 def test_without_torch_nothing_is_known_and_nothing_imported():
     import subprocess
     import sys

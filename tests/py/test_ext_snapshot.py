@@ -246,8 +246,6 @@ def test_meta_tensors_and_scripted_modules():
 
 
 def test_tensors_of_inference_mode():
-    if not hasattr(torch, "inference_mode"):
-        pytest.skip("no inference mode")
     net = nn.Module()
     with torch.inference_mode():
         net.register_buffer("b", torch.zeros(2))
@@ -573,7 +571,6 @@ def test_what_is_told_early_is_what_is_there_at_the_end(name):
     assert told[0] == told[1]
 
 
-@pytest.mark.skipif(torch.__version__ < "2", reason="this torch does not tell where it lay, so it is said so")
 @pytest.mark.parametrize("name", ["a buffer turned", "a buffer in one place", "a buffer with gradients"])
 def test_a_buffer_lies_as_it_did(name):
     net = Does(*ODD[name])

@@ -265,7 +265,6 @@ def test_an_interrupt_before_the_first_call(monkeypatch):
 # -- what a forward does on its first call -------------------------------------------------------------------
 
 SMALL, LARGE = (4,), (64, 256)
-OLD = torch.__version__ < "2"
 
 SETS = {
     "data.copy_": lambda net, new: net.b.data.copy_(new),
@@ -324,14 +323,12 @@ def test_what_the_first_call_sets_is_put_back(how, kind):
     before, version = state(net), net.b._version
     assert left(lamina.inspect(net, x())) == []
     assert state(net) == before
-    assert kind == "buffer" or net.b._version == version or OLD
+    assert kind == "buffer" or net.b._version == version
 
 
 @pytest.mark.parametrize("kind", ["parameter", "attribute", "in a list"])
 @pytest.mark.parametrize("how", SETS)
 def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
-    if how in ("one row of data", "set in data") and OLD:
-        pytest.skip("this torch does not tell whose memory operators write to")
     net = FirstCall(how, kind, LARGE)
     before = state(net)
     notes = left(lamina.inspect(net, x()))
@@ -344,7 +341,6 @@ def test_what_is_too_large_to_copy_is_put_back_or_named(how, kind):
         assert notes == [f"{name} was written to and could not be put back"]
 
 
-@pytest.mark.skipif(OLD, reason="this torch has no way to set a version")
 def test_a_graph_that_is_held_goes_backward_after_a_look():
     table = nn.Embedding(5, 3, max_norm=0.5)
     loss = (table.weight * table.weight).sum()

@@ -175,10 +175,9 @@ def _shapes(input_shape: Any) -> list[tuple[int, ...]]:
 
 def _explain_batch(error: BaseException | None, shapes: list[tuple[int, ...]]) -> None:
     """A note on what the forward raised, where a shape seems to hold the batch axis too."""
-    add_note = getattr(error, "add_note", None)  # Python 3.11 and later
     for shape in shapes:
-        if add_note is not None and len(shape) > MOST_AXES:
-            add_note(
+        if error is not None and len(shape) > MOST_AXES:
+            error.add_note(
                 f"lamina: the batch axis is added to input_shape, so the model was given {(1, *shape)}; "
                 f"for a batch of 1 give input_shape={shape[1:]}"
             )
