@@ -46,7 +46,7 @@ void lmx_broke_tell(lmx_broke *t, PyObject *raised) {
     PyObject *tell = t->tell;
     lam_model *m = NULL;
     t->told = true; /* whatever is called meanwhile */
-    Py_INCREF(c);
+    Py_INCREF((PyObject *)c);
     Py_INCREF(tell);
     bool told = lmx_describe_so_far(c, t->push, t->self, &m) && is_enough(c, tell, m, raised);
     if (!told && is_open(t)) t->told = false;

@@ -102,7 +102,6 @@ static void free_class(lmx_class *k) {
 
 void lmx_classes_clear(lmx_classes *c) {
     lmx_vec all = c->all;
-    c->generation++;
     c->all = (lmx_vec){0};
     lmx_map_free(&c->by_type);
     c->by_type = (lmx_map){0};

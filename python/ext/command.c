@@ -4,6 +4,7 @@
  * KeyboardInterrupt ends the command. */
 #include "ext.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -120,7 +120,7 @@ PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
         lam_costs_free(costs);
         return NULL;
     }
-    Py_INCREF(m);
+    Py_INCREF((PyObject *)m);
     m->borrowers++;
     self->st = m->st;
     self->model = m;
@@ -133,7 +133,7 @@ static void costs_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     lam_costs_free(c->costs);
     if (c->model) c->model->borrowers--;
-    Py_XDECREF(c->model);
+    Py_XDECREF((PyObject *)c->model);
     PyObject_Free(self);
     Py_DECREF(type);
 }

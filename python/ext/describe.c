@@ -3,7 +3,7 @@
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
 #include "here.h"
-#include "known.h"
+#include "classes.h"
 #include "snapshot.h"
 
 #include <stdio.h>
@@ -27,7 +27,6 @@ typedef struct lmx_teller {
     lmx_vec classes;   /* met */
     lmx_map by_type;   /* type -> class */
     lmx_map by_tensor; /* tensor object -> tensor index */
-    lmx_vec indices;   /* int32_t: of tensors that the module is known to own */
     PyObject *held;    /* list: tensors, so that no address is used twice */
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
@@ -35,7 +34,6 @@ typedef struct lmx_teller {
     bool names_only;   /* of modules, while the capture is open */
     bool early;        /* the model has not run yet: nothing of the user's may run, */
     bool given_up;     /* and this is described when it has */
-    lmx_noting noting; /* of that module */
 } teller;
 
 static bool check(teller *t, lam_status status) {
@@ -51,7 +49,6 @@ static bool nomem(void) {
 
 /* Code of the user's may run next. False too, without an exception, where it must not. */
 static bool may_run(teller *t) {
-    lmx_note_nothing(&t->noting);
     if (t->early) {
         t->given_up = true;
         return false;
@@ -76,7 +73,7 @@ static const met *class_of(teller *t, PyTypeObject *type) {
     if (!now.class || !lmx_class_flags(t->st, now.class, type, &now.flags)) return NULL;
     met *at = lmx_vec_push(&t->classes, sizeof *at, 1);
     if (at) *at = now;
-    if (at) Py_INCREF(type);
+    if (at) Py_INCREF((PyObject *)type);
     if (!at || !lmx_map_put(&t->by_type, type, i)) {
         PyErr_NoMemory();
         return NULL;
@@ -93,7 +90,6 @@ static void teller_free(teller *t) {
     lmx_vec_free(&t->classes);
     lmx_map_free(&t->by_type);
     lmx_map_free(&t->by_tensor);
-    lmx_vec_free(&t->indices);
     Py_XDECREF(t->held);
     PyMem_Free(t);
 }
@@ -108,8 +104,6 @@ static bool push_attr(teller *t, PyObject *name, PyObject *o) {
     bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
     ok = ok && !lmx_must_raise();
     if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
-    if (ok && told) lmx_note_attr(t->st, &t->noting, lmx_utf8(name), o, &v);
-    if (!told) lmx_note_nothing(&t->noting);
     Py_XDECREF(text);
     Py_DECREF(o);
     return ok;
@@ -161,7 +155,6 @@ static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
     int32_t index;
     if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
     if (!tensor_index(t, tensor, &index)) return false;
-    lmx_note_tensor(t->st, &t->noting, lmx_utf8(name), tensor, t->is_buffer);
     return check(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
 }
 
@@ -285,7 +278,6 @@ static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
 static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
     PyObject *value = lmx_get(dict, name);
     if (value) return push_attr(t, name, value);
-    lmx_note_nothing(&t->noting); /* a class's values have no numbers */
     PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
     if (!of_class) return !lmx_must_raise();
     bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
@@ -308,7 +300,6 @@ static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_cl
 static bool is_training(teller *t, PyObject *module, PyObject *dict) {
     PyObject *training = lmx_get(dict, t->st->n_training);
     if (training) return training == Py_True;
-    lmx_note_nothing(&t->noting);
     training = PyObject_GetAttr(module, t->st->n_training); /* a scripted module keeps it in C++ */
     if (!training) PyErr_Clear();
     Py_XDECREF(training);
@@ -359,77 +350,25 @@ static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *di
     node->scripted = k->script;
     PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
     PyErr_Clear();
-    if (t->c->brief || t->names_only || node->compiled || node->parametrized)
-        t->noting = (lmx_noting){0};
-    else
-        lmx_note_begin(t->st, &t->noting, node->object, dict, k);
     const uint32_t own = own_flags(t, node, k, dict);
     PyObject *type = scripted && PyUnicode_Check(scripted) ? scripted : k->name;
     bool ok = begin_module(t, node, now, own, type) && (t->names_only || push_parts(t, node, k, dict));
-    if (!ok) lmx_note_nothing(&t->noting);
-    lmx_note_end(t->st, &t->noting, own);
     Py_XDECREF(scripted);
     return ok;
 }
 
-/* Describes the tensors that are known. Code of the user's may run for one that torch tells little of:
- * `*holds` false where the others are not known any more. */
-static bool index_known(teller *t, const lmx_known *known, bool *holds) {
-    lmx_tensor_of tensor;
-    int32_t index;
-    t->indices.n = 0;
-    for (size_t at = known->owned_at; *holds && lmx_known_tensor(t->st->knowns, known, &at, &tensor);) {
-        if (!tensor_index(t, tensor.tensor, &index)) return false;
-        int32_t *to = lmx_vec_push(&t->indices, sizeof *to, 1);
-        if (!to) return nomem();
-        *to = index;
-        *holds = lmx_known_holds(known);
-    }
-    return true;
-}
-
-/* Tells again what is known. */
-static bool push_known(teller *t, const lmx_node *node, const met *now, const lmx_known *known) {
-    const lmx_knowns *k = t->st->knowns;
-    const int32_t *index = t->indices.data;
-    lmx_tensor_of tensor;
-    lmx_attr_of attr;
-    if (!begin_module(t, node, now, known->flags, now->class->name)) return false;
-    for (size_t at = known->owned_at; lmx_known_tensor(k, known, &at, &tensor);)
-        if (!check(t, lam_build_owns(t->b, t->module, tensor.name, *index++, tensor.is_buffer, &t->e)))
-            return false;
-    for (size_t at = known->attrs_at; lmx_known_attr(k, known, &at, &attr);)
-        if (!check(t, lam_build_attr(t->b, t->module, attr.name, &attr.value, &t->e))) return false;
-    return true;
-}
-
 static bool push_module(teller *t, lmx_node *node) {
-    lmx_knowns *k = t->st->knowns;
     const met *now = class_of(t, Py_TYPE(node->object));
     if (!now) return false;
     PyObject *dict = lmx_dict_of(node->object);
-    const lmx_known *known =
-        t->c->brief || t->names_only ? NULL : lmx_known_rest(t->st, node->known, node->object, dict);
-    bool holds = known && known->class == now->class && !node->opaque && !node->parametrized, ok = true;
-    if (holds) {
-        k->used = true;
-        k->busy++;
-        ok = index_known(t, known, &holds) && (!holds || push_known(t, node, now, known));
-        k->busy--;
-    }
-    if (ok && !holds) ok = look_through(t, node, now, dict);
+    bool ok = look_through(t, node, now, dict);
     Py_XDECREF(dict);
     return ok;
 }
 
 static bool push_modules(teller *t) {
-    enum { AHEAD = 4 };
-    const lmx_tree *tree = &t->c->tree;
-    for (size_t i = 0; i < tree->nodes.n; i++) {
-        const lmx_node *later = i + AHEAD < tree->nodes.n ? lmx_node_at(tree, (int32_t)(i + AHEAD)) : NULL;
-        if (later) lmx_known_ahead(t->st, later->known, later->object);
-        if (!push_module(t, lmx_node_at(tree, (int32_t)i))) return false;
-    }
+    for (size_t i = 0; i < t->c->tree.nodes.n; i++)
+        if (!push_module(t, lmx_node_at(&t->c->tree, (int32_t)i))) return false;
     return true;
 }
 
@@ -609,7 +548,6 @@ static teller *teller_new(lmx_capture *c) {
     *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
     if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* it is told so far */
     lmx_classes_ask(c->st->classes);
-    lmx_knowns_begin(c->st);
     t->held = PyList_New(0);
     if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
     teller_free(t);

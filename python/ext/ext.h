@@ -14,6 +14,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <string.h>
+
 #include "clock.h"
 #include "lamina.h"
 
@@ -45,7 +47,6 @@ typedef struct lmx_layout lmx_layout; /* observe.h */
 typedef struct lmx_modes lmx_modes;   /* dispatch.h */
 typedef struct lmx_listener lmx_listener; /* here.h */
 typedef struct lmx_classes lmx_classes; /* classes.h */
-typedef struct lmx_knowns lmx_knowns; /* known.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -199,7 +200,6 @@ struct lmx_state {
     int identities;            /* captures that want to know whose memory a tensor has: those of operators */
     lmx_modes *modes;
     lmx_classes *classes; /* that modules were met of */
-    lmx_knowns *knowns; /* modules that were met */
 };
 
 lmx_state *lmx_state_of(PyObject *module);
@@ -262,7 +262,7 @@ void lmx_prove_grads(lmx_state *st, PyObject *probe); /* gives the functions up 
 
 lmx_kind lmx_classify(lmx_state *st, PyObject *o);
 /* A tensor of a class that is torch's own: nothing about it is answered by code of the user's. */
-static inline bool lmx_is_torchs(const lmx_state *st, const PyObject *o)
+static inline bool lmx_is_torchs(const lmx_state *st, PyObject *o)
 {
     return Py_TYPE(o) == st->torch.tensor || Py_TYPE(o) == st->torch.parameter;
 }
@@ -336,7 +336,6 @@ typedef struct lmx_node { /* a distinct module object */
     int32_t n_children;  /* registered; a duplicate counts once */
     int32_t parent_seen; /* the place whose children were listed last with this module among them */
     int32_t inner;       /* of a compiled wrapper: the node of the module it wraps, else -1 */
-    int32_t known;       /* its record among the known ones, which may not hold; -1: none */
     bool on_path, parametrized, compiled;
     bool opaque; /* compiled, and its inside was not seen */
     bool scripted;

@@ -188,7 +188,7 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     for (int32_t i = 0; i < d.ndim && i < 8; i++) k.sizes[i] = d.sizes[i];
     Py_INCREF(tensor);
     Py_INCREF(name);
-    Py_INCREF(k.type);
+    Py_INCREF((PyObject *)k.type);
     k.version = -1;
     bool ok = fill(s, &k, &d, role, clone);
     ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());

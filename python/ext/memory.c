@@ -6,7 +6,6 @@
 #include "alloc.h"
 #include "device.h"
 #include "here.h"
-#include "known.h"
 #include "located.h"
 
 #include <pthread.h>
@@ -97,26 +96,14 @@ static bool find_registered(owned_walk *w, PyObject *module, PyObject *dict) {
     return ok;
 }
 
-static bool find_known(owned_walk *w, const lmx_known *of) {
-    lmx_tensor_of t;
-    for (size_t at = of->owned_at; lmx_known_tensor(w->y->st->knowns, of, &at, &t);) {
-        w->held = t.is_buffer ? LAM_HELD_BUFFER : LAM_HELD_PARAMETER;
-        if (!keep_owned(w, NULL, t.tensor)) return false;
-    }
-    return true;
-}
-
 /* The parameters and buffers of every module; a tied one is told twice, which changes nothing. */
 static bool find_owned(memory *y, lmx_capture *c) {
-    enum { AHEAD = 4 };
     owned_walk w = {y, LAM_HELD_PARAMETER};
     bool ok = true;
     for (size_t i = 0; ok && i < c->tree.nodes.n; i++) {
         const lmx_node *node = lmx_node_at(&c->tree, (int32_t)i);
-        if (i + AHEAD < c->tree.nodes.n) lmx_known_ahead(y->st, node[AHEAD].known, node[AHEAD].object);
         PyObject *dict = lmx_dict_of(node->object);
-        const lmx_known *of = lmx_known_rest(y->st, node->known, node->object, dict);
-        ok = of ? find_known(&w, of) : find_registered(&w, node->object, dict);
+        ok = find_registered(&w, node->object, dict);
         Py_XDECREF(dict);
     }
     return ok;

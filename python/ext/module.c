@@ -2,8 +2,8 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
+#include "classes.h"
 #include "dispatch.h"
-#include "known.h"
 
 #include <stdlib.h>
 
@@ -28,8 +28,7 @@ static int module_exec(PyObject *module) {
     st->layout = calloc(1, sizeof *st->layout);
     st->modes = calloc(1, sizeof *st->modes);
     st->classes = calloc(1, sizeof *st->classes);
-    st->knowns = calloc(1, sizeof *st->knowns);
-    if (!st->layout || !st->modes || !st->classes || !st->knowns) {
+    if (!st->layout || !st->modes || !st->classes) {
         PyErr_NoMemory();
         return -1;
     }
@@ -74,7 +73,6 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->turns_type);
     lmx_torch_clear(&st->torch);
     if (st->classes) lmx_classes_clear(st->classes);
-    if (st->knowns) lmx_knowns_clear(st->knowns);
 #define X(name) Py_CLEAR(st->n_##name);
     LMX_NAMES(X)
 #undef X
@@ -87,7 +85,6 @@ static void module_free(void *module) {
     if (st) free(st->layout);
     if (st) free(st->modes);
     if (st) free(st->classes);
-    if (st) free(st->knowns);
 }
 
 static PyModuleDef_Slot module_slots[] = {

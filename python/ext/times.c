@@ -2,6 +2,8 @@
  * How long it took, as Python's own values: nanoseconds, None where they are not known. */
 #include "ext.h"
 
+#include <stdio.h>
+
 static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
 
 static PyObject *ns_of(int64_t ns) { return ns < 0 ? lmx_str(NULL) : PyLong_FromLongLong(ns); }

@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A value of Python's as the attribute of a layer. */
-#include "known.h"
+#include "classes.h"
 
 bool lmx_answers(PyObject *value) { return !(PyType_GetFlags(Py_TYPE(value)) & Py_TPFLAGS_HEAPTYPE); }
 
+/* None, or a number or text of Python's own types: it answers by itself, and stays what it is. */
+static bool is_settled(PyObject *o) {
+    return o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) ||
+           PyUnicode_CheckExact(o);
+}
+
 bool lmx_asks_nobody(PyObject *value, bool early) {
-    if (lmx_is_settled(value)) return true;
+    if (is_settled(value)) return true;
     if (!lmx_answers(value)) return false;
     const bool list = PyList_Check(value), sequence = list || PyTuple_Check(value);
     for (Py_ssize_t i = 0; sequence && i < PySequence_Size(value); i++) {
         PyObject *item = list ? PyList_GetItem(value, i) : PyTuple_GetItem(value, i);
-        if (!lmx_is_settled(item) && (early || !lmx_answers(item))) return false;
+        if (!is_settled(item) && (early || !lmx_answers(item))) return false;
     }
     return !early || sequence || PyCallable_Check(value);
 }

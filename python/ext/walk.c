@@ -2,7 +2,7 @@
  * The tree of places under a root, in registration order, parents first. The stack is on the heap,
  * because a tree may be ten thousand deep; a module that is its own ancestor is cut; shared modules have
  * a place under every parent. */
-#include "known.h"
+#include "ext.h"
 
 #include <stdlib.h>
 
@@ -77,8 +77,7 @@ static int32_t node_of(walker *w, PyObject *module) {
     *node = (lmx_node){.object = module,
                        .parent_seen = -1,
                        .inner = -1,
-                       .compiled = compiled,
-                       .known = lmx_known_of(w->st, module)};
+                       .compiled = compiled};
     return i;
 }
 
@@ -127,33 +126,23 @@ static void reverse(frame *f, size_t n) {
     }
 }
 
-static bool each_known(walker *w, const lmx_known *of) {
-    lmx_child child;
-    for (size_t at = of->at; lmx_known_child(w->st->knowns, of, &at, &child);)
-        if (!see_child(w, child.name, child.module)) return false;
-    return true;
-}
-
 /* Pushes the children so that the first comes off the stack first, and under them the end of this place. */
-static bool push_children(walker *w, PyObject *children, const lmx_known *of) {
+static bool push_children(walker *w, PyObject *children) {
     size_t before = w->stack.n;
     lmx_node_at(w->tree, w->node)->on_path = true;
     lmx_node_at(w->tree, w->node)->n_children = 0;
-    bool ok = push_frame(w, NULL, NULL, w->node) &&
-              (of ? each_known(w, of) : lmx_each(w->st, children, see_child, w));
+    bool ok = push_frame(w, NULL, NULL, w->node) && lmx_each(w->st, children, see_child, w);
     if (w->stack.n > before) reverse((frame *)w->stack.data + before + 1, w->stack.n - before - 1);
     return ok;
 }
 
 static bool list_children(walker *w, PyObject *module) {
     PyObject *dict = lmx_dict_of(module);
-    const lmx_known *of = lmx_known_children(w->st, lmx_node_at(w->tree, w->node)->known, module, dict);
-    PyObject *children = of ? NULL : lmx_registered(w->st, module, dict, w->st->n__modules);
-    PyObject *compiled = of ? NULL : lmx_get(dict, w->st->n__compiled_call_impl); /* by Module.compile() */
+    PyObject *children = lmx_registered(w->st, module, dict, w->st->n__modules);
+    PyObject *compiled = lmx_get(dict, w->st->n__compiled_call_impl); /* by Module.compile() */
     if (compiled && compiled != Py_None) lmx_node_at(w->tree, w->node)->opaque = true;
-    bool any =
-        of ? of->owned_at > of->at : children && !(PyDict_Check(children) && PyDict_Size(children) == 0);
-    bool ok = !any || push_children(w, children, of);
+    bool any = children && !(PyDict_Check(children) && PyDict_Size(children) == 0);
+    bool ok = !any || push_children(w, children);
     Py_XDECREF(children);
     Py_XDECREF(dict);
     return ok;
