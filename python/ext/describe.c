@@ -2,8 +2,8 @@
  * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
-#include "here.h"
 #include "classes.h"
+#include "here.h"
 #include "snapshot.h"
 
 #include <stdio.h>
@@ -31,9 +31,9 @@ typedef struct lmx_teller {
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
     bool is_buffer;
-    bool names_only;   /* of modules, while the capture is open */
-    bool early;        /* the model has not run yet: nothing of the user's may run, */
-    bool given_up;     /* and this is described when it has */
+    bool names_only; /* of modules, while the capture is open */
+    bool early;      /* the model has not run yet: nothing of the user's may run, */
+    bool given_up;   /* and this is described when it has */
 } teller;
 
 static bool check(teller *t, lam_status status) {

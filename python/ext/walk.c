@@ -74,10 +74,7 @@ static int32_t node_of(walker *w, PyObject *module) {
     Py_INCREF(module);
     PyTypeObject *wrapper = w->st->torch.compiled;
     bool compiled = wrapper && PyType_IsSubtype(Py_TYPE(module), wrapper);
-    *node = (lmx_node){.object = module,
-                       .parent_seen = -1,
-                       .inner = -1,
-                       .compiled = compiled};
+    *node = (lmx_node){.object = module, .parent_seen = -1, .inner = -1, .compiled = compiled};
     return i;
 }
 

@@ -20,11 +20,11 @@ typedef struct tracer {
     lmi_stream flow;
     lmi_ways ways;
     lmi_rf *rf;
-    int32_t *of;             /* per operator: the field of its first result */
-    int32_t *root;           /* per call: the outermost around it */
-    lmi_rf_fields fields;    /* of width() spans each */
-    int32_t *inputs;         /* the fields of arguments of outermost calls */
-    int32_t *of_input;       /* per call: where those of its arguments begin among them */
+    int32_t *of;          /* per operator: the field of its first result */
+    int32_t *root;        /* per call: the outermost around it */
+    lmi_rf_fields fields; /* of width() spans each */
+    int32_t *inputs;      /* the fields of arguments of outermost calls */
+    int32_t *of_input;    /* per call: where those of its arguments begin among them */
 } tracer;
 
 /* Spans of a field: one a slot, then one a slot along the path that sees least. */
@@ -568,8 +568,7 @@ static lam_status trace(tracer *t, lam_error *e) {
     int32_t index;
     lmi_span none[SPANS] = {{0}};
     t->of = lmi_alloc(&t->scratch, (uint64_t)m->n_ops, sizeof *t->of);
-    if (!t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index))
-        return lmi_nomem(e);
+    if (!t->of || !lmi_flow_roots(m, &t->scratch, &t->root) || !keep(t, none, &index)) return lmi_nomem(e);
     if (!lmi_ways_build(&t->ways, &t->scratch)) return lmi_nomem(e);
     LAM_TRY(lmi_flow_build(&t->flow, m, &t->scratch, is_unit, t, e));
     LAM_TRY(input_fields(t, e));

@@ -143,7 +143,7 @@ def test_an_old_python_is_told_what_to_do(setup: ModuleType, monkeypatch: pytest
     monkeypatch.setattr(sys, "version_info", (3, 9, 18))
     monkeypatch.setattr(sys, "version", "3.9.18 (main)")
     with pytest.raises(
-        SystemExit, match=r"^make needs python3 >= 3\.10; found 3\.9\.18\. Put a newer python3 "
+        SystemExit, match=r"^make needs python3 >= 3\.11; found 3\.9\.18\. Put a newer python3 "
     ):
         setup.main(["demo"])
 
