@@ -422,13 +422,3 @@ PyObject *lmx_measure_device(lmx_capture *c, PyObject *args) {
     if (!lmx_device_listen(c, timed, sized)) return NULL;
     Py_RETURN_NONE;
 }
-
-PyObject *lmx_pretended_device(PyObject *module, PyObject *args) {
-    const char *what;
-    long long value = 0;
-    (void)module;
-    if (!PyArg_ParseTuple(args, "s|L:fake_device", &what, &value)) return NULL;
-    if (strcmp(what, "pretend") != 0) return PyLong_FromLongLong(lmx_fake_device(what, value));
-    lmx_device_pretend(value != 0);
-    return PyLong_FromLong(0);
-}

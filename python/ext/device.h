@@ -21,8 +21,9 @@ bool lmx_device_prove(const lmx_streams *table, int device, char *why, size_t si
 bool lmx_device_said(const lmx_streams *table, int device, lmx_said *out);
 /* A tensor of known size is seen to come and go, once a process. False with a reason. */
 bool lmx_device_prove_memory(const lmx_streams *table, int device, char *why, size_t size);
-/* For tests: the CPU's tensors are taken for a GPU's. */
-void lmx_device_pretend(bool pretend);
+/* pretend_device(address), for tests: of a lmx_streams that is used in a GPU's place; 1: what is loaded of
+ * CUDA, for the CPU's tensors; 0: a GPU again. None, or NULL with an exception. */
+PyObject *lmx_pretend_device(PyObject *module, PyObject *address);
 
 /* -- asked for by Python (device.c) ---------------------------------------------------------------------- */
 
@@ -33,7 +34,5 @@ PyObject *lmx_measure_device(lmx_capture *c, PyObject *args);
 bool lmx_device_listen(lmx_capture *c, bool timed, bool sized);
 /* True once it is told what the GPU's memory was used for. */
 bool lmx_device_sized(const lmx_capture *c);
-/* fake_device(what, value=0): see lmx_fake_device, and "pretend" for lmx_device_pretend. */
-PyObject *lmx_pretended_device(PyObject *module, PyObject *args);
 
 #endif

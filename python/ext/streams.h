@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * streams: when a device was done with what a host gave it, without waiting for it. What a device's runtime
- * can do for that is a table of functions: that of CUDA, which torch has loaded (cuda.c), or one for tests
- * (fakestreams.c). A stamp is an event that is put into the stream that is current; all of them are read in
- * one go when everything is over. Nothing of Python is touched here. */
+ * can do for that is a table of functions: that of CUDA, which torch has loaded (cuda.c), or a test's. A
+ * stamp is an event that is put into the stream that is current; all of them are read in one go when
+ * everything is over. Nothing of Python is touched here. */
 #ifndef LMX_STREAMS_H
 #define LMX_STREAMS_H
 
@@ -58,17 +58,5 @@ bool lmx_stamps_at(const lmx_stamps *s, int32_t i, int32_t *stream, int64_t *ns)
 const char *lmx_stamps_why(const lmx_stamps *s);
 /* Gives back what was not. NULL is allowed. */
 void lmx_stamps_free(lmx_stamps *s);
-
-/* -- a stand-in for a GPU (fakestreams.c) --------------------------------------------------------------- */
-
-/* Its work takes as long as it is told, and its clock moves on with that alone. NULL where none is in use. */
-const lmx_streams *lmx_fake_streams(void);
-/* "use": 1 it is, from its beginning; 0 it is not. "work": the current stream has so many nanoseconds more to
- * do. "stream", "device": is current from now on. "wait": the current stream waits for that one. "capturing":
- * of the current stream. "lazy": events are ready when somebody waits for one. "fail_create": after so many
- * events; "fail_sync", "fail_record", "fail_elapsed", "fail_memory": with this error. "allocate", "free":
- * bytes. "live", "made", "syncs", "errors": events that were not destroyed; ever; how often was waited;
- * errors that nobody took. -1: unknown word. */
-int64_t lmx_fake_device(const char *what, int64_t value);
 
 #endif

@@ -302,8 +302,8 @@ PyMethodDef lmx_text_methods[] = {
     {"scan_cell", lmx_scan_cell, METH_VARARGS,
      PyDoc_STR(
          "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
-    {"fake_device", lmx_pretended_device, METH_VARARGS,
-     PyDoc_STR("fake_device($module, what, value=0, /)\n--\n\nA GPU that there is not, for tests.")},
+    {"pretend_device", lmx_pretend_device, METH_O,
+     PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_gpu import FAKE_GPU, fake
 from torch import nn
 from where_kit import Calls, no_operators
 
 import lamina
-from lamina import _lamina, _observe
+from lamina import _observe
 
 ROOT = Path(__file__).resolve().parents[2]
 observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
-fake = _lamina.fake_device
 
 
 class Busy(torch.autograd.Function):
@@ -475,8 +475,8 @@ def test_a_forward_that_raises_keeps_memory_in_order():
 # -- torch's own libraries, stood in for ------------------------------------------------------------------
 
 CUDA = """
-#include "streams.h"
-#define T (lmx_fake_streams())
+#include "fake_gpu.h"
+#define T (fake_gpu_streams())
 #define API __attribute__((visibility("default")))
 API int cudaEventCreateWithFlags(void **e, unsigned f) { return T->create(e, f); }
 API int cudaEventRecord(void *e, void *s) { return T->record(e, s); }
@@ -503,7 +503,7 @@ API int cudaGetDevice(int *out) { return T->get_device(out); }
 API int cudaSetDevice(int d) { return T->set_device(d); }
 API int32_t aoti_torch_get_current_cuda_stream(int32_t d, void **out) { return T->current_stream(d, out); }
 #endif
-API int64_t control(const char *what, int64_t value) { return lmx_fake_device(what, value); }
+API int64_t control(const char *what, int64_t value) { return fake_gpu(what, value); }
 """
 
 SCRIPT = """
@@ -539,7 +539,7 @@ def counted(*sizes, **options):
 torch.empty = counted
 torch.cuda.memory_stats_as_nested_dict = lambda device: {"allocated_bytes": {"all": dict(bytes)}}
 torch.cuda.reset_peak_memory_stats = anew
-_lamina.fake_device("pretend", 1)
+_lamina.pretend_device(1)
 control("use", 1)
 class Layer(nn.Module):
     def __init__(self):
@@ -582,9 +582,10 @@ def test_the_functions_of_cuda_are_found(tmp_path, how, stream, known, says):
         "-fvisibility=hidden",
         "-Wl,-soname,libtorch_cuda.so",
         f"-I{ROOT}/python/ext",
+        f"-I{FAKE_GPU.parent}",
     ]
     subprocess.run(
-        ["cc", *flags, *how.split(), "-o", library, source, ROOT / "python/ext/fakestreams.c", "-lpthread"],
+        ["cc", *flags, *how.split(), "-o", library, source, FAKE_GPU, "-lpthread"],
         check=True,
     )
     ran = subprocess.run(

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 import torch
+from fake_gpu import fake
 from test_device import two
 
 import lamina
-from lamina import _lamina, _observe
+from lamina import _observe
 
 sqlite3 = pytest.importorskip("sqlite3")
 
-fake = _lamina.fake_device
 observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
 
 DEVICE = "path, device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns"

@@ -3,7 +3,7 @@
  * whatever fails. */
 #include "oom.h"
 
-#include "streams.h"
+#include "fake_gpu.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 enum { DONE = 0, ILLEGAL = 700, THREADS = 4, EACH = 500 };
 
 static lmx_stamps *begin(void) {
-    lmx_fake_device("use", 1);
-    lmx_stamps *s = lmx_stamps_new(lmx_fake_streams(), 0);
+    fake_gpu("use", 1);
+    lmx_stamps *s = lmx_stamps_new(fake_gpu_streams(), 0);
     assert_non_null(s);
     return s;
 }
@@ -35,10 +35,10 @@ static int32_t stream_of(const lmx_stamps *s, int32_t i) {
 /* Nothing is left: no event, and no error that torch would meet. */
 static void end(lmx_stamps *s) {
     lmx_stamps_free(s);
-    assert_int_equal(lmx_fake_device("live", 0), 0);
-    assert_int_equal(lmx_fake_device("errors", 0), 0);
-    lmx_fake_device("use", 0);
-    assert_null(lmx_fake_streams());
+    assert_int_equal(fake_gpu("live", 0), 0);
+    assert_int_equal(fake_gpu("errors", 0), 0);
+    fake_gpu("use", 0);
+    assert_null(fake_gpu_streams());
 }
 
 static void has(const lmx_stamps *s, const char *part) {
@@ -50,12 +50,12 @@ static void the_clock_is_the_work(void **state) {
     (void)state;
     lmx_stamps *s = begin();
     int32_t a = lmx_stamps_put(s);
-    lmx_fake_device("work", 2500);
+    fake_gpu("work", 2500);
     int32_t b = lmx_stamps_put(s), c = lmx_stamps_put(s);
     assert_int_equal(ns_of(s, a), -1); /* not before all is over */
-    assert_int_equal(lmx_fake_device("live", 0), 3);
+    assert_int_equal(fake_gpu("live", 0), 3);
     lmx_stamps_resolve(s);
-    assert_int_equal(lmx_fake_device("live", 0), 0);
+    assert_int_equal(fake_gpu("live", 0), 0);
     assert_int_equal(ns_of(s, a), 1);
     assert_int_equal(ns_of(s, b), 2501);
     assert_int_equal(ns_of(s, c), 2501);
@@ -73,7 +73,7 @@ static void a_float_is_not_enough(void **state) {
     int32_t at[2000];
     for (int i = 0; i < 2000; i++) {
         at[i] = lmx_stamps_put(s);
-        lmx_fake_device("work", i % 100 ? 12345 : INT64_C(1000000000));
+        fake_gpu("work", i % 100 ? 12345 : INT64_C(1000000000));
     }
     lmx_stamps_resolve(s);
     for (int i = 1; i < 2000; i++) {
@@ -88,15 +88,15 @@ static void a_float_is_not_enough(void **state) {
 static void it_waits_once_a_stream(void **state) {
     (void)state;
     lmx_stamps *s = begin();
-    lmx_fake_device("lazy", 1);
+    fake_gpu("lazy", 1);
     for (int i = 0; i < 30; i++) {
-        lmx_fake_device("stream", i % 3);
+        fake_gpu("stream", i % 3);
         assert_int_equal(lmx_stamps_put(s), i);
-        lmx_fake_device("work", 10 * (i % 3 + 1));
+        fake_gpu("work", 10 * (i % 3 + 1));
     }
-    assert_int_equal(lmx_fake_device("syncs", 0), 0);
+    assert_int_equal(fake_gpu("syncs", 0), 0);
     lmx_stamps_resolve(s);
-    assert_true(lmx_fake_device("syncs", 0) <= 3 && lmx_fake_device("syncs", 0) > 0);
+    assert_true(fake_gpu("syncs", 0) <= 3 && fake_gpu("syncs", 0) > 0);
     for (int i = 0; i < 30; i++) assert_int_equal(stream_of(s, i), i % 3);
     assert_int_equal(ns_of(s, 27), 1 + 9 * 10);
     assert_int_equal(ns_of(s, 28), 1 + 9 * 20);
@@ -108,9 +108,9 @@ static void it_waits_once_a_stream(void **state) {
 static void the_least_is_1(void **state) {
     (void)state;
     lmx_stamps *s = begin();
-    lmx_fake_device("work", 5000);
+    fake_gpu("work", 5000);
     int32_t late = lmx_stamps_put(s);
-    lmx_fake_device("stream", 2);
+    fake_gpu("stream", 2);
     int32_t early = lmx_stamps_put(s);
     lmx_stamps_resolve(s);
     assert_int_equal(ns_of(s, early), 1);
@@ -121,9 +121,9 @@ static void the_least_is_1(void **state) {
 static void no_more_events(void **state) {
     (void)state;
     lmx_stamps *s = begin();
-    lmx_fake_device("fail_create", 2);
+    fake_gpu("fail_create", 2);
     int32_t a = lmx_stamps_put(s);
-    lmx_fake_device("work", 70);
+    fake_gpu("work", 70);
     int32_t b = lmx_stamps_put(s);
     for (int i = 0; i < 5; i++) assert_int_equal(lmx_stamps_put(s), -1);
     has(s, "no more events: fake error 2 (out of memory)");
@@ -141,10 +141,10 @@ static void errors_are_told(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         lmx_stamps *s = begin();
-        lmx_fake_device("lazy", 1);
-        lmx_fake_device(cases[i].what, ILLEGAL);
+        fake_gpu("lazy", 1);
+        fake_gpu(cases[i].what, ILLEGAL);
         int32_t a = lmx_stamps_put(s);
-        lmx_fake_device("work", 70);
+        fake_gpu("work", 70);
         int32_t b = lmx_stamps_put(s);
         lmx_stamps_resolve(s);
         assert_int_equal(ns_of(s, a), -1);
@@ -159,11 +159,11 @@ static void a_graph_is_not_disturbed(void **state) {
     (void)state;
     lmx_stamps *s = begin();
     int32_t a = lmx_stamps_put(s);
-    lmx_fake_device("work", 10);
+    fake_gpu("work", 10);
     int32_t b = lmx_stamps_put(s);
-    lmx_fake_device("capturing", 1);
+    fake_gpu("capturing", 1);
     assert_int_equal(lmx_stamps_put(s), -1);
-    assert_int_equal(lmx_fake_device("made", 0), 2);
+    assert_int_equal(fake_gpu("made", 0), 2);
     has(s, "a graph was being recorded");
     lmx_stamps_resolve(s);
     assert_int_equal(ns_of(s, b) - ns_of(s, a), 10);
@@ -172,12 +172,12 @@ static void a_graph_is_not_disturbed(void **state) {
 
 static void where_nothing_can_be_relaxed(void **state) {
     (void)state;
-    lmx_fake_device("use", 1);
-    lmx_streams table = *lmx_fake_streams();
+    fake_gpu("use", 1);
+    lmx_streams table = *fake_gpu_streams();
     table.exchange_mode = NULL;
     lmx_stamps *s = lmx_stamps_new(&table, 0);
     int32_t a = lmx_stamps_put(s);
-    lmx_fake_device("capturing", 1);
+    fake_gpu("capturing", 1);
     lmx_stamps_resolve(s);
     assert_int_equal(ns_of(s, a), -1);
     has(s, "a graph was being recorded when");
@@ -187,21 +187,21 @@ static void where_nothing_can_be_relaxed(void **state) {
 /* The model is on another device than the one that is current. */
 static void on_another_device(void **state) {
     (void)state;
-    lmx_fake_device("use", 1);
-    lmx_stamps *s = lmx_stamps_new(lmx_fake_streams(), 1);
+    fake_gpu("use", 1);
+    lmx_stamps *s = lmx_stamps_new(fake_gpu_streams(), 1);
     int32_t a = lmx_stamps_put(s);
-    lmx_fake_device("work", 999); /* on the other one */
-    lmx_fake_device("device", 1);
-    lmx_fake_device("work", 40);
-    lmx_fake_device("device", 0);
+    fake_gpu("work", 999); /* on the other one */
+    fake_gpu("device", 1);
+    fake_gpu("work", 40);
+    fake_gpu("device", 0);
     int32_t b = lmx_stamps_put(s);
     lmx_stamps_resolve(s);
     assert_int_equal(ns_of(s, b) - ns_of(s, a), 40);
     int now = -1;
-    lmx_fake_streams()->get_device(&now);
+    fake_gpu_streams()->get_device(&now);
     assert_int_equal(now, 0);
     lmx_stamps_free(s);
-    s = lmx_stamps_new(lmx_fake_streams(), 7);
+    s = lmx_stamps_new(fake_gpu_streams(), 7);
     assert_int_equal(lmx_stamps_put(s), -1);
     has(s, "the device can't be reached");
     lmx_stamps_resolve(s);
@@ -212,7 +212,7 @@ static void never_read(void **state) {
     (void)state;
     lmx_stamps *s = begin();
     for (int i = 0; i < 100; i++) lmx_stamps_put(s);
-    assert_int_equal(lmx_fake_device("live", 0), 100);
+    assert_int_equal(fake_gpu("live", 0), 100);
     end(s);
     s = begin();
     lmx_stamps_resolve(s); /* none */
@@ -229,7 +229,7 @@ static void in_a_child(void **state) {
         bool ok = lmx_stamps_put(s) == -1;
         lmx_stamps_resolve(s);
         ok = ok && lmx_stamps_why(s) && strstr(lmx_stamps_why(s), "forked");
-        ok = ok && lmx_fake_device("live", 0) == 1; /* nothing is asked of the device there */
+        ok = ok && fake_gpu("live", 0) == 1; /* nothing is asked of the device there */
         _exit(ok ? 0 : 1);
     }
     int status = -1;
@@ -259,23 +259,23 @@ static void from_threads(void **state) {
 
 static void run(void *arg, bool *ok) {
     (void)arg;
-    lmx_fake_device("use", 1);
-    lmx_stamps *s = lmx_stamps_new(lmx_fake_streams(), 0);
+    fake_gpu("use", 1);
+    lmx_stamps *s = lmx_stamps_new(fake_gpu_streams(), 0);
     for (int i = 0; s && i < 200; i++) {
-        lmx_fake_device("stream", i / 100);
+        fake_gpu("stream", i / 100);
         lmx_stamps_put(s);
     }
     if (s) lmx_stamps_resolve(s);
     *ok = s && !lmx_stamps_why(s);
     lmx_stamps_free(s);
-    assert_int_equal(lmx_fake_device("live", 0), 0);
+    assert_int_equal(fake_gpu("live", 0), 0);
 }
 
 static void memory_may_run_out(void **state) {
     (void)state;
     oom_sweep(run, NULL);
-    assert_int_equal(lmx_fake_device("what is this", 0), -1);
-    lmx_fake_device("use", 0);
+    assert_int_equal(fake_gpu("what is this", 0), -1);
+    fake_gpu("use", 0);
 }
 
 int main(void) {

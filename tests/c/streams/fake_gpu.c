@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A stand-in for a GPU, for tests, see streams.h: two devices with four streams each, whose clock is
+ * A stand-in for a GPU, see fake_gpu.h: two devices with four streams each, whose clock is
  * the work that they were given. It is as strict as a real one: an event belongs to its device, an event that
  * was not recorded or is not ready has no time, an error stays until somebody takes it. */
-#include "streams.h"
+#include "fake_gpu.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -199,7 +199,7 @@ static const lmx_streams table = {.name = "fake",
                                   .error_text = error_text,
                                   .memory = memory};
 
-const lmx_streams *lmx_fake_streams(void) { return fake.used ? &table : NULL; }
+const lmx_streams *fake_gpu_streams(void) { return fake.used ? &table : NULL; }
 
 /* -- what tests do with it ------------------------------------------------------------------------------- */
 
@@ -271,7 +271,7 @@ static int64_t change(const char *what, int64_t value) {
     return 0;
 }
 
-int64_t lmx_fake_device(const char *what, int64_t value) {
+int64_t fake_gpu(const char *what, int64_t value) {
     lock();
     int64_t out = change(what, value);
     pthread_mutex_unlock(&fake.lock);
