@@ -220,72 +220,7 @@ static void plain(lmi_buf *out, lam_count c) {
     if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
 }
 
-static void cell_params(const lmi_line *l, lmi_buf *out) { plain(out, l->params); }
-static void cell_params_state(const lmi_line *l, lmi_buf *out) {
-    lmi_put(out, lam_state_name(l->params.state));
-}
-static void cell_trainable(const lmi_line *l, lmi_buf *out) { plain(out, l->grad_params); }
-static void cell_param_bytes(const lmi_line *l, lmi_buf *out) { plain(out, l->param_bytes); }
-static void cell_buffers(const lmi_line *l, lmi_buf *out) { plain(out, l->buffers); }
-static void cell_buffer_bytes(const lmi_line *l, lmi_buf *out) { plain(out, l->buffer_bytes); }
-static void cell_macs(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_MACS]); }
-static void cell_flops(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_FLOPS]); }
-static void cell_dmas(const lmi_line *l, lmi_buf *out) { plain(out, l->metric[LAM_DMAS]); }
-
-static void state(const lmi_line *l, lam_metric m, lmi_buf *out) {
-    lmi_put(out, lam_state_name(l->metric[m].state));
-}
-static void cell_macs_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_MACS, out); }
-static void cell_flops_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_FLOPS, out); }
-static void cell_dmas_state(const lmi_line *l, lmi_buf *out) { state(l, LAM_DMAS, out); }
-
-static void state_name(lam_count c, lmi_buf *out) { lmi_put(out, lam_state_name(c.state)); }
-
-/* A number of a phase, and its state beside it. */
-#define PHASE_CELLS(name, counts, which)                                                                     \
-    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, l->counts[which]); }               \
-    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(l->counts[which], out); }
-PHASE_CELLS(bytes_read, metric, LAM_BYTES_READ)
-PHASE_CELLS(bytes_written, metric, LAM_BYTES_WRITTEN)
-PHASE_CELLS(effective_macs, metric, LAM_EFFECTIVE_MACS)
-PHASE_CELLS(effective_flops, metric, LAM_EFFECTIVE_FLOPS)
-PHASE_CELLS(backward_macs, backward, LAM_MACS)
-PHASE_CELLS(backward_flops, backward, LAM_FLOPS)
-PHASE_CELLS(backward_dmas, backward, LAM_DMAS)
-PHASE_CELLS(backward_bytes_read, backward, LAM_BYTES_READ)
-PHASE_CELLS(backward_bytes_written, backward, LAM_BYTES_WRITTEN)
-PHASE_CELLS(backward_effective_macs, backward, LAM_EFFECTIVE_MACS)
-PHASE_CELLS(backward_effective_flops, backward, LAM_EFFECTIVE_FLOPS)
-PHASE_CELLS(recompute_macs, recompute, LAM_MACS)
-PHASE_CELLS(recompute_flops, recompute, LAM_FLOPS)
-PHASE_CELLS(recompute_dmas, recompute, LAM_DMAS)
-PHASE_CELLS(recompute_bytes_read, recompute, LAM_BYTES_READ)
-PHASE_CELLS(recompute_bytes_written, recompute, LAM_BYTES_WRITTEN)
-PHASE_CELLS(recompute_effective_macs, recompute, LAM_EFFECTIVE_MACS)
-PHASE_CELLS(recompute_effective_flops, recompute, LAM_EFFECTIVE_FLOPS)
-#undef PHASE_CELLS
-
-static void cell_total_params(const lmi_line *l, lmi_buf *out) {
-    plain(out, l->row < 0 ? l->params : lam_costs_row(l->job->c, l->row)->total_params);
-}
-static void cell_total_params_state(const lmi_line *l, lmi_buf *out) {
-    state_name(l->row < 0 ? l->params : lam_costs_row(l->job->c, l->row)->total_params, out);
-}
-
-/* A row's number with everything below it; of the last line, which is the whole, its own. */
-#define SUBTOTAL_CELLS(name, own, with_below, which)                                                         \
-    static lam_count name(const lmi_line *l) {                                                               \
-        return l->row < 0 ? l->own[which] : lam_costs_row(l->job->c, l->row)->with_below[which];             \
-    }                                                                                                        \
-    static void cell_##name(const lmi_line *l, lmi_buf *out) { plain(out, name(l)); }                        \
-    static void cell_##name##_state(const lmi_line *l, lmi_buf *out) { state_name(name(l), out); }
-SUBTOTAL_CELLS(total_macs, metric, total, LAM_MACS)
-SUBTOTAL_CELLS(total_flops, metric, total, LAM_FLOPS)
-SUBTOTAL_CELLS(total_dmas, metric, total, LAM_DMAS)
-SUBTOTAL_CELLS(total_backward_macs, backward, total_backward, LAM_MACS)
-SUBTOTAL_CELLS(total_backward_flops, backward, total_backward, LAM_FLOPS)
-SUBTOTAL_CELLS(total_backward_dmas, backward, total_backward, LAM_DMAS)
-#undef SUBTOTAL_CELLS
+static const lam_cost_row *row_of(const lmi_line *l) { return lam_costs_row(l->job->c, l->row); }
 
 static void cell_intensity(const lmi_line *l, lmi_buf *out) {
     double v = lam_metric_intensity(l->metric);
@@ -296,28 +231,20 @@ static void put_ns(int64_t ns, lmi_buf *out) {
     if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
 }
 
-/* Of a row in one phase, by the host's clock and by a device's, with and without the calls inside. */
-#define TIME_CELLS(prefix, total_name, phase)                                                                \
-    static void cell_##prefix##total_name(const lmi_line *l, lmi_buf *out) {                                 \
-        lam_time t;                                                                                          \
-        if (l->event && lam_costs_time(l->job->c, l->row, &t)) put_ns(t.total[phase], out);                  \
-    }                                                                                                        \
-    static void cell_##prefix##self_ns(const lmi_line *l, lmi_buf *out) {                                    \
-        lam_time t;                                                                                          \
-        if (l->event && lam_costs_time(l->job->c, l->row, &t)) put_ns(t.self[phase], out);                   \
-    }                                                                                                        \
-    static void cell_##prefix##device_ns(const lmi_line *l, lmi_buf *out) {                                  \
-        lam_time t;                                                                                          \
-        if (l->event && lam_costs_device_time(l->job->c, l->row, &t)) put_ns(t.total[phase], out);           \
-    }                                                                                                        \
-    static void cell_##prefix##device_self_ns(const lmi_line *l, lmi_buf *out) {                             \
-        lam_time t;                                                                                          \
-        if (l->event && lam_costs_device_time(l->job->c, l->row, &t)) put_ns(t.self[phase], out);            \
+#define COLUMN(id, title, align, rank, when, cell, meaning)
+#define NUMBER(id, count, meaning)                                                                           \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
+#define STATE(id, count)                                                                                     \
+    static void cell_##id##_state(const lmi_line *l, lmi_buf *out) {                                         \
+        lmi_put(out, lam_state_name((count).state));                                                         \
     }
-TIME_CELLS(, time_ns, LAM_FORWARD)
-TIME_CELLS(backward_, time_ns, LAM_BACKWARD)
-TIME_CELLS(recompute_, time_ns, LAM_RECOMPUTE)
-#undef TIME_CELLS
+#define TIME(id, clock, which, phase, meaning)                                                               \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
+        lam_time t;                                                                                          \
+        if (l->event && clock(l->job->c, l->row, &t)) put_ns(t.which[phase], out);                           \
+    }
+#include "report/columns.def"
+#undef COLUMN
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
     if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
@@ -419,8 +346,33 @@ static void cell_scan_padding(const lmi_line *l, lmi_buf *out) { put_rf(out, l->
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 
+/* Whether our own table has a column in this report. */
+static bool when_always(const lmi_job *j) { return j != NULL; }
+static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
+static bool when_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
+static bool when_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
+static bool when_bytes(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_BYTES_READ); }
+static bool when_speed(const lmi_job *j) { return j->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ); }
+static bool when_intensity(const lmi_job *j) { return when_speed(j) || when_bytes(j); }
+static bool when_backward(const lmi_job *j) { return lmi_has_phase(j->c, LAM_BACKWARD); }
+static bool when_time(const lmi_job *j) { return j->o->time; }
+static bool when_backward_time(const lmi_job *j) { return j->o->time && lmi_has_backward_times(j->c); }
+static bool when_device_time(const lmi_job *j) { return j->o->time && lmi_has_device_times(j->c); }
+static bool when_device_backward_time(const lmi_job *j) {
+    return when_device_time(j) && lmi_has_backward_times(j->c);
+}
+static bool when_health(const lmi_job *j) { return j->health != NULL; }
+static bool when_memory(const lmi_job *j) { return j->o->memory; }
+static bool when_backward_memory(const lmi_job *j) { return j->o->memory && lmi_has_backward_memory(j); }
+static bool when_device_memory(const lmi_job *j) { return j->o->memory && j->device_memory; }
+static bool when_device_backward_memory(const lmi_job *j) {
+    return j->o->memory && lmi_has_backward_device_memory(j);
+}
+static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
+
 static const lmi_column columns[] = {
-#define COLUMN(id, title, align, rank, cell, doc) {#id, title, LMI_##align, rank, cell, doc},
+#define COLUMN(id, title, align, rank, when, cell, doc)                                                      \
+    {#id, title, LMI_##align, rank, when_##when, cell, doc},
 #include "report/columns.def"
 #undef COLUMN
 };

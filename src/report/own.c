@@ -18,46 +18,13 @@ typedef struct page {
     bool shown[LMI_COLUMNS_MAX];
 } page;
 
-static bool among(const char *id, const char *const *ids, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(id, ids[i]) == 0) return true;
-    return false;
-}
-#define AMONG(id, list) among(id, list, sizeof(list) / sizeof *(list))
-
-/* Whether a column has anything to show in this report. */
-static bool keeps(const lmi_job *j, const char *id) {
-    static const char *const times[] = {"own_time", "own_self"};
-    static const char *const bytes[] = {"own_read", "own_written"};
-    static const char *const speeds[] = {"own_speed", "own_moved", "own_bound"};
-    const bool moved = lmi_has_metric(j->c, LAM_BYTES_READ);
-    const bool fast = j->peak.flops > 0 && moved;
-    if (strcmp(id, "own_macs") == 0) return lmi_has_metric(j->c, LAM_MACS);
-    if (strcmp(id, "own_flops") == 0) return lmi_has_metric(j->c, LAM_FLOPS);
-    if (strcmp(id, "own_dmas") == 0) return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS);
-    if (AMONG(id, bytes)) return j->o->bytes && moved;
-    if (AMONG(id, times)) return j->o->time;
-    if (AMONG(id, speeds)) return fast;
-    if (strcmp(id, "own_intensity") == 0) return fast || (j->o->bytes && moved);
-    if (strcmp(id, "own_bwd_time") == 0) return j->o->time && lmi_has_backward_times(j->c);
-    if (strncmp(id, "own_bwd", 7) == 0) return lmi_has_phase(j->c, LAM_BACKWARD);
-    if (strcmp(id, "device_bwd_time") == 0 && !lmi_has_backward_times(j->c)) return false;
-    if (strncmp(id, "device_", 7) == 0) return j->o->time && lmi_has_device_times(j->c);
-    if (strcmp(id, "own_health") == 0) return j->health != NULL;
-    if (strcmp(id, "mem_bwd_allocated") == 0) return j->o->memory && lmi_has_backward_memory(j);
-    if (strncmp(id, "mem_", 4) == 0) return j->o->memory;
-    if (strcmp(id, "dev_bwd_allocated") == 0) return j->o->memory && lmi_has_backward_device_memory(j);
-    if (strncmp(id, "dev_", 4) == 0) return j->o->memory && j->device_memory;
-    return j->o->receptive_field || strcmp(id, "own_rf") != 0;
-}
-
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
     const char *share_of = lmi_figure_find(j, j->o->by)->column;
     lmi_columns all;
     lmi_columns_parse(lmi_layout_find(NULL)->text_columns, &all);
     out->n = 0;
     for (int32_t i = 0; i < all.n; i++) {
-        if (!keeps(j, all.at[i]->id)) continue;
+        if (!all.at[i]->when(j)) continue;
         out->at[out->n++] = all.at[i];
         if (strcmp(all.at[i]->id, share_of) == 0) lmi_columns_append("own_share", out);
     }

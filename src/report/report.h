@@ -121,6 +121,7 @@ typedef struct lmi_column {
     const char *id, *title;
     lmi_align align;
     int rank; /* on a narrow terminal the column of the greatest rank goes first; 0 stays */
+    bool (*when)(const lmi_job *j); /* whether our own table has it */
     void (*cell)(const lmi_line *l, lmi_buf *out);
     const char *doc;
 } lmi_column;

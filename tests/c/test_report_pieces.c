@@ -221,7 +221,7 @@ static void multiples(void **state) {
 static void tables_are_whole(void **state) {
     (void)state;
     static const char *const ids[] = {
-#define COLUMN(id, title, align, rank, cell, doc) #id,
+#define COLUMN(id, title, align, rank, when, cell, doc) #id,
 #include "report/columns.def"
 #undef COLUMN
     };
@@ -237,7 +237,7 @@ static void tables_are_whole(void **state) {
         const lmi_column *c = lmi_column_find(ids[i], strlen(ids[i]));
         assert_non_null(c);
         assert_string_equal(c->id, ids[i]);
-        assert_true(c->doc[0] && c->title[0] && c->cell);
+        assert_true(c->doc[0] && c->title[0] && c->when && c->cell);
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         lmi_columns columns;
