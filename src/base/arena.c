@@ -8,6 +8,25 @@
 
 enum { ALIGN = 16, FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20 };
 
+/* Under AddressSanitizer nothing but the pieces may be touched: what follows each is poisoned, and so is the
+ * rest of a chunk. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+void __asan_poison_memory_region(const volatile void *p, size_t n); /* the sanitizer's own */
+void __asan_unpoison_memory_region(const volatile void *p, size_t n);
+enum { RED = ALIGN };
+static void poison(const char *p, uint64_t n) { __asan_poison_memory_region(p, (size_t)n); }
+static void unpoison(const char *p, uint64_t n) { __asan_unpoison_memory_region(p, (size_t)n); }
+#else
+enum { RED = 0 };
+static void poison(const char *p, uint64_t n) { (void)p, (void)n; }
+static void unpoison(const char *p, uint64_t n) { (void)p, (void)n; }
+#endif
+
 typedef struct lmi_chunk {
     struct lmi_chunk *next;
     uint64_t size, used; /* bytes after the header */
@@ -40,6 +59,7 @@ static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
     *zeroed = large;
     c->size = size;
     c->used = bytes;
+    poison((char *)(c + 1) + bytes, size - bytes);
     if (large && a->head) {
         c->next = a->head->next;
         a->head->next = c;
@@ -58,8 +78,10 @@ static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
     if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
     if (bytes == 0)
         return (char *)(uintptr_t)nothing; /* a valid address of no bytes: nobody can write there */
+    const uint64_t asked = bytes;
     bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
-    if (lmi_add_over(a->used, bytes, &used) || used > a->limit) return NULL;
+    if (lmi_add_over(a->used, bytes, &used) || used > a->limit || bytes > UINT64_MAX - RED) return NULL;
+    bytes += RED;
     char *p;
     if (a->head && a->head->size - a->head->used >= bytes) {
         p = (char *)(a->head + 1) + a->head->used;
@@ -70,6 +92,8 @@ static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
         if (!p) return NULL;
     }
     a->used = used;
+    unpoison(p, asked);
+    poison(p + asked, bytes - asked);
     return p;
 }
 

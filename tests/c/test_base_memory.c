@@ -114,6 +114,24 @@ static void arena_keeps_its_limit(void **state) {
     lmi_arena_free(&a);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+
+/* A step beyond a piece is seen, be it the last of its chunk or not. */
+static void arena_pieces_have_red_zones(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    for (uint64_t n = 1; n < 40000; n = n * 3 + 1) {
+        char *p = lmi_alloc(&a, n, 1), *q = lmi_alloc(&a, 1, 1);
+        assert_non_null(p);
+        assert_null(__asan_region_is_poisoned(p, (size_t)n));
+        assert_true(__asan_address_is_poisoned(p + n) && __asan_address_is_poisoned(q + 1));
+    }
+    lmi_arena_free(&a);
+}
+#endif
+
 static void arena_copies_texts(void **state) {
     (void)state;
     lmi_arena a;
@@ -278,6 +296,9 @@ int main(void) {
         cmocka_unit_test(error_texts_are_cut_and_clean),
         cmocka_unit_test(arena_hands_out_zeroed_aligned_memory),
         cmocka_unit_test(arena_keeps_its_limit),
+#ifdef __SANITIZE_ADDRESS__
+        cmocka_unit_test(arena_pieces_have_red_zones),
+#endif
         cmocka_unit_test(arena_copies_texts),
         cmocka_unit_test(arena_survives_lack_of_memory),
         cmocka_unit_test(array_grows),
