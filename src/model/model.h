@@ -115,8 +115,4 @@ void lmi_leave_out_passes(lam_model *m);
  * many that no real layer has more. Never fails. */
 void lmi_model_bind(const lam_model *m, int32_t event, lmi_slots *out);
 
-/* The type in which what such an operator takes beside its results is known roughly; NULL: it is known
- * (workspace.c). */
-const char *lmi_workspace_rough(const char *name, const lam_op_arg *in, int32_t n_in);
-
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which writer serves which layout and format. */
-#include "report/report.h"
-
-enum { PIECE = 64 << 10 }; /* text is handed to the sink in pieces of about this many bytes */
+#include "analyse/field/field.h"
+#include "report/formats/formats.h"
+#include "report/old/old.h"
 
 #define NONE NULL
 static const lmi_layout layouts[] = {
@@ -39,7 +39,8 @@ static lmi_writer writer_of(const lmi_layout *l, form f) {
     }
 }
 
-const lmi_layout *lmi_layout_find(const char *name) {
+/* NULL name: the default; NULL: there is none. */
+static const lmi_layout *find_layout(const char *name) {
     if (!name) return &layouts[0];
     for (int i = 0; i < N_LAYOUTS; i++)
         if (strcmp(layouts[i].name, name) == 0) return &layouts[i];
@@ -82,7 +83,7 @@ static lam_status find_writer(const lam_report_options *o, const lmi_layout **la
                               lam_error *e) {
     const char *format = o->format ? o->format : form_names[0];
     int f = 0;
-    *layout = lmi_layout_find(o->layout);
+    *layout = find_layout(o->layout);
     if (!*layout) return no_such("layout", o->layout, layout_name, N_LAYOUTS, e);
     while (f < N_FORMS && strcmp(form_names[f], format) != 0) f++;
     if (f == N_FORMS) return no_such("format", format, form_name, N_FORMS, e);
@@ -126,17 +127,6 @@ static lam_status check(const lam_costs *c, const lam_report_options *o, lam_err
         return lmi_fail(e, LAM_USAGE, "max_depth",
                         "a depth of %d is not possible; give 0 or more, or -1 for no limit", o->max_depth);
     return LAM_OK;
-}
-
-lam_status lmi_job_flush(lmi_job *j) {
-    if (j->out.n < PIECE && !j->out.bad) return LAM_OK;
-    return lmi_buf_flush(&j->out, j->to, j->e);
-}
-
-lam_status lmi_job_close(lmi_job *j, lam_status so_far) {
-    if (so_far == LAM_OK) so_far = lmi_buf_flush(&j->out, j->to, j->e);
-    lmi_buf_free(&j->out);
-    return so_far;
 }
 
 lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to, lam_error *e) {

@@ -3,7 +3,7 @@
  * Where NaN and Inf come from, on made-up runs: who gave birth, who passed it on, what is a mask. */
 #include "oom.h"
 
-#include "analyse/health.h"
+#include "analyse/run/health.h"
 
 /* net calls a, b (which calls b.c and b.d), e. Calls: 0 net, 1 a, 2 b, 3 b.c, 4 b.d, 5 e. */
 enum { NET, A, B, C, D, E, N_CALLS };

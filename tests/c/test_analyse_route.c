@@ -8,7 +8,7 @@
 
 #include "graph_net.h"
 
-#include "analyse/route.h"
+#include "analyse/field/route.h"
 
 #include <math.h>
 #include <stdio.h>

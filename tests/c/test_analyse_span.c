@@ -6,7 +6,7 @@
 
 #include "graph_net.h"
 
-#include "analyse/span.h"
+#include "analyse/field/span.h"
 
 #include <stdlib.h>
 
@@ -125,7 +125,7 @@ static void every_name_is_a_word(void **state) {
     static const char *const named[] = {
 #define REACH_KIND(kind, how)
 #define REACH(spelling, how) spelling,
-#include "analyse/reach.def"
+#include "analyse/field/reach.def"
 #undef REACH_KIND
 #undef REACH
     };

@@ -3,7 +3,7 @@
  * Proofs of `layers` for pooling, and of the closed forms behind it (count/sweep.h). */
 #include "oom.h"
 
-#include "count/sweep.h"
+#include "count/layers/sweep.h"
 #include "layer_build.h"
 
 /* -- windows, walked one by one ------------------------------------------------------------------------ */

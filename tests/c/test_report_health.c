@@ -3,7 +3,7 @@
  * Tables and JSON of a run that was looked at. */
 #include "oom.h"
 
-#include "report/report.h"
+#include "report/table/report.h"
 #include "shown.h"
 
 static const int64_t sizes[] = {2, 3};

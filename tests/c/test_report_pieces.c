@@ -4,7 +4,8 @@
  * tables. */
 #include "oom.h"
 
-#include "report/looked.h"
+#include "report/old/old.h"
+#include "report/table/looked.h"
 
 #include <locale.h>
 #include <stdio.h>
@@ -222,7 +223,7 @@ static void tables_are_whole(void **state) {
     (void)state;
     static const char *const ids[] = {
 #define COLUMN(id, title, align, rank, when, cell, doc) #id,
-#include "report/columns.def"
+#include "report/table/columns.def"
 #undef COLUMN
     };
     static const char *const lists[] = {

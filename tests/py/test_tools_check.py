@@ -21,7 +21,7 @@ CLEAN = {
     + '#include "base/base.h"\n#include "lamina.h"\n\nint lmi_two(void) {\n    return 2;\n}\n',
     "src/cmd/main.c": SPDX
     + '#include "lamina.h"\n#include <stdio.h>\n\nint main(void) { return puts("hello"); }\n',
-    "src/count/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
+    "src/count/rules/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
     "include/lamina.h": SPDX + "int lam_version(void);\n",
     "python/ext/ext.c": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
     "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
@@ -43,9 +43,8 @@ def check(root: Path) -> tuple[int, str]:
 
 
 def clean_tree(root: Path) -> Path:
-    # src/count is a folder too, so the clean tree lists it.
     files = dict(CLEAN)
-    files["src/LAYERS"] = "base:\nmodel: base\ncount: base model\ncmd:\n"
+    files["src/LAYERS"] = "base:\nmodel: base\ncount/rules: base model\ncount: model count/\ncmd:\n"
     return seed(root, files)
 
 
@@ -72,6 +71,15 @@ SEEDED = [
         2,
         'may not include "model/model.h"',
     ),
+    (
+        "include, upward inside a folder",
+        "src/count/rules/x.c",
+        SPDX + '#include "count/count.h"\n',
+        2,
+        'may not include "count/count.h": src/LAYERS lets count/rules use base model',
+    ),
+    ("layers, a folder upward", "src/LAYERS", "base: count/\ncount/rules:\n", 1, "may use count/ only when"),
+    ("header, upward", "src/base/x.h", SPDX + "int lmi_two(void);\n", 2, "declares lmi_two(), which no file"),
     ("include, sideways from cmd", "src/cmd/x.c", SPDX + '\n#include "base/base.h"\n', 3, "may not include"),
     ("include, Python in src", "src/base/x.c", SPDX + "#include <Python.h>\n", 2, "may not include"),
     ("include, in a table", "src/base/x.def", '#include "model/model.h"\n', 1, "may not include"),
@@ -182,10 +190,13 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         inside = path.startswith(("src/LAYERS", "include/"))
         stem, dot, suffix = path.rpartition(".")
         seed(root, {path if inside or not dot else f"{stem}{number}.{suffix}": text})
+    seed(root, {f"src/model/more{i}.c": SPDX for i in range(20)})
     _, out = check(root)
     sentences = {
         "layers": "listed above",
         "includes": "may not include",
+        "headers": "which no file of",
+        "crowded": "sources, more than",
         "long_functions": "() takes",
         "long_files": "lines, more",
         "quiet": "never prints",
@@ -212,3 +223,11 @@ def test_some_rules_only(tmp_path: Path) -> None:
 def test_this_tree_holds_the_rules() -> None:
     code, out = check(ROOT)
     assert code == 0, out
+
+
+def test_a_crowded_folder(tmp_path: Path) -> None:
+    root = clean_tree(tmp_path)
+    seed(root, {f"src/base/x{i}.c": SPDX for i in range(19)})
+    assert check(root) == (0, "")
+    seed(root, {"src/base/x.c": SPDX})
+    assert "src/base has 21 sources, more than 20" in check(root)[1]

@@ -14,7 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 def copy_of_house(tmp_path: Path) -> Path:
     """The tool, the tables it reads and the record that it compares with, in a tree of their own."""
     house = tmp_path / "house"
-    for name in ("tools/proof", "tests/data/proof.tsv", "src/count/exact.def", "src/count/layers.def"):
+    for name in (
+        "tools/proof",
+        "tests/data/proof.tsv",
+        "src/count/rules/exact.def",
+        "src/count/rules/layers.def",
+    ):
         (house / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, house / name)
     return house
@@ -54,7 +59,7 @@ def test_files_are_added_up_and_a_gap_has_a_name(tmp_path: Path) -> None:
 
 def test_a_new_rule_without_a_loop_is_found(tmp_path: Path) -> None:
     house = copy_of_house(tmp_path)
-    table = house / "src/count/exact.def"
+    table = house / "src/count/rules/exact.def"
     table.write_text(table.read_text("utf-8") + 'RULE(brand_new, "out*red", "2*out*red", "ins+outs")\n')
     code, said = proof(house, "--check", house / "tests/data")
     assert code == 1

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the writer of a comparison reads besides lamina.h. */
+#ifndef LMI_ANALYSE_COMPARE_H
+#define LMI_ANALYSE_COMPARE_H
+
+#include "analyse/costs.h"
+#include "count/count.h"
+
+struct lam_comparison {
+    lmi_arena arena;
+    int32_t n;
+    lam_compared *rows; /* the reference first */
+    lam_metric metric;
+    lam_phase phase;
+    bool named; /* the caller named its conventions */
+};
+
+/* Whether the tool of that name counts this at all. */
+bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase);
+
+#endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators that are not known, by name: those without a rule, and those whose rule gave no number. */
+#include "analyse/cost/work.h"
+
+static const char *kept(lmi_work *w, lmi_buf *b) {
+    const char *s = b->bad ? NULL : lmi_strdup(&w->c->arena, lmi_buf_text(b));
+    lmi_buf_free(b);
+    return s;
+}
+
+static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_facts *facts,
+                              const lam_count n[LAM_N_METRICS]) {
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (g->unseen == LMI_UNSEEN_FUSED) {
+        lmi_put(&b, "compiled code (");
+        lmi_put_clean(&b, g->name);
+        lmi_put(&b, "): what the compiler fused into kernels of its own is not seen");
+        return kept(w, &b);
+    }
+    if (g->unseen == LMI_UNSEEN_OUTSIDE) {
+        lmi_put(&b, "data went out to numpy or the like and came back: what was computed there is not seen");
+        return kept(w, &b);
+    }
+    if (g->unseen == LMI_UNSEEN_VALUES) {
+        lmi_put_clean(&b, g->name);
+        lmi_put(&b, ": a real run goes another way through it than a dry one, which has no values");
+        return kept(w, &b);
+    }
+    bool nothing = !g->rule && w->cv->no_rule == LMI_NR_NOTHING;
+    if (!g->rule) lmi_put(&b, "no rule for ");
+    lmi_put(&b, "the operator ");
+    lmi_put_clean(&b, g->name);
+    if (nothing) lmi_put(&b, ", which the tool takes for 0");
+    if (g->rule) {
+        lmi_put(&b, ": ");
+        lmi_put_missing(&b, g->rule, facts, n, "its arguments do not tell");
+    }
+    return kept(w, &b);
+}
+
+/* Equal names are one text in the model, so its address tells them apart; one more for the cause. */
+static uint64_t key_of(const char *name, const lmi_rule *rule) {
+    return ((uint64_t)(uintptr_t)name << 1) | (rule != NULL);
+}
+
+/* What values decide is told by the node that runs it, where it is known. */
+static const char *name_of(const lam_model *m, int32_t op, lmi_unseen unseen) {
+    const lam_op *o = &m->ops[op];
+    bool by_node = unseen == LMI_UNSEEN_VALUES && o->parent >= 0 && m->ops[o->parent].flags & LAM_OP_NODE;
+    return by_node ? m->ops[o->parent].sig->name : o->sig->name;
+}
+
+lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
+                         const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e) {
+    const char *name = name_of(w->m, op, unseen);
+    int64_t at = lmi_map_get_u64(&w->op_by_name, key_of(name, rule));
+    if (at < 0) {
+        lmi_op_group fresh = {.name = name, .rule = rule, .unseen = unseen};
+        at = (int64_t)w->op_groups.n;
+        fresh.reason = reason_for(w, &fresh, facts, n);
+        lmi_op_group *to = fresh.reason ? lmi_vec_push(&w->op_groups) : NULL;
+        if (!to) return lmi_nomem(e);
+        *to = fresh;
+        LAM_TRY(lmi_map_put_u64(&w->op_by_name, key_of(name, rule), at, e));
+    }
+    ((lmi_op_group *)lmi_vec_at(&w->op_groups, (size_t)at))->runs++;
+    *group = (int32_t)at;
+    return LAM_OK;
+}
+
+lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e) {
+    lmi_op_group *to = lmi_vec_push(&w->op_groups);
+    if (!to) return lmi_nomem(e);
+    *to = (lmi_op_group){.name = w->m->cut, .unseen = LMI_UNSEEN_CUT, .runs = 1, .reason = w->m->cut};
+    *group = (int32_t)w->op_groups.n - 1;
+    return LAM_OK;
+}
+
+static const char *gap_of(lmi_work *w, const lmi_op_group *g) {
+    if (g->unseen == LMI_UNSEEN_CUT) return g->reason;
+    lmi_buf b;
+    lmi_buf_init(&b);
+    lmi_putf(&b, "%s (%d run%s)", g->reason, (int)g->runs, g->runs == 1 ? "" : "s");
+    return kept(w, &b);
+}
+
+static bool lacks_rule(const lmi_op_group *g) { return !g->rule && !g->unseen; }
+
+lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e) {
+    lam_costs *c = w->c;
+    lmi_op_costs *o = &c->ops;
+    o->unruled = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled);
+    o->unruled_runs = lmi_alloc(&c->arena, w->op_groups.n, sizeof *o->unruled_runs);
+    if (!o->unruled || !o->unruled_runs) return lmi_nomem(e);
+    /* Those without a rule come last: a table names them on one line, and the other reasons apart. */
+    for (int unruled = 0; unruled < 2; unruled++) {
+        for (size_t i = 0; i < w->op_groups.n; i++) {
+            const lmi_op_group *g = lmi_vec_at(&w->op_groups, i);
+            if (lacks_rule(g) != (bool)unruled) continue;
+            c->gaps[from] = gap_of(w, g);
+            if (!c->gaps[from++]) return lmi_nomem(e);
+            c->n_gaps++;
+            if (!unruled) continue;
+            o->unruled[o->n_unruled] = g->name;
+            o->unruled_runs[o->n_unruled++] = g->runs;
+        }
+    }
+    return LAM_OK;
+}

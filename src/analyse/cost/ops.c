@@ -1,0 +1,666 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operators: which of them count, and the sums of the calls that they belong to. An operator that a rule
+ * serves accounts for everything that ran inside it; one that only calls others stands for what it called.
+ * Parents come before what runs inside them, so one pass forward decides all, however deep they nest. */
+#include "analyse/cost/work.h"
+
+/* -- formulas, read once -------------------------------------------------------------------------- */
+
+static lam_status own_code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e) {
+    int64_t at = lmi_map_get_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r);
+    if (at < 0) {
+        at = (int64_t)w->own_code.n;
+        lmi_rule_code **to = lmi_vec_push(&w->own_code);
+        if (!to) return lmi_nomem(e);
+        *to = NULL;
+        LAM_TRY(lmi_rule_code_new(to, r, e));
+        LAM_TRY(lmi_map_put_u64(&w->own_by_rule, (uint64_t)(uintptr_t)r, at, e));
+    }
+    *out = *(lmi_rule_code **)lmi_vec_at(&w->own_code, (size_t)at);
+    return LAM_OK;
+}
+
+static lam_status code_of(lmi_work *w, const lmi_rule *r, const lmi_rule_code **out, lam_error *e) {
+    return r->name ? own_code_of(w, r, out, e) : lmi_rule_code_of(w->cv, r, out, e);
+}
+
+/* -- which operators count ----------------------------------------------------------------------- */
+
+static lmi_role role_of(const lmi_work *w, const lam_op *o, const lmi_rule **rule) {
+    const uint8_t *role = w->c->ops.role;
+    *rule = NULL;
+    if (o->parent >= 0 && (role[o->parent] == LMI_ROLE_COUNTED || role[o->parent] == LMI_ROLE_INSIDE))
+        return LMI_ROLE_INSIDE;
+    if (o->flags & LAM_OP_VALUES) return LMI_ROLE_INSIDE;
+    if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LMI_ROLE_THROUGH;
+    lmi_sig_cost *kept = &w->by_sig[o->sig->index];
+    if (!kept->ruled) kept->rule = lmi_rule_of_op(w->cv, o);
+    kept->ruled = true;
+    *rule = kept->rule;
+    if (*rule && (*rule)->name) return LMI_ROLE_COUNTED;
+    if (*rule && o->flags & LAM_OP_WHOLE) return LMI_ROLE_COUNTED;
+    if (lmi_op_opens(w->cv, o, *rule)) return LMI_ROLE_THROUGH;
+    return *rule || w->cv->no_rule == LMI_NR_NOTHING ? LMI_ROLE_COUNTED : LMI_ROLE_NO_RULE;
+}
+
+/* An operator of somebody's own that gives a tensor. Where nothing inside it is seen to compute, its kernel
+ * does the work unseen, and what it only allocated or looked at says nothing of that. */
+static bool is_strange(const lam_op *o) {
+    static const char ours[] = "aten::";
+    if (o->sig->word >= 0 || (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) || !strstr(o->sig->name, "::"))
+        return false;
+    if (strncmp(o->sig->name, ours, sizeof ours - 1) == 0) return false;
+    for (int32_t i = 0; i < o->sig->n_out; i++)
+        if (o->sig->out[i].is_tensor) return true;
+    return false;
+}
+
+/* True where adding it would change nothing. */
+static bool is_nothing(lam_count n) { return n.n == 0 && n.over == 0 && n.state == LAM_EXACT; }
+
+static bool costs_some(const lam_costs *c, int metric, lam_count n) {
+    return c->has[metric] && !is_nothing(n);
+}
+
+/* -- sums a call --------------------------------------------------------------------------------- */
+
+/* What an operator around one told of its effective counts. */
+enum { TOLD_NOTHING, TOLD_WHOLE /* they are the dense ones */, TOLD_SUM /* those of all inside it */ };
+
+/* What is noted of each operator on the way. */
+typedef struct tally {
+    bool *costs;    /* some number of it is not 0 */
+    bool *computes; /* the same without what is read and written; also of what is inside it */
+    uint8_t *told;
+} tally;
+
+static void add(lmi_work *w, tally *t, int32_t op, const lam_count n[LAM_N_METRICS], bool known) {
+    const lam_op *o = &w->m->ops[op];
+    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (is_nothing(n[i])) continue;
+        if (!lmi_is_effective(i) || t->told[op] != TOLD_SUM)
+            sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], n[i]);
+        t->costs[op] = t->costs[op] || w->c->has[i];
+    }
+    t->computes[op] = costs_some(w->c, LAM_MACS, n[LAM_MACS]) || costs_some(w->c, LAM_FLOPS, n[LAM_FLOPS]);
+    sum->any = true;
+    w->back = w->back || o->phase != LAM_FORWARD;
+    w->c->ops.ran[o->phase]++;
+    w->c->ops.known += known;
+}
+
+static lam_status unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
+                         const lam_count n[LAM_N_METRICS], lmi_unseen unseen, lam_error *e) {
+    int32_t group, call = w->m->ops[op].call;
+    LAM_TRY(lmi_op_unsure(w, op, rule, facts, n, unseen, &group, e));
+    lmi_op_sum *sum = &w->by_call[call >= 0 ? call : w->m->n_events];
+    if (sum->unsure == 0) sum->unsure = group + 1;
+    return LAM_OK;
+}
+
+/* True for dense work that counts 0 because the tool overlooks it. The rest it leaves out on purpose. */
+static bool missed(const lmi_work *w, int32_t op, const lmi_rule *rule) {
+    const lam_op *o = &w->m->ops[op];
+    bool works = lmi_kind_multiplies(lmi_op_kind(o->sig->word)) || (rule && rule->whole);
+    if (w->cv->no_rule != LMI_NR_NOTHING || !works ||
+        (!rule && lmi_op_composite(o->sig->word) && !o->n_children))
+        return false;
+    for (int i = 0; rule && i < LAM_N_METRICS; i++)
+        if (rule->formula[i] && strcmp(rule->formula[i], "0") != 0) return false;
+    return true;
+}
+
+void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
+             lam_count out[LAM_N_METRICS]) {
+    bool told = rule->asks && w->o->ask && w->o->ask(w->o->ask_self, w->m, op, event, rule->name, out);
+    for (int i = 0; i < LAM_N_METRICS && !told; i++) out[i] = lmi_unknown();
+}
+
+/* What the caller's function told of an operator is kept: it is not asked again. */
+static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_METRICS], lam_error *e) {
+    lmi_told *to = lmi_vec_push(&w->c->told);
+    if (!to) return lmi_nomem(e);
+    to->op = op;
+    memcpy(to->n, n, sizeof to->n);
+    return LAM_OK;
+}
+
+/* By a rule of the caller's own. What it does not give of what the convention tells is not known. */
+static lam_status count_own(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    const lmi_rule_code *code;
+    lmi_facts facts;
+    bool known = true;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &facts);
+    lmi_ask(w, op, -1, rule, n);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (code->formula[i]) n[i] = lmi_formula_run(code->formula[i], &facts);
+        n[i] = lmi_op_count(n[i]);
+    }
+    lmi_own_effective(n);
+    for (int i = 0; i < LAM_EFFECTIVE_MACS; i++)
+        known = known && (n[i].state == LAM_EXACT || !(code->formula[i] || w->c->has[i]));
+    if (rule->asks) LAM_TRY(keep_told(w, op, n, e));
+    add(w, t, op, n, known);
+    return known ? LAM_OK : unsure(w, op, rule, &facts, n, LMI_UNSEEN_NONE, e);
+}
+
+/* What the formulas of a rule gave. */
+typedef struct outcome {
+    lmi_facts facts;
+    lam_count n[LAM_N_METRICS];
+    bool known; /* each gave a number, but for effective counts */
+    bool all;   /* those did too */
+} outcome;
+
+static void evaluate(const lmi_rule_code *code, outcome *out) {
+    lam_count *n = out->n;
+    out->known = out->all = true;
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        int like = lmi_is_effective(i) ? i - LAM_EFFECTIVE_MACS : i; /* whose formula it mostly has */
+        if (like != i && code->formula[i] == code->formula[like])
+            n[i] = n[like];
+        else
+            n[i] = code->formula[i] ? lmi_op_count(lmi_formula_run(code->formula[i], &out->facts))
+                                    : lmi_unknown();
+        bool missing = n[i].state != LAM_EXACT && code->formula[i];
+        out->known = out->known && (!missing || lmi_is_effective(i));
+        out->all = out->all && !missing;
+    }
+}
+
+/* Counts an operator by its arguments and the layer that runs it. */
+static lam_status of_op(lmi_work *w, int32_t op, const lmi_rule *rule, outcome *out, lam_error *e) {
+    const lmi_rule_code *code;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_op(w->m, op, &out->facts);
+    evaluate(code, out);
+    return LAM_OK;
+}
+
+/* Counts every operator of a signature, as far as that doesn't depend on a layer. */
+static lam_status of_sig(lmi_work *w, const lam_op_sig *sig, const lmi_rule *rule, outcome *out,
+                         lam_error *e) {
+    const lmi_rule_code *code;
+    LAM_TRY(code_of(w, rule, &code, e));
+    lmi_facts_of_sig(w->m, sig, &out->facts);
+    evaluate(code, out);
+    return LAM_OK;
+}
+
+/* Most operators are like one that was counted already. The layer around an operator is asked only where its
+ * own arguments do not tell enough. */
+static lam_status count_op(lmi_work *w, tally *t, int32_t op, const lmi_rule *rule, lam_error *e) {
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_sig_cost *kept = &w->by_sig[sig->index];
+    outcome got;
+    if (rule->name) return count_own(w, t, op, rule, e);
+    if (kept->state == LMI_SIG_NEW) {
+        LAM_TRY(of_sig(w, sig, rule, &got, e));
+        memcpy(kept->n, got.n, sizeof kept->n);
+        kept->state = got.all ? LMI_SIG_KNOWN : LMI_SIG_OF_LAYER;
+        kept->missed = missed(w, op, rule);
+    }
+    if (kept->state == LMI_SIG_KNOWN) {
+        add(w, t, op, kept->n, true);
+        return kept->missed ? unsure(w, op, NULL, NULL, kept->n, LMI_UNSEEN_NONE, e) : LAM_OK;
+    }
+    LAM_TRY(of_op(w, op, rule, &got, e));
+    add(w, t, op, got.n, got.known);
+    if (got.known && missed(w, op, rule)) return unsure(w, op, NULL, NULL, got.n, LMI_UNSEEN_NONE, e);
+    return got.known ? LAM_OK : unsure(w, op, rule, &got.facts, got.n, LMI_UNSEEN_NONE, e);
+}
+
+/* The tool has no formula for it and counts 0. */
+static lam_status count_nothing(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = w->c->has[i] ? lmi_exact(0) : lmi_unknown();
+    add(w, t, op, n, false);
+    return missed(w, op, NULL) ? unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e) : LAM_OK;
+}
+
+static lam_status count_unknown(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++) n[i] = lmi_unknown();
+    w->c->ops.role[op] = LMI_ROLE_NO_RULE;
+    add(w, t, op, n, false);
+    return unsure(w, op, NULL, NULL, n, LMI_UNSEEN_NONE, e);
+}
+
+/* What is seen is less than what ran. */
+static lam_status count_hidden(lmi_work *w, int32_t op, lmi_unseen unseen, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    lmi_op_sum *sum = &w->by_call[o->call >= 0 ? o->call : w->m->n_events];
+    const lam_count least = {.state = LAM_AT_LEAST};
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        if (unseen != LMI_UNSEEN_VALUES || (i != LAM_MACS && i != LAM_EFFECTIVE_MACS))
+            sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], least);
+    sum->any = true;
+    w->back = w->back || o->phase != LAM_FORWARD;
+    w->c->ops.ran[o->phase]++;
+    return unsure(w, op, NULL, NULL, NULL, unseen, e);
+}
+
+/* Its work is not in what an operator around it counts, and the tool does not take it for 0. */
+static bool values_decide(const lmi_work *w, int32_t op) {
+    const lam_op *o = &w->m->ops[op];
+    bool within = o->parent >= 0 && w->c->ops.role[o->parent] != LMI_ROLE_THROUGH;
+    return o->flags & LAM_OP_VALUES && !within && w->cv->no_rule != LMI_NR_NOTHING;
+}
+
+/* Whether the numbers say that some of the work has no effect. */
+static bool tells_less(const lam_count n[LAM_N_METRICS]) {
+    return n[LAM_EFFECTIVE_MACS].state == LAM_EXACT && n[LAM_EFFECTIVE_MACS].n < n[LAM_MACS].n;
+}
+
+/* What every operator of the signature tells, where that does not depend on the layer that runs it. */
+static lam_status learn_effective(lmi_work *w, const lam_op_sig *sig, lam_error *e) {
+    lmi_sig_cost *kept = &w->by_sig[sig->index];
+    const lmi_rule *rule = lmi_rule_for_op(w->cv, sig->word, sig->name);
+    outcome got;
+    kept->tells = LMI_TELLS_NOTHING;
+    if (!rule || rule->formula[LAM_EFFECTIVE_MACS] == rule->formula[LAM_MACS]) return LAM_OK;
+    LAM_TRY(of_sig(w, sig, rule, &got, e));
+    kept->tells = got.all ? LMI_TELLS_WHOLE : LMI_TELLS_OF_LAYER;
+    if (!got.all || !tells_less(got.n)) return LAM_OK;
+    kept->told = lmi_copy(&w->scratch, got.n, LAM_N_METRICS, sizeof *got.n);
+    kept->tells = LMI_TELLS_SELF;
+    return kept->told ? LAM_OK : lmi_nomem(e);
+}
+
+/* Whether it called one kernel, which has its own arguments, forward and backward. */
+static bool runs_fused(const lam_model *m, int32_t op) {
+    for (int32_t i = op + 1; i < m->n_ops && m->ops[i].parent >= op; i++) {
+        int32_t word = m->ops[i].sig->word;
+        lmi_kind k = lmi_op_kind(word);
+        bool attends = k == LMI_K_attend || k == LMI_K_attend_flash || k == LMI_K_attend_efficient;
+        if (attends && !lam_word_op_wraps(word)) return true;
+    }
+    return false;
+}
+
+static lmi_op_sum *sum_of(const lmi_work *w, int32_t op) {
+    int32_t call = w->m->ops[op].call;
+    return &w->by_call[call >= 0 ? call : w->m->n_events];
+}
+
+/* An operator that stands for what it called may know by a flag or a mask of its own that some of their work
+ * has no effect: an attention that runs as products of matrices. It tells the effective counts of all of
+ * them, also that they are not known. Which products of the backward pass are theirs nobody tells. */
+static lam_status tell_effective(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    lmi_sig_cost *kept = &w->by_sig[o->sig->index];
+    if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return LAM_OK;
+    if (kept->tells == LMI_TELLS_NEW) LAM_TRY(learn_effective(w, o->sig, e));
+    if (kept->tells == LMI_TELLS_WHOLE) t->told[op] = TOLD_WHOLE;
+    if (kept->tells == LMI_TELLS_NOTHING || kept->tells == LMI_TELLS_WHOLE) return LAM_OK;
+    const lam_count *told = kept->told;
+    bool fused = runs_fused(w->m, op);
+    outcome got;
+    if (kept->tells == LMI_TELLS_OF_LAYER) {
+        LAM_TRY(of_op(w, op, lmi_rule_for_op(w->cv, o->sig->word, o->sig->name), &got, e));
+        told = got.n;
+        bool known = told[LAM_EFFECTIVE_MACS].state == LAM_EXACT;
+        if (known && !tells_less(told)) t->told[op] = TOLD_WHOLE;
+        if (known && !tells_less(told)) return LAM_OK;
+        int64_t masks = lmi_fact_get(&got.facts, LMI_FACT_masks);
+        if (!known && (fused || (told[LAM_MACS].state != LAM_EXACT && masks != 1))) return LAM_OK;
+    }
+    lmi_op_sum *sum = sum_of(w, op);
+    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
+        sum->n[o->phase][i] = lmi_count_add(sum->n[o->phase][i], told[i]);
+    if (!fused) sum->masked |= 1u << LAM_BACKWARD;
+    w->back = w->back || o->phase != LAM_FORWARD;
+    t->told[op] = TOLD_SUM;
+    return LAM_OK;
+}
+
+/* -- masks that no operator tells ---------------------------------------------------------------- */
+
+static lmi_weighs weighs(const lmi_work *w, int32_t op) {
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_weighs *kept = &w->by_sig[sig->index].weighs;
+    if (*kept != LMI_WEIGHS_NEW) return *kept;
+    bool any = strcmp(sig->name, "aten::softmax") == 0 || strcmp(sig->name, "aten::_softmax") == 0;
+    bool safely = strcmp(sig->name, "aten::_safe_softmax") == 0;
+    return *kept = any ? LMI_WEIGHS_ANY : safely ? LMI_WEIGHS_SAFELY : LMI_WEIGHS_NONE;
+}
+
+/* The operator that ran directly before, beside it; NULL. */
+static const lam_op *op_before(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    int32_t at = op - 1;
+    while (at >= 0 && m->ops[at].parent != o->parent) at = m->ops[at].parent;
+    const lam_op *last = at >= 0 ? &m->ops[at] : NULL;
+    return last && last->call == o->call && last->thread == o->thread && last->phase == o->phase ? last
+                                                                                                 : NULL;
+}
+
+/* baddbmm with a factor 0 of what would be added is bmm. */
+static bool adds_nothing(const lam_op_sig *sig) {
+    enum { BETA = 3 };
+    for (int32_t i = 0; i < sig->n_in; i++) {
+        const lam_value *v = &sig->in[i].value;
+        if (sig->in[i].position != BETA || sig->in[i].is_tensor) continue;
+        return v->type == LAM_FLOAT ? v->f == 0 : v->type == LAM_INT && v->i == 0;
+    }
+    return false;
+}
+
+/* Whether a mask was added to scores just before an operator makes weights of them, in an attention of
+ * torch's that no operator stands for: the one of products under a dispatch mode, and the one that also hands
+ * out its weights, of nn.MultiheadAttention. */
+static bool adds_mask(const lmi_work *w, int32_t op) {
+    lmi_weighs how = weighs(w, op);
+    const lam_op *last = how == LMI_WEIGHS_NONE ? NULL : op_before(w->m, op);
+    if (!last) return false;
+    const char *name = last->sig->name;
+    if (how == LMI_WEIGHS_SAFELY) return strcmp(name, "aten::add") == 0 || strcmp(name, "aten::add_") == 0;
+    return strcmp(name, "aten::baddbmm") == 0 && !adds_nothing(last->sig);
+}
+
+static void note_mask(lmi_work *w, const tally *t, int32_t op) {
+    const lam_op *o = &w->m->ops[op];
+    if (t->told[op] == TOLD_NOTHING && !(o->flags & LAM_OP_FAILED) && adds_mask(w, op))
+        sum_of(w, op)->masked |= (uint8_t)(1u << o->phase | 1u << LAM_BACKWARD);
+}
+
+/* The calls in which such an attention ran: nobody tells which of their products are its own. */
+static void forget_effective(lmi_work *w) {
+    for (int32_t k = 0; k <= w->m->n_events; k++) {
+        lmi_op_sum *sum = &w->by_call[k];
+        for (int p = 0; sum->masked && p < LAM_N_PHASES; p++) {
+            bool works = !is_nothing(sum->n[p][LAM_MACS]) || !is_nothing(sum->n[p][LAM_FLOPS]);
+            for (int i = LAM_EFFECTIVE_MACS; works && sum->masked >> p & 1 && i < LAM_N_METRICS; i++)
+                sum->n[p][i] = lmi_unknown();
+        }
+    }
+}
+
+/* The operators that ran directly before one beside it, for what no operator tells: numpy. */
+typedef struct round_trip {
+    int32_t last, before; /* -1: none */
+    bool left;            /* data went out */
+} round_trip;
+
+/* Which of those it is; operators of one signature have one name. */
+static lmi_trip trip_of(const lmi_work *w, int32_t op) {
+    static const char *const names[] = {
+        [LMI_TRIP_ITEM] = "aten::item",       [LMI_TRIP_CONJ] = "aten::resolve_conj",
+        [LMI_TRIP_NEG] = "aten::resolve_neg", [LMI_TRIP_TO] = "aten::to",
+        [LMI_TRIP_EMPTY] = "aten::empty",     [LMI_TRIP_LIFT] = "aten::lift_fresh"};
+    if (op < 0) return LMI_TRIP_NONE;
+    const lam_op_sig *sig = w->m->ops[op].sig;
+    lmi_trip *kept = &w->by_sig[sig->index].trip;
+    if (*kept == LMI_TRIP_NEW) {
+        *kept = LMI_TRIP_NONE;
+        for (size_t i = LMI_TRIP_ITEM; i < sizeof names / sizeof *names; i++)
+            if (strcmp(sig->name, names[i]) == 0) *kept = (lmi_trip)i;
+    }
+    return *kept;
+}
+
+static bool gives_number(const lam_op *o) { return o->sig->n_out > 0 && o->sig->out[0].ndim == 0; }
+
+/* Tensor.numpy and Tensor.tolist end with these two, one after the other. A tensor that numpy's data became
+ * is only lifted; one that torch made of Python's numbers was allocated and converted first, or is
+ * a single number that is written into another (x[0] = 1). */
+static lam_status look_outside(lmi_work *w, round_trip *r, int32_t op, lam_error *e) {
+    const lam_model *m = w->m;
+    const lam_op *o = &m->ops[op];
+    if (r->last >= 0 && o->parent >= r->last) return LAM_OK; /* inside it */
+    lmi_trip now = trip_of(w, op), last = trip_of(w, r->last);
+    if (now == LMI_TRIP_ITEM) return LAM_OK; /* a tensor made of numbers may ask others for them */
+    lam_status s = LAM_OK;
+    if (now == LMI_TRIP_NEG && last == LMI_TRIP_CONJ && o->parent == m->ops[r->last].parent) r->left = true;
+    bool made = last == LMI_TRIP_TO && trip_of(w, r->before) == LMI_TRIP_EMPTY;
+    if (r->left && !made && now == LMI_TRIP_LIFT && !gives_number(o))
+        s = count_hidden(w, op, LMI_UNSEEN_OUTSIDE, e);
+    r->before = r->last;
+    r->last = op;
+    return s;
+}
+
+/* An operator that else only calls others, whose kernel did the work itself here: what it called computed
+ * nothing, and its rule knows how much there was to compute (max_pool1d where no gradient is wanted). */
+static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) {
+    const lam_op *o = &w->m->ops[op];
+    const lmi_rule *rule = o->flags & (LAM_OP_FAILED | LAM_OP_NODE) || !lmi_op_composite(o->sig->word)
+                               ? NULL
+                               : lmi_rule_for_op(w->cv, o->sig->word, o->sig->name);
+    if (!rule || !rule->formula[LAM_FLOPS] || strcmp(rule->formula[LAM_FLOPS], "0") == 0) return LAM_OK;
+    outcome got;
+    LAM_TRY(of_op(w, op, rule, &got, e));
+    if (!got.known || got.n[LAM_FLOPS].state != LAM_EXACT || got.n[LAM_FLOPS].n == 0) return LAM_OK;
+    w->c->ops.role[op] = LMI_ROLE_COUNTED;
+    add(w, t, op, got.n, true);
+    return LAM_OK;
+}
+
+/* True where a rule of the caller's own says what the layer that runs the operator does itself. */
+static bool layer_tells(const lmi_work *w, const lam_op *o) {
+    return o->phase == LAM_FORWARD && lmi_own_layer(w, o->call) != NULL;
+}
+
+static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
+    round_trip r = {-1, -1, false};
+    uint8_t *role = w->c->ops.role;
+    for (int32_t i = 0; i < w->m->n_ops; i++) {
+        const lmi_rule *rule;
+        t->told[i] = w->m->ops[i].parent >= 0 ? t->told[w->m->ops[i].parent] : TOLD_NOTHING;
+        role[i] = LMI_ROLE_INSIDE;
+        if (layer_tells(w, &w->m->ops[i])) continue;
+        role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
+        if (role[i] == LMI_ROLE_COUNTED)
+            LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
+        if (role[i] == LMI_ROLE_NO_RULE) LAM_TRY(count_unknown(w, t, i, e));
+        if (w->m->ops[i].flags & LAM_OP_HIDES) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_FUSED, e));
+        if (values_decide(w, i)) LAM_TRY(count_hidden(w, i, LMI_UNSEEN_VALUES, e));
+        LAM_TRY(look_outside(w, &r, i, e));
+        if (role[i] == LMI_ROLE_THROUGH && !t->told[i]) LAM_TRY(tell_effective(w, t, i, e));
+        if (w->c->has[LAM_EFFECTIVE_MACS]) note_mask(w, t, i);
+    }
+    for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
+        const lam_op *o = &w->m->ops[i];
+        if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && w->cv->no_rule != LMI_NR_NOTHING)
+            LAM_TRY(is_strange(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
+        if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;
+    }
+    return LAM_OK;
+}
+
+/* What a call did that ended before is known, but not whether a backward pass came to it. */
+static lam_status count_cut(lmi_work *w, lam_error *e) {
+    const lam_count least = {.state = LAM_AT_LEAST};
+    const lam_model *m = w->m;
+    int32_t group;
+    if (!m->cut) return LAM_OK;
+    w->back = true;
+    LAM_TRY(lmi_cut_short(w, &group, e));
+    for (int32_t i = 0; i <= m->n_events; i++) {
+        lmi_op_sum *sum = &w->by_call[i];
+        int64_t end = i < m->n_events && !m->calls_cut ? m->events[i].t1_ns : 0;
+        bool whole = (end > 0 && end <= m->cut_ns) || (m->cut_ns == INT64_MAX && !m->calls_cut);
+        for (int p = whole ? LAM_BACKWARD : LAM_FORWARD; p < LAM_N_PHASES; p++)
+            for (int k = 0; k < LAM_N_METRICS; k++) sum->n[p][k] = lmi_count_add(sum->n[p][k], least);
+        if (!whole && !sum->unsure) sum->unsure = group + 1;
+    }
+    return LAM_OK;
+}
+
+static int32_t list_of(const lam_model *m, int32_t op) {
+    const lam_op *o = &m->ops[op];
+    return (o->call >= 0 ? o->call : m->n_events) * LAM_N_PHASES + (int32_t)o->phase;
+}
+
+/* Lists the operators of each call's phases that cost something, in the order in which they ran. */
+static lam_status list_work(lmi_work *w, const tally *t, lam_error *e) {
+    const lam_model *m = w->m;
+    lmi_op_costs *c = &w->c->ops;
+    uint64_t lists = ((uint64_t)m->n_events + 1) * LAM_N_PHASES;
+    int32_t *start = lmi_alloc(&w->c->arena, lists + 2, sizeof *start), n = 0;
+    if (!start) return lmi_nomem(e);
+    /* Two places ahead, so that filling the lists below moves each start to where it belongs. */
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        if (!t->costs[i]) continue;
+        start[list_of(m, i) + 2]++;
+        n++;
+    }
+    for (uint64_t i = 2; i < lists + 2; i++) start[i] += start[i - 1];
+    c->work = lmi_alloc(&w->c->arena, (uint64_t)n, sizeof *c->work);
+    if (!c->work) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (t->costs[i]) c->work[start[list_of(m, i) + 1]++] = i;
+    c->start = start;
+    return LAM_OK;
+}
+
+lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
+    uint64_t n = (uint64_t)w->m->n_ops;
+    if (!lmi_by_ops(w->c)) return LAM_OK;
+    if (!w->m->ops_seen)
+        return lmi_fail(e, LAM_USAGE, w->cv->name,
+                        "the convention counts operators and none were watched; capture with ops=True");
+    tally t = {lmi_alloc(&w->scratch, n, sizeof(bool)), lmi_alloc(&w->scratch, n, sizeof(bool)),
+               lmi_alloc(&w->scratch, n, sizeof(uint8_t))};
+    w->c->ops.role = lmi_alloc(&w->c->arena, n, sizeof *w->c->ops.role);
+    w->by_sig = lmi_alloc(&w->scratch, (uint64_t)w->m->n_op_sigs, sizeof *w->by_sig);
+    w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
+    if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call || !w->by_sig)
+        return lmi_nomem(e);
+    LAM_TRY(count_all(w, &t, e));
+    forget_effective(w);
+    LAM_TRY(count_cut(w, e));
+    return list_work(w, &t, e);
+}
+
+void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    const lmi_op_sum *sum = &w->by_call[event];
+    for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = lmi_settled(sum->n[LAM_FORWARD][i]);
+    p->counted = sum->any || (ev->n_children_called == 0 && !lmi_plain_holder(&w->m->modules[ev->module]));
+    p->cause = sum->unsure ? LMI_CAUSE_OP : LMI_CAUSE_NONE;
+}
+
+/* -- the other phases of the rows ---------------------------------------------------------------- */
+
+/* The row's numbers are 0 as they come; `own` NULL: they stay. */
+static void fill_phases(const lam_costs *c, lam_cost_row *row, const lmi_op_sum *own,
+                        const lmi_op_sum *whole) {
+    for (int i = 0; own && i < LAM_N_METRICS; i++) {
+        row->backward[i] = lmi_settled(own->n[LAM_BACKWARD][i]);
+        row->recompute[i] = lmi_settled(own->n[LAM_RECOMPUTE][i]);
+        row->total_backward[i] = lmi_settled(whole->n[LAM_BACKWARD][i]);
+        row->total_recompute[i] = lmi_settled(whole->n[LAM_RECOMPUTE][i]);
+    }
+    lmi_no_opinion(c, row->backward);
+    lmi_no_opinion(c, row->recompute);
+    lmi_no_opinion(c, row->total_backward);
+    lmi_no_opinion(c, row->total_recompute);
+}
+
+static void add_sum(lmi_op_sum *to, const lmi_op_sum *from) {
+    for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) to->n[p][i] = lmi_count_add(to->n[p][i], from->n[p][i]);
+}
+
+static void sum_phase(lmi_work *w, lam_phase p) {
+    lam_count *total = w->c->ops.total[p];
+    for (int32_t k = 0; k <= w->m->n_events; k++)
+        for (int i = 0; i < LAM_N_METRICS; i++) total[i] = lmi_count_add(total[i], w->by_call[k].n[p][i]);
+    for (int i = 0; i < LAM_N_METRICS; i++) total[i] = lmi_settled(total[i]);
+    lmi_no_opinion(w->c, total);
+}
+
+/* False where a backward pass was asked for and none ran, and where operators are not what is counted. */
+static bool tells_backward(const lmi_work *w) { return lmi_by_ops(w->c) && (w->back || !w->m->no_backward); }
+
+/* Where only a forward ran, the other phases are 0 and no sums of them are made. */
+void lmi_ops_totals(lmi_work *w) {
+    bool by_ops = lmi_by_ops(w->c);
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        if (by_ops && (p == LAM_FORWARD || w->back))
+            sum_phase(w, (lam_phase)p);
+        else if (by_ops)
+            lmi_no_opinion(w->c, w->c->ops.total[p]);
+        for (int i = 0; !tells_backward(w) && p != LAM_FORWARD && i < LAM_N_METRICS; i++)
+            w->c->ops.total[p][i] = lmi_unknown();
+    }
+}
+
+/* Calls are numbered in the order they were entered, so a loop backwards meets every child before its
+ * parent. */
+static lam_status subtotals(lmi_work *w, lam_error *e) {
+    const lam_model *m = w->m;
+    lmi_op_sum *whole = NULL;
+    if (w->back) {
+        whole = lmi_copy(&w->scratch, w->by_call, (uint64_t)m->n_events + 1, sizeof *whole);
+        if (!whole) return lmi_nomem(e);
+    }
+    for (int32_t i = m->n_events - 1; whole && i >= 0; i--)
+        if (m->events[i].parent >= 0) add_sum(&whole[m->events[i].parent], &whole[i]);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        lam_cost_row *row = &w->c->rows[r];
+        int32_t at = row->event >= 0 ? row->event : m->n_events;
+        if (row->event >= 0 || lmi_is_outside(row))
+            fill_phases(w->c, row, whole ? &w->by_call[at] : NULL, whole ? &whole[at] : NULL);
+    }
+    return LAM_OK;
+}
+
+lam_status lmi_ops_rows(lmi_work *w, lam_error *e) {
+    if (tells_backward(w)) return subtotals(w, e);
+    lmi_op_sum unknown = {0};
+    for (int p = LAM_BACKWARD; p < LAM_N_PHASES; p++)
+        for (int i = 0; i < LAM_N_METRICS; i++) unknown.n[p][i] = lmi_unknown();
+    for (int32_t r = 0; r < w->c->n_rows; r++) fill_phases(w->c, &w->c->rows[r], &unknown, &unknown);
+    return LAM_OK;
+}
+
+void lmi_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS]) {
+    size_t low = 0, high = c->told.n; /* told in the order of the operators */
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        const lmi_told *at = lmi_vec_at(&c->told, mid);
+        if (at->op == op) {
+            memcpy(out, at->n, sizeof at->n);
+            return;
+        }
+        if (at->op < op)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    lmi_count_op(c->convention, c->model, op, out);
+}
+
+/* -- what the caller reads ----------------------------------------------------------------------- */
+
+lam_count lam_costs_phase_total(const lam_costs *c, lam_phase phase, lam_metric metric) {
+    if ((unsigned)phase >= LAM_N_PHASES || (unsigned)metric >= LAM_N_METRICS) return lmi_unknown();
+    return phase == LAM_FORWARD ? c->total[metric] : c->ops.total[phase][metric];
+}
+
+lam_status lam_costs_op(const lam_costs *c, int32_t op, lam_count out[LAM_N_METRICS], bool *counted,
+                        lam_error *e) {
+    const lam_op *o = lam_model_op(c->model, op);
+    if (!o)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_op", "there is no operator %d; the model has %d", (int)op,
+                        (int)c->model->n_ops);
+    lmi_role role = lmi_by_ops(c) ? (lmi_role)c->ops.role[op] : LMI_ROLE_THROUGH;
+    bool nothing = lmi_by_ops(c) && (o->flags & (LAM_OP_FAILED | LAM_OP_NODE | LAM_OP_VALUES));
+    const lam_state state = o->flags & (LAM_OP_HIDES | LAM_OP_VALUES) ? LAM_AT_LEAST : LAM_EXACT;
+    lmi_costs_op(c, op, out);
+    for (int i = 0; nothing && i < LAM_N_METRICS; i++) out[i] = (lam_count){.state = state};
+    if (counted) *counted = role == LMI_ROLE_COUNTED || role == LMI_ROLE_NO_RULE;
+    return LAM_OK;
+}
+
+const char *lam_costs_unruled_op(const lam_costs *c, int32_t i, int32_t *n) {
+    if (i < 0 || i >= c->ops.n_unruled) return NULL;
+    if (n) *n = c->ops.unruled_runs[i];
+    return c->ops.unruled[i];
+}

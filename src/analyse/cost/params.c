@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameters and buffers: which row shows a tensor, and how many distinct ones there are under each place. */
+#include "analyse/cost/work.h"
+
+static lam_count size_of(int64_t n) { return n < 0 ? lmi_unknown() : lmi_exact(n); }
+
+/* What this process holds of `n` elements, or of the bytes that they have. */
+static lam_count local_of(const lam_tensor *t, int64_t n) {
+    if (n < 0 || t->elsewhere == 0) return size_of(n);
+    return lmi_exact((int64_t)((lmi_wide)n * (t->numel - t->elsewhere) / t->numel));
+}
+
+static void count_into(lam_count *to, lam_count n) { *to = lam_count_add(*to, n); }
+
+static bool is_running_stat(const char *name) {
+    return name && (strcmp(name, "running_mean") == 0 || strcmp(name, "running_var") == 0);
+}
+
+static void count_tensor(const lam_model *m, const lam_owned *o, lam_cost_row *row) {
+    const lam_tensor *t = &m->tensors[o->tensor];
+    lam_count n = size_of(t->numel), bytes = size_of(t->bytes);
+    if (t->packed) {
+        count_into(&row->packed, n);
+        count_into(&row->packed_bytes, bytes);
+        return;
+    }
+    if (o->is_buffer) {
+        count_into(&row->buffers, n);
+        count_into(&row->buffer_bytes, bytes);
+        if (is_running_stat(o->name)) count_into(&row->running_stats, n);
+        return;
+    }
+    count_into(&row->params, n);
+    count_into(t->requires_grad ? &row->grad_params : &row->nograd_params, n);
+    count_into(&row->param_bytes, bytes);
+    count_into(&row->local_params, local_of(t, t->numel));
+    count_into(&row->local_bytes, local_of(t, t->bytes));
+}
+
+/* -- each tensor in one row -------------------------------------------------------------------- */
+
+/* Counts the tensors of module `mod` that no row has counted yet in row number `r`. */
+static void claim_own(lmi_work *w, int32_t mod, int32_t r) {
+    const lam_module *mo = &w->m->modules[mod];
+    lam_cost_row *row = &w->c->rows[r];
+    for (int32_t i = 0; i < mo->n_owned; i++) {
+        int32_t *claimed = &w->claimed[mo->owned[i].tensor];
+        if (*claimed == 0) {
+            *claimed = r + 1;
+            count_tensor(w->m, &mo->owned[i], row);
+        } else if (*claimed != r + 1) {
+            row->shared = true;
+        }
+    }
+}
+
+/* The same for everything under the row's place, where nothing was called: the part has no rows of its
+ * own. */
+static void claim_below(lmi_work *w, int32_t r) {
+    const lmi_tree *t = &w->tree;
+    int32_t place = w->c->rows[r].place;
+    for (int32_t pos = t->pre[place]; pos < t->pre[place] + t->size[place]; pos++) {
+        int32_t mod = w->m->places[t->order[pos]].module;
+        if (w->m->modules[mod].n_calls == 0) claim_own(w, mod, r);
+    }
+}
+
+/* The convention's own way: leaves, and what nobody sees into, in the order of the rows. */
+static void first_seen(lmi_work *w) {
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        const lam_cost_row *row = &w->c->rows[r];
+        bool sealed = row->event >= 0 && lmi_sealed(w->m, &w->m->events[row->event]);
+        if (row->leaf || sealed) claim_own(w, row->module, r);
+        if (sealed) claim_below(w, r);
+    }
+}
+
+/* Called modules first, so that a tensor which some layer uses is never shown under one that was not
+ * called. */
+static void distinct(lmi_work *w) {
+    lam_costs *c = w->c;
+    for (int32_t r = 0; r < c->n_rows; r++)
+        if (c->rows[r].event >= 0) claim_own(w, c->rows[r].module, r);
+    for (int32_t r = 0; r < c->n_rows; r++) {
+        const lam_cost_row *row = &c->rows[r];
+        if (lmi_is_outside(row)) continue; /* the root's tensors are in the root's own row */
+        bool whole =
+            row->never_called || (row->event == w->tree.first_event[row->place] && lmi_covers(w, row->place));
+        if (row->event < 0 && w->tree.live[row->place])
+            claim_own(w, row->module, r);
+        else if (row->event < 0 || whole)
+            claim_below(w, r);
+    }
+}
+
+/* All tensors in the module, each once a row but again in every row that holds it. */
+static lam_status of_module(lmi_work *w, lam_error *e) {
+    const lmi_tree *t = &w->tree;
+    int32_t *stamp = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *stamp);
+    if (!stamp) return lmi_nomem(e);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        int32_t place = w->c->rows[r].place;
+        for (int32_t pos = t->pre[place]; pos < t->pre[place] + t->size[place]; pos++) {
+            const lam_module *mod = &w->m->modules[w->m->places[t->order[pos]].module];
+            for (int32_t i = 0; i < mod->n_owned; i++) {
+                int32_t *seen = &stamp[mod->owned[i].tensor];
+                if (*seen == r + 1) continue;
+                if (*seen > 0) w->c->rows[r].shared = true;
+                *seen = r + 1;
+                count_tensor(w->m, &mod->owned[i], &w->c->rows[r]);
+            }
+        }
+    }
+    return LAM_OK;
+}
+
+/* -- distinct parameters under each place ------------------------------------------------------ */
+
+typedef struct under {
+    lmi_wide n;
+    int64_t unknown; /* tensors of unknown size */
+} under;
+
+static void weigh(under *u, const lam_tensor *t, int sign) {
+    if (t->numel < 0)
+        u->unknown += sign;
+    else
+        u->n += sign * (lmi_wide)t->numel;
+}
+
+/* A tensor is added at every place that owns it and taken away where two of those meet, going through the
+ * places in depth-first order: after sums up the tree it counts once wherever it occurs at least once. */
+static void weigh_place(lmi_work *w, int32_t place, int32_t *last, under *sum) {
+    const lam_module *mod = &w->m->modules[w->m->places[place].module];
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        int32_t tensor = mod->owned[i].tensor;
+        const lam_tensor *t = &w->m->tensors[tensor];
+        int32_t before = last[tensor] - 1;
+        if (mod->owned[i].is_buffer || t->packed || before == place) continue;
+        weigh(&sum[place], t, 1);
+        int32_t meet = before < 0 ? -1 : lmi_tree_common(&w->tree, w->m, before, place);
+        if (meet >= 0) weigh(&sum[meet], t, -1);
+        last[tensor] = place + 1;
+    }
+}
+
+static lam_count as_count(under u) {
+    const lmi_wide half = (lmi_wide)INT64_MAX + 1;
+    lam_state state = u.unknown > 0 ? LAM_UNKNOWN : LAM_EXACT;
+    return lmi_settled((lam_count){(int64_t)(u.n % half), (uint32_t)(u.n / half), state});
+}
+
+static lam_status totals_under(lmi_work *w, lam_error *e) {
+    under *sum = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *sum);
+    int32_t *last = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *last);
+    if (!sum || !last) return lmi_nomem(e);
+    for (int32_t pos = 0; pos < w->m->n_places; pos++) weigh_place(w, w->tree.order[pos], last, sum);
+    for (int32_t i = w->m->n_places - 1; i >= 0; i--) {
+        int32_t parent = w->m->places[i].parent;
+        if (parent < 0) continue;
+        sum[parent].n += sum[i].n;
+        sum[parent].unknown += sum[i].unknown;
+    }
+    for (int32_t r = 0; r < w->c->n_rows; r++)
+        w->c->rows[r].total_params = as_count(sum[w->c->rows[r].place]);
+    return LAM_OK;
+}
+
+/* -- the whole model --------------------------------------------------------------------------- */
+
+static lam_status whole_model(lmi_work *w, lam_error *e) {
+    const lam_model *m = w->m;
+    bool *seen = lmi_alloc(&w->scratch, (uint64_t)m->n_tensors, sizeof *seen);
+    if (!seen) return lmi_nomem(e);
+    lam_cost_row all = {0};
+    for (int32_t i = 0; i < m->n_modules; i++) {
+        for (int32_t k = 0; k < m->modules[i].n_owned; k++) {
+            const lam_owned *o = &m->modules[i].owned[k];
+            if (!seen[o->tensor]) count_tensor(m, o, &all);
+            seen[o->tensor] = true;
+        }
+    }
+    w->c->params = (lam_param_totals){.params = all.params,
+                                      .grad_params = all.grad_params,
+                                      .nograd_params = all.nograd_params,
+                                      .param_bytes = all.param_bytes,
+                                      .buffers = all.buffers,
+                                      .buffer_bytes = all.buffer_bytes,
+                                      .packed = all.packed,
+                                      .packed_bytes = all.packed_bytes,
+                                      .local_params = all.local_params,
+                                      .local_bytes = all.local_bytes};
+    return LAM_OK;
+}
+
+/* torch.nn.utils.prune keeps the whole weight as `weight_orig` beside a buffer `weight_mask`. */
+static bool any_pruned(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_modules; i++)
+        for (int32_t k = 0; k < m->modules[i].n_owned; k++) {
+            const lam_owned *o = &m->modules[i].owned[k];
+            size_t n = strlen(o->name);
+            if (!o->is_buffer && n >= 5 && strcmp(o->name + n - 5, "_orig") == 0) return true;
+        }
+    return false;
+}
+
+lam_status lmi_params(lmi_work *w, lam_error *e) {
+    lam_costs *c = w->c;
+    w->claimed = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *w->claimed);
+    if (!w->claimed) return lmi_nomem(e);
+    if (!c->released || w->cv->params >= LMI_DISTINCT)
+        distinct(w);
+    else if (w->cv->params == LMI_FIRST_SEEN)
+        first_seen(w);
+    else
+        LAM_TRY(of_module(w, e));
+    LAM_TRY(totals_under(w, e));
+    LAM_TRY(whole_model(w, e));
+    for (int32_t r = 0; r < c->n_rows; r++)
+        c->params.in_rows = lam_count_add(c->params.in_rows, c->rows[r].params);
+    if (w->cv->params == LMI_TRAINABLE) c->params.in_rows = c->params.grad_params;
+    if (w->cv->params == LMI_KEPT && any_pruned(w->m)) c->params.in_rows = lmi_unknown();
+    return LAM_OK;
+}

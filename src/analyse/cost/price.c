@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one call costs by itself: the rule that serves it, the numbers, and why they are not exact. */
+#include "analyse/cost/work.h"
+
+/* -- formulas, parsed once --------------------------------------------------------------------- */
+
+static lam_status parse_one(lmi_work *w, const char *text, const lmi_formula **out, lam_error *e) {
+    *out = NULL;
+    if (!text) return LAM_OK;
+    lmi_formula *f = lmi_alloc(&w->scratch, 1, sizeof *f);
+    if (!f) return lmi_nomem(e);
+    LAM_TRY(lmi_formula_parse(f, text, e));
+    *out = f;
+    return LAM_OK;
+}
+
+static lam_status parse_rule(lmi_work *w, const lmi_rule *r, lam_error *e) {
+    if (w->code[r->kind]) return LAM_OK;
+    lmi_kind_code *code = lmi_alloc(&w->scratch, 1, sizeof *code);
+    if (!code) return lmi_nomem(e);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        LAM_TRY(parse_one(w, r->formula[i], &code->rule[i], e));
+        if (w->c->released) LAM_TRY(parse_one(w, r->released[i], &code->released[i], e));
+    }
+    w->code[r->kind] = code;
+    return LAM_OK;
+}
+
+const char *lmi_formula_used(const lmi_rule *rule, lam_metric metric, bool released, const lmi_facts *facts) {
+    const char *text = released ? rule->released[metric] : NULL;
+    lmi_formula f;
+    if (text && lmi_formula_parse(&f, text, NULL) == LAM_OK &&
+        lmi_formula_run(&f, facts).state != LAM_UNKNOWN)
+        return text;
+    return rule->formula[metric];
+}
+
+/* -- which calls count ------------------------------------------------------------------------- */
+
+/* A kind whose layers do work that no child of theirs does: all but containers and the composites, whose
+ * work is that of the layers inside. */
+static bool works_itself(const lmi_rule *r) {
+    lmi_family family = lmi_kind_family(r->kind);
+    if (r->name) return true;
+    return family != LMI_F_hold && family != LMI_F_attention;
+}
+
+/* torch.nn.utils.parametrize gives a layer children and swaps its class for a subclass that leaves forward
+ * alone: it is no longer a leaf, and still does its layer's work. */
+static bool parametrized(const lam_module *mod, const lmi_rule *r) {
+    return r && works_itself(r) && !(mod->flags & (LAM_MODULE_EXACT | LAM_MODULE_OWN_FORWARD));
+}
+
+/* torch ran the layer as one kernel, which the tool would not have let it. */
+static bool fused(const lmi_work *w, const lam_event *ev) {
+    const lam_module *mod = &w->m->modules[ev->module];
+    return lmi_unfused(w->cv) && lmi_word_kind(mod->word) == LMI_K_encoder_layer &&
+           !(mod->flags & LAM_MODULE_OWN_FORWARD) && ev->n_children_called == 0 &&
+           w->m->places[ev->place].n_children > 0;
+}
+
+/* Calls whose inside the tool counts and this run does not show. */
+static bool closed(const lmi_work *w, const lam_event *ev) { return lmi_sealed(w->m, ev) || fused(w, ev); }
+
+static bool counts(const lmi_work *w, const lam_event *ev, const lmi_rule *r) {
+    const lam_module *mod = &w->m->modules[ev->module];
+    if (closed(w, ev)) return true;
+    bool alone = ev->n_children_called == 0;
+    if (w->cv->which == LMI_CHILDLESS) return w->m->places[ev->place].n_children == 0;
+    if (lmi_plain_holder(mod)) return false;
+    if (w->cv->which == LMI_LEAF) {
+        if (mod->flags & LAM_MODULE_LEAF) return true;
+        /* nn.Transformer had a formula that only a question for this one layer reached. */
+        if (w->c->released) return parametrized(mod, r) || (r && alone);
+        return (r && works_itself(r)) || alone;
+    }
+    return (r && lmi_kind_family(r->kind) != LMI_F_hold) || alone;
+}
+
+/* -- numbers ----------------------------------------------------------------------------------- */
+
+static void worsen(lmi_price *p, lam_state state, lmi_cause cause) {
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        if (p->metric[i].state < state) p->metric[i].state = state;
+    p->cause = (uint8_t)cause;
+}
+
+/* Its own metrics are 0; what its own forward does besides calling its children can't be seen. */
+static void price_container(const lmi_work *w, const lam_event *ev, lmi_price *p) {
+    if (!lmi_plain_holder(&w->m->modules[ev->module]) && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
+        worsen(p, LAM_AT_LEAST, LMI_CAUSE_HIDDEN);
+    if (ev->flags & LAM_CALL_FAILED) worsen(p, LAM_AT_LEAST, LMI_CAUSE_FAILED);
+}
+
+static void price_by_rule(lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    const lmi_rule *r = p->rule;
+    lmi_facts facts;
+    lmi_facts_of(w->m, event, &facts);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        const lmi_formula *rule = w->code[r->kind]->rule[i], *released = w->code[r->kind]->released[i];
+        p->metric[i] = lmi_unknown();
+        if (released) p->metric[i] = lmi_formula_run(released, &facts);
+        if (rule && p->metric[i].state == LAM_UNKNOWN) p->metric[i] = lmi_formula_run(rule, &facts);
+        if ((rule || released) && p->metric[i].state == LAM_UNKNOWN)
+            p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
+    }
+    bool own = w->m->modules[ev->module].flags & LAM_MODULE_OWN_FORWARD;
+    if (own && w->cv->hidden == LMI_HIDDEN_AT_LEAST)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_OWN_FORWARD);
+}
+
+/* What the layer's own hook adds to the functions that were called in it. */
+static lam_status price_by_hook(lmi_work *w, int32_t event, lmi_price *p, lam_error *e) {
+    lmi_price own = {.rule = lmi_rule_for(w->cv, &w->m->modules[w->m->events[event].module])};
+    if (!own.rule) return LAM_OK;
+    LAM_TRY(parse_rule(w, own.rule, e));
+    price_by_rule(w, event, &own);
+    p->places = w->added ? w->added[w->m->events[event].module] : 1;
+    for (int32_t k = 0; k < p->places; k++)
+        for (int i = 0; i < LAM_N_METRICS; i++)
+            p->metric[i] = lmi_settled(lmi_count_add(p->metric[i], own.metric[i]));
+    p->rule = own.rule;
+    if (!p->places) own.cause = LMI_CAUSE_NONE;
+    p->counted = true;
+    if (!p->cause) p->cause = own.cause;
+    return LAM_OK;
+}
+
+/* A rule of the caller's own: what it gives is whole, whatever the class of the layer hides. */
+static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
+    const lam_event *ev = &w->m->events[event];
+    lmi_facts facts;
+    lmi_facts_of(w->m, event, &facts);
+    lmi_ask(w, -1, event, p->rule, p->metric);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
+        if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
+        /* No rule of a layer gives bytes: `?` says it where they are asked for. */
+        if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
+            p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
+    }
+    lmi_own_effective(p->metric);
+}
+
+const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
+    return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
+}
+
+static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
+    lam_count out[LAM_N_METRICS];
+    bool omit = false;
+    for (int i = 0; i < LAM_N_METRICS; i++) out[i] = lmi_unknown();
+    if (!w->o->custom || !w->o->custom(w->o->custom_self, w->m, event, out, &omit)) return false;
+    p->custom = true;
+    p->omit = omit;
+    p->counted = !omit;
+    for (int i = 0; i < LAM_N_METRICS; i++) p->metric[i] = omit ? lmi_exact(0) : out[i];
+    /* Who says nothing of it tells of work that is effective. */
+    for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
+        if (p->metric[i].state == LAM_UNKNOWN) p->metric[i] = p->metric[i - LAM_EFFECTIVE_MACS];
+    return true;
+}
+
+static lam_status price_seen(lmi_work *w, int32_t event, lam_error *e) {
+    lmi_price *p = &w->c->prices[event];
+    const lam_event *ev = &w->m->events[event];
+    const lam_module *mod = &w->m->modules[ev->module];
+    if (price_custom(w, event, p)) return LAM_OK;
+    if (lmi_by_ops(w->c)) {
+        lmi_ops_price(w, event, p);
+        p->rule = w->cv->which == LMI_OPS ? lmi_own_layer(w, event) : NULL;
+        p->counted = p->counted || p->rule;
+        if (p->rule) price_own(w, event, p);
+        if (w->cv->which == LMI_HOOKS) LAM_TRY(price_by_hook(w, event, p, e));
+        bool failed = (ev->flags & (LAM_CALL_FAILED | LAM_CALL_AGAIN)) == LAM_CALL_FAILED;
+        if (failed) worsen(p, LAM_AT_LEAST, p->cause ? p->cause : LMI_CAUSE_FAILED);
+        return LAM_OK;
+    }
+    p->rule = lmi_rule_for(w->cv, mod);
+    p->counted = counts(w, ev, p->rule);
+    p->omit = w->c->released && w->cv->no_rule == LMI_NR_OMIT && (!p->counted || !p->rule) && !closed(w, ev);
+    if (p->omit) return LAM_OK;
+    if (p->rule && p->rule->name) {
+        p->counted = true;
+        price_own(w, event, p);
+    } else if (!p->counted) {
+        price_container(w, ev, p);
+    } else if (mod->flags & LAM_MODULE_OPAQUE) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_OPAQUE);
+    } else if (fused(w, ev)) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_FUSED);
+    } else if (!p->rule) {
+        worsen(p, LAM_UNKNOWN, LMI_CAUSE_NO_RULE);
+    } else {
+        LAM_TRY(parse_rule(w, p->rule, e));
+        price_by_rule(w, event, p);
+    }
+    return LAM_OK;
+}
+
+static lam_status price_event(lmi_work *w, int32_t event, lam_error *e) {
+    lmi_price *p = &w->c->prices[event];
+    LAM_TRY(price_seen(w, event, e));
+    bool elsewhere = (w->m->events[event].flags & LAM_CALL_ELSEWHERE) && !w->c->released;
+    if (elsewhere && !p->custom)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_ELSEWHERE);
+    bool strangers = (w->m->events[event].flags & LAM_CALL_STRANGERS) && !w->c->released && !lmi_by_ops(w->c);
+    if (strangers && !p->custom)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_STRANGERS);
+    if ((w->m->events[event].flags & LAM_CALL_LATER) && !p->custom) {
+        p->omit = false; /* whatever else is missing */
+        worsen(p, LAM_AT_LEAST, LMI_CAUSE_LATER);
+    }
+    if ((w->m->events[event].flags & LAM_CALL_HIDES) && lmi_by_ops(w->c))
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_KERNEL);
+    if (w->m->calls_cut && !lmi_by_ops(w->c) && !p->omit)
+        worsen(p, LAM_AT_LEAST, p->cause ? (lmi_cause)p->cause : LMI_CAUSE_CUT);
+    return LAM_OK;
+}
+
+lam_status lmi_price_events(lmi_work *w, lam_error *e) {
+    lam_costs *c = w->c;
+    c->prices = lmi_alloc(&c->arena, (uint64_t)w->m->n_events, sizeof *c->prices);
+    if (!c->prices) return lmi_nomem(e);
+    int32_t group;
+    LAM_TRY(lmi_added_places(w, e));
+    if (w->m->calls_cut && !lmi_by_ops(c)) LAM_TRY(lmi_cut_short(w, &group, e));
+    for (int32_t i = 0; i < w->m->n_events; i++) {
+        LAM_TRY(price_event(w, i, e));
+        lmi_no_opinion(c, c->prices[i].metric);
+    }
+    return LAM_OK;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A number with its formula and the values that were put in. */
+#include "analyse/cost/work.h"
+
+static void put_cut(char *to, size_t size, const char *from) {
+    size_t n = strlen(from);
+    if (n >= size) n = size - 1;
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+/* Puts the facts into `formula`. */
+static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e) {
+    bool used[LMI_N_FACTS] = {false};
+    lmi_buf b;
+    if (!out->formula) return LAM_OK;
+    lmi_buf_init(&b);
+    lmi_formula_show(out->formula, facts, &b, used);
+    for (int32_t i = 0; i < LMI_N_FACTS && out->n_facts < LAM_WHY_FACTS; i++) {
+        if (!used[i] || !facts->known[i]) continue;
+        out->facts[out->n_facts].name = lam_fact_name(i);
+        out->facts[out->n_facts++].value = facts->v[i];
+    }
+    lam_status s = lmi_buf_status(&b, e);
+    put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
+    lmi_buf_free(&b);
+    return s;
+}
+
+/* What a caller's own rule does is not known here. */
+static const char *words_of(const lmi_rule *rule) {
+    return rule && !rule->name ? lmi_kind_doc(rule->kind) : NULL;
+}
+
+/* -- facts ----------------------------------------------------------------------------------------------- */
+
+bool lmi_names_fact(const char *formula, int32_t fact) {
+    static const char inside[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    const char *name = lam_fact_name(fact);
+    size_t n = strlen(name);
+    for (const char *s = formula ? strstr(formula, name) : NULL; s; s = strstr(s + 1, name))
+        if ((s == formula || !strchr(inside, s[-1])) && (!s[n] || !strchr(inside, s[n]))) return true;
+    return false;
+}
+
+/* What a reader wants to know of any call, whatever its rule asks. */
+static bool is_general(int32_t fact) {
+    static const lmi_fact_id general[] = {LMI_FACT_in,     LMI_FACT_out,     LMI_FACT_batch,
+                                          LMI_FACT_params, LMI_FACT_buffers, LMI_FACT_training};
+    for (size_t i = 0; i < sizeof general / sizeof *general; i++)
+        if ((int32_t)general[i] == fact) return true;
+    return false;
+}
+
+/* Most facts serve the tables of other conventions. */
+static bool is_shown(const lmi_rule *rule, int32_t fact) {
+    bool shown = is_general(fact);
+    for (int k = 0; rule && !shown && k < LAM_N_METRICS; k++)
+        shown = lmi_names_fact(rule->formula[k], fact) || lmi_names_fact(rule->released[k], fact);
+    return shown;
+}
+
+/* -- where operators are counted ------------------------------------------------------------------------- */
+
+enum { MOST_OPS = 32 }; /* different ones of one row that are told one by one */
+
+/* Operators with one name, one cost and the same arguments; the first of them. */
+typedef struct alike {
+    int32_t op, n;
+    lam_count each[LAM_N_METRICS];
+} alike;
+typedef struct work {
+    int32_t n, more; /* more: operators that are not among them */
+    alike at[MOST_OPS];
+} work;
+
+static bool same_numbers(const lam_count *a, const lam_count *b) {
+    for (int k = 0; k < LAM_N_METRICS; k++)
+        if (a[k].n != b[k].n || a[k].over != b[k].over || a[k].state != b[k].state) return false;
+    return true;
+}
+
+/* True where both are counted by one formula with the same values: what their arguments have besides, as
+ * strides, makes them no others to a reader. */
+static bool same_formula(const lam_costs *c, int32_t a, int32_t b) {
+    const int32_t ops[] = {a, b};
+    lmi_buf text[2];
+    for (int i = 0; i < 2; i++) {
+        const lmi_rule *rule = lmi_rule_of_op(c->convention, &c->model->ops[ops[i]]);
+        lmi_facts facts;
+        lmi_buf_init(&text[i]);
+        lmi_facts_of_op(c->model, ops[i], &facts);
+        for (int k = LAM_MACS; rule && k <= LAM_FLOPS; k++) {
+            if (rule->formula[k]) lmi_formula_show(rule->formula[k], &facts, &text[i], NULL);
+            lmi_putc(&text[i], '|');
+        }
+    }
+    bool same = !text[0].bad && !text[1].bad && strcmp(lmi_buf_text(&text[0]), lmi_buf_text(&text[1])) == 0;
+    lmi_buf_free(&text[0]);
+    lmi_buf_free(&text[1]);
+    return same;
+}
+
+static bool are_alike(const lam_costs *c, const alike *a, const alike *b) {
+    const lam_op_sig *x = c->model->ops[a->op].sig, *y = c->model->ops[b->op].sig;
+    if (!same_numbers(a->each, b->each)) return false;
+    return x == y || (strcmp(x->name, y->name) == 0 && same_formula(c, a->op, b->op));
+}
+
+/* The operators of a phase of a row that cost something. */
+static void work_of(const lam_costs *c, const lam_cost_row *r, lam_phase phase, work *out) {
+    int32_t at = (r->event >= 0 ? r->event : c->model->n_events) * LAM_N_PHASES + (int32_t)phase;
+    out->n = out->more = 0;
+    for (int32_t i = c->ops.start[at]; i < c->ops.start[at + 1]; i++) {
+        alike one = {.op = c->ops.work[i], .n = 1};
+        int32_t k = 0;
+        lmi_costs_op(c, one.op, one.each);
+        while (k < out->n && !are_alike(c, &out->at[k], &one)) k++;
+        if (k < out->n)
+            out->at[k].n++;
+        else if (k < MOST_OPS)
+            out->at[out->n++] = one;
+        else
+            out->more++;
+    }
+}
+
+/* "aten::convolution 1,000 + aten::add x2 24": those that have a part in this metric. */
+static lam_status why_sum(const lam_costs *c, const work *ops, lam_why *out, lam_error *e) {
+    lmi_buf b;
+    lam_count sum = lmi_exact(0);
+    lmi_buf_init(&b);
+    for (int32_t k = 0; k < ops->n; k++) {
+        lam_count all = lmi_exact(0);
+        char value[64];
+        for (int32_t i = 0; i < ops->at[k].n; i++) all = lam_count_add(all, ops->at[k].each[out->metric]);
+        sum = lam_count_add(sum, all);
+        if (all.state == LAM_EXACT && all.n == 0 && all.over == 0) continue;
+        lam_text_count(value, sizeof value, all, true);
+        lmi_put(&b, b.n ? " + " : "");
+        lmi_put_clean(&b, c->model->ops[ops->at[k].op].sig->name);
+        if (ops->at[k].n > 1) lmi_putf(&b, " x%d", (int)ops->at[k].n);
+        lmi_putf(&b, " %s", value);
+    }
+    if (ops->more) lmi_putf(&b, "%sthose of %d more operators", b.n ? " + " : "", (int)ops->more);
+    lam_status s = lmi_buf_status(&b, e);
+    if (b.n > 0) out->formula = "the sum of its operators";
+    /* An operator around them knew what has no effect, or knew of a mask and not what it leaves. */
+    bool other = sum.n != out->value.n || sum.over != out->value.over;
+    if (lmi_is_effective(out->metric) && !ops->more && other)
+        out->formula =
+            out->value.state != LAM_EXACT && sum.state == LAM_EXACT
+                ? "its operators, less what the mask of an attention leaves out, which is not known"
+                : "its operators, less what the causal flag or mask of an attention around them leaves out";
+    put_cut(out->substituted, sizeof out->substituted, lmi_buf_text(&b));
+    if (b.n >= sizeof out->substituted) memcpy(out->substituted + sizeof out->substituted - 4, "...", 4);
+    lmi_buf_free(&b);
+    return s;
+}
+
+static lam_status why_op(const lam_costs *c, const alike *one, lam_why *out, lam_error *e) {
+    int32_t op = one->op;
+    const lam_op *o = &c->model->ops[op];
+    const lmi_rule *rule = lmi_rule_of_op(c->convention, o);
+    lmi_facts facts;
+    out->op = op;
+    out->n_equal = one->n;
+    out->value = one->each[out->metric];
+    out->note = o->sig->name;
+    out->formula = rule ? rule->formula[out->metric] : NULL;
+    out->words = words_of(rule);
+    lmi_facts_of_op(c->model, op, &facts);
+    return substitute(out, &facts, e);
+}
+
+static lam_count of_phase(const lam_cost_row *r, lam_phase phase, lam_metric metric) {
+    const lam_count *all[] = {r->metric, r->backward, r->recompute};
+    return all[phase][metric];
+}
+
+/* The phase that explanation `*i` belongs to, and its number there; LAM_N_PHASES past the last one. A phase
+ * in which nothing that costs ran is told of the forward alone. */
+static int32_t phase_of(const lam_costs *c, const lam_cost_row *r, int32_t *i, int32_t *total, work *ops) {
+    *total = 0;
+    for (int32_t phase = 0; phase < LAM_N_PHASES; phase++) {
+        work_of(c, r, (lam_phase)phase, ops);
+        if (ops->n == 0 && phase != LAM_FORWARD) continue;
+        int32_t told = (ops->n + 1) * LAM_N_METRICS;
+        *total += told;
+        if (*i < told) return phase;
+        *i -= told;
+    }
+    return LAM_N_PHASES;
+}
+
+/* Each phase: first each metric as a sum, then every metric of each operator, whose name is the note. */
+static lam_status why_by_ops(const lam_costs *c, const lam_cost_row *r, int32_t i, lam_why *out,
+                             lam_error *e) {
+    work ops;
+    int32_t total, asked = i, phase = phase_of(c, r, &i, &total, &ops);
+    if (phase == LAM_N_PHASES)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; the row has %d",
+                        (int)asked, (int)total);
+    int32_t k = i / LAM_N_METRICS - 1;
+    *out = (lam_why){.metric = (lam_metric)(i % LAM_N_METRICS),
+                     .phase = (lam_phase)phase,
+                     .op = -1,
+                     .n_equal = 1};
+    if (k >= 0) return why_op(c, &ops.at[k], out, e);
+    out->value = of_phase(r, out->phase, out->metric);
+    out->note = r->reason;
+    if (!out->note && ops.n == 0) out->note = "its own forward runs no operator that costs anything";
+    return why_sum(c, &ops, out, e);
+}
+
+/* -- where calls are counted ----------------------------------------------------------------------------- */
+
+/* Why a row has no work of its own. */
+static const char *why_none(const lam_costs *c, const lam_cost_row *r, const lmi_price *p) {
+    if (p) return "it only calls its layers, and their work is theirs";
+    if (lmi_only_elsewhere(&c->model->modules[r->module]))
+        return "another thread called it, and what ran there is not seen";
+    return "it was never called";
+}
+
+lam_status lam_costs_why(const lam_costs *c, int32_t row, int32_t i, lam_why *out, lam_error *e) {
+    if (row < 0 || row >= c->n_rows)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no row %d; the table has %d", (int)row,
+                        (int)c->n_rows);
+    LAM_TRY(lmi_rf_need(c, e));
+    const lam_cost_row *r = &c->rows[row];
+    const lmi_price *p = r->event >= 0 ? &c->prices[r->event] : NULL;
+    bool layer = p && (p->custom || (p->rule && p->rule->name)); /* told as a whole */
+    if (lmi_by_ops(c) && i >= 0 && r->counted && !layer) return why_by_ops(c, r, i, out, e);
+    if (i < 0 || i >= LAM_N_METRICS)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_why", "there is no explanation %d; a row has %d", (int)i,
+                        LAM_N_METRICS);
+    *out =
+        (lam_why){.metric = (lam_metric)i, .op = -1, .n_equal = 1, .value = r->metric[i], .note = r->reason};
+    if (!p || !p->counted) {
+        if (!out->note) out->note = why_none(c, r, p);
+        return LAM_OK;
+    }
+    if (p->custom) out->note = "counted by a function of the caller's own";
+    if (p->custom || !p->rule) return LAM_OK;
+    lmi_facts facts;
+    lmi_facts_of(c->model, r->event, &facts);
+    out->formula = lmi_formula_used(p->rule, out->metric, c->released, &facts);
+    if (!out->note) out->note = p->rule->note;
+    out->words = words_of(p->rule);
+    return substitute(out, &facts, e);
+}
+
+bool lam_costs_fact(const lam_costs *c, int32_t row, int32_t i, const char **name, int64_t *value) {
+    if (row < 0 || row >= c->n_rows || i < 0 || c->rows[row].event < 0) return false;
+    const lmi_price *p = &c->prices[c->rows[row].event];
+    lmi_facts facts;
+    lmi_facts_of(c->model, c->rows[row].event, &facts);
+    for (int32_t f = 0; f < LMI_N_FACTS; f++) {
+        if (!facts.known[f] || !is_shown(p->custom ? NULL : p->rule, f) || i-- > 0) continue;
+        *name = lam_fact_name(f);
+        *value = facts.v[f];
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Receptive fields: of one layer alone, and cumulated over the rows as torchscan did.
+ *
+ * One layer alone, along one axis: the number of input positions that one output position depends on
+ * (size), the input positions between two neighbouring outputs (stride), and how many positions before the
+ * input's first the first output starts (padding). Source: Araujo, Norris, Sim, "Computing Receptive
+ * Fields of Convolutional Neural Networks", Distill 2019; for torchscan, the behaviour of torchscan
+ * 0.1.2's modules.module_rf. */
+#include "analyse/field/field.h"
+#include "count/count.h"
+
+#include <math.h>
+
+static lam_rf rf(double size, double stride, double padding) {
+    return (lam_rf){size, stride, padding, LAM_EXACT};
+}
+
+static lam_rf rf_unknown(void) { return (lam_rf){1, 1, 0, LAM_UNKNOWN}; }
+
+static lam_shape shape_of(const lam_arg *args, int32_t n) {
+    if (n == 0) return (lam_shape){-1, NULL};
+    return (lam_shape){args[0].ndim, args[0].sizes};
+}
+
+/* -- windows ----------------------------------------------------------------------------------- */
+
+typedef struct window {
+    int64_t k, stride, pad, dil;
+} window; /* k and stride -1: unknown */
+
+/* Along the first axis. padding='same' adds dilation * (kernel - 1) positions, the smaller half in front. */
+static window window_of(const lmi_slots *s) {
+    window w;
+    w.k = lmi_value_axis(s->at[LMI_S_kernel].value, 0, -1);
+    w.stride = lmi_value_axis(s->at[LMI_S_stride].value, 0, w.k);
+    w.dil = lmi_value_axis(s->at[LMI_S_dil].value, 0, 1);
+    w.pad = lmi_value_axis(s->at[LMI_S_pad].value, 0, 0);
+    const lam_value *pad = s->at[LMI_S_pad].value;
+    if (pad && pad->type == LAM_TEXT && pad->text && strcmp(pad->text, "same") == 0 && w.k > 0)
+        if (lmi_mul_over(w.dil, w.k - 1, &w.pad)) w.k = -1;
+    if (pad && pad->type == LAM_TEXT) w.pad /= 2;
+    return w;
+}
+
+static bool usable(const window *w) { return w->k > 0 && w->stride > 0 && w->dil > 0; }
+
+static double extent(const window *w) { return (double)w->dil * ((double)w->k - 1) + 1; }
+
+static lam_rf rf_window(const lmi_slots *s) {
+    window w = window_of(s);
+    return usable(&w) ? rf(extent(&w), (double)w.stride, (double)w.pad) : rf_unknown();
+}
+
+/* An output position of a transposed convolution meets at most ceil(extent / stride) inputs, a stride'th of a
+ * position apart; the first one starts (extent - 1 - padding) / stride positions early. */
+static lam_rf rf_transposed(const lmi_slots *s) {
+    window w = window_of(s);
+    if (!usable(&w)) return rf_unknown();
+    double stride = (double)w.stride;
+    return rf(ceil(extent(&w) / stride), 1 / stride, floor((extent(&w) - 1 - (double)w.pad) / stride));
+}
+
+static lam_rf rf_transposed_torchscan(const lmi_slots *s) {
+    window w = window_of(s);
+    return usable(&w) ? rf(-(double)w.k, 1 / (double)w.stride, 0) : rf_unknown();
+}
+
+/* -- adaptive pools ---------------------------------------------------------------------------- */
+
+static lam_rf rf_adaptive_torchscan(const lam_event *ev) {
+    int64_t in = lmi_axis(shape_of(ev->in, ev->n_in), -1), out = lmi_axis(shape_of(ev->out, ev->n_out), -1);
+    if (in <= 0 || out <= 0) return rf_unknown();
+    double k = (double)(in / out + (in % out != 0));
+    return rf(k, k, ((double)in - k * k) / 2);
+}
+
+/* Window i of an adaptive pool runs from floor(i*in/out) to ceil((i+1)*in/out). With r = in mod out in
+ * lowest terms, the largest is in/out where that is whole, one more where r/out is 1/n, else two more. */
+static lam_rf rf_adaptive(const lam_event *ev, int32_t rank) {
+    int64_t in = lmi_axis(shape_of(ev->in, ev->n_in), -rank),
+            out = lmi_axis(shape_of(ev->out, ev->n_out), -rank);
+    if (in <= 0 || out <= 0) return rf_unknown();
+    int64_t r = (in % out) / lmi_gcd(in, out);
+    return rf((double)(in / out + (r > 2 ? 2 : r)), (double)in / (double)out, 0);
+}
+
+/* -- layers that see everything ---------------------------------------------------------------- */
+
+/* A matrix product over the features of one sample sees them all; with more axes it works on each position
+ * alone. */
+static lam_rf rf_dense(const lam_event *ev) {
+    lam_shape x = shape_of(ev->in, ev->n_in);
+    if (x.ndim > 2) return rf(1, 1, 0);
+    int64_t n = lmi_axis(x, -1);
+    return n > 0 ? rf((double)n, (double)n, 0) : rf_unknown();
+}
+
+/* Attention and recurrence see the whole sequence. */
+static lam_rf rf_sequence(const lam_event *ev, const lmi_slots *s) {
+    lam_shape x = shape_of(ev->in, ev->n_in);
+    bool batch_first = x.ndim == 3 && lmi_value_int(s->at[LMI_S_batch_first].value, 0) == 1;
+    int64_t n = lmi_axis(x, batch_first ? 1 : 0);
+    return n > 0 ? rf((double)n, (double)n, 0) : rf_unknown();
+}
+
+/* Kinds without a window along space. Norms and softmax mix positions through a sum or a mean only: what
+ * is known is a lower bound. Whatever moves or resizes the positions leaves nothing known. */
+static lam_rf rf_other(lmi_family family) {
+    lam_rf r = rf_unknown();
+    if (family == LMI_F_norm || family == LMI_F_point) r.state = LAM_AT_LEAST;
+    return r;
+}
+
+/* -- one layer --------------------------------------------------------------------------------- */
+
+static lam_rf rf_true(const lam_model *m, int32_t event, lmi_kind kind) {
+    const lam_event *ev = &m->events[event];
+    lmi_rf_rule rule = lmi_kind_rf(kind);
+    lmi_slots s;
+    if (rule == LMI_rf_hold || rule == LMI_rf_point) return rf(1, 1, 0);
+    if (rule == LMI_rf_none) return rf_other(lmi_kind_family(kind));
+    if (rule == LMI_rf_adaptive) return rf_adaptive(ev, lmi_word_rank(m->modules[ev->module].word));
+    if (rule == LMI_rf_all && lmi_kind_family(kind) == LMI_F_dense) return rf_dense(ev);
+    lmi_model_bind(m, event, &s);
+    if (rule == LMI_rf_window) return rf_window(&s);
+    return rule == LMI_rf_transposed ? rf_transposed(&s) : rf_sequence(ev, &s);
+}
+
+static lam_rf rf_torchscan(const lam_model *m, int32_t event, lmi_kind kind) {
+    lmi_rf_rule rule = lmi_kind_rf(kind);
+    lmi_slots s;
+    if (rule == LMI_rf_adaptive) return rf_adaptive_torchscan(&m->events[event]);
+    if (rule == LMI_rf_window || rule == LMI_rf_transposed) {
+        lmi_model_bind(m, event, &s);
+        return rule == LMI_rf_window ? rf_window(&s) : rf_transposed_torchscan(&s);
+    }
+    bool supported = rule == LMI_rf_point || (rule == LMI_rf_all && lmi_kind_family(kind) == LMI_F_dense);
+    return supported ? rf(1, 1, 0) : rf_unknown();
+}
+
+lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv) {
+    const lam_module *mod = &m->modules[m->events[event].module];
+    if (cv->rf == LMI_RF_FORWARD) {
+        const lmi_rule *rule = lmi_rule_for(cv, mod);
+        if (lmi_sealed(m, &m->events[event])) return rf_unknown();
+        if (!(mod->flags & LAM_MODULE_LEAF) || lmi_plain_holder(mod)) return rf(1, 1, 0);
+        return rule ? rf_torchscan(m, event, lmi_rule_kind(rule, mod)) : rf_unknown();
+    }
+    lmi_kind kind = lmi_word_kind(mod->word);
+    if (kind == LMI_N_KINDS) return rf_unknown();
+    lam_rf r = rf_true(m, event, kind);
+    if ((mod->flags & LAM_MODULE_OWN_FORWARD) && r.state == LAM_EXACT) r.state = LAM_AT_LEAST;
+    return r;
+}
+
+lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, lam_rf *out, lam_error *e) {
+    const lmi_convention *cv = lmi_convention_for(m, convention, e);
+    if (!cv) return LAM_USAGE;
+    if (event < 0 || event >= m->n_events)
+        return lmi_fail(e, LAM_RANGE, "lam_rf_of", "there is no call %d; the model has %d", (int)event,
+                        (int)m->n_events);
+    *out = lmi_rf_own(m, event, cv);
+    return LAM_OK;
+}
+
+/* -- over the rows, as torchscan --------------------------------------------------------------- */
+
+static void set_row(lam_cost_row *row, lam_rf r) {
+    row->rf = r.size;
+    row->rf_stride = r.stride;
+    row->rf_padding = r.padding;
+    row->rf_state = r.state;
+}
+
+/* A row counts as (1, 1, 0) where nothing is known of it, and what follows is then a lower bound. */
+static lam_rf row_rf(const lam_costs *c, const lam_cost_row *row) {
+    return row->event < 0 ? rf(1, 1, 0) : lmi_rf_own(c->model, row->event, c->convention);
+}
+
+static void forward(lam_costs *c) {
+    lam_rf sum = rf(1, 1, 0);
+    for (int32_t i = 0; i < c->n_rows; i++) {
+        lam_rf own = row_rf(c, &c->rows[i]);
+        sum.size += sum.stride * (own.size - 1);
+        sum.padding += sum.stride * own.padding;
+        sum.stride *= own.stride;
+        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
+        set_row(&c->rows[i], sum);
+    }
+}
+
+lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
+    if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_rf_backwards", "there are no costs to work on");
+    lam_rf sum = rf(1, 1, 0);
+    LAM_TRY(lmi_rf_need(c, e));
+    for (int32_t i = c->n_rows - 1; i >= 0; i--) {
+        lam_rf own = row_rf(c, &c->rows[i]);
+        sum.size = own.stride * (sum.size - 1) + own.size;
+        sum.padding = own.stride * sum.padding + own.padding;
+        sum.stride *= own.stride;
+        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
+        set_row(&c->rows[i], sum);
+    }
+    c->rf_backwards = true;
+    return LAM_OK;
+}
+
+lam_status lmi_rfield_fill(lam_costs *c, lam_error *e) {
+    if (c->released && c->convention->rf == LMI_RF_FORWARD) {
+        forward(c);
+        return LAM_OK;
+    }
+    LAM_TRY(lmi_rfchain_fill(c, e));
+    return c->convention->rf == LMI_RF_GRAPH ? lmi_rfgraph_fill(c, e) : LAM_OK;
+}
+
+lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {
+    if (!c || !c->rf_pending) return LAM_OK;
+    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* whoever asks sees no difference but of time */
+    mine->rf_pending = false;                    /* what fills them reads rows too */
+    lam_status s = lmi_rfield_fill(mine, e);
+    mine->rf_pending = s != LAM_OK;
+    for (int32_t i = 0; s != LAM_OK && i < c->n_rows; i++) mine->rows[i].rf_state = LAM_UNKNOWN;
+    return s;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The fields of a graph, each different one once: most operators see what their neighbours see. */
+#include "analyse/field/rfgraph.h"
+
+void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width) {
+    *f = (lmi_rf_fields){.a = a, .width = width};
+    lmi_vec_init(&f->all, sizeof(const lmi_span *));
+    lmi_map_init(&f->by_hash);
+    lmi_buf_init(&f->told);
+    lmi_buf_init(&f->other);
+}
+
+void lmi_rf_fields_free(lmi_rf_fields *f) {
+    lmi_vec_free(&f->all);
+    lmi_map_free(&f->by_hash);
+    lmi_buf_free(&f->told);
+    lmi_buf_free(&f->other);
+}
+
+const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i) {
+    return *(const lmi_span *const *)lmi_vec_at(&f->all, (size_t)i);
+}
+
+/* How many intervals at[] has. */
+static int64_t n_at(const lmi_span *s) {
+    if (s->kind == LMI_SPAN_TRACK) return s->period;
+    return s->kind == LMI_SPAN_FIXED || s->kind == LMI_SPAN_FOLDED;
+}
+
+/* Without what its kind has no use for. */
+static lmi_span tidy(lmi_span s) {
+    if (s.kind != LMI_SPAN_TRACK) {
+        s.period = 1;
+        s.shift = 0;
+        s.each = NULL;
+    }
+    if (!s.each) s.n_each = 0;
+    if (n_at(&s) == 0) s.at = NULL;
+    if (s.kind != LMI_SPAN_FOLDED) s.was = NULL;
+    if (!s.was) s.outer = s.n = s.inner = 0;
+    return s;
+}
+
+static void put_reaches(lmi_buf *b, const lmi_reach *r, int64_t n) {
+    if (n > 0) lmi_putn(b, (const char *)r, (size_t)n * sizeof *r);
+}
+
+/* All that a span tells, as bytes: of equal spans they are equal. */
+static void put_span(lmi_buf *b, const lmi_span *span) {
+    for (; span; span = span->kind == LMI_SPAN_FOLDED ? span->was : NULL) {
+        const lmi_span s = tidy(*span);
+        const int64_t told[] = {s.kind,  s.axis,   s.stays, s.loose, s.least, s.paths, s.period, s.shift,
+                                s.mixed, s.n_each, s.first, s.last,  s.outer, s.n,     s.inner};
+        lmi_putn(b, (const char *)told, sizeof told);
+        put_reaches(b, s.at, n_at(&s));
+        put_reaches(b, s.each, s.n_each);
+        lmi_put(b, s.why ? s.why : "");
+        lmi_putc(b, '\0');
+    }
+}
+
+static void put_field(lmi_buf *b, const lmi_span *spans, int32_t width) {
+    b->n = 0;
+    for (int32_t k = 0; k < width; k++) put_span(b, &spans[k]);
+}
+
+static bool copy_span(lmi_arena *a, lmi_span *s) {
+    for (; s; s = (lmi_span *)(uintptr_t)s->was) {
+        const lmi_span from = tidy(*s);
+        *s = from;
+        s->why = lmi_strdup(a, from.why);
+        if (from.at) s->at = lmi_copy(a, from.at, (uint64_t)n_at(&from), sizeof *from.at);
+        if (from.each) s->each = lmi_copy(a, from.each, (uint64_t)from.n_each, sizeof *from.each);
+        if (from.was) s->was = lmi_copy(a, from.was, 1, sizeof from);
+        if (!s->why != !from.why || !s->at != !from.at || !s->each != !from.each || !s->was != !from.was)
+            return false;
+    }
+    return true;
+}
+
+static const lmi_span *copy_field(lmi_arena *a, const lmi_span *spans, int32_t width) {
+    lmi_span *mine = lmi_copy(a, spans, (uint64_t)width, sizeof *spans);
+    for (int32_t k = 0; mine && k < width; k++)
+        if (!copy_span(a, &mine[k])) return NULL;
+    return mine;
+}
+
+bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index) {
+    put_field(&f->told, spans, f->width);
+    if (f->told.bad) return false;
+    uint64_t hash = lmi_hash(f->told.s, f->told.n);
+    int64_t known = lmi_map_get_u64(&f->by_hash, hash);
+    if (known >= 0) {
+        put_field(&f->other, lmi_rf_field(f, (int32_t)known), f->width);
+        if (f->other.bad) return false;
+        *index = (int32_t)known;
+        if (f->told.n == f->other.n && memcmp(f->told.s, f->other.s, f->told.n) == 0) return true;
+    }
+    const lmi_span **to = lmi_vec_push(&f->all);
+    if (!to || !(*to = copy_field(f->a, spans, f->width))) return false;
+    *index = (int32_t)f->all.n - 1;
+    return lmi_map_put_u64(&f->by_hash, hash, *index, NULL) == LAM_OK;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a row tells of the receptive fields on the graph: a size, a jump and a padding in the columns, and all
+ * axes in exact fractions for who asks. */
+#include "analyse/field/field.h"
+#include "analyse/field/rfgraph.h"
+
+static void reduce(int64_t f[2]) {
+    int64_t a = f[0] < 0 ? -f[0] : f[0], b = f[1];
+    while (b) {
+        int64_t r = a % b;
+        a = b;
+        b = r;
+    }
+    if (a > 1) {
+        f[0] /= a;
+        f[1] /= a;
+    }
+}
+
+/* Element o sees nothing before start + o * jump and nothing after end + o * jump, and these are the closest
+ * bounds of that form. */
+static void fractions(const lmi_span *s, lam_rf_axis *x) {
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    bool periodic = lmi_span_periodic(s);
+    for (int64_t i = 0; i < (periodic ? s->period : s->n_each); i++) {
+        const lmi_reach *r = periodic ? &s->at[i] : &s->each[i];
+        if (r->hi < r->lo) continue;
+        int64_t lo = r->lo * s->period - i * s->shift, hi = r->hi * s->period - i * s->shift;
+        if (lo < start) start = lo;
+        if (hi > end) end = hi;
+    }
+    if (start > end) start = end = 0;
+    int64_t out[3] = {s->shift, start, end};
+    int64_t(*to[3])[2] = {&x->jump, &x->start, &x->end};
+    for (int i = 0; i < 3; i++) {
+        (*to[i])[0] = out[i];
+        (*to[i])[1] = s->period;
+        reduce(*to[i]);
+    }
+}
+
+static void fill_fixed(const lmi_span *s, lam_rf_axis *x) {
+    bool whole = s->at[0].lo <= 0 && s->at[0].hi >= x->positions - 1;
+    x->reach = whole ? LAM_REACH_WHOLE : LAM_REACH_PART;
+    x->start[0] = s->at[0].lo;
+    x->end[0] = s->at[0].hi;
+}
+
+/* True where elements that differ along an axis that is shown may see less. */
+static bool mixes(const lmi_rf *rf, const lmi_span *s) {
+    for (int32_t k = 0; k < rf->n_slots; k++)
+        if (rf->slot[k].shown && s->mixed >> k & 1) return true;
+    return false;
+}
+
+static void fill(const lmi_rf *rf, int32_t i, const lmi_span *all, lam_rf_axis *x) {
+    const lmi_rf_slot *slot = &rf->slot[i];
+    const lmi_span *s = &all[i];
+    *x = (lam_rf_axis){.input = slot->input,
+                       .axis = slot->axis,
+                       .out_axis = -1,
+                       .positions = slot->positions,
+                       .jump = {0, 1},
+                       .start = {0, 1},
+                       .end = {0, 1},
+                       .shown = slot->shown,
+                       .paths = s->paths,
+                       .at_most = s->loose || mixes(rf, s),
+                       .state = s->least ? LAM_AT_LEAST : LAM_EXACT,
+                       .why = s->why};
+    if (s->kind == LMI_SPAN_NONE) return;
+    if (s->kind == LMI_SPAN_UNKNOWN) {
+        x->reach = LAM_REACH_UNKNOWN;
+        x->state = LAM_UNKNOWN;
+        return;
+    }
+    x->size = lmi_span_size(s);
+    x->narrow = lmi_span_size(&all[rf->n_slots + i]);
+    if (s->kind == LMI_SPAN_TRACK) {
+        x->reach = LAM_REACH_WINDOW;
+        x->out_axis = s->axis;
+        fractions(s, x);
+        return;
+    }
+    x->at_most = x->at_most || s->kind == LMI_SPAN_FOLDED;
+    fill_fixed(s, x);
+}
+
+/* The reach along each axis that is followed; NULL for a row that has none. */
+static lam_status spans_of(const lam_costs *c, int32_t row, const lmi_span **out, lam_error *e) {
+    LAM_TRY(lmi_rf_need(c, e));
+    *out = c->rf && row >= 0 && row < c->n_rows ? c->rf->of_row[row] : NULL;
+    return LAM_OK;
+}
+
+lam_status lam_costs_rf_axis(const lam_costs *c, int32_t row, int32_t i, lam_rf_axis *out, lam_error *e) {
+    const lmi_span *s;
+    LAM_TRY(spans_of(c, row, &s, e));
+    if (!s || i < 0 || i >= c->rf->n_slots)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_axis", "row %d has no axis %d that was followed",
+                        (int)row, (int)i);
+    fill(c->rf, i, s, out);
+    return LAM_OK;
+}
+
+/* How many elements the row's first output has along the axis that is followed; INT64_MAX where that is open.
+ */
+static int64_t elements_along(const lam_costs *c, int32_t row, const lmi_span *s) {
+    const lam_event *ev = lam_model_event(c->model, c->rows[row].event);
+    if (s->kind != LMI_SPAN_TRACK || !ev || ev->n_out == 0 || s->axis >= ev->out[0].ndim) return INT64_MAX;
+    return ev->out[0].sizes[s->axis];
+}
+
+lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i, int64_t element, int64_t *first,
+                             int64_t *last, lam_error *e) {
+    const lmi_span *s;
+    LAM_TRY(spans_of(c, row, &s, e));
+    if (!s || i < 0 || i >= c->rf->n_slots || s[i].kind == LMI_SPAN_UNKNOWN)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "row %d has no axis %d that is known", (int)row,
+                        (int)i);
+    int64_t n = elements_along(c, row, &s[i]);
+    if (element < 0)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "an axis has no element %lld", (long long)element);
+    if (element >= n)
+        return lmi_fail(e, LAM_RANGE, "lam_costs_rf_seen", "axis %d has no element %lld; it has %lld",
+                        (int)s[i].axis, (long long)element, (long long)n);
+    lmi_reach r = {1, 0};
+    if (s[i].kind != LMI_SPAN_NONE) r = lmi_span_clipped(&s[i], element);
+    *first = r.lo;
+    *last = r.hi;
+    return LAM_OK;
+}
+
+/* -- the columns --------------------------------------------------------------------------------- */
+
+/* Of the axes shown, the one that sees most; one that is not known decides where there is one. */
+static bool main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out) {
+    bool any = false;
+    for (int32_t k = 0; k < c->rf->n_slots; k++) {
+        lam_rf_axis x;
+        if (!c->rf->slot[k].shown || lam_costs_rf_axis(c, row, k, &x, NULL) != LAM_OK) continue;
+        bool more = x.state == LAM_UNKNOWN ? out->state != LAM_UNKNOWN
+                                           : out->state != LAM_UNKNOWN && x.size > out->size;
+        if (!any || more) *out = x;
+        any = true;
+    }
+    return any;
+}
+
+void lmi_rf_rows(lam_costs *c) {
+    for (int32_t r = 0; r < c->n_rows; r++) {
+        lam_rf_axis x = {.input = -1};
+        lam_cost_row *row = &c->rows[r];
+        if (!c->rf->of_row[r] || !main_axis(c, r, &x)) continue;
+        bool window = x.reach == LAM_REACH_WINDOW;
+        row->rf = (double)x.size;
+        row->rf_stride = window ? (double)x.jump[0] / (double)x.jump[1] : (double)x.positions;
+        row->rf_padding = 0;
+        row->rf_state = x.state;
+        row->rf_at_most = x.at_most;
+        row->rf_whole = x.reach == LAM_REACH_WHOLE;
+        for (int32_t k = 0; window && k < c->rf->n_slots; k++) {
+            const lmi_span *s = &c->rf->of_row[r][k];
+            if (c->rf->slot[k].input != x.input || c->rf->slot[k].axis != x.axis) continue;
+            row->rf_padding = (double)-lmi_span_at(s, 0).lo;
+        }
+    }
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What operators do to positions: one function a way, which tells for one argument where its axes lead and
+ * what an element reads along them. Each returns false where memory ran out. */
+#include "analyse/field/routearg.h"
+
+lam_shape lmi_result_shape(const lam_op_sig *s) {
+    for (int32_t i = 0; i < s->n_out; i++)
+        if (s->out[i].is_tensor) return (lam_shape){s->out[i].ndim, s->out[i].sizes};
+    return (lam_shape){-1, NULL};
+}
+
+/* -- element by element -------------------------------------------------------------------------- */
+
+bool lmi_way_point(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    aligned(r, s->in[in].ndim, lmi_result_shape(s).ndim);
+    return true;
+}
+
+bool lmi_way_nothing(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a, (void)s, (void)in;
+    r->unread = true;
+    return true;
+}
+
+/* Element by element, where something else may stand in its place. */
+bool lmi_way_some(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->some = true;
+    return lmi_way_point(a, s, in, r);
+}
+
+/* masked_fill(x, mask, value), where(mask, x, y): the mask is read everywhere. */
+bool lmi_way_masked(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    bool first = !strcmp(s->name, "aten::where");
+    r->some = s->in[in].position != (first ? 0 : 1);
+    return lmi_way_point(a, s, in, r);
+}
+
+bool lmi_way_copy(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->unread = nth_tensor(s, in) == 0;
+    return lmi_way_point(a, s, in, r);
+}
+
+bool lmi_way_all(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a, (void)s, (void)in;
+    to_all(r);
+    return true;
+}
+
+bool lmi_way_spread(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return lmi_way_all(a, s, in, r);
+}
+
+bool lmi_way_view(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->view = nth_tensor(s, in) == 0;
+    r->unread = !r->view;
+    return lmi_way_point(a, s, in, r);
+}
+
+/* -- axes change places -------------------------------------------------------------------------- */
+
+bool lmi_way_permute(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    (void)a;
+    to_all(r);
+    for (int32_t i = 0; i < n; i++) {
+        int64_t from = int_at(s, 1, i, 0);
+        if (from < 0) from += n;
+        if (from >= 0 && from < LMI_AXES) r->to[from] = (int8_t)i;
+    }
+    return true;
+}
+
+bool lmi_way_swap(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    int32_t x = dim_at(s, 1, 0, n), y = dim_at(s, 2, 1, n);
+    if (n < 2 || x < 0 || y < 0 || x >= LMI_AXES || y >= LMI_AXES) return true;
+    r->to[x] = (int8_t)y;
+    r->to[y] = (int8_t)x;
+    return true;
+}
+
+static void to_one(lmi_route *r, int32_t n, int32_t dim, int64_t one) {
+    to_all(r);
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i - 1);
+    if (dim < LMI_AXES) r->to[dim] = LMI_TO_ONE;
+    r->one = one;
+}
+
+bool lmi_way_select(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    (void)a;
+    to_all(r);
+    if (dim < 0) return true;
+    int64_t one = int_at(s, 2, 0, 0);
+    to_one(r, n, dim, one < 0 ? one + s->in[in].sizes[dim] : one);
+    return true;
+}
+
+bool lmi_way_slice(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    lmi_way_point(a, s, in, r);
+    if (dim < 0) return true;
+    int64_t size = s->in[in].sizes[dim], start = int_at(s, 2, 0, 0), step = int_at(s, 4, 0, 1);
+    if (start < 0) start += size;
+    start = start < 0 ? 0 : start > size ? size : start;
+    return tap_same(a, r, dim, step, 1, start, start);
+}
+
+/* The parts are taken from it where they are read: lmi_route_part. */
+bool lmi_way_split(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    r->unread = nth_tensor(s, in) > 0;
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
+}
+
+bool lmi_way_unbind(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return lmi_way_split(a, s, in, r);
+}
+
+bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    bool gone = s->out[nth].ndim == n - 1;
+    int32_t dim = dim_at(s, gone ? 1 : 2, 0, n);
+    int64_t before = 0;
+    aligned(r, n, n);
+    if (dim < 0) return true;
+    if (gone) {
+        to_one(r, n, dim, nth);
+        return true;
+    }
+    for (int32_t i = 0; i < nth; i++) before += s->out[i].sizes[dim];
+    return tap_same(a, r, dim, 1, 1, before, before);
+}
+
+int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like) {
+    int16_t found = -1;
+    for (int32_t i = 0; i < s->n_out; i++) {
+        const lam_op_arg *o = &s->out[i];
+        if (o->ndim != like->ndim || memcmp(o->sizes, like->sizes, (size_t)o->ndim * sizeof *o->sizes) != 0)
+            continue;
+        if (found >= 0) return -1;
+        found = (int16_t)i;
+    }
+    return found;
+}
+
+bool lmi_way_flip(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 1);
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    for (int32_t k = 0; dims && dims->type == LAM_INTS && k < dims->n; k++) {
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
+        if (dim < 0 || dim >= n) continue;
+        int64_t last = s->in[in].sizes[dim] - 1;
+        if (!tap_same(a, r, (int32_t)dim, -1, 1, last, last)) return false;
+    }
+    return true;
+}
+
+/* What leaves at one end comes in at the other. */
+bool lmi_way_roll(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 2);
+    int32_t n = s->in[in].ndim;
+    if (!dims || dims->type != LAM_INTS || dims->n == 0) return lmi_way_spread(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    for (int32_t k = 0; k < dims->n; k++) {
+        int64_t dim = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k], by = int_at(s, 1, k, 0), *pick;
+        if (dim < 0 || dim >= n) continue;
+        int64_t size = s->in[in].sizes[dim];
+        if (!picks(a, size, &pick)) return false;
+        for (int64_t o = 0; pick && o < size; o++) pick[o] = ((o - by) % size + size) % size;
+        if (!tap_pick(a, r, (int32_t)dim, -by, pick)) return false;
+        if (!pick) r->to[dim] = LMI_TO_ALL, r->loose = true;
+    }
+    return true;
+}
+
+bool lmi_way_repeat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lam_shape out = lmi_result_shape(s);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < s->in[in].ndim && i < LMI_AXES; i++) {
+        int64_t size = s->in[in].sizes[i], *pick;
+        int32_t to = r->to[i];
+        if (to < 0 || size <= 1 || out.sizes[to] == size) continue;
+        if (!picks(a, out.sizes[to], &pick)) return false;
+        for (int64_t o = 0; pick && o < out.sizes[to]; o++) pick[o] = o % size;
+        if (!tap_pick(a, r, i, 0, pick)) return false;
+        if (!pick) r->to[i] = LMI_TO_ALL, r->loose = true;
+    }
+    return true;
+}
+
+/* -- several tensors into one -------------------------------------------------------------------- */
+
+bool lmi_way_cat(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    lam_shape out = lmi_result_shape(s);
+    lmi_way_point(a, s, in, r);
+    if (dim < 0 || out.ndim != n) return true;
+    for (int32_t i = 0; i < in; i++)
+        if (s->in[i].is_tensor && s->in[i].ndim == n) r->before += s->in[i].sizes[dim];
+    r->among = dim;
+    r->n_among = s->in[in].sizes[dim];
+    int64_t *pick = NULL;
+    if (!picks(a, out.sizes[dim], &pick)) return false;
+    for (int64_t o = 0; pick && o < out.sizes[dim]; o++)
+        pick[o] = o >= r->before && o < r->before + r->n_among ? o - r->before : -1;
+    return tap_pick(a, r, dim, -r->before, pick);
+}
+
+bool lmi_way_stack(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n + 1);
+    (void)a;
+    to_all(r);
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) r->to[i] = (int8_t)(i < dim ? i : i + 1);
+    r->among = dim;
+    r->before = nth_tensor(s, in);
+    r->n_among = 1;
+    return true;
+}
+
+/* -- along axes ---------------------------------------------------------------------------------- */
+
+bool lmi_way_along(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, dim_at(s, 1, -1, s->in[in].ndim));
+}
+
+/* An element depends on those from the axis' beginning to its own. */
+static bool beginning(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t axis, lmi_route *r) {
+    int64_t n = axis >= 0 ? s->in[in].sizes[axis] : 0;
+    return n < 1 || tap_same(a, r, axis, 1, 1, 1 - n, 0);
+}
+
+bool lmi_way_scan(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_point(a, s, in, r);
+    return beginning(a, s, in, dim_at(s, 1, -1, s->in[in].ndim), r);
+}
+
+/* Two halves of an axis, one the gate of the other. */
+bool lmi_way_halves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return lmi_way_along(a, s, in, r);
+}
+
+/* Fourier transforms along some axes. */
+bool lmi_way_waves(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *dims = value_at(s, 1);
+    int32_t n = s->in[in].ndim;
+    lmi_way_point(a, s, in, r);
+    if (!dims || dims->type != LAM_INTS) return lmi_way_all(a, s, in, r);
+    for (int32_t k = 0; k < dims->n; k++) {
+        int64_t d = dims->ints[k] < 0 ? dims->ints[k] + n : dims->ints[k];
+        if (d >= 0 && d < n && d < LMI_AXES) r->to[d] = LMI_TO_ALL;
+    }
+    return true;
+}
+
+int32_t lmi_sequence_axis(const lam_op_sig *s) { return int_at(s, 8, 0, 0) != 0; }
+
+/* (layers of a) recurrence over a sequence: input, states, weights, ... */
+bool lmi_way_rnn(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    bool both_ways = int_at(s, 7, 0, 0) != 0;
+    int32_t steps = lmi_sequence_axis(s), position = s->in[in].position;
+    to_all(r);
+    if (position > 1) return true;
+    if (s->in[in].ndim != 3 || lmi_result_shape(s).ndim != 3) return lmi_way_spread(a, s, in, r);
+    if (position == 1) r->to[1] = (int8_t)(1 - steps);
+    if (position == 1) return true;
+    r->to[1 - steps] = (int8_t)(1 - steps);
+    if (both_ways) return true;
+    r->to[steps] = (int8_t)steps;
+    return beginning(a, s, in, steps, r);
+}
+
+/* sort(x, dim, descending), and with `stable` before them */
+bool lmi_way_sort(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *v = value_at(s, 1);
+    return mix(a, s, in, r, dim_at(s, v && v->type == LAM_INT ? 1 : 2, -1, s->in[in].ndim));
+}
+
+bool lmi_way_top(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, dim_at(s, 2, -1, s->in[in].ndim));
+}
+
+/* Elements that an index names along one axis. */
+bool lmi_way_pick(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    if (nth_tensor(s, in) > 0) {
+        lmi_way_all(a, s, in, r);
+        if (s->in[in].ndim == 1 && dim >= 0) r->to[0] = (int8_t)dim;
+        return true;
+    }
+    r->loose = true;
+    return mix(a, s, in, r, dim);
+}
+
+/* gather(x, dim, index): each element has an index of its own. */
+bool lmi_way_gather(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 1, 0, s->in[in].ndim);
+    if (nth_tensor(s, in) > 0 || dim < 0) return lmi_way_point(a, s, in, r);
+    lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
+    r->loose = true;
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < x.ndim && i < LMI_AXES && i < out.ndim; i++)
+        if (i != dim && !tap_same(a, r, i, 1, 1, 0, 0)) return false;
+    r->spatial = false;
+    r->to[dim] = LMI_TO_ALL;
+    return true;
+}
+
+/* scatter(x, dim, index, source): any place along the axis may be overwritten. */
+bool lmi_way_scatter(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_point(a, s, in, r);
+    r->some = true;
+    if (nth_tensor(s, in) > 0) mix(a, s, in, r, dim_at(s, 1, 0, s->in[in].ndim));
+    return true;
+}
+
+/* scatter_add, index_add, index_copy(x, dim, index, source): what was there stays, or may. */
+bool lmi_way_add_at(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t dim = dim_at(s, 1, 0, lmi_result_shape(s).ndim);
+    r->some = nth_tensor(s, in) > 0 || strstr(s->name, "copy") || strstr(s->name, "reduce");
+    if (s->in[in].ndim == 1 && nth_tensor(s, in) == 1) return lmi_way_all(a, s, in, r);
+    return nth_tensor(s, in) > 0 ? mix(a, s, in, r, dim) : lmi_way_point(a, s, in, r);
+}
+
+/* index_put(x, indices, values): anywhere. */
+bool lmi_way_put(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->some = true;
+    return nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+}
+
+/* The last axis holds real and imaginary parts. */
+bool lmi_way_as_complex(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim;
+    (void)a;
+    aligned(r, n, n);
+    if (n > 0 && n <= LMI_AXES) r->to[n - 1] = LMI_TO_ALL;
+    return true;
+}
+
+bool lmi_way_as_real(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
+}
+
+/* repeat_interleave(x, times, dim): each element several times over. */
+bool lmi_way_again(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 2, 0, n);
+    const lam_value *times = value_at(s, 1);
+    int64_t *lo, *hi;
+    if (nth_tensor(s, in) > 0 || !times || times->type != LAM_INT || times->i < 1 ||
+        times->i > LMI_PERIOD_MAX || dim < 0 || lmi_result_shape(s).ndim != n)
+        return lmi_way_spread(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    return tap(a, r, dim, (int32_t)times->i, 1, 1, &lo, &hi);
+}
+
+/* The axes named at `position` go; all, where none are. */
+static bool reduced(const lam_op_sig *s, int32_t in, int32_t position, lmi_route *r) {
+    const lam_value *v = value_at(s, position);
+    lam_shape out = lmi_result_shape(s);
+    int32_t n = s->in[in].ndim, next = 0;
+    to_all(r);
+    if (!v || (v->type != LAM_INT && v->type != LAM_INTS) || (v->type == LAM_INTS && v->n == 0)) return true;
+    for (int32_t i = 0; i < n && i < LMI_AXES; i++) {
+        bool gone = false;
+        for (int32_t k = 0; k < (v->type == LAM_INT ? 1 : v->n); k++) {
+            int64_t d = v->type == LAM_INT ? v->i : v->ints[k];
+            gone = gone || d == i || d + n == i;
+        }
+        if (!gone && next < out.ndim) r->to[i] = (int8_t)next;
+        next += !gone || out.ndim == n;
+    }
+    return true;
+}
+
+/* max(x, y) is one element by element. */
+bool lmi_way_reduce(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t tensors = 0;
+    for (int32_t i = 0; i < s->n_in; i++) tensors += s->in[i].is_tensor && s->in[i].position < 2;
+    return tensors > 1 ? lmi_way_point(a, s, in, r) : reduced(s, in, 1, r);
+}
+
+bool lmi_way_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    (void)a;
+    return reduced(s, in, 2, r);
+}
+
+/* -- normalisation ------------------------------------------------------------------------------- */
+
+/* With running statistics it is taken as it is in eval mode; without any, the statistics are always those of
+ * the input itself. */
+bool lmi_way_batch_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    bool running = false;
+    for (int32_t i = 0; i < s->n_in; i++) running = running || (s->in[i].is_tensor && s->in[i].position == 3);
+    return running && nth_tensor(s, in) == 0 ? lmi_way_point(a, s, in, r) : lmi_way_all(a, s, in, r);
+}
+
+/* instance_norm(x, weight, bias, mean, variance, use_input_stats, ...) */
+bool lmi_way_instance_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    if (int_at(s, 5, 0, 1) == 0 && nth_tensor(s, in) == 0) return lmi_way_point(a, s, in, r);
+    return lmi_way_group_norm(a, s, in, r);
+}
+
+bool lmi_way_layer_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    const lam_value *shape = value_at(s, 1);
+    int32_t n = s->in[in].ndim, last = shape && shape->type == LAM_INTS ? shape->n : 1;
+    if (nth_tensor(s, in) > 0) return lmi_way_all(a, s, in, r);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = n - last < 0 ? 0 : n - last; i < n && i < LMI_AXES; i++) r->to[i] = LMI_TO_ALL;
+    return true;
+}
+
+bool lmi_way_group_norm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0) r->to[0] = 0;
+    return true;
+}
+
+/* -- products ------------------------------------------------------------------------------------ */
+
+/* The left or right factor of a matrix product with operands of `n` and `other` axes. */
+static void factor(lmi_route *r, bool left, int32_t n, int32_t other, int32_t out_ndim) {
+    int32_t columns = left ? other >= 2 : n >= 2, rows = left ? n >= 2 : other >= 2;
+    int32_t matrix = out_ndim - columns - rows; /* axes of batches in the result */
+    to_all(r);
+    for (int32_t i = 0; i < n - 2 && i < LMI_AXES; i++) {
+        int32_t to = matrix - (n - 2 - i);
+        if (to >= 0) r->to[i] = (int8_t)to;
+    }
+    int32_t kept = left ? n - 2 : n - 1, at = left ? matrix : out_ndim - 1;
+    if (n >= 2 && kept < LMI_AXES && at >= 0) r->to[kept] = (int8_t)at;
+}
+
+static bool product(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t first, lmi_route *r) {
+    int32_t n = nth_tensor(s, in) - first, other = -1, seen = 0;
+    for (int32_t i = 0; i < s->n_in; i++) {
+        if (!s->in[i].is_tensor) continue;
+        if (seen++ == first + (n == 0 ? 1 : 0)) other = s->in[i].ndim;
+    }
+    if (n < 0) return lmi_way_point(a, s, in, r);
+    factor(r, n == 0, s->in[in].ndim, other, lmi_result_shape(s).ndim);
+    return true;
+}
+
+bool lmi_way_matmul(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return product(a, s, in, 0, r);
+}
+
+bool lmi_way_addmm(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return product(a, s, in, 1, r);
+}
+
+bool lmi_way_linear(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, out = lmi_result_shape(s).ndim;
+    if (nth_tensor(s, in) == 2) return lmi_way_point(a, s, in, r);
+    if (nth_tensor(s, in) == 0) return mix(a, s, in, r, n - 1);
+    to_all(r);
+    if (n == 2 && out > 0) r->to[0] = (int8_t)(out - 1);
+    return true;
+}
+
+/* softmax(Q K^T) V: an element sees its own query and every key and value, causally those up to its own; what
+ * a mask lets it see is not told. */
+bool lmi_way_attend(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, which = nth_tensor(s, in);
+    bool whole = !strcmp(s->name, "aten::scaled_dot_product_attention"), masked = false;
+    for (int32_t i = 0; i < s->n_in; i++) masked = masked || (s->in[i].is_tensor && s->in[i].position > 2);
+    lmi_way_point(a, s, in, r);
+    if (n < 2 || n > LMI_AXES) return true;
+    if (which != 2) r->to[n - 1] = LMI_TO_ALL;
+    if (which != 1 && which != 2) return true;
+    r->loose = masked;
+    if (whole && int_at(s, 5, 0, 0) != 0) return beginning(a, s, in, n - 2, r);
+    r->to[n - 2] = LMI_TO_ALL;
+    return true;
+}
+
+/* A whole attention layer: batch first, then positions. */
+bool lmi_way_sequence(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    lmi_way_all(a, s, in, r);
+    if (nth_tensor(s, in) == 0 && s->in[in].ndim == 3) r->to[0] = 0;
+    return true;
+}
+
+bool lmi_way_embedding(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    if (nth_tensor(s, in) == 0) return lmi_way_all(a, s, in, r);
+    (void)a;
+    aligned(r, s->in[in].ndim, s->in[in].ndim);
+    return true;
+}
+
+/* -- rearranged ---------------------------------------------------------------------------------- */
+
+typedef enum padding { PAD_NOTHING, PAD_MIRROR, PAD_EDGE, PAD_ROUND } padding;
+
+/* The element that padding copies to place `at` of an axis of n, -1: none. */
+static int64_t padded(padding how, int64_t at, int64_t n) {
+    if (at >= 0 && at < n) return at;
+    if (how == PAD_NOTHING || n < 1) return -1;
+    if (how == PAD_EDGE) return at < 0 ? 0 : n - 1;
+    if (how == PAD_ROUND) return (at % n + n) % n;
+    return at < 0 ? -at : 2 * (n - 1) - at;
+}
+
+static bool pad(lmi_arena *a, const lam_op_sig *s, int32_t in, padding how, lmi_route *r) {
+    const lam_value *by = value_at(s, 1);
+    lam_shape x = shape_in(s, in), out = lmi_result_shape(s);
+    lmi_way_point(a, s, in, r);
+    r->spatial = how != PAD_NOTHING;
+    for (int32_t k = 0; by && by->type == LAM_INTS && 2 * k + 1 < by->n && k < x.ndim; k++) {
+        int32_t axis = x.ndim - 1 - k;
+        int64_t *pick = NULL;
+        if (how != PAD_NOTHING && !picks(a, out.sizes[axis], &pick)) return false;
+        for (int64_t o = 0; pick && o < out.sizes[axis]; o++)
+            pick[o] = padded(how, o - by->ints[2 * k], x.sizes[axis]);
+        if (!tap_pick(a, r, axis, -by->ints[2 * k], pick)) return false;
+    }
+    return true;
+}
+
+bool lmi_way_pad(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_NOTHING, r);
+}
+bool lmi_way_mirror(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_MIRROR, r);
+}
+bool lmi_way_edge(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_EDGE, r);
+}
+bool lmi_way_round(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return pad(a, s, in, PAD_ROUND, r);
+}
+
+bool lmi_way_channels(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return mix(a, s, in, r, 1);
+}
+
+static bool shuffled(lmi_arena *a, const lam_op_sig *s, int32_t in, bool up, lmi_route *r) {
+    int64_t factor_of = int_at(s, 1, 0, 1), *lo, *hi;
+    int32_t n = s->in[in].ndim;
+    if (n < 3 || n > LMI_AXES || factor_of < 1 || factor_of > LMI_PERIOD_MAX)
+        return lmi_way_spread(a, s, in, r);
+    mix(a, s, in, r, n - 3);
+    r->spatial = true;
+    for (int32_t i = n - 2; i < n; i++) {
+        if (!up && !tap_same(a, r, i, factor_of, 1, 0, factor_of - 1)) return false;
+        if (up && !tap(a, r, i, (int32_t)factor_of, 1, 1, &lo, &hi)) return false;
+    }
+    return true;
+}
+
+bool lmi_way_shuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    return shuffled(a, s, in, true, r);
+}
+bool lmi_way_unshuffle(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    r->loose = true;
+    return shuffled(a, s, in, false, r);
+}
+
+/* Tensor.unfold(dim, size, step): the windows' elements are an axis of their own. */
+bool lmi_way_unfold(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r) {
+    int32_t n = s->in[in].ndim, dim = dim_at(s, 1, 0, n);
+    lmi_way_point(a, s, in, r);
+    for (int32_t i = 0; i < LMI_AXES; i++) r->to[i] = (int8_t)(i < n ? i : LMI_TO_ALL);
+    r->loose = true;
+    return dim < 0 || tap_same(a, r, dim, int_at(s, 3, 0, 1), 1, 0, int_at(s, 2, 0, 1) - 1);
+}
+
+/* -- the table ----------------------------------------------------------------------------------- */
+
+bool lmi_ways_build(lmi_ways *w, lmi_arena *a) {
+    w->n = 0;
+    while (lam_word_op_name(w->n)) w->n++;
+    w->by_word = lmi_alloc(a, (uint64_t)w->n, sizeof *w->by_word);
+    w->named = lmi_alloc(a, (uint64_t)w->n, sizeof *w->named);
+    lmi_way by_kind[LMI_N_KINDS] = {NULL};
+    if (!w->by_word || !w->named) return false;
+#define REACH_KIND(kind, how) by_kind[LMI_K_##kind] = lmi_way_##how;
+#define REACH(spelling, how)
+#include "analyse/field/reach.def"
+#undef REACH_KIND
+#undef REACH
+    for (int32_t i = 0; i < w->n; i++) w->by_word[i] = by_kind[lmi_op_kind(i)];
+#define REACH_KIND(kind, how)
+#define REACH(spelling, how) {spelling, lmi_way_##how},
+    static const struct {
+        const char *spelling;
+        lmi_way how;
+    } named[] = {
+#include "analyse/field/reach.def"
+    };
+#undef REACH_KIND
+#undef REACH
+    for (size_t i = 0; i < sizeof named / sizeof *named; i++) {
+        int32_t word = lam_word_op(named[i].spelling);
+        if (word < 0) continue;
+        w->by_word[word] = named[i].how;
+        w->named[word] = true;
+    }
+    return true;
+}

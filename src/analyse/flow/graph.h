@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The graph of the data (graph.c), what of it is used by nothing or has no gradient (unused.c), and the
+ * graph as text (dot.c). */
+#ifndef LMI_ANALYSE_GRAPH_H
+#define LMI_ANALYSE_GRAPH_H
+
+#include "analyse/flow/flow.h"
+
+struct lam_graph {
+    lmi_arena arena;
+    const lam_model *m;
+    lmi_stream flow;
+    lmi_vec nodes;            /* lam_node */
+    lmi_vec edges;            /* lam_edge */
+    int32_t *root;            /* per call: the outermost call around it */
+    int32_t *of_op;           /* per operator: its node, -1 */
+    int32_t *of_tensor;       /* per parameter and buffer: its node, -1 */
+    int32_t *inputs;          /* per call: the node of the first argument of an outermost call, -1 */
+    int32_t *outputs;         /* the same of its results */
+    lmi_source *behind;       /* per operator that is a view: what it is a view of */
+    lmi_vec unused, no_gradient; /* lmi_finding */
+    const char **tensor_name; /* per parameter and buffer: "layer1.0.conv1.weight" */
+};
+
+/* The reasons that a table shows in another way. */
+#define LMI_NEVER_CALLED    "it was never called"
+#define LMI_OF_NEVER_CALLED "its module was never called"
+#define LMI_FROZEN          "its requires_grad is False"
+
+typedef struct lmi_finding {
+    const char *path, *reason;
+} lmi_finding;
+
+/* Fills unused and no_gradient (unused.c). */
+lam_status lmi_graph_findings(lam_graph *g, lam_error *e);
+
+/* The unit that gave entry `in` of an operator's arguments, views looked through. */
+lmi_source lmi_graph_from(const lam_graph *g, int32_t op, int32_t in);
+/* The node of a source seen from a call; -1 none. */
+int32_t lmi_graph_node(const lam_graph *g, lmi_source s, int32_t call);
+
+#endif

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is in vain: modules that were never called, results that reach no output, and parameters that no
+ * gradient can reach. The graph is followed backwards from the outputs, once along everything that is read
+ * and once along what a gradient passes. Only the forward is looked at, with backward passes inside it, and
+ * which parameters a backward pass from all outputs really gave a gradient. */
+#include "analyse/flow/graph.h"
+
+#include <stdio.h>
+
+typedef struct search {
+    lam_graph *g;
+    const lam_model *m;
+    lmi_arena scratch;
+    bool known;    /* every output of the model came from something that was seen */
+    bool *live;    /* per unit: an output depends on it */
+    bool *passes;  /* per unit: a gradient comes to its result */
+    int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
+    bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */
+    bool derives;  /* there is such a pass: what nothing reads may be what is differentiated */
+    bool tells;    /* an output wanted gradients: where nothing says so none were wanted */
+    uint8_t *read; /* per tensor: how */
+    bool *handed;  /* per unit: it made a result of some call */
+    bool *taken;   /* per unit: some operator reads its result */
+    int32_t stranger; /* the last operator that reads elements of unseen origin, -1 */
+    bool *in_vain;    /* per call: what it gave reaches no output */
+} search;
+
+/* A Function's own node says so whether or not it is true. */
+enum { SAYS = LAM_OP_GRAD | LAM_OP_NODE };
+enum { READ = 1, READ_LIVE = 2, READ_PASSES = 4 };
+
+static bool is_float(int32_t dtype) {
+    const char *name = lam_dtype_name(dtype);
+    return strncmp(name, "float", 5) == 0 || strncmp(name, "bfloat", 6) == 0 ||
+           strncmp(name, "complex", 7) == 0;
+}
+
+static lam_status find(search *s, lmi_vec *to, const char *path, const char *reason, lam_error *e) {
+    lmi_finding *f = lmi_vec_push(to);
+    if (!f) return lmi_nomem(e);
+    *f = (lmi_finding){path, lmi_strdup(&s->g->arena, reason)};
+    return f->reason ? LAM_OK : lmi_nomem(e);
+}
+
+/* -- operators ----------------------------------------------------------------------------------- */
+
+static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] == op && s->inside[op]; }
+
+/* How many elements come out depends on values, and the program may ask (len(x[x > 0])). */
+static bool tells_size(const lam_op_sig *sig) {
+    static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2",
+                                        "aten::unique_dim", "aten::unique_consecutive"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(sig->name, names[i])) return true;
+    if (strcmp(sig->name, "aten::index") != 0) return false;
+    for (int32_t i = 1; i < sig->n_in; i++)
+        if (sig->in[i].is_tensor && !strcmp(lam_dtype_name(sig->in[i].dtype), "bool")) return true;
+    return false;
+}
+
+static bool on_cpu(const lam_op_sig *sig) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].device <= 0) return true;
+    return false;
+}
+
+/* Hands a value to the program, or writes into memory that was there before the forward: it matters although
+ * no output depends on it. So may what no operator reads, where elements of unseen origin come in later: no
+ * operator shows what becomes of Tensor.numpy(). */
+static bool matters(const search *s, int32_t op) {
+    const lam_op_sig *sig = s->m->ops[op].sig;
+    if (lmi_op_kind(sig->word) == LMI_K_read || tells_size(sig)) return true;
+    if (op < s->stranger && !s->taken[op] && on_cpu(sig)) return true;
+    if (lmi_only_view(&s->m->ops[op])) return false;
+    for (int32_t i = 0; i < sig->n_out; i++) {
+        int32_t k = sig->out[i].is_tensor ? sig->out[i].shares : -1;
+        if (k >= 0 && lmi_graph_from(s->g, op, k).by != LMI_BY_OP) return true;
+    }
+    return false;
+}
+
+/* True where the values of an argument don't come into the result. What is overwritten may be a part only, so
+ * in place they may. */
+static bool overwrites(const lam_op_sig *sig, int32_t in) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].shares == in) return false;
+    return lmi_op_kind(sig->word) == LMI_K_fill;
+}
+
+/* What runs inside a module that can't be seen into may read anything of its. */
+static bool is_opaque(const search *s, const lam_module *mod) {
+    for (int32_t i = 0; i < mod->n_places; i++)
+        for (int32_t p = mod->places[i]; p >= 0; p = s->m->places[p].parent)
+            if (s->m->modules[s->m->places[p].module].flags & LAM_MODULE_OPAQUE) return true;
+    return false;
+}
+
+/* False for what ran in a block without gradients. Scripted code may run so and have a node for all of it. */
+static bool wants_gradient(const search *s, int32_t op) {
+    for (int32_t i = op; i >= 0; i = s->m->ops[i].parent)
+        if (s->m->ops[i].flags & LAM_OP_GRAD) return true;
+    int32_t call = s->m->ops[op].call;
+    return !s->tells || (call >= 0 && is_opaque(s, &s->m->modules[s->m->events[call].module]));
+}
+
+static bool writes_to(const lam_op_sig *sig, int32_t in) {
+    for (int32_t i = 0; i < sig->n_out; i++)
+        if (sig->out[i].is_tensor && sig->out[i].shares == in) return true;
+    return false;
+}
+
+/* True where a gradient of the operator's result is one of its argument. What is written to without gradients
+ * keeps those that it had. */
+static bool passes_on(const search *s, int32_t op, int32_t in) {
+    const lam_op_sig *sig = s->m->ops[op].sig;
+    const char *word = lam_word_op_name(sig->word);
+    bool any = false;
+    for (int32_t i = 0; i < sig->n_out; i++)
+        any = any || (sig->out[i].is_tensor && is_float(sig->out[i].dtype));
+    if (!any || overwrites(sig, in) || !is_float(sig->in[in].dtype)) return false;
+    if (word && strcmp(word, "aten::detach") == 0) return false;
+    return wants_gradient(s, op) || (writes_to(sig, in) && !lmi_only_view(&s->m->ops[op]));
+}
+
+static void mark(search *s, lmi_source from, bool passes, int32_t stop) {
+    if (from.by != LMI_BY_OP) return;
+    s->live[from.index] = true;
+    s->passes[from.index] = s->passes[from.index] || passes;
+    s->stop[from.index] = stop;
+}
+
+/* What reads a view of a tensor reads what the view's operator read. */
+static void note_read(search *s, int32_t op, int32_t in, lmi_source from) {
+    int32_t t = from.index;
+    if (from.by != LMI_BY_TENSOR) return;
+    s->read[t] |= READ;
+    if (s->live[op]) s->read[t] |= READ_LIVE;
+    if (s->passes[op] && passes_on(s, op, in)) s->read[t] |= READ_PASSES;
+}
+
+/* One that is looked through may hand a tensor to a kernel that no operator shows, so it needs all that it
+ * reads where anything inside it is needed. */
+static void lift(search *s, int32_t op) {
+    int32_t up = s->m->ops[op].parent;
+    if (up < 0 || s->g->flow.unit[up] >= 0) return;
+    s->live[up] = s->live[up] || s->live[op];
+    s->passes[up] = s->passes[up] || s->passes[op];
+}
+
+/* Tensor.data gives another tensor on the same memory, and no operator shows it. */
+static lmi_source maybe_from(const search *s, int32_t op, int32_t in) {
+    const lmi_edge *edge = lmi_model_edge(s->m, op, in);
+    int32_t unit = edge && edge->maybe >= 0 ? s->g->flow.unit[edge->maybe] : -1;
+    if (edge && edge->maybe >= 0 && unit < 0) unit = s->g->flow.last[edge->maybe];
+    return (lmi_source){unit < 0 ? LMI_BY_NOTHING : LMI_BY_OP, unit};
+}
+
+static void find_strangers(search *s) {
+    s->stranger = -1;
+    for (int32_t i = 0; i < s->m->n_ops; i++) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        for (int32_t k = 0; k < sig->n_in; k++) {
+            int64_t n;
+            if (!sig->in[k].is_tensor) continue;
+            lmi_source from = lmi_flow_from(&s->g->flow, i, k);
+            if (from.by == LMI_BY_OP) s->taken[from.index] = true;
+            bool many = sig->in[k].ndim > 0 && lmi_product(sig->in[k].sizes, sig->in[k].ndim, &n) && n > 1;
+            if (from.by == LMI_BY_NOTHING && many && s->inside[i] && s->m->ops[i].call >= 0 &&
+                maybe_from(s, i, k).by == LMI_BY_NOTHING)
+                s->stranger = i;
+        }
+    }
+}
+
+/* Every operator comes after what it reads, so one pass backwards finds all. */
+static void follow(search *s) {
+    for (int32_t i = s->m->n_ops - 1; i >= 0; i--) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        if (!s->inside[i]) continue;
+        bool unit = is_unit(s, i), around = s->g->flow.unit[i] < 0;
+        if (unit && !s->live[i] && matters(s, i)) {
+            s->live[i] = true;
+            s->stop[i] = -1;
+        }
+        lift(s, i);
+        for (int32_t k = 0; k < sig->n_in; k++) {
+            if (!sig->in[k].is_tensor) continue;
+            bool on = passes_on(s, i, k), goes_on = (unit || around) && s->live[i] && !overwrites(sig, k);
+            lmi_source from = lmi_flow_from(&s->g->flow, i, k);
+            note_read(s, i, k, from);
+            if (goes_on) mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+            if (goes_on) mark(s, maybe_from(s, i, k), false, -1);
+            lmi_givers parts = lmi_flow_givers(&s->g->flow, i, k);
+            parts.own = true;
+            while (goes_on && lmi_flow_next(&parts, &from))
+                mark(s, from, s->passes[i] && on, on ? s->stop[i] : i);
+        }
+    }
+}
+
+/* Of a backward pass inside a forward, operators of that forward come before and after. */
+static bool find_inside(search *s) {
+    const lam_model *m = s->m;
+    int32_t *root, open = -1, *last = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *last);
+    if (!last || !lmi_flow_roots(m, &s->scratch, &root)) return false;
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (m->ops[i].phase == LAM_FORWARD && m->ops[i].call >= 0) last[root[m->ops[i].call]] = i;
+    for (int32_t i = 0; i < m->n_events; i++) /* a forward may end in one, and give what it gave */
+        for (int32_t k = 0; m->events[i].parent < 0 && k < m->events[i].n_out; k++) {
+            int32_t op = lam_model_call_output_source(m, i, k);
+            if (op > last[i]) last[i] = op;
+        }
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        bool forward = m->ops[i].phase == LAM_FORWARD;
+        if (forward) open = m->ops[i].call >= 0 ? root[m->ops[i].call] : -1;
+        s->inside[i] = forward || (open >= 0 && i <= last[open]);
+        s->derives = s->derives || (s->inside[i] && !forward);
+    }
+    return true;
+}
+
+/* -- outputs ------------------------------------------------------------------------------------- */
+
+static bool says_gradient(const search *s, int32_t op) {
+    for (int32_t i = op; i >= 0; i = s->m->ops[i].parent)
+        if ((s->m->ops[i].flags & SAYS) == LAM_OP_GRAD) return true;
+    return false;
+}
+
+static void start(search *s) {
+    const lam_model *m = s->m;
+    s->known = m->n_events > 0;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        if (ev->flags & LAM_CALL_HIDES || (ev->parent < 0 && ev->flags & LAM_CALL_VALUES)) s->known = false;
+        if (ev->parent >= 0 || ev->flags & LAM_CALL_AGAIN) continue;
+        if (ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN) || ev->n_out == 0) s->known = false;
+        for (int32_t k = 0; k < ev->n_out; k++) {
+            lmi_source from = lmi_flow_result(&s->g->flow, i, k);
+            if (from.by == LMI_BY_NOTHING) s->known = false;
+            s->tells = s->tells || (from.by == LMI_BY_OP && says_gradient(s, from.index));
+            mark(s, from, is_float(ev->out[k].dtype), -1);
+            lmi_givers parts = lmi_flow_result_givers(&s->g->flow, i, k);
+            parts.own = true;
+            while (lmi_flow_next(&parts, &from)) mark(s, from, is_float(ev->out[k].dtype), -1);
+        }
+    }
+}
+
+/* -- modules ------------------------------------------------------------------------------------- */
+
+/* True where nothing at or below a place was called, nor read without a call. */
+static bool idle(const search *s, int32_t place, const bool *busy) {
+    return !busy[place] && s->m->modules[s->m->places[place].module].n_calls == 0;
+}
+
+static bool is_read(const search *s, const lam_module *mod) {
+    for (int32_t k = 0; k < mod->n_owned; k++)
+        if (s->read[mod->owned[k].tensor] & READ) return true;
+    return false;
+}
+
+static lam_status never_called(search *s, lam_error *e) {
+    const lam_model *m = s->m;
+    bool *busy = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *busy);
+    if (!busy) return lmi_nomem(e);
+    for (int32_t i = m->n_places - 1; i >= 0; i--) {
+        const lam_module *mod = &m->modules[m->places[i].module];
+        bool holds = lmi_plain_holder(mod) && m->places[i].n_children == 0;
+        busy[i] = busy[i] || mod->n_calls > 0 || holds || is_read(s, mod) || lmi_only_elsewhere(mod);
+        if (busy[i] && m->places[i].parent >= 0) busy[m->places[i].parent] = true;
+    }
+    for (int32_t i = 1; i < m->n_places; i++)
+        if (idle(s, i, busy) && !idle(s, m->places[i].parent, busy))
+            LAM_TRY(find(s, &s->g->unused, m->places[i].path, LMI_NEVER_CALLED, e));
+    return LAM_OK;
+}
+
+static bool is_inside(const search *s, int32_t call, int32_t around) {
+    while (call > around) call = s->m->events[call].parent;
+    return call == around;
+}
+
+/* An operator that is looked through may have given several results: any inside it may have made one. */
+static void hand_out(search *s, int32_t op, int32_t unit) {
+    const lam_op *ops = s->m->ops;
+    s->handed[unit] = true;
+    for (int32_t i = op + 1; s->g->flow.unit[op] < 0 && i < s->m->n_ops && ops[i].parent >= op; i++)
+        s->handed[i] = true;
+}
+
+/* True where every result of a call was made in it and reaches no output; notes what made its results. */
+static bool gave_in_vain(search *s, int32_t call) {
+    const lam_event *ev = &s->m->events[call];
+    if (ev->parent < 0 || ev->n_out == 0 || ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN | LAM_CALL_AGAIN))
+        return false;
+    bool vain = true;
+    for (int32_t k = 0; k < ev->n_out; k++) {
+        lmi_source from = lmi_flow_result(&s->g->flow, call, k);
+        if (from.by == LMI_BY_OP) hand_out(s, lam_model_call_output_source(s->m, call, k), from.index);
+        vain = vain && from.by == LMI_BY_OP && !s->live[from.index] &&
+               is_inside(s, s->m->ops[from.index].call, call);
+    }
+    return vain;
+}
+
+static lam_status unused_calls(search *s, lam_error *e) {
+    const lam_model *m = s->m;
+    int32_t *times = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *times);
+    if (!times) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_events; i++) {
+        int32_t parent = m->events[i].parent;
+        s->in_vain[i] = (parent >= 0 && s->in_vain[parent]) || gave_in_vain(s, i);
+        if (s->in_vain[i] && (parent < 0 || !s->in_vain[parent])) times[m->events[i].place]++;
+    }
+    for (int32_t i = 0; i < m->n_places; i++) {
+        char text[128];
+        if (!times[i]) continue;
+        if (times[i] == m->places[i].n_calls)
+            snprintf(text, sizeof text, "its output reaches no output of the model");
+        else
+            snprintf(text, sizeof text, "the output of %d of its %d calls reaches no output of the model",
+                     (int)times[i], (int)m->places[i].n_calls);
+        LAM_TRY(find(s, &s->g->unused, m->places[i].path, text, e));
+    }
+    return LAM_OK;
+}
+
+/* What torch computes inside an operator of which something is used, and then leaves alone, is its own
+ * affair. */
+static bool is_torchs_own(const search *s, int32_t op) {
+    for (int32_t i = s->m->ops[op].parent; i >= 0; i = s->m->ops[i].parent)
+        if (s->live[i] && !(s->m->ops[i].flags & LAM_OP_NODE)) return true;
+    return false;
+}
+
+/* An operator of a call's own work whose result nothing uses. That a caller leaves one of several results
+ * alone is nothing to tell. */
+static bool ran_in_vain(const search *s, int32_t op) {
+    const lam_op *o = &s->m->ops[op];
+    lmi_kind kind = lmi_op_kind(o->sig->word);
+    if (!is_unit(s, op) || s->live[op] || s->handed[op] || s->g->of_op[op] < 0 || kind == LMI_K_fill ||
+        o->call < 0 || is_torchs_own(s, op))
+        return false;
+    bool gives = false;
+    for (int32_t i = 0; i < o->sig->n_out; i++) {
+        if (!o->sig->out[i].is_tensor) continue;
+        if (o->sig->out[i].shares >= 0) return false; /* what else has that memory may be read */
+        gives = true;
+    }
+    return gives && !s->in_vain[o->call];
+}
+
+/* One sentence a place: how many of its operators, and the first one's name. */
+static lam_status unused_work(search *s, lam_error *e) {
+    const lam_model *m = s->m;
+    int32_t *times = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *times);
+    int32_t *first = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *first);
+    if (!times || !first) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_ops; i++) {
+        if (!ran_in_vain(s, i)) continue;
+        int32_t place = m->events[m->ops[i].call].place;
+        if (times[place]++ == 0) first[place] = i;
+    }
+    for (int32_t i = 0; i < m->n_places; i++) {
+        char text[160];
+        if (!times[i]) continue;
+        const char *name = m->ops[first[i]].sig->name;
+        if (times[i] == 1)
+            snprintf(text, sizeof text, "what %.80s gives in it reaches no output of the model", name);
+        else
+            snprintf(text, sizeof text,
+                     "what %d of its operators give reaches no output of the model, %.80s first",
+                     (int)times[i], name);
+        LAM_TRY(find(s, &s->g->unused, m->places[i].path, text, e));
+    }
+    return LAM_OK;
+}
+
+/* -- parameters ---------------------------------------------------------------------------------- */
+
+static const char *place_of_op(const search *s, int32_t op) {
+    int32_t call = s->m->ops[op].call;
+    const char *path = call >= 0 ? s->m->places[s->m->events[call].place].path : "";
+    return *path ? path : "the model's own work";
+}
+
+/* The operator after the readers of a tensor that stops every gradient. */
+static int32_t stop_of(const search *s, int32_t tensor) {
+    for (int32_t i = 0; i < s->m->n_ops; i++) {
+        const lam_op_sig *sig = s->m->ops[i].sig;
+        for (int32_t k = 0; is_unit(s, i) && s->live[i] && k < sig->n_in; k++) {
+            lmi_source from = {LMI_BY_NOTHING, -1};
+            if (sig->in[k].is_tensor) from = lmi_flow_from(&s->g->flow, i, k);
+            if (from.by == LMI_BY_TENSOR && from.index == tensor) return passes_on(s, i, k) ? s->stop[i] : i;
+        }
+    }
+    return -1;
+}
+
+enum { STOPS_MAX = 1000 }; /* parameters whose operator is looked for: each takes a pass */
+
+static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
+    int32_t stop = -1;
+    uint8_t read = s->read[tensor];
+    if (!(read & READ))
+        snprintf(text, size, called ? "no operator of the forward reads it" : LMI_OF_NEVER_CALLED);
+    else if (!(read & READ_LIVE))
+        snprintf(text, size, "what is computed from it reaches no output of the model");
+    else if ((*looked)++ < STOPS_MAX && (stop = stop_of(s, tensor)) >= 0)
+        snprintf(text, size,
+                 wants_gradient(s, stop) ? "%.80s in %.100s passes no gradient on"
+                                         : "%.80s in %.100s ran without gradients (no_grad)",
+                 s->m->ops[stop].sig->name, place_of_op(s, stop));
+    else
+        snprintf(text, size, "no gradient of an output of the model leads to it");
+}
+
+typedef struct owners {
+    bool parameter, called, opaque;
+} owners;
+
+static void find_owners(const search *s, owners *all) {
+    for (int32_t i = 0; i < s->m->n_modules; i++) {
+        const lam_module *mod = &s->m->modules[i];
+        bool opaque = is_opaque(s, mod);
+        for (int32_t k = 0; k < mod->n_owned; k++) {
+            owners *o = &all[mod->owned[k].tensor];
+            o->parameter = o->parameter || !mod->owned[k].is_buffer;
+            o->called = o->called || mod->n_calls > 0;
+            o->opaque = o->opaque || opaque || lmi_only_elsewhere(mod);
+        }
+    }
+}
+
+/* What a backward pass showed counts for more than what the graph lets one expect: a function with a gradient
+ * of its own may give none. */
+static bool gets_one(const search *s, int32_t t) {
+    int8_t shown = s->m->tensors[t].gradient;
+    return s->m->tensors[t].requires_grad && (shown > 0 || (shown == 0 && s->read[t] & READ_PASSES));
+}
+
+static lam_status no_gradient(search *s, lam_error *e) {
+    const lam_model *m = s->m;
+    owners *all = lmi_alloc(&s->scratch, (uint64_t)m->n_tensors, sizeof *all);
+    int32_t looked = 0;
+    bool any = false;
+    if (!all) return lmi_nomem(e);
+    find_owners(s, all);
+    for (int32_t t = 0; t < m->n_tensors; t++) any = any || s->read[t];
+    for (int32_t t = 0; t < m->n_tensors; t++) {
+        char text[256] = LMI_FROZEN;
+        if (!all[t].parameter || gets_one(s, t)) continue;
+        if (m->tensors[t].requires_grad) {
+            bool told = s->known && any && !all[t].opaque && !(s->read[t] & READ_PASSES);
+            if (!told && m->tensors[t].gradient == 0) continue;
+            if (told) why_not(s, t, all[t].called, &looked, text, sizeof text);
+            if (!told) snprintf(text, sizeof text, "the backward pass brought it none");
+        }
+        LAM_TRY(find(s, &s->g->no_gradient, s->g->tensor_name[t], text, e));
+    }
+    return LAM_OK;
+}
+
+/* -- all of it ----------------------------------------------------------------------------------- */
+
+static lam_status look(search *s, lam_error *e) {
+    const lam_model *m = s->m;
+    s->live = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->live);
+    s->passes = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->passes);
+    s->stop = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->stop);
+    s->read = lmi_alloc(&s->scratch, (uint64_t)m->n_tensors, sizeof *s->read);
+    s->handed = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->handed);
+    s->in_vain = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *s->in_vain);
+    if (!s->live || !s->passes || !s->stop || !s->read || !s->handed || !s->in_vain) return lmi_nomem(e);
+    s->inside = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->inside);
+    if (!s->inside || !find_inside(s)) return lmi_nomem(e);
+    s->taken = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->taken);
+    if (!s->taken) return lmi_nomem(e);
+    find_strangers(s);
+    start(s);
+    follow(s);
+    LAM_TRY(never_called(s, e));
+    if (s->known && !s->derives) LAM_TRY(unused_calls(s, e));
+    if (s->known && !s->derives) LAM_TRY(unused_work(s, e));
+    return no_gradient(s, e);
+}
+
+lam_status lmi_graph_findings(lam_graph *g, lam_error *e) {
+    search s = {.g = g, .m = g->m};
+    lmi_arena_init(&s.scratch, UINT64_MAX);
+    lam_status status = look(&s, e);
+    lmi_arena_free(&s.scratch);
+    return status;
+}
+
+static const char *finding(const lmi_vec *v, int32_t i, const char **reason) {
+    const lmi_finding *f = i >= 0 ? lmi_vec_at(v, (size_t)i) : NULL;
+    if (f && reason) *reason = f->reason;
+    return f ? f->path : NULL;
+}
+
+const char *lam_graph_unused(const lam_graph *g, int32_t i, const char **reason) {
+    return finding(&g->unused, i, reason);
+}
+const char *lam_graph_no_gradient(const lam_graph *g, int32_t i, const char **reason) {
+    return finding(&g->no_gradient, i, reason);
+}

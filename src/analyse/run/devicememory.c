@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a run did with a device's memory, from what its allocator said at the beginning and the end of calls
+ * and nodes. Between two of these moments everything belongs to what was begun last and goes on. */
+#include "analyse/run/memory.h"
+#include "analyse/tree/tree.h"
+
+#include <stdlib.h>
+
+typedef struct walk {
+    lam_memory *y;
+    const lam_device_bytes *said;
+    const lam_span *spans;
+    int32_t n_spans;
+    int32_t *by_first, *by_last; /* spans in the order of their first, and of their last moment */
+    int32_t *at_first, *at_last; /* of each moment: where its spans begin there; one more at the end */
+    int32_t *open;               /* spans that were begun, the last one on top */
+    int32_t n_open;
+    bool *over; /* of each span */
+} walk;
+
+static bool allocate(walk *w) {
+    uint64_t moments = (uint64_t)w->y->n + 3, spans = (uint64_t)w->n_spans;
+    lmi_arena *a = &w->y->arena;
+    w->by_first = lmi_alloc(a, spans, sizeof *w->by_first);
+    w->by_last = lmi_alloc(a, spans, sizeof *w->by_last);
+    w->at_first = lmi_alloc(a, moments, sizeof *w->at_first);
+    w->at_last = lmi_alloc(a, moments, sizeof *w->at_last);
+    w->open = lmi_alloc(a, spans, sizeof *w->open);
+    w->over = lmi_alloc(a, spans, sizeof *w->over);
+    return w->by_first && w->by_last && w->at_first && w->at_last && w->open && w->over;
+}
+
+/* Groups the spans by a moment of theirs, in the order in which they came. */
+static void group(const walk *w, bool last, int32_t *order, int32_t *at) {
+    const lam_span *s = w->spans;
+    for (int32_t i = 0; i < w->n_spans; i++) at[(last ? s[i].last : s[i].first) + 2]++;
+    for (int64_t k = 2; k <= w->y->n + 2; k++) at[k] += at[k - 1];
+    for (int32_t i = 0; i < w->n_spans; i++) order[at[(last ? s[i].last : s[i].first) + 1]++] = i;
+}
+
+static const lam_span *innermost(walk *w) {
+    while (w->n_open && w->over[w->open[w->n_open - 1]]) w->n_open--;
+    return w->n_open ? &w->spans[w->open[w->n_open - 1]] : NULL;
+}
+
+/* What happened from moment k - 1 to k. */
+static void credit(walk *w, int64_t k) {
+    const lam_device_bytes *was = &w->said[k - 1], *is = &w->said[k];
+    const lam_span *in = innermost(w);
+    lam_memory_totals *t = &w->y->total;
+    if (is->peak > t->peak) {
+        t->peak = is->peak;
+        t->peak_order = k;
+        t->peak_ns = is->t_ns;
+        t->peak_call = in ? in->call : -1;
+        t->peak_phase = in ? in->phase : LAM_FORWARD;
+    }
+    if (!in || in->call < 0) return;
+    lam_memory_use *use = &w->y->calls[in->call].own[in->phase];
+    use->allocated += is->allocated - was->allocated;
+    use->freed += is->freed - was->freed;
+    use->retained += is->now - was->now;
+}
+
+static void go(walk *w) {
+    for (int64_t k = 0; k <= w->y->n; k++) {
+        if (k > 0) credit(w, k);
+        for (int32_t i = w->at_last[k]; i < w->at_last[k + 1]; i++) w->over[w->by_last[i]] = true;
+        for (int32_t i = w->at_first[k]; i < w->at_first[k + 1]; i++) w->open[w->n_open++] = w->by_first[i];
+    }
+}
+
+static void find_peaks(walk *w) {
+    for (int32_t i = 0; i < w->n_spans; i++) {
+        const lam_span *s = &w->spans[i];
+        if (s->call < 0 || s->first == s->last) continue;
+        int64_t above = lmi_memory_greatest(w->y, s->first + 1, s->last) - w->said[s->first].now;
+        int64_t *peak = &w->y->calls[s->call].own[s->phase].peak;
+        if (above > *peak) *peak = above;
+    }
+}
+
+static void add(lam_memory_use *to, const lam_memory_use *use, bool peak) {
+    to->allocated += use->allocated;
+    to->freed += use->freed;
+    to->retained += use->retained;
+    if (peak && use->peak > to->peak) to->peak = use->peak;
+}
+
+/* A forward's peak has that of what it calls; a backward's is the greatest of its nodes. */
+static lam_status sum_up(lam_memory *y, lam_error *e) {
+    const int32_t *callers = lmi_callers(&y->arena, y->m);
+    if (!callers) return lmi_nomem(e);
+    for (int32_t i = y->m->n_events - 1; i >= 0; i--) {
+        int32_t parent = callers[i];
+        bool again = parent != y->m->events[i].parent;
+        for (int p = 0; p < LAM_N_PHASES; p++) {
+            add(&y->calls[i].total[p], &y->calls[i].own[p], true);
+            if (parent >= 0)
+                add(&y->calls[parent].total[p], &y->calls[i].total[p], again || p == LAM_BACKWARD);
+        }
+    }
+    return LAM_OK;
+}
+
+static lam_status fill(lam_memory *y, const lmi_device *d, lam_error *e) {
+    walk w = {.y = y, .said = d->bytes.data, .spans = d->uses.data, .n_spans = (int32_t)d->uses.n};
+    y->n = (int64_t)d->bytes.n - 1;
+    if (!lmi_memory_allocate(y) || !allocate(&w)) return lmi_nomem(e);
+    for (int64_t k = 0; k <= y->n; k++) {
+        y->live[k] = k ? w.said[k].peak : w.said[k].now;
+        y->when[k] = w.said[k].t_ns;
+    }
+    lmi_memory_index(y);
+    const lam_device_bytes *first = &w.said[0], *last = &w.said[y->n];
+    y->total.before = y->total.peak = first->now;
+    y->total.allocated = last->allocated - first->allocated;
+    y->total.freed = last->freed - first->freed;
+    y->total.peak_ns = first->t_ns;
+    y->total.peak_call = -1;
+    group(&w, false, w.by_first, w.at_first);
+    group(&w, true, w.by_last, w.at_last);
+    go(&w);
+    y->total.peak_allocated = y->total.peak - y->total.before;
+    find_peaks(&w);
+    LAM_TRY(sum_up(y, e));
+    lmi_memory_places(y);
+    return LAM_OK;
+}
+
+lam_status lam_device_memory_new(lam_memory **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m || !lam_model_device_memory_seen(m))
+        return lmi_fail(e, LAM_USAGE, "memory", "no device's memory was measured while the model ran");
+    lam_memory *y = calloc(1, sizeof *y);
+    if (!y) return lmi_nomem(e);
+    lmi_arena_init(&y->arena, UINT64_MAX); /* bounded by what the model holds */
+    y->m = m;
+    y->by_device = true;
+    y->total.info = (lam_memory_info){"the statistics of the device's allocator", -1, -1, -1, false};
+    lam_status s = fill(y, m->device, e);
+    if (s == LAM_OK)
+        *out = y;
+    else
+        lam_memory_free(y);
+    return s;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What torch_inspector told of every layer, from what was seen: one pass over the calls, one over what was
+ * found not finite, one up the tree of places. */
+#include "analyse/run/gadgets.h"
+
+#include "analyse/tree/tree.h"
+
+#include <stdlib.h>
+
+static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
+
+/* What is not known stays so. */
+static int64_t plus(int64_t a, int64_t b) {
+    int64_t sum;
+    return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
+}
+
+static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
+
+/* -- parameters ------------------------------------------------------------------------------------------ */
+
+typedef struct weight {
+    int64_t all, wanted, bytes, wanted_bytes;
+    int64_t unknown; /* tensors of unknown size */
+} weight;
+
+static void weigh(weight *w, const lam_tensor *t, int sign) {
+    if (t->numel < 0 || t->bytes < 0) {
+        w->unknown += sign;
+        return;
+    }
+    w->all += sign * t->numel;
+    w->bytes += sign * t->bytes;
+    w->wanted += t->requires_grad ? sign * t->numel : 0;
+    w->wanted_bytes += t->requires_grad ? sign * t->bytes : 0;
+}
+
+/* A tensor is added at every place that owns it and taken away where two of those meet, in depth-first order:
+ * after sums up the tree it counts once wherever it occurs. */
+static void weigh_place(const lam_model *m, const lmi_tree *tree, int32_t place, int32_t *last, weight *sum) {
+    const lam_module *mod = &m->modules[m->places[place].module];
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        int32_t tensor = mod->owned[i].tensor, before = last[tensor] - 1;
+        const lam_tensor *t = &m->tensors[tensor];
+        if (mod->owned[i].is_buffer || t->packed || before == place) continue;
+        weigh(&sum[place], t, 1);
+        int32_t meet = before < 0 ? -1 : lmi_tree_common(tree, m, before, place);
+        if (meet >= 0) weigh(&sum[meet], t, -1);
+        last[tensor] = place + 1;
+    }
+}
+
+static void add_weight(weight *to, const weight *w) {
+    to->all += w->all;
+    to->wanted += w->wanted;
+    to->bytes += w->bytes;
+    to->wanted_bytes += w->wanted_bytes;
+    to->unknown += w->unknown;
+}
+
+static lam_status weigh_all(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
+    const lam_model *m = g->m;
+    lmi_tree tree;
+    LAM_TRY(lmi_tree_build(&tree, m, scratch, e));
+    weight *sum = lmi_alloc(scratch, (uint64_t)m->n_places, sizeof *sum);
+    int32_t *last = lmi_alloc(scratch, (uint64_t)m->n_tensors, sizeof *last);
+    if (!sum || !last) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) weigh_place(m, &tree, tree.order[i], last, sum);
+    for (int32_t i = m->n_places - 1; i >= 0; i--) {
+        bool known = sum[i].unknown == 0;
+        if (m->places[i].parent >= 0) add_weight(&sum[m->places[i].parent], &sum[i]);
+        g->at[i].params = known ? sum[i].all : -1;
+        g->at[i].trainable = known ? sum[i].wanted : -1;
+        g->at[i].param_bytes = known ? sum[i].bytes : -1;
+        g->at[i].gradient_bytes = known ? sum[i].wanted_bytes : -1;
+    }
+    return LAM_OK;
+}
+
+/* -- calls ----------------------------------------------------------------------------------------------- */
+
+/* The calls of a place that lie in the last outermost call in which it was called. What is done again in a
+ * backward pass has the shapes that it had before. */
+static lam_status choose_calls(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
+    const lam_model *m = g->m;
+    int32_t *top = lmi_alloc(scratch, (uint64_t)m->n_events, sizeof *top);
+    g->next = lmi_alloc(&g->arena, (uint64_t)m->n_events, sizeof *g->next);
+    if (!top || !g->next) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        top[i] = ev->parent < 0 ? i : top[ev->parent];
+        g->at[ev->place].calls += !is_again(ev);
+    }
+    for (int32_t i = m->n_events - 1; i >= 0; i--) {
+        lmi_gadget *x = &g->at[m->events[i].place];
+        bool again = is_again(&m->events[i]);
+        if (x->first >= 0 && (again || top[x->first] != top[i])) continue;
+        int32_t *to = again ? &x->first_again : &x->first;
+        g->next[i] = *to;
+        *to = i;
+    }
+    return LAM_OK;
+}
+
+static lam_status add_times(lam_gadgets *g, lam_error *e) {
+    lam_times *t = NULL;
+    lam_time x;
+    if (lam_model_timed(g->m)) LAM_TRY(lam_times_new(&t, g->m, e));
+    for (int32_t i = 0; i < g->m->n_places; i++)
+        if (!t) g->at[i].forward_ns = g->at[i].backward_ns = -1;
+    for (int32_t i = 0; t && i < g->m->n_events; i++) {
+        lmi_gadget *to = &g->at[g->m->events[i].place];
+        if (!lam_times_event(t, i, &x)) continue;
+        to->forward_ns = plus(to->forward_ns, x.total[LAM_FORWARD]);
+        to->backward_ns = plus(to->backward_ns, plus(x.total[LAM_BACKWARD], x.total[LAM_RECOMPUTE]));
+    }
+    lam_times_free(t);
+    return LAM_OK;
+}
+
+/* Memory is measured on the CPU: where a tensor lies elsewhere, what was retained is not known. */
+static void find_elsewhere(const lam_model *m, bool *elsewhere) {
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        for (int32_t k = 0; k < ev->n_in + ev->n_out; k++) {
+            const lam_arg *a = k < ev->n_in ? &ev->in[k] : &ev->out[k - ev->n_in];
+            if (a->device > 0) elsewhere[ev->place] = true;
+        }
+    }
+    for (int32_t i = m->n_places - 1; i > 0; i--)
+        if (elsewhere[i] && m->places[i].parent >= 0) elsewhere[m->places[i].parent] = true;
+}
+
+static lam_status add_memory(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
+    lam_memory *y = NULL;
+    bool *elsewhere = lmi_alloc(scratch, (uint64_t)g->m->n_places, sizeof *elsewhere);
+    if (!elsewhere) return lmi_nomem(e);
+    find_elsewhere(g->m, elsewhere);
+    if (lam_model_memory_seen(g->m)) LAM_TRY(lam_memory_new(&y, g->m, e));
+    for (int32_t i = 0; i < g->m->n_places; i++) {
+        const lam_memory_row *r = y && !elsewhere[i] ? lam_memory_place(y, i) : NULL;
+        bool back = r && lam_model_nodes_seen(g->m);
+        g->at[i].forward_bytes = r ? r->total[LAM_FORWARD].retained : -1;
+        g->at[i].backward_bytes = back ? r->total[LAM_BACKWARD].retained : -1;
+    }
+    lam_memory_free(y);
+    return LAM_OK;
+}
+
+/* -- values ---------------------------------------------------------------------------------------------- */
+
+static void not_known(lmi_truth *t) {
+    if (*t == LMI_NO) *t = LMI_NOT_KNOWN;
+}
+
+static bool any_node(const lam_model *m) {
+    for (int32_t i = 0; i < m->n_ops; i++)
+        if (m->ops[i].flags & LAM_OP_NODE) return true;
+    return false;
+}
+
+static void look_at_gradient(lam_gadgets *g, const lam_grad *grad) {
+    lmi_gadget *x = &g->at[g->m->events[grad->call].place];
+    lmi_truth *t = grad->is_input ? &x->grad_in_nan : &x->grad_out_nan;
+    if (grad->bad)
+        *t = LMI_YES;
+    else if (!grad->seen)
+        not_known(t);
+}
+
+static void all_unknown(lam_gadgets *g, bool forward, bool backward) {
+    for (int32_t i = 0; i < g->m->n_places; i++) {
+        if (forward) not_known(&g->at[i].forward_nan);
+        if (backward) not_known(&g->at[i].grad_in_nan);
+        if (backward) not_known(&g->at[i].grad_out_nan);
+    }
+}
+
+static void add_values(lam_gadgets *g) {
+    const lam_model *m = g->m;
+    const lam_looked *looked = lam_model_looked(m);
+    g->gradients = looked && (looked->gradients || (lam_model_nodes_seen(m) && !any_node(m)));
+    for (int32_t i = 0; i < lam_model_n_bad(m); i++) {
+        const lam_bad *bad = lam_model_bad(m, i);
+        if (bad->call < 0) continue;
+        lmi_truth *t = &g->at[m->events[bad->call].place].forward_nan;
+        if (bad->side == LAM_BAD_OUTPUT) *t = LMI_YES;
+        if (bad->side == LAM_BAD_UNSEEN) not_known(t);
+    }
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        bool seen = !(ev->flags & (LAM_CALL_UNSEEN | LAM_CALL_FAILED));
+        if (!seen && !is_again(ev)) not_known(&g->at[ev->place].forward_nan);
+    }
+    const lam_grad *grad;
+    for (int32_t i = 0; (grad = lam_model_grad(m, i)) != NULL; i++) look_at_gradient(g, grad);
+    bool none = !looked || looked->cut;
+    all_unknown(g, none, none || !g->gradients);
+}
+
+/* -- all of it ------------------------------------------------------------------------------------------- */
+
+static void find_hidden(lam_gadgets *g) {
+    const lam_model *m = g->m;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const int32_t parent = m->places[i].parent;
+        if (g->at[i].calls) continue;
+        g->at[i].hidden = (m->modules[m->places[i].module].flags & LAM_MODULE_ELSEWHERE) ||
+                          (parent >= 0 && (g->at[parent].hidden ||
+                                           (m->modules[m->places[parent].module].flags & LAM_MODULE_OPAQUE)));
+    }
+}
+
+/* A layer that stands at several places: a call of it tells not by which name it was reached, so all of them
+ * are at one place, unless others above it were called too. */
+static void find_same(lam_gadgets *g) {
+    const lam_model *m = g->m;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_module *mod = &m->modules[m->places[i].module];
+        const bool called = g->at[i].first >= 0 || g->at[i].first_again >= 0;
+        for (int32_t k = 0; !called && g->at[i].same < 0 && k < mod->n_places; k++) {
+            const lmi_gadget *other = &g->at[mod->places[k]];
+            if (other->first >= 0 || other->first_again >= 0) g->at[i].same = mod->places[k];
+        }
+        if (g->at[i].same >= 0) g->at[i].hidden = true;
+    }
+}
+
+static lam_status find(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
+    const lam_model *m = g->m;
+    g->at = lmi_alloc(&g->arena, (uint64_t)m->n_places, sizeof *g->at);
+    if (!g->at) return lmi_nomem(e);
+    for (int32_t i = 0; i < m->n_places; i++) g->at[i].first = g->at[i].first_again = g->at[i].same = -1;
+    LAM_TRY(weigh_all(g, scratch, e));
+    LAM_TRY(choose_calls(g, scratch, e));
+    find_hidden(g);
+    find_same(g);
+    LAM_TRY(add_times(g, e));
+    LAM_TRY(add_memory(g, scratch, e));
+    add_values(g);
+    return LAM_OK;
+}
+
+lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e) {
+    *out = NULL;
+    if (!m || m->n_places == 0) return lmi_fail(e, LAM_USAGE, NULL, "there is no model to tell of");
+    lam_gadgets *g = calloc(1, sizeof *g);
+    if (!g) return lmi_nomem(e);
+    lmi_arena scratch;
+    g->m = m;
+    lmi_arena_init(&g->arena, ARENA_LIMIT);
+    lmi_arena_init(&scratch, ARENA_LIMIT);
+    lam_status s = find(g, &scratch, e);
+    lmi_arena_free(&scratch);
+    if (s == LAM_OK)
+        *out = g;
+    else
+        lam_gadgets_free(g);
+    return s;
+}
+
+void lam_gadgets_free(lam_gadgets *g) {
+    if (!g) return;
+    lmi_arena_free(&g->arena);
+    free(g);
+}
+
+int64_t lmi_gadget_bytes(const lam_arg *a) {
+    int64_t n, bits = lam_dtype_bits(a->dtype);
+    if (a->ndim < 0 || bits <= 0 || !lmi_product(a->sizes, a->ndim, &n) || lmi_mul_over(n, bits, &n))
+        return -1;
+    return n / 8 + (n % 8 > 0);
+}
+
+int64_t lmi_gadget_memory(const lam_gadgets *g, int32_t place) {
+    const lmi_gadget *x = &g->at[place];
+    int64_t sum = plus(x->param_bytes, x->gradient_bytes);
+    for (int32_t i = x->first; i >= 0; i = g->next[i])
+        for (int32_t k = 0; k < g->m->events[i].n_in; k++)
+            sum = plus(sum, lmi_gadget_bytes(&g->m->events[i].in[k]));
+    return sum;
+}

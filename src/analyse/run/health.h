@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * health: where what is not finite comes from. health.c finds it, healthtext.c says it. */
+#ifndef LMI_HEALTH_H
+#define LMI_HEALTH_H
+
+#include "analyse/costs.h"
+
+struct lam_health {
+    lmi_arena arena;
+    const lam_model *m;
+    uint8_t *forward, *backward; /* lam_health_state of each call */
+    uint8_t *places[2];          /* of each place, forward and backward */
+    lmi_vec findings;            /* lam_finding */
+    const char *sentence;
+};
+
+/* Fills the findings' texts and the sentence. */
+lam_status lmi_health_tell(lam_health *h, lam_error *e);
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree of places: depth-first positions, subtree sizes and common ancestors. Parents have smaller
+ * indices than their children, so one loop forwards and one backwards do what recursion would. */
+#include "analyse/tree/tree.h"
+
+static lam_status allocate(lmi_tree *t, const lam_model *m, lmi_arena *a, lam_error *e) {
+    uint64_t n = (uint64_t)m->n_places;
+    t->pre = lmi_alloc(a, n, sizeof *t->pre);
+    t->order = lmi_alloc(a, n, sizeof *t->order);
+    t->size = lmi_alloc(a, n, sizeof *t->size);
+    t->first_event = lmi_alloc(a, n, sizeof *t->first_event);
+    t->jump = lmi_alloc(a, n, sizeof *t->jump);
+    t->live = lmi_alloc(a, n, sizeof *t->live);
+    if (!t->pre || !t->order || !t->size || !t->first_event || !t->jump || !t->live) return lmi_nomem(e);
+    return LAM_OK;
+}
+
+static void sizes_and_life(const lam_model *m, lmi_tree *t) {
+    for (int32_t i = m->n_places - 1; i >= 0; i--) {
+        const lam_place *p = &m->places[i];
+        t->size[i] += 1;
+        t->live[i] = t->live[i] || p->n_calls > 0;
+        t->first_event[i] = -1;
+        if (p->parent < 0) continue;
+        t->size[p->parent] += t->size[i];
+        t->live[p->parent] = t->live[p->parent] || t->live[i];
+    }
+}
+
+static void positions(const lam_model *m, lmi_tree *t) {
+    int32_t root_at = 0;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        const lam_place *p = &m->places[i];
+        if (p->parent < 0) {
+            t->pre[i] = root_at;
+            root_at += t->size[i];
+        }
+        t->order[t->pre[i]] = i;
+        int32_t at = t->pre[i] + 1;
+        for (int32_t k = 0; k < p->n_children; k++) {
+            t->pre[p->children[k]] = at;
+            at += t->size[p->children[k]];
+        }
+    }
+}
+
+/* Jump pointers (Myers, "An applicative random-access stack", 1983): each place knows its parent and one far
+ * ancestor, chosen so that any ancestor is reached in O(log depth) steps with one number a place. */
+static void jumps(const lam_model *m, lmi_tree *t) {
+    const lam_place *p = m->places;
+    for (int32_t i = 0; i < m->n_places; i++) {
+        int32_t up = p[i].parent;
+        if (up < 0) {
+            t->jump[i] = i;
+            continue;
+        }
+        int32_t a = t->jump[up], b = t->jump[a];
+        t->jump[i] = p[up].depth - p[a].depth == p[a].depth - p[b].depth ? b : up;
+    }
+}
+
+int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_t b) {
+    const lam_place *p = m->places;
+    const int32_t *jump = t->jump;
+    if (p[a].depth < p[b].depth) {
+        int32_t swap = a;
+        a = b;
+        b = swap;
+    }
+    while (p[a].depth > p[b].depth) a = p[jump[a]].depth >= p[b].depth ? jump[a] : p[a].parent;
+    while (a != b && p[a].parent >= 0) {
+        bool far = jump[a] != jump[b];
+        a = far ? jump[a] : p[a].parent;
+        b = far ? jump[b] : p[b].parent;
+    }
+    return a == b ? a : -1;
+}
+
+lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam_error *e) {
+    LAM_TRY(allocate(t, m, arena, e));
+    sizes_and_life(m, t);
+    positions(m, t);
+    jumps(m, t);
+    for (int32_t i = m->n_events - 1; i >= 0; i--) t->first_event[m->events[i].place] = i;
+    return LAM_OK;
+}
+
+/* Its first time is the last call at its place that is not one done again. */
+int32_t *lmi_callers(lmi_arena *arena, const lam_model *m) {
+    int32_t *caller = lmi_alloc(arena, (uint64_t)m->n_events, sizeof *caller);
+    int32_t *last = lmi_alloc(arena, (uint64_t)m->n_places, sizeof *last);
+    if (!caller || !last) return NULL;
+    for (int32_t i = 0; i < m->n_places; i++) last[i] = -1;
+    for (int32_t i = 0; i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        bool again = ev->flags & LAM_CALL_AGAIN;
+        int32_t first = ev->place >= 0 ? last[ev->place] : -1;
+        caller[i] = ev->parent < 0 && again && first >= 0 ? m->events[first].parent : ev->parent;
+        if (!again && ev->place >= 0) last[ev->place] = i;
+    }
+    return caller;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts: exact whole numbers of one call. This file has the frame: what every kind has, the helpers, and the
+ * way to the family that adds its own. */
+#include "count/layers/layers.h"
+
+void lmi_fact_set(lmi_facts *f, lmi_fact_id id, int64_t v) {
+    f->known[id] = v >= 0;
+    f->v[id] = v >= 0 ? v : 0;
+}
+
+int64_t lmi_fact_get(const lmi_facts *f, lmi_fact_id id) { return f->known[id] ? f->v[id] : -1; }
+
+int64_t lmi_axis(lam_shape s, int32_t axis) {
+    if (axis < 0) axis += s.ndim > 0 ? s.ndim : 0;
+    return axis < 0 || axis >= s.ndim ? -1 : s.sizes[axis];
+}
+
+int64_t lmi_numel(lam_shape s) {
+    int64_t n;
+    return s.ndim >= 0 && lmi_product(s.sizes, s.ndim, &n) ? n : -1;
+}
+
+int64_t lmi_spatial(lam_shape s, int64_t rank) {
+    int64_t n;
+    if (rank < 0 || s.ndim <= rank) return -1;
+    return lmi_product(s.sizes + (s.ndim - rank), (int32_t)rank, &n) ? n : -1;
+}
+
+int64_t lmi_times(int64_t a, int64_t b) {
+    int64_t r;
+    return a < 0 || b < 0 || lmi_mul_over(a, b, &r) ? -1 : r;
+}
+
+int64_t lmi_value_int(const lam_value *v, int64_t fallback) {
+    if (v && (v->type == LAM_INT || v->type == LAM_BOOL)) return v->i;
+    return v && v->type == LAM_INTS && v->n == 1 ? v->ints[0] : fallback;
+}
+
+int64_t lmi_value_axis(const lam_value *v, int32_t i, int64_t fallback) {
+    if (v && v->type == LAM_INTS && v->n > 1) return i >= 0 && i < v->n ? v->ints[i] : fallback;
+    return lmi_value_int(v, fallback);
+}
+
+bool lmi_filled(const lmi_slots *s, lmi_slot_id id) {
+    const lmi_slot *slot = &s->at[id];
+    return slot->present && (!slot->value || slot->value->type != LAM_NONE);
+}
+
+int32_t lmi_child(const lam_model *m, int32_t place, const char *name) {
+    const lam_place *p = lam_model_place(m, place);
+    for (int32_t i = 0; p && i < p->n_children; i++)
+        if (!strcmp(lam_model_place(m, p->children[i])->name, name)) return p->children[i];
+    return -1;
+}
+
+static bool owns(const lam_module *mod, const char *name, const char *suffix) {
+    size_t n = strlen(name);
+    for (int32_t i = 0; i < mod->n_owned; i++)
+        if (!strncmp(mod->owned[i].name, name, n) && !strcmp(mod->owned[i].name + n, suffix)) return true;
+    return false;
+}
+
+bool lmi_reparametrized(const lam_model *m, int32_t event, const char *name) {
+    const lam_event *ev = lam_model_event(m, event);
+    const lam_module *mod = lam_model_module(m, ev->module);
+    if (owns(mod, name, "_orig") || owns(mod, name, "_g")) return true;
+    int32_t keeper = lmi_child(m, ev->place, "parametrizations");
+    return lmi_child(m, keeper, name) >= 0;
+}
+
+/* -- sums of tensors
+ * ------------------------------------------------------------------------------------------- */
+
+/* A sum that counts a tensor of several modules once. It has no memory but this, so a layer that ties more
+ * tensors than fit leaves the sum unknown; so does a module that owns so many that comparing them all
+ * would take long. */
+enum { MAX_TIED = 256, MAX_OWNED = 1024 };
+typedef struct tensor_sum {
+    int64_t n; /* -1: unknown */
+    int32_t n_tied, tied[MAX_TIED];
+} tensor_sum;
+
+static bool seen_before(tensor_sum *sum, int32_t tensor) {
+    for (int32_t i = 0; i < sum->n_tied; i++)
+        if (sum->tied[i] == tensor) return true;
+    if (sum->n_tied == MAX_TIED)
+        sum->n = -1;
+    else
+        sum->tied[sum->n_tied++] = tensor;
+    return false;
+}
+
+/* One tensor may have two names in one module. */
+static bool named_before(const lam_module *mod, int32_t i) {
+    for (int32_t k = 0; k < i; k++)
+        if (mod->owned[k].tensor == mod->owned[i].tensor) return true;
+    return false;
+}
+
+static void add_tensors(const lam_model *m, const lam_module *mod, bool buffers, bool alone,
+                        tensor_sum *sum) {
+    if (mod->n_owned > MAX_OWNED) sum->n = -1;
+    for (int32_t i = 0; i < mod->n_owned && sum->n >= 0; i++) {
+        const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
+        bool tied = !alone && (t->n_owners > 1 || mod->n_places > 1);
+        if (mod->owned[i].is_buffer != buffers || t->packed || named_before(mod, i)) continue;
+        if (tied && seen_before(sum, mod->owned[i].tensor)) continue;
+        if (sum->n < 0 || t->numel < 0 || lmi_add_over(sum->n, t->numel, &sum->n)) sum->n = -1;
+    }
+}
+
+static int64_t own_tensors(const lam_model *m, const lam_module *mod, bool buffers) {
+    tensor_sum sum;
+    sum.n = sum.n_tied = 0;
+    add_tensors(m, mod, buffers, true, &sum);
+    return sum.n;
+}
+
+/* Which child of `up` place `p` is. Children are listed in the order of their numbers. */
+static int32_t child_index(const lam_place *up, int32_t p) {
+    int32_t low = 0, high = up->n_children - 1;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (up->children[middle] < p)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The place after `p` in a walk over the tree below `root`, parents first; -1 at the end. No recursion: a
+ * tree may be very deep. */
+static int32_t next_place(const lam_model *m, int32_t root, int32_t p) {
+    const lam_place *at = lam_model_place(m, p);
+    if (at->n_children) return at->children[0];
+    for (; p != root; p = at->parent, at = lam_model_place(m, p)) {
+        const lam_place *up = lam_model_place(m, at->parent);
+        int32_t next = child_index(up, p) + 1;
+        if (next < up->n_children) return up->children[next];
+    }
+    return -1;
+}
+
+/* Everything under the place, each tensor once. Layers that hold layers are small, and only they are
+ * asked. */
+static int64_t all_params(const lam_model *m, int32_t place) {
+    tensor_sum sum;
+    sum.n = sum.n_tied = 0; /* the rest needs no clearing */
+    for (int32_t p = place; p >= 0 && sum.n >= 0; p = next_place(m, place, p))
+        add_tensors(m, lam_model_module(m, lam_model_place(m, p)->module), false, false, &sum);
+    return sum.n;
+}
+
+static bool add_packed(const lam_model *m, const lam_module *mod, lmi_packed *sum) {
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
+        if (!t->packed) continue;
+        if (t->numel < 0 || t->bytes < 0) return false;
+        if (sum->all < 0) *sum = (lmi_packed){0, 0, 0};
+        int64_t matrix = t->shape.ndim > 1 ? t->numel : 0;
+        if (lmi_add_over(sum->all, t->numel, &sum->all) || lmi_add_over(sum->bytes, t->bytes, &sum->bytes) ||
+            lmi_add_over(sum->matrices, matrix, &sum->matrices))
+            return false;
+    }
+    return true;
+}
+
+lmi_packed lmi_packed_under(const lam_model *m, int32_t place) {
+    lmi_packed sum = {-1, -1, -1};
+    for (int32_t p = place; p >= 0; p = next_place(m, place, p))
+        if (!add_packed(m, lam_model_module(m, lam_model_place(m, p)->module), &sum))
+            return (lmi_packed){-1, -1, -1};
+    return sum;
+}
+
+/* -- the frame
+ * -------------------------------------------------------------------------------------------------- */
+
+static lam_shape shape_of(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
+
+lam_shape lmi_input(const lam_model *m, int32_t event, const lmi_slots *s) {
+    static const lmi_slot_id order[] = {LMI_S_x, LMI_S_q, LMI_S_tgt};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        if (s->at[order[i]].present && !s->at[order[i]].value) return s->at[order[i]].shape;
+    const lam_event *ev = lam_model_event(m, event);
+    return ev->n_in > 0 ? shape_of(&ev->in[0]) : (lam_shape){-1, NULL};
+}
+
+lam_shape lmi_output(const lam_model *m, int32_t event) {
+    const lam_event *ev = lam_model_event(m, event);
+    return ev->n_out > 0 ? shape_of(&ev->out[0]) : (lam_shape){-1, NULL};
+}
+
+static int64_t sum_of(const lam_arg *args, int32_t n) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t one = lmi_numel(shape_of(&args[i]));
+        if (one < 0 || lmi_add_over(sum, one, &sum)) return -1;
+    }
+    return sum;
+}
+
+/* Conv2d, BatchNorm3d and their like say how many spatial axes they have; the others have what their input
+ * has. */
+static int64_t spatial_axes(int32_t word, lam_shape x) {
+    const char *name = lam_word_name(word);
+    size_t n = name ? strlen(name) : 0;
+    if (n > 2 && name[n - 1] == 'd' && name[n - 2] >= '1' && name[n - 2] <= '3') return name[n - 2] - '0';
+    return x.ndim >= 2 ? x.ndim - 2 : -1;
+}
+
+void lmi_facts_axes(lam_shape x, lam_shape z, lam_shape y, lmi_facts *f) {
+    static const lmi_fact_id xs[] = {LMI_FACT_x0, LMI_FACT_x1, LMI_FACT_x2, LMI_FACT_x3};
+    static const lmi_fact_id zs[] = {LMI_FACT_z0, LMI_FACT_z1, LMI_FACT_z2, LMI_FACT_z3};
+    static const lmi_fact_id ys[] = {LMI_FACT_y0, LMI_FACT_y1, LMI_FACT_y2, LMI_FACT_y3};
+    for (int32_t i = 0; i < 4; i++) {
+        lmi_fact_set(f, xs[i], lmi_axis(x, i));
+        lmi_fact_set(f, zs[i], lmi_axis(z, i));
+        lmi_fact_set(f, ys[i], lmi_axis(y, i));
+    }
+    lmi_fact_set(f, LMI_FACT_in_z, lmi_numel(z));
+    lmi_fact_set(f, LMI_FACT_x_last, lmi_axis(x, -1));
+    lmi_fact_set(f, LMI_FACT_z_last, lmi_axis(z, -1));
+    lmi_fact_set(f, LMI_FACT_y_last, lmi_axis(y, -1));
+}
+
+static void set_shapes(lam_shape x, lam_shape y, int64_t rank, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_in, lmi_numel(x));
+    lmi_fact_set(f, LMI_FACT_out, lmi_numel(y));
+    lmi_fact_set(f, LMI_FACT_rank, rank);
+    lmi_fact_set(f, LMI_FACT_dims, x.ndim);
+    bool unbatched = x.ndim >= 0 && (x.ndim <= 1 || x.ndim == rank + 1);
+    lmi_fact_set(f, LMI_FACT_batch, unbatched ? 1 : lmi_axis(x, 0));
+}
+
+static void set_frame(const lam_model *m, int32_t event, const lmi_slots *s, lmi_facts *f) {
+    const lam_event *ev = lam_model_event(m, event);
+    const lam_module *mod = lam_model_module(m, ev->module);
+    lam_shape x = lmi_input(m, event, s);
+    lam_shape y = lmi_output(m, event), z = ev->n_in > 1 ? shape_of(&ev->in[1]) : (lam_shape){-1, NULL};
+    set_shapes(x, y, spatial_axes(mod->word, x), f);
+    lmi_facts_axes(x, z, y, f);
+    lmi_fact_set(f, LMI_FACT_ins, sum_of(ev->in, ev->n_in));
+    lmi_fact_set(f, LMI_FACT_outs, ev->n_out > 0 ? sum_of(ev->out, ev->n_out) : -1);
+    lmi_fact_set(f, LMI_FACT_params, own_tensors(m, mod, false));
+    lmi_fact_set(f, LMI_FACT_buffers, own_tensors(m, mod, true));
+    lmi_fact_set(f, LMI_FACT_training, (ev->flags & LAM_CALL_TRAINING) != 0);
+    lmi_fact_set(f, LMI_FACT_inplace, lmi_value_int(s->at[LMI_S_inplace].value, 0) != 0);
+    lmi_fact_set(f, LMI_FACT_opened, ev->n_children_called > 0);
+}
+
+typedef void family(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+static family *const families[] = {
+    [LMI_F_hold] = NULL,
+    [LMI_F_point] = lmi_facts_point,
+    [LMI_F_layout] = lmi_facts_layout,
+    [LMI_F_dense] = lmi_facts_dense,
+    [LMI_F_norm] = lmi_facts_norm,
+    [LMI_F_window] = lmi_facts_window,
+    [LMI_F_resample] = lmi_facts_resample,
+    [LMI_F_lookup] = lmi_facts_lookup,
+    [LMI_F_recurrent] = lmi_facts_recurrent,
+    [LMI_F_attention] = lmi_facts_attention,
+    [LMI_F_pair] = lmi_facts_pair,
+    [LMI_F_op] = NULL,
+};
+
+void lmi_facts_of(const lam_model *m, int32_t event, lmi_facts *out) {
+    memset(out, 0, sizeof *out);
+    const lam_event *ev = lam_model_event(m, event);
+    if (!ev) return;
+    lmi_slots slots;
+    lmi_model_bind(m, event, &slots);
+    set_frame(m, event, &slots, out);
+    lmi_facts_named(m, event, out);
+    lmi_kind kind = lmi_word_kind(lam_model_module(m, ev->module)->word);
+    family *add = kind < LMI_N_KINDS ? families[lmi_kind_family(kind)] : NULL;
+    /* A root that holds the whole network is no layer: its parameters would be added up at every call. */
+    if (add) {
+        lmi_fact_set(out, LMI_FACT_all_params, all_params(m, ev->place));
+        add(m, event, kind, &slots, out);
+        lmi_facts_extra(m, event, kind, &slots, out);
+        lmi_facts_released(m, event, kind, &slots, out);
+    }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_extra: what lamina's own rules ask of dense, window and attention kinds beyond the families' facts:
+ * which elements are really read. */
+#include "count/layers/sweep.h"
+
+/* Everything before the spatial axes: batch and channels, whichever of them there are. */
+static int64_t planes(lam_shape x, int64_t rank) {
+    int64_t n;
+    return lmi_product(x.sizes, x.ndim - (int32_t)rank, &n) ? n : -1;
+}
+
+static bool sweep_axis(lmi_kind k, const lmi_slots *s, int32_t axis, int64_t in, int64_t out, lmi_swept *to) {
+    if (k == LMI_K_adaptive_max_pool || k == LMI_K_adaptive_avg_pool) return lmi_sweep_adaptive(in, out, to);
+    lmi_sweep a;
+    if (!lmi_sweep_slots(s, axis, &a)) return false;
+    a.in = in;
+    a.out = out;
+    return lmi_sweep_axis(&a, to);
+}
+
+static bool sweep_all(lmi_kind k, const lmi_slots *s, lam_shape x, lam_shape y, int64_t rank,
+                      lmi_swept *total) {
+    if (rank < 1 || rank > 3 || x.ndim < rank || y.ndim < rank) return false;
+    *total = (lmi_swept){1, 1, 1};
+    for (int32_t i = 0; i < rank; i++) {
+        lmi_swept axis;
+        int32_t at = i - (int32_t)rank;
+        if (!sweep_axis(k, s, i, lmi_axis(x, at), lmi_axis(y, at), &axis)) return false;
+        if (!lmi_swept_times(total, &axis)) return false;
+    }
+    return true;
+}
+
+/* Padding that copies values of the input may read elements that no window reaches by itself, so where
+ * windows leave some out, what is touched can't be had. */
+static bool copies_padding(const lmi_slots *s) {
+    const lam_value *v = s->at[LMI_S_pad_mode].value;
+    return v && v->type == LAM_TEXT && strcmp(v->text, "zeros") != 0;
+}
+
+static void windows(lam_shape x, lam_shape y, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    int64_t rank = lmi_fact_get(f, LMI_FACT_rank);
+    lmi_swept all;
+    if (!sweep_all(k, s, x, y, rank, &all)) return;
+    int64_t n = planes(x, rank);
+    lmi_fact_set(f, LMI_FACT_covered, lmi_times(n, all.covered));
+    lmi_fact_set(f, LMI_FACT_windows, lmi_times(n, all.windows));
+    int64_t touched = lmi_times(n, all.touched);
+    if (!copies_padding(s) || touched == lmi_numel(x)) lmi_fact_set(f, LMI_FACT_touched, touched);
+}
+
+static void spread(lmi_facts *f) {
+    int64_t channels = lmi_fact_get(f, LMI_FACT_out_channels), groups = lmi_fact_get(f, LMI_FACT_groups);
+    if (groups > 0 && channels >= 0)
+        lmi_fact_set(f, LMI_FACT_spread, lmi_times(channels / groups, lmi_fact_get(f, LMI_FACT_win)));
+}
+
+/* Tensors that have the same memory and the same sizes are one: x attends to x, x and x. */
+static bool given_before(const lam_event *ev, int32_t i) {
+    const lam_arg *a = &ev->in[i];
+    for (int32_t j = 0; j < i; j++) {
+        const lam_arg *b = &ev->in[j];
+        if (a->storage && a->storage == b->storage && a->ndim == b->ndim &&
+            !memcmp(a->sizes, b->sizes, (size_t)a->ndim * sizeof *a->sizes))
+            return true;
+    }
+    return false;
+}
+
+static int64_t once(const lam_event *ev) {
+    enum { MANY = 32 }; /* more than any layer takes; comparing them all would take too long */
+    int64_t sum = ev->n_in > MANY ? -1 : 0;
+    for (int32_t i = 0; i < ev->n_in && sum >= 0; i++) {
+        int64_t n = lmi_numel((lam_shape){ev->in[i].ndim, ev->in[i].sizes});
+        if (n < 0) return -1;
+        if (!given_before(ev, i) && lmi_add_over(sum, n, &sum)) return -1;
+    }
+    return sum;
+}
+
+void lmi_facts_extra(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    bool slides =
+        lmi_kind_family(k) == LMI_F_window && k != LMI_K_max_unpool && k != LMI_K_fractional_max_pool;
+    lmi_fact_set(f, LMI_FACT_in_once, once(lam_model_event(m, event)));
+    if (k == LMI_K_conv_transpose) spread(f);
+    if (k == LMI_K_conv || slides) windows(lmi_input(m, event, s), lmi_output(m, event), k, s, f);
+}

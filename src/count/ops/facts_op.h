@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op: what the files of facts of operators share. */
+#ifndef LMI_FACTS_OP_H
+#define LMI_FACTS_OP_H
+
+#include "count/layers/sweep.h"
+
+/* Every fact of one operator that can be had. Never fails: what can't be had stays unknown. */
+void lmi_facts_of_op(const lam_model *m, int32_t op, lmi_facts *out);
+/* Those that the layer around it has no part in: the same for all operators of a signature. */
+void lmi_facts_of_sig(const lam_model *m, const lam_op_sig *sig, lmi_facts *out);
+
+/* The call of an operator that stands for all of its signature: what depends on the layer is not known then.
+ */
+enum { LMI_ANY_LAYER = -2 };
+
+/* One file a family: facts_op_dense.c, facts_op_norm.c, facts_op_index.c, facts_op_list.c,
+ * facts_op_region.c ... */
+typedef void lmi_op_family(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s,
+                           lmi_facts *f);
+lmi_op_family lmi_op_dense, lmi_op_attention, lmi_op_recurrent, lmi_op_norm, lmi_op_axes, lmi_op_point,
+    lmi_op_index, lmi_op_window, lmi_op_list, lmi_op_region, lmi_op_packed, lmi_op_inside, lmi_op_sized,
+    lmi_op_factor, lmi_op_order, lmi_op_ctc, lmi_op_resample, lmi_op_margin, lmi_op_made;
+
+/* True when a tensor that went in or came out does not store what is 0. Its facts then are what is known all
+ * the same: those that count every element of a shape are not. */
+bool lmi_op_is_sparse(const lam_op *op);
+void lmi_op_sparse(const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f);
+
+/* Facts that files share: of a norm's power, and of a factor and bounds that each element takes. */
+void lmi_op_power(const lam_op *op, const lmi_slots *s, lmi_facts *f);
+int64_t lmi_op_factors(const lmi_slots *s);
+
+/* The first input: the role x or q, else the first tensor. */
+lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s);
+/* The tensor that came out at a position, -1: the first one; ndim -1 where there is none. */
+lam_shape lmi_op_out(const lam_op *op, int32_t position);
+/* True when the role holds a tensor, of known shape or not. */
+bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id);
+/* Elements of a role's tensor; -1 when it holds none, or 0 for a role that may stay empty. */
+int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id);
+int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id);
+/* Bytes of `n` elements of so many bits, as they are stored: rounded up to whole ones; -1 when unknown. */
+int64_t lmi_stored(int64_t n, int32_t bits);
+/* Bytes of a role's tensor; -1 when it holds none. */
+int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id);
+/* The value of a role; false or `fallback` where it holds no such value. */
+bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out);
+double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback);
+
+#endif

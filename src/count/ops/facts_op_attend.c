@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_attend: attention as operators. A flag or a window leaves a band of the scores: query i sees the
+ * keys from i + low to i + high. A mask leaves what was counted of its values. */
+#include "count/ops/facts_op.h"
+
+static lam_shape shape(const lmi_slots *s, lmi_slot_id id) {
+    return lmi_op_tensor(s, id) ? s->at[id].shape : (lam_shape){-1, NULL};
+}
+
+/* -- bands ----------------------------------------------------------------------------------------------- */
+
+typedef struct band {
+    int64_t low, high;
+    bool told;
+} band;
+
+/* Beyond it products of what is counted here leave 64 bits. */
+enum { MOST = INT32_MAX };
+
+/* Pairs of a query i and a key j with j < i + more: each query has more by one, until it has them all. */
+static int64_t below(int64_t queries, int64_t keys, int64_t more) {
+    int64_t first = more < 0 ? -more : 0, full = keys - more; /* the first with any key; with all of them */
+    if (first > queries) first = queries;
+    if (full < first) full = first;
+    if (full > queries) full = queries;
+    int64_t n = full - first, sum = n * (first + more) + n * (n - 1) / 2;
+    return sum + (queries - full) * keys;
+}
+
+/* Queries that see a key at all. */
+static int64_t seeing(int64_t queries, int64_t keys, band b) {
+    int64_t first = b.high < 0 ? -b.high : 0, last = keys - 1 - b.low;
+    if (last > queries - 1) last = queries - 1;
+    return keys > 0 && last >= first ? last - first + 1 : 0;
+}
+
+/* What a head has, and all of them. */
+typedef struct frame {
+    int64_t seqs, queries, keys;
+    band band;
+} frame;
+
+static bool is_whole(const frame *a) {
+    return a->band.told && a->band.low <= -a->queries && a->band.high >= a->keys;
+}
+
+static void set_band(const frame *a, lmi_facts *f) {
+    const int64_t queries = a->queries, keys = a->keys;
+    int64_t scores = -1, scored = -1;
+    if (a->band.told && queries < MOST && keys < MOST) {
+        scores = below(queries, keys, a->band.high + 1) - below(queries, keys, a->band.low);
+        scored = seeing(queries, keys, a->band);
+    }
+    lmi_fact_set(f, LMI_FACT_scores, lmi_times(a->seqs, is_whole(a) ? lmi_times(queries, keys) : scores));
+    lmi_fact_set(f, LMI_FACT_scored, lmi_times(a->seqs, is_whole(a) ? (keys ? queries : 0) : scored));
+}
+
+/* -- what an operator says of them ----------------------------------------------------------------------- */
+
+/* A number that may be None; false where it is something else, a tensor of another overload. */
+static bool number(const lmi_slots *s, lmi_slot_id id, int64_t none, int64_t *out) {
+    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    *out = v && v->type == LAM_INT ? v->i : none;
+    return !s->at[id].present || (v && (v->type == LAM_INT || v->type == LAM_NONE));
+}
+
+/* A flag lets query i see keys 0 to i, however many keys there are; one that is not told is off, as by
+ * default. */
+static band by_flag(const lmi_slots *s, int64_t queries, int64_t keys) {
+    bool causal = false, told = lmi_op_bool(s, LMI_S_causal, &causal) || !s->at[LMI_S_causal].present;
+    return (band){-queries, causal ? 0 : keys, told};
+}
+
+/* Flash attention ends its bands at the last key, as soon as its schema has windows: -1 is without an end.
+ * Before, what it did where there are more keys than queries differs. */
+static band by_window(const lmi_slots *s, int64_t queries, int64_t keys) {
+    int64_t left = -1, right = -1, shift = keys - queries;
+    bool told = number(s, LMI_S_before, -1, &left) && number(s, LMI_S_after, -1, &right), causal = false;
+    if (!lmi_op_bool(s, LMI_S_causal, &causal)) told = false;
+    if (causal && !s->at[LMI_S_before].present && shift != 0) told = false;
+    if (causal) right = 0;
+    if (left > MOST) left = MOST;
+    if (right > MOST) right = MOST;
+    return (band){left < 0 ? -queries : shift - left, right < 0 ? keys : shift + right, told};
+}
+
+/* Of efficient attention: 1 begins at the first key, 2 ends at the last one. */
+static band by_type(const lmi_slots *s, int64_t queries, int64_t keys) {
+    int64_t type, window;
+    bool told = number(s, LMI_S_mask_type, -1, &type) && number(s, LMI_S_before, 0, &window);
+    told = told && type >= 0 && type <= 2 && window <= 0;
+    return (band){-queries, type == 1 ? 0 : type == 2 ? keys - queries : keys, told};
+}
+
+/* -- facts ----------------------------------------------------------------------------------------------- */
+
+/* Sequences of different lengths that lie one after the other, or in pages. */
+static bool is_packed(const lmi_slots *s) {
+    return lmi_op_tensor(s, LMI_S_starts) || lmi_op_tensor(s, LMI_S_used) || lmi_op_tensor(s, LMI_S_pages);
+}
+
+static int64_t product_of(lam_shape s, int32_t n) {
+    int64_t all = 1;
+    if (s.ndim < n) return -1;
+    for (int32_t i = 0; i < n; i++) all = lmi_times(all, s.sizes[i]);
+    return all;
+}
+
+/* An axis of the scores, the last one being number 0: keys, queries, heads and sequences. */
+static int64_t scores_axis(const frame *a, lam_shape q, bool rows, int32_t i) {
+    if (i < 2) return i == 0 ? a->keys : a->queries;
+    return lmi_axis(q, rows ? (i == 2 ? 2 : 0) : -1 - i);
+}
+
+/* An axis of the mask that has one element stands for all of the scores'. Nothing is known where its values
+ * were not read, or a band leaves something out as well. */
+static void set_mask(const frame *a, const lmi_slots *s, lam_shape q, bool rows, lmi_facts *f) {
+    const lam_op_arg *mask = s->at[LMI_S_mask].tensor;
+    if (!is_whole(a) || !mask || !mask->masks || mask->ndim < 0 || mask->ndim > q.ndim) return;
+    int64_t scores = mask->open, scored = mask->open_rows;
+    for (int32_t i = 0; i < q.ndim; i++) {
+        int64_t size = i < mask->ndim ? mask->sizes[mask->ndim - 1 - i] : 1;
+        int64_t all = scores_axis(a, q, rows, i);
+        if (size == all) continue;
+        if (size != 1) return;
+        scores = lmi_times(scores, all);
+        if (i > 0) scored = lmi_times(scored, all);
+    }
+    lmi_fact_set(f, LMI_FACT_scores, scores);
+    lmi_fact_set(f, LMI_FACT_scored, scores ? scored : 0);
+}
+
+static void heads(lmi_kind kind, const lmi_slots *s, lmi_facts *f) {
+    lam_shape q = shape(s, LMI_S_q), k = shape(s, LMI_S_k), v = shape(s, LMI_S_v);
+    bool rows =
+        kind != LMI_K_attend && kind != LMI_K_attend_backward; /* (sequences, positions, heads, width) */
+    bool windows = kind == LMI_K_attend_flash || kind == LMI_K_attend_flash_backward;
+    if (is_packed(s) || (rows && q.ndim != 4)) return;
+    frame a = {rows ? lmi_times(lmi_axis(q, 0), lmi_axis(q, 2)) : product_of(q, q.ndim - 2),
+               lmi_axis(q, rows ? 1 : -2),
+               lmi_axis(k, rows ? 1 : -2),
+               {0}};
+    lmi_fact_set(f, LMI_FACT_seqs, a.seqs);
+    lmi_fact_set(f, LMI_FACT_queries, a.queries);
+    lmi_fact_set(f, LMI_FACT_keys, a.keys);
+    lmi_fact_set(f, LMI_FACT_embed, lmi_axis(q, -1));
+    lmi_fact_set(f, LMI_FACT_vdim, lmi_axis(v, -1));
+    /* A slope a head is one more product and sum a score, in which kernels differ. */
+    lmi_fact_set(f, LMI_FACT_masks, lmi_op_tensor(s, LMI_S_bends) ? -1 : lmi_op_tensor(s, LMI_S_mask));
+    if (a.queries < 0 || a.keys < 0) return;
+    a.band = windows ? by_window(s, a.queries, a.keys)
+             : rows  ? by_type(s, a.queries, a.keys)
+                     : by_flag(s, a.queries, a.keys);
+    if (lmi_op_tensor(s, LMI_S_mask))
+        set_mask(&a, s, q, rows, f);
+    else
+        set_band(&a, f);
+}
+
+static void encoder(const lmi_slots *s, lmi_facts *f) {
+    lam_shape x = shape(s, LMI_S_x);
+    int64_t seqs = lmi_axis(x, 0), queries = x.ndim == 3 ? lmi_axis(x, 1) : -1;
+    bool masks = lmi_op_tensor(s, LMI_S_mask);
+    lmi_fact_set(f, LMI_FACT_seqs, seqs);
+    lmi_fact_set(f, LMI_FACT_queries, queries);
+    lmi_fact_set(f, LMI_FACT_masks, masks);
+    lmi_fact_set(f, LMI_FACT_scores, masks ? -1 : lmi_times(seqs, lmi_times(queries, queries)));
+    lmi_fact_set(f, LMI_FACT_embed, lmi_axis(x, -1));
+    lmi_fact_set(f, LMI_FACT_ff, lmi_axis(shape(s, LMI_S_w2), 0));
+}
+
+void lmi_op_attention(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)op;
+    if (k == LMI_K_fused_encoder)
+        encoder(s, f);
+    else
+        heads(k == LMI_K_fused_mha ? LMI_K_attend : k, s, f);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_factor: factorisations of matrices and systems that are solved with them. */
+#include "count/ops/facts_op.h"
+
+/* Matrices in a batch: all axes but the last two. */
+static int64_t batch(lam_shape s) {
+    int64_t n;
+    return s.ndim >= 2 && lmi_product(s.sizes, s.ndim - 2, &n) ? n : -1;
+}
+
+/* 1 or 0 as a flag says; what it is where it was left out. */
+static int64_t flag(const lmi_slots *s, lmi_slot_id id, bool otherwise) {
+    bool told = otherwise;
+    return lmi_op_bool(s, id, &told) ? told : s->at[id].present ? -1 : otherwise;
+}
+
+/* The orthogonal matrix: the only result of reflections, the first of a qr. Its mode "r" leaves it empty. */
+static int64_t formed(const lam_op *op) {
+    lam_shape q = lmi_op_out(op, 0);
+    int64_t n = lmi_numel(q);
+    return n <= 0 ? n : lmi_axis(q, -1);
+}
+
+/* Reflections from the left work on columns, from the right on rows. */
+static void reflected(const lmi_slots *s, lmi_facts *f) {
+    lam_shape x = lmi_op_tensor(s, LMI_S_x) ? s->at[LMI_S_x].shape : (lam_shape){-1, NULL};
+    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    int64_t left = flag(s, LMI_S_left, true), many = lmi_axis(tau, -1);
+    if (x.ndim < 2 || left < 0 || many < 0) return;
+    int64_t length = lmi_axis(x, left ? -2 : -1);
+    lmi_fact_set(f, LMI_FACT_mats, lmi_numel(x) > 0 ? batch(x) : 0);
+    lmi_fact_set(f, LMI_FACT_length, length);
+    lmi_fact_set(f, LMI_FACT_columns_of, lmi_axis(x, left ? -1 : -2));
+    lmi_fact_set(f, LMI_FACT_reflectors, many < length ? many : length > 0 ? length - 1 : 0);
+}
+
+/* Singular values are those of the transpose too, so columns are the shorter side. */
+static void diagonals(int64_t tall, int64_t few, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_tall, tall);
+    lmi_fact_set(f, LMI_FACT_steps_of_qr, tall > few ? few : few > 0 ? few - 1 : 0);
+    lmi_fact_set(f, LMI_FACT_rows_of_qr, few > 2 ? few - 2 : 0);
+}
+
+/* The right sides of a least squares problem: matrices, or vectors where there is an axis less. */
+static void right_sides(const lmi_slots *s, int32_t ndim, lmi_facts *f) {
+    lam_shape b = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    lmi_fact_set(f, LMI_FACT_columns_of, b.ndim == ndim ? lmi_axis(b, -1) : b.ndim == ndim - 1 ? 1 : -1);
+}
+
+void lmi_op_factor(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    lam_shape w = lmi_op_tensor(s, LMI_S_w) ? s->at[LMI_S_w].shape : (lam_shape){-1, NULL};
+    int64_t high = lmi_axis(w, -2), wide = lmi_axis(w, -1), few = high < wide ? high : wide;
+    if (k == LMI_K_reflected) reflected(s, f);
+    if (k == LMI_K_reflected || w.ndim < 2 || few < 0) return;
+    lmi_fact_set(f, LMI_FACT_mats, few > 0 ? batch(w) : 0);
+    lmi_fact_set(f, LMI_FACT_high, high);
+    lmi_fact_set(f, LMI_FACT_wide, wide);
+    lmi_fact_set(f, LMI_FACT_few, few);
+    lmi_fact_set(f, LMI_FACT_steps_of_qr, high > wide ? wide : few > 0 ? high - 1 : 0);
+    int64_t tall = high > wide ? high : wide;
+    if (k == LMI_K_singular_values || k == LMI_K_eigenvalues) diagonals(tall, few, f);
+    if (k == LMI_K_least_squares) right_sides(s, w.ndim, f);
+    lmi_fact_set(f, LMI_FACT_pivots, flag(s, LMI_S_pivots, true));
+    lmi_fact_set(f, LMI_FACT_unit, flag(s, LMI_S_unit, false));
+    if (k == LMI_K_qr || k == LMI_K_reflections) lmi_fact_set(f, LMI_FACT_formed, formed(op));
+    lam_shape tau = lmi_op_tensor(s, LMI_S_x2) ? s->at[LMI_S_x2].shape : (lam_shape){-1, NULL};
+    int64_t reflectors = k == LMI_K_reflections ? lmi_axis(tau, -1) : few;
+    lmi_fact_set(f, LMI_FACT_reflectors, reflectors < high ? reflectors : high > 0 ? high - 1 : 0);
+}

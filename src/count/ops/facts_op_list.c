@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_list: operators on lists of tensors, and the steps of optimisers. */
+#include "count/ops/facts_op.h"
+
+static int64_t numel(const lam_op_arg *a) { return lmi_numel((lam_shape){a->ndim, a->sizes}); }
+
+/* Elements of the tensors of the first argument, and what is left when each gives one up. */
+static void firsts(const lam_op *op, lmi_facts *f) {
+    int64_t sum = 0, rest = 0, bytes = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        if (op->sig->in[i].position != 0 || !op->sig->in[i].is_tensor) continue;
+        int64_t n = numel(&op->sig->in[i]);
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return;
+        rest += n > 0 ? n - 1 : 0;
+        n = lmi_stored(n, lam_dtype_bits(op->sig->in[i].dtype));
+        if (bytes >= 0 && (n < 0 || lmi_add_over(bytes, n, &bytes))) bytes = -1;
+    }
+    lmi_fact_set(f, LMI_FACT_firsts, sum);
+    lmi_fact_set(f, LMI_FACT_rest, rest);
+    lmi_fact_set(f, LMI_FACT_firsts_bytes, bytes);
+}
+
+/* A list of factors, one a tensor, is not read. Where the line says that there always is a factor, its
+ * absence is such a list. */
+static int64_t factors(const lam_op *op, const lmi_slots *s) {
+    return s->at[LMI_S_alpha].present ? lmi_op_factors(s) : lmi_op_last(op->sig->word);
+}
+
+/* -- products pair by pair ------------------------------------------------------------------------------- */
+
+/* The next matrix of the list that is argument `position`, from entry *at on; NULL past the last one. */
+static const lam_op_arg *next(const lam_op *op, int32_t position, int32_t *at) {
+    while (*at < op->sig->n_in) {
+        const lam_op_arg *a = &op->sig->in[(*at)++];
+        if (a->is_tensor && a->position == position) return a;
+    }
+    return NULL;
+}
+
+static void products(const lam_op *op, lmi_facts *f) {
+    int32_t left = 0, right = 0;
+    int64_t sum = 0;
+    const lam_op_arg *a, *b = NULL;
+    while ((a = next(op, 0, &left)) != NULL && (b = next(op, 1, &right)) != NULL) {
+        if (a->ndim != 2 || b->ndim != 2 || a->sizes[1] != b->sizes[0]) return;
+        int64_t n = lmi_times(numel(a), b->sizes[1]);
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return;
+    }
+    bool paired = !a && !next(op, 1, &right);
+    lmi_fact_set(f, LMI_FACT_pairs_red, paired ? sum : -1);
+}
+
+/* -- optimisers ------------------------------------------------------------------------------------------ */
+
+/* 1 if the number is not 0, 0 if it is; -1 where it is not told. */
+static int64_t acts(const lmi_slots *s, lmi_slot_id id) {
+    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
+    if (!v || (v->type != LAM_FLOAT && v->type != LAM_INT && v->type != LAM_BOOL)) return -1;
+    return v->type == LAM_FLOAT ? v->f != 0 : v->i != 0;
+}
+
+static void step(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
+    lmi_fact_set(f, LMI_FACT_decays, acts(s, LMI_S_decay));
+    lmi_fact_set(f, LMI_FACT_amsgrad, acts(s, LMI_S_amsgrad));
+    lmi_fact_set(f, LMI_FACT_maximizes, acts(s, LMI_S_maximize));
+    lmi_fact_set(f, LMI_FACT_momentum, acts(s, LMI_S_momentum));
+    lmi_fact_set(f, LMI_FACT_nesterov, acts(s, LMI_S_nesterov));
+    lmi_fact_set(f, LMI_FACT_damps, acts(s, LMI_S_damp));
+    lmi_fact_set(f, LMI_FACT_first_step, acts(s, LMI_S_first_step));
+}
+
+void lmi_op_list(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m;
+    firsts(op, f);
+    switch (k) {
+    case LMI_K_map_list: lmi_fact_set(f, LMI_FACT_extra, factors(op, s)); break;
+    case LMI_K_norm_list: lmi_op_power(op, s, f); break;
+    case LMI_K_product_list: products(op, f); break;
+    case LMI_K_fused_adam:
+    case LMI_K_fused_sgd:
+    case LMI_K_fused_adagrad: step(op, s, f); break;
+    default: break;
+    }
+}

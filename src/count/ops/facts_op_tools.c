@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, the
+ * size that an interpolation was asked for, and numbers that become tensors. */
+#include "count/ops/facts_op.h"
+
+#include "model/model.h"
+
+/* Products of one operator that multiplies matrices; 0 for any other, -1 where its shapes are not known. */
+static int64_t products(const lam_model *m, int32_t op) {
+    const lam_op *o = lam_model_op(m, op);
+    lmi_facts f;
+    if (lmi_op_kind(o->sig->word) != LMI_K_product || lmi_op_composite(o->sig->word)) return 0;
+    lmi_facts_of_op(m, op, &f);
+    return lmi_times(lmi_fact_get(&f, LMI_FACT_out), lmi_fact_get(&f, LMI_FACT_red));
+}
+
+/* What ran inside an operator was pushed after it. `left` counts what is still to be met. */
+void lmi_op_inside(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)k, (void)s;
+    int32_t first = (int32_t)(op - m->ops), last = first;
+    int64_t left = op->n_children, sum = 0;
+    for (int32_t i = first + 1; left > 0 && i < m->n_ops; i++) {
+        const lam_op *o = &m->ops[i];
+        bool inside = false;
+        for (int32_t p = o->parent; p >= first && !inside; p = m->ops[p].parent) inside = p == first;
+        if (!inside) continue;
+        left += o->n_children - 1;
+        last = i;
+        int64_t n = products(m, i);
+        if (n < 0 || lmi_add_over(sum, n, &sum)) return;
+    }
+    if (last > first) lmi_fact_set(f, LMI_FACT_inside, sum);
+}
+
+/* Of two that are chosen from, after the mask. */
+void lmi_op_made(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)k, (void)s;
+    int64_t n = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_op_arg *a = &op->sig->in[i];
+        bool number = a->value.type == LAM_INT || a->value.type == LAM_FLOAT || a->value.type == LAM_BOOL;
+        n += !a->is_tensor && number && (a->position == 1 || a->position == 2);
+    }
+    lmi_fact_set(f, LMI_FACT_made, n);
+}
+
+void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)k, (void)s;
+    int64_t n = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_value *v = &op->sig->in[i].value;
+        if (op->sig->in[i].position != 1 || op->sig->in[i].is_tensor || v->type != LAM_INTS) continue;
+        if (!lmi_product(v->ints, v->n, &n)) n = -1;
+    }
+    lmi_fact_set(f, LMI_FACT_sized, n);
+}

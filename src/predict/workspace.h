@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is asked about one operator's memory, and what its arguments say. */
+#ifndef LMI_WORKSPACE_H
+#define LMI_WORKSPACE_H
+
+#include "model/model.h"
+
+typedef struct lmi_asked {
+    const lam_op_arg *in;
+    const int64_t *const *strides;
+    int32_t n;
+    lam_cpu cpu;
+} lmi_asked;
+
+/* The tensor at a position of the schema; NULL where there is none, or its shape is unknown. */
+const lam_op_arg *lmi_asked_tensor(const lmi_asked *a, int32_t position);
+/* The i-th number of a list of integers, which may be one for all axes. */
+int64_t lmi_asked_number(const lmi_asked *a, int32_t position, int32_t i, int64_t without);
+/* Elements one after another when axes are walked in this order, the last first; NULL: in rows. */
+bool lmi_asked_dense(const lmi_asked *a, int32_t position, const int8_t *order);
+/* As torch tells it: of an image or a volume, without gaps. */
+bool lmi_asked_channels_last(const lmi_asked *a, int32_t position);
+int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows, where it is not */
+
+/* No more than so much, which no memory holds, so that what is computed from it stays a number. */
+static inline int64_t lmi_times(int64_t a, int64_t b) {
+    const int64_t most = INT64_MAX / 4096;
+    int64_t n;
+    return a < 0 || b < 0 ? 0 : __builtin_mul_overflow(a, b, &n) || n > most ? most : n;
+}
+static inline int64_t lmi_most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t lmi_up(int64_t n, int64_t to) { return lmi_times(n / to + (n % to != 0), to); }
+static inline int64_t lmi_item(const lam_op_arg *t) { return (lam_dtype_bits(t->dtype) + 7) / 8; }
+static inline int64_t lmi_bytes(const lam_op_arg *t) {
+    int64_t n;
+    return t && lmi_product(t->sizes, t->ndim, &n) ? lmi_times(n, lmi_item(t)) : 0;
+}
+
+int64_t lmi_convolution(const lmi_asked *a); /* workspace_conv.c */
+int64_t lmi_convolution_backward(const lmi_asked *a);
+int64_t lmi_recurrent(const lmi_asked *a); /* workspace_rnn.c */
+int64_t lmi_recurrent_backward(const lmi_asked *a);
+int64_t lmi_recurrent_kept(const lmi_asked *a);
+
+/* The type in which what such an operator takes beside its results is known roughly; NULL: it is known
+ * (workspace.c). */
+const char *lmi_workspace_rough(const char *name, const lam_op_arg *in, int32_t n_in);
+
+#endif

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A comparison of conventions as text, Markdown, JSON, CSV or HTML. */
+#include "analyse/cost/compare.h"
+#include "report/table/report.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+enum {
+    DEFAULT_WIDTH = 100,
+    NUMBER = 48,
+    MOST = 3,  /* causes of a tool that nobody named, on a screen */
+    ROOM = 30, /* columns that a sentence needs; with less it begins on a line of its own */
+    INDENT = 4
+};
+
+typedef struct writer {
+    const lam_comparison *c;
+    lmi_buf out;
+    size_t width;
+    bool exact;
+    const char *name; /* the tool whose causes are being written */
+} writer;
+
+/* -- numbers ----------------------------------------------------------------------------------- */
+
+/* What the tool does not count at all is a dash, what is not known a question mark. */
+static const char *number(const writer *w, char *to, lam_count n, const char *convention, lam_metric metric) {
+    if (!lmi_compare_tells(lmi_convention_named(convention, NULL), metric, w->c->phase))
+        snprintf(to, NUMBER, "-");
+    else
+        lam_text_count(to, NUMBER, n, w->exact);
+    return to;
+}
+
+static const char *signed_number(const writer *w, char *to, int64_t n) {
+    to[0] = n < 0 ? '-' : '+';
+    uint64_t size = n < 0 ? (uint64_t)0 - (uint64_t)n : (uint64_t)n;
+    lam_text_count(to + 1, NUMBER - 1, (lam_count){(int64_t)(size & INT64_MAX), size >> 63, LAM_EXACT},
+                   w->exact);
+    if (n == 0) snprintf(to, NUMBER, "0");
+    return to;
+}
+
+static const char *difference(const writer *w, char *to, const lam_compared *row, int32_t i) {
+    if (i == 0)
+        to[0] = '\0';
+    else if (row->told)
+        signed_number(w, to, row->difference);
+    else
+        number(w, to, (lam_count){.state = LAM_UNKNOWN}, row->convention, w->c->metric);
+    return to;
+}
+
+static const char *phase_word(const writer *w) { return w->c->phase == LAM_FORWARD ? "" : "bwd "; }
+
+/* -- sentences --------------------------------------------------------------------------------- */
+
+/* A table's note as the end of a sentence: its first letter small where the word is no name, and of several
+ * sentences the first one unless the tool was asked for. */
+static void put_note(const writer *w, const char *note, lmi_buf *b) {
+    const char *stop = w->c->named ? NULL : strstr(note, ". ");
+    size_t n = stop ? (size_t)(stop - note) : strlen(note), word = 1;
+    if (n && !stop && note[n - 1] == '.') n--;
+    while (word < n && !isspace((unsigned char)note[word]) && !isupper((unsigned char)note[word])) word++;
+    bool name = word < n && isupper((unsigned char)note[word]);
+    if (n)
+        lmi_putc(b, name || strncmp(note, w->name, strlen(w->name)) == 0
+                        ? note[0]
+                        : (char)tolower((unsigned char)note[0]));
+    if (n) lmi_putn(b, note + 1, n - 1);
+}
+
+/* What the table says of several causes is said once. */
+static bool is_news(const lam_compared *row, int32_t i) {
+    for (int32_t k = 0; k < i; k++)
+        if (row->causes[k].note == row->causes[i].note) return false;
+    return true;
+}
+
+static void put_cause(const writer *w, const lam_compared *row, int32_t i, lmi_buf *b) {
+    const lam_cause *cause = &row->causes[i];
+    lmi_put(b, cause->text);
+    if (cause->calls) lmi_putf(b, " (%d call%s)", (int)cause->calls, cause->calls == 1 ? "" : "s");
+    if (!cause->note || !is_news(row, i)) return;
+    lmi_put(b, ": ");
+    put_note(w, cause->note, b);
+}
+
+/* What is said of a row besides its causes; false when there is nothing left to say. */
+static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
+    const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
+    const lmi_convention *cv = lmi_convention_named(row->convention, NULL);
+    bool again = i > 0 && row->gap && ref->gap && strcmp(row->gap, ref->gap) == 0;
+    if (!lmi_compare_tells(cv, LAM_MACS, w->c->phase))
+        lmi_put(b, "does not count a backward pass");
+    else if (!lmi_compare_tells(cv, w->c->metric, w->c->phase))
+        lmi_put(b, "counts no FLOPs");
+    else if (row->gap && !again)
+        lmi_putf(b, "%s: %s", row->told ? "at least" : "not known", row->gap);
+    else if (i == 0)
+        lmi_put(b, "counts every operator that ran");
+    else if (!row->n_causes)
+        lmi_put(b, row->told ? "the same" : "not known");
+    else
+        return false;
+    return true;
+}
+
+/* -- text -------------------------------------------------------------------------------------- */
+
+/* Words, their later lines behind `margin`; the line has `used` columns already. */
+static void put_wrapped(writer *w, const char *text, size_t margin, size_t used) {
+    bool first = true;
+    for (const char *s = text + strspn(text, " "); *s; s += strspn(s, " ")) {
+        char word[256];
+        size_t n = strcspn(s, " "), cut = n < sizeof word ? n : sizeof word - 1;
+        memcpy(word, s, cut);
+        word[cut] = '\0';
+        size_t columns = lmi_width(word);
+        if (!first && used + 1 + columns > w->width) {
+            lmi_putc(&w->out, '\n');
+            lmi_pad(&w->out, ' ', margin);
+            used = margin;
+            first = true;
+        }
+        lmi_putf(&w->out, "%s%s", first ? "" : " ", word);
+        used += columns + !first;
+        first = false;
+        s += n;
+    }
+    lmi_putc(&w->out, '\n');
+}
+
+/* The column of reasons: `begun` is how much of the line the row's numbers, or nothing, have taken. */
+typedef struct reasons {
+    size_t margin, part; /* where they begin; how wide each cause's part of the difference is, 0: not shown */
+    size_t begun;
+} reasons;
+
+static void put_reason(writer *w, reasons *r, const char *part, const char *text) {
+    size_t start = r->margin + (r->part ? r->part + 2 : 0);
+    bool narrow = start + ROOM > w->width;
+    if (narrow && r->begun) lmi_putc(&w->out, '\n');
+    if (narrow) start = INDENT + (r->part ? r->part + 2 : 0);
+    size_t column = narrow ? INDENT : r->margin;
+    lmi_pad(&w->out, ' ', narrow ? column : column - r->begun);
+    if (r->part) lmi_putf(&w->out, "%*s  ", (int)r->part, part);
+    put_wrapped(w, text, start, start);
+    r->begun = 0;
+}
+
+static int32_t shown_causes(const writer *w, const lam_compared *row) {
+    return w->c->named || row->n_causes <= MOST + 1 ? row->n_causes : MOST;
+}
+
+/* Each cause has its part of the difference before it, where there are several. */
+static size_t part_width(const writer *w, const lam_compared *row, int32_t shown, int64_t rest) {
+    char n[NUMBER];
+    size_t wide = 0;
+    for (int32_t i = 0; i <= shown && row->n_causes > 1; i++) {
+        if (i == shown && !rest) break;
+        size_t columns = strlen(signed_number(w, n, i < shown ? row->causes[i].difference : rest));
+        if (columns > wide) wide = columns;
+    }
+    return wide;
+}
+
+static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
+    const lam_compared *row = &w->c->rows[i];
+    int32_t shown = shown_causes(w, row);
+    int64_t rest = 0;
+    char n[NUMBER];
+    lmi_buf b;
+    lmi_buf_init(&b);
+    w->name = row->convention;
+    for (int32_t k = shown; k < row->n_causes; k++) rest += row->causes[k].difference;
+    reasons r = {margin, part_width(w, row, shown, rest), begun};
+    for (int32_t k = 0; k < shown; k++) {
+        b.n = 0;
+        lmi_putn(&b, "", 0);
+        put_cause(w, row, k, &b);
+        put_reason(w, &r, signed_number(w, n, row->causes[k].difference), lmi_buf_text(&b));
+    }
+    if (shown < row->n_causes) {
+        b.n = 0;
+        lmi_putf(&b, "%d smaller differences", (int)(row->n_causes - shown));
+        put_reason(w, &r, signed_number(w, n, rest), lmi_buf_text(&b));
+    }
+    b.n = 0;
+    r.part = 0;
+    if (put_remark(w, i, &b)) put_reason(w, &r, "", lmi_buf_text(&b));
+    if (w->c->named && row->told && row->limits) put_reason(w, &r, "", row->limits);
+    w->out.bad = w->out.bad || b.bad;
+    lmi_buf_free(&b);
+}
+
+/* Where the rest is, unless the caller named what he wants to see. */
+static void put_rest(writer *w) {
+    char line[160];
+    bool all = w->c->n > 1 && w->c->n >= lam_n_conventions();
+    if (w->c->named) return;
+    snprintf(line, sizeof line, "%s-c NAME shows every difference of one tool; in Python conventions=\"%s\"",
+             all ? "" : "-c all shows every tool, ", all ? "NAME" : "all");
+    lmi_putc(&w->out, '\n');
+    put_wrapped(w, line, 0, 0);
+}
+
+enum { TOOL, COUNT, OFF, N_CELLS };
+typedef struct cells {
+    char at[N_CELLS][NUMBER];
+} cells;
+
+static void fill(const writer *w, int32_t i, cells *to) {
+    const lam_compared *row = &w->c->rows[i];
+    lam_metric m = w->c->metric;
+    snprintf(to->at[TOOL], NUMBER, "%s", row->convention);
+    number(w, to->at[COUNT], m == LAM_MACS ? row->macs : row->flops, row->convention, m);
+    difference(w, to->at[OFF], row, i);
+}
+
+static void write_text(writer *w) {
+    size_t wide[N_CELLS] = {0}, margin = 0;
+    cells row, titles = {{"tool", "", "off by"}};
+    snprintf(titles.at[COUNT], NUMBER, "%s%s", phase_word(w), w->c->metric == LAM_MACS ? "MACs" : "FLOPs");
+    for (int32_t i = -1; i < w->c->n; i++) {
+        if (i >= 0) fill(w, i, &row);
+        for (int k = 0; k < N_CELLS; k++) {
+            size_t n = strlen(i < 0 ? titles.at[k] : row.at[k]);
+            if (n > wide[k]) wide[k] = n;
+        }
+    }
+    for (int k = 0; k < N_CELLS; k++) margin += wide[k] + 2;
+    for (int32_t i = -1; i < w->c->n; i++) {
+        if (i >= 0) fill(w, i, &row);
+        const cells *at = i < 0 ? &titles : &row;
+        lmi_putf(&w->out, "%-*s  %*s  %*s", (int)wide[TOOL], at->at[TOOL], (int)wide[COUNT], at->at[COUNT],
+                 (int)wide[OFF], at->at[OFF]);
+        if (i < 0)
+            lmi_put(&w->out, "  because\n");
+        else
+            put_reasons(w, i, margin, margin - 2);
+    }
+    put_rest(w);
+}
+
+/* -- Markdown, HTML: every number and every cause ---------------------------------------------- */
+
+enum { MACS = 1, FLOPS, PARAMS, AGAINST, N_COLUMNS };
+typedef struct columns {
+    char at[N_COLUMNS][NUMBER]; /* the tool, then the numbers */
+} columns;
+
+static void all_titles(const writer *w, columns *to) {
+    const char *phase = phase_word(w);
+    *to = (columns){{"tool", "", "", "params", "off by"}};
+    snprintf(to->at[MACS], NUMBER, "%sMACs", phase);
+    snprintf(to->at[FLOPS], NUMBER, "%sFLOPs", phase);
+    if (w->c->metric == LAM_FLOPS) snprintf(to->at[AGAINST], NUMBER, "FLOPs off by");
+}
+
+static void all_cells(const writer *w, int32_t i, columns *to) {
+    const lam_compared *row = &w->c->rows[i];
+    snprintf(to->at[0], NUMBER, "%s", row->convention);
+    number(w, to->at[MACS], row->macs, row->convention, LAM_MACS);
+    number(w, to->at[FLOPS], row->flops, row->convention, LAM_FLOPS);
+    lam_text_count(to->at[PARAMS], NUMBER, row->params, w->exact);
+    difference(w, to->at[AGAINST], row, i);
+}
+
+#define MD_SPECIAL "\\|`*_<>[]&#~"
+
+static void put_marked(writer *w, const char *text, bool html) {
+    if (html)
+        lmi_put_html(&w->out, text);
+    else
+        lmi_put_escaped(&w->out, text, MD_SPECIAL, "\\");
+}
+
+/* The causes and the remark of one row in one cell, a line each. */
+static void put_all_reasons(writer *w, int32_t i, bool html) {
+    const lam_compared *row = &w->c->rows[i];
+    char n[NUMBER];
+    w->name = row->convention;
+    for (int32_t k = 0; k <= row->n_causes; k++) {
+        lmi_buf b;
+        lmi_buf_init(&b);
+        bool more = k < row->n_causes;
+        if (more)
+            put_cause(w, row, k, &b);
+        else
+            more = put_remark(w, i, &b);
+        if (more && k) lmi_put(&w->out, "<br>");
+        if (k < row->n_causes && row->n_causes > 1)
+            lmi_putf(&w->out, "%s ", signed_number(w, n, row->causes[k].difference));
+        if (more) put_marked(w, lmi_buf_text(&b), html);
+        w->out.bad = w->out.bad || b.bad;
+        lmi_buf_free(&b);
+    }
+    if (row->told && row->limits) lmi_put(&w->out, "<br>");
+    if (row->told && row->limits) put_marked(w, row->limits, html);
+}
+
+static void write_md(writer *w) {
+    columns at;
+    all_titles(w, &at);
+    for (int k = 0; k < N_COLUMNS; k++) lmi_putf(&w->out, "| %s ", at.at[k]);
+    lmi_put(&w->out, "| because |\n|:---|---:|---:|---:|---:|:---|\n");
+    for (int32_t i = 0; i < w->c->n; i++) {
+        all_cells(w, i, &at);
+        for (int k = 0; k < N_COLUMNS; k++) lmi_putf(&w->out, "| %s ", at.at[k]);
+        lmi_put(&w->out, "| ");
+        put_all_reasons(w, i, false);
+        lmi_put(&w->out, " |\n");
+    }
+}
+
+static void write_html(writer *w) {
+    columns at;
+    all_titles(w, &at);
+    lmi_put(&w->out, "<table>\n<tr>");
+    for (int k = 0; k < N_COLUMNS; k++) lmi_putf(&w->out, "<th>%s</th>", at.at[k]);
+    lmi_put(&w->out, "<th style=\"text-align:left\">because</th></tr>\n");
+    for (int32_t i = 0; i < w->c->n; i++) {
+        all_cells(w, i, &at);
+        lmi_put(&w->out, "<tr>");
+        for (int k = 0; k < N_COLUMNS; k++) {
+            lmi_put(&w->out, "<td>");
+            lmi_put_html(&w->out, at.at[k]);
+            lmi_put(&w->out, "</td>");
+        }
+        lmi_put(&w->out, "<td style=\"text-align:left\">");
+        put_all_reasons(w, i, true);
+        lmi_put(&w->out, "</td></tr>\n");
+    }
+    lmi_put(&w->out, "</table>\n");
+}
+
+/* -- JSON, CSV --------------------------------------------------------------------------------- */
+
+/* A plain integer with its state, null where it is not known; beyond 63 bits its digits. */
+static void put_count(writer *w, const char *name, lam_count n) {
+    char digits[NUMBER];
+    lam_text_digits(digits, sizeof digits, (lam_count){n.n, n.over, LAM_EXACT});
+    lmi_putf(&w->out, "\"%s\": %s, \"%s_state\": \"%s\", ", name, n.state == LAM_UNKNOWN ? "null" : digits,
+             name, lam_state_name(n.state));
+}
+
+static void write_json(writer *w) {
+    lmi_put(&w->out, "{\"schema_version\": 1, \"reference\": ");
+    lmi_put_json(&w->out, w->c->rows[0].convention);
+    lmi_putf(&w->out, ", \"metric\": \"%s\", \"phase\": \"%s\"", lam_metric_name(w->c->metric),
+             w->c->phase == LAM_FORWARD ? "forward" : "backward");
+    lmi_put(&w->out, ", \"conventions\": [");
+    for (int32_t i = 0; i < w->c->n; i++) {
+        const lam_compared *row = &w->c->rows[i];
+        lmi_putf(&w->out, "%s\n{\"convention\": \"%s\", ", i ? "," : "", row->convention);
+        put_count(w, "macs", row->macs);
+        put_count(w, "flops", row->flops);
+        put_count(w, "params", row->params);
+        lmi_put(&w->out, "\"difference\": ");
+        if (row->told)
+            lmi_putf(&w->out, "%lld", (long long)row->difference);
+        else
+            lmi_put(&w->out, "null");
+        lmi_put(&w->out, ", \"gap\": ");
+        lmi_put_json(&w->out, row->gap);
+        lmi_put(&w->out, ", \"limits\": ");
+        lmi_put_json(&w->out, row->limits);
+        lmi_put(&w->out, ", \"causes\": [");
+        for (int32_t k = 0; k < row->n_causes; k++) {
+            const lam_cause *cause = &row->causes[k];
+            lmi_putf(&w->out, "%s{\"difference\": %lld, \"calls\": %d, \"text\": ", k ? ", " : "",
+                     (long long)cause->difference, (int)cause->calls);
+            lmi_put_json(&w->out, cause->text);
+            lmi_put(&w->out, ", \"note\": ");
+            lmi_put_json(&w->out, cause->note);
+            lmi_putc(&w->out, '}');
+        }
+        lmi_put(&w->out, "]}");
+    }
+    lmi_put(&w->out, "\n]}\n");
+}
+
+static void put_csv_count(writer *w, lam_count n) {
+    char digits[NUMBER];
+    lam_text_digits(digits, sizeof digits, (lam_count){n.n, n.over, LAM_EXACT});
+    lmi_putf(&w->out, ",%s,%s", n.state == LAM_UNKNOWN ? "" : digits, lam_state_name(n.state));
+}
+
+/* One line a convention, and one a cause with its part of the difference. */
+static void write_csv(writer *w) {
+    lmi_put(&w->out,
+            "convention,cause,calls,macs,macs_state,flops,flops_state,params,params_state,difference\n");
+    for (int32_t i = 0; i < w->c->n; i++) {
+        const lam_compared *row = &w->c->rows[i];
+        lmi_putf(&w->out, "%s,,", row->convention);
+        put_csv_count(w, row->macs);
+        put_csv_count(w, row->flops);
+        put_csv_count(w, row->params);
+        lmi_putc(&w->out, ',');
+        if (row->told) lmi_putf(&w->out, "%lld", (long long)row->difference);
+        lmi_putc(&w->out, '\n');
+        for (int32_t k = 0; k < row->n_causes; k++) {
+            lmi_putf(&w->out, "%s,", row->convention);
+            lmi_put_csv(&w->out, row->causes[k].text);
+            lmi_putf(&w->out, ",%d,,,,,,,%lld\n", (int)row->causes[k].calls,
+                     (long long)row->causes[k].difference);
+        }
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*write)(writer *w);
+} formats[] = {
+    {"text", write_text}, {"md", write_md}, {"json", write_json}, {"csv", write_csv}, {"html", write_html}};
+
+lam_status lam_compare_write(const lam_comparison *c, const char *format, int32_t width, bool exact,
+                             lam_sink to, lam_error *e) {
+    writer w = {.c = c, .width = width > 0 ? (size_t)width : DEFAULT_WIDTH, .exact = exact};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(formats[i].name, format ? format : "text") != 0) continue;
+        lmi_buf_init(&w.out);
+        formats[i].write(&w);
+        lam_status s = lmi_buf_flush(&w.out, to, e);
+        lmi_buf_free(&w.out);
+        return s;
+    }
+    return lmi_fail(e, LAM_USAGE, "format",
+                    "there is no format '%s' for a comparison; there are: text, md, json, csv, html", format);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The peak of a training step and of a forward pass, as text or JSON. */
+#include "report/table/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { N_RUNS = 2, MOST_ROWS = 8, LABEL = 14, NUMBER = 48 };
+
+typedef struct writer {
+    const lam_fit *fit[N_RUNS];
+    const lam_model *m;
+    int64_t measured[N_RUNS];
+    lmi_buf out;
+    bool exact;
+} writer;
+
+static lam_count count_of(int64_t n) {
+    return (lam_count){n < 0 ? 0 : n, 0, n < 0 ? LAM_UNKNOWN : LAM_EXACT};
+}
+
+static const char *bytes_text(const writer *w, char to[NUMBER], lam_count n) {
+    if (w->exact) {
+        lam_text_count(to, NUMBER, n, true);
+        strcat(to, " B");
+    } else {
+        lam_text_bytes(to, NUMBER, n);
+    }
+    return to;
+}
+
+static const char *path_of(const writer *w, int32_t place) {
+    const lam_place *p = lam_model_place(w->m, place);
+    return !p ? "outside every layer" : *p->path ? p->path : "the model itself";
+}
+
+static const char *type_of(const writer *w, int32_t place) {
+    const lam_place *p = lam_model_place(w->m, place);
+    const lam_module *mod = p ? lam_model_module(w->m, p->module) : NULL;
+    return mod ? mod->type : "";
+}
+
+/* Per cent that the prediction is off. */
+static bool error_of(const writer *w, int32_t run, double *out) {
+    const lam_fit *f = w->fit[run];
+    if (!f || w->measured[run] <= 0) return false;
+    *out = 100 * ((double)f->peak.n / (double)w->measured[run] - 1);
+    return true;
+}
+
+/* As a person would say it. */
+static const char *label_of(int k) {
+    return k == LAM_HELD_BACKWARD ? "gradients of results" : lam_held_name((lam_held)k);
+}
+
+/* == text ============================================================================================== */
+
+static void put_label(writer *w, const char *label) { lmi_putf(&w->out, "%-*s ", LABEL, label); }
+
+typedef struct held {
+    int part;
+    int64_t bytes;
+} held;
+
+static int more_bytes(const void *a, const void *b) {
+    const held *x = a, *y = b;
+    return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->part - y->part;
+}
+
+/* "activations 631 MiB, parameters 44.6 MiB", most first. */
+static void put_held(writer *w, const int64_t part[LAM_N_HELD]) {
+    char text[NUMBER];
+    held all[LAM_N_HELD];
+    for (int k = 0; k < LAM_N_HELD; k++) all[k] = (held){k, part[k]};
+    qsort(all, LAM_N_HELD, sizeof *all, more_bytes);
+    for (int k = 0; k < LAM_N_HELD && all[k].bytes > 0; k++)
+        lmi_putf(&w->out, "%s%s %s", k ? ", " : "", label_of(all[k].part),
+                 bytes_text(w, text, count_of(all[k].bytes)));
+    lmi_putc(&w->out, '\n');
+}
+
+/* What runs then, and in which layer: known of the run whose model is at hand. */
+static void put_when(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    const lam_op *op = run == (w->fit[1] != NULL) && f->op >= 0 ? lam_model_op(w->m, f->op) : NULL;
+    const lam_event *call = op && op->call >= 0 ? lam_model_event(w->m, op->call) : NULL;
+    put_label(w, "  largest");
+    lmi_put(&w->out, f->op >= 0 ? "while " : strncmp(f->at, "before", 6) == 0 ? "" : "in ");
+    lmi_put_clean(&w->out, f->at);
+    lmi_put(&w->out, f->op >= 0 ? " runs" : "");
+    if (call) {
+        lmi_put(&w->out, ", in ");
+        lmi_put_clean(&w->out, path_of(w, call->place));
+        lmi_put(&w->out, " (");
+        lmi_put_clean(&w->out, type_of(w, call->place));
+        lmi_putc(&w->out, ')');
+    }
+    lmi_putc(&w->out, '\n');
+}
+
+/* The answer, and what it is made of. */
+static void put_peak(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    char text[NUMBER];
+    int64_t part[LAM_N_HELD];
+    double error;
+    if (!f) return;
+    for (int k = 0; k < LAM_N_HELD; k++) part[k] = f->part[k].n;
+    put_label(w, run ? "training step" : "forward pass");
+    lmi_putf(&w->out, "%s%s",
+             f->gap     ? "at least "
+             : f->rough ? "roughly "
+                        : "",
+             bytes_text(w, text, count_of(f->peak.n)));
+    if (f->optimizer) lmi_putf(&w->out, ", with %s", f->optimizer);
+    lmi_putc(&w->out, '\n');
+    put_label(w, "  of it");
+    put_held(w, part);
+    put_when(w, run);
+    if (!error_of(w, run, &error)) return;
+    put_label(w, "  measured");
+    lmi_putf(&w->out, "%s, the prediction is off by %+.2f %%\n",
+             bytes_text(w, text, count_of(w->measured[run])), error);
+}
+
+/* -- layers, equal ones as one ----------------------------------------------------------------- */
+
+/* Rows whose paths differ in one number: "encoder.layer.3" and what they hold is the same. */
+typedef struct equals {
+    const lam_fit_row *row; /* the first */
+    size_t before, after;   /* of its path: what comes before and after the number; after SIZE_MAX: one row */
+    long low, high;
+    int32_t n;
+} equals;
+
+/* The number that is all of a component of `path` and stands at `at`; -1: there is none. */
+static long number_at(const char *path, size_t at, size_t *n) {
+    *n = strspn(path + at, "0123456789");
+    bool starts = at == 0 || path[at - 1] == '.', ends = !path[at + *n] || path[at + *n] == '.';
+    return starts && ends && *n > 0 && *n < 9 ? strtol(path + at, NULL, 10) : -1;
+}
+
+/* True where `path` is that of the group but for the number that they differ in, which is then `*number`. */
+static bool is_like(const equals *g, const char *first, const char *path, size_t *at, long *number) {
+    size_t i = 0, n, other;
+    while (first[i] && first[i] == path[i]) i++;
+    while (i > 0 && first[i - 1] != '.') i--;
+    *number = number_at(path, i, &n);
+    if (*number < 0 || number_at(first, i, &other) < 0 || strcmp(path + i + n, first + i + other) != 0)
+        return false;
+    *at = i;
+    return g->n == 1 || g->before == i;
+}
+
+static bool join(const writer *w, equals *g, const lam_fit_row *row) {
+    size_t at, n;
+    long number;
+    if (row->place < 0 || g->row->place < 0 || row->bytes != g->row->bytes ||
+        memcmp(row->part, g->row->part, sizeof row->part) != 0 ||
+        strcmp(type_of(w, row->place), type_of(w, g->row->place)) != 0)
+        return false;
+    const char *first = path_of(w, g->row->place);
+    if (!is_like(g, first, path_of(w, row->place), &at, &number)) return false;
+    if (g->n == 1) g->low = g->high = number_at(first, at, &n);
+    number_at(first, at, &n);
+    g->before = at;
+    g->after = at + n;
+    if (number < g->low) g->low = number;
+    if (number > g->high) g->high = number;
+    g->n++;
+    return true;
+}
+
+static void put_row(writer *w, const equals *g) {
+    char text[NUMBER];
+    const lam_fit_row *row = g->row;
+    lmi_putf(&w->out, "  %10s%s  ", bytes_text(w, text, count_of(row->bytes)), g->n > 1 ? " each" : "");
+    const char *path = path_of(w, row->place);
+    lmi_buf b;
+    lmi_buf_init(&b);
+    if (g->n > 1) {
+        lmi_putn(&b, path, g->before);
+        lmi_putf(&b, "%ld..%ld%s x%d", g->low, g->high, path + g->after, (int)g->n);
+    } else {
+        lmi_put(&b, path);
+    }
+    lmi_put_clean(&w->out, lmi_buf_text(&b));
+    w->out.bad = w->out.bad || b.bad;
+    lmi_buf_free(&b);
+    if (row->place >= 0) {
+        lmi_put(&w->out, " (");
+        lmi_put_clean(&w->out, type_of(w, row->place));
+        lmi_putc(&w->out, ')');
+    }
+    lmi_put(&w->out, ": ");
+    put_held(w, row->part);
+}
+
+static void put_rows(writer *w) {
+    const lam_fit *f = w->fit[1] ? w->fit[1] : w->fit[0];
+    equals group[MOST_ROWS];
+    int32_t n = 0, left = 0;
+    for (int32_t i = 0; i < f->n_rows; i++) {
+        int32_t k = 0;
+        while (k < n && !join(w, &group[k], &f->rows[i])) k++;
+        if (k < n) continue;
+        if (n < MOST_ROWS)
+            group[n++] = (equals){.row = &f->rows[i], .n = 1};
+        else
+            left++;
+    }
+    lmi_putf(&w->out, "\nheld by, at the peak of the %s\n", w->fit[1] ? "training step" : "forward pass");
+    for (int32_t i = 0; i < n; i++) put_row(w, &group[i]);
+    if (left) lmi_putf(&w->out, "  and %d other layer%s\n", (int)left, left == 1 ? "" : "s");
+}
+
+/* That of the forward pass, else that of the step. */
+static void put_reason(writer *w, const char *what, const char *forward, const char *step) {
+    if (!forward && !step) return;
+    lmi_putf(&w->out, "\n%s: ", what);
+    lmi_put_clean(&w->out, forward ? forward : step);
+    lmi_putc(&w->out, '\n');
+}
+
+static void put_notes(writer *w) {
+    char text[NUMBER];
+    const lam_fit *f = w->fit[0] ? w->fit[0] : w->fit[1];
+    if (f->cached_layers > 0)
+        lmi_putf(&w->out, "\na key-value cache would take %s a token, in %d layer%s with causal attention\n",
+                 bytes_text(w, text, count_of(f->cache_bytes)), (int)f->cached_layers,
+                 f->cached_layers == 1 ? "" : "s");
+    if (f->masked_layers > 0)
+        lmi_putf(&w->out,
+                 "\na key-value cache would take %s a token, in %d layer%s with a mask of the model's own, "
+                 "if that "
+                 "is causal\n",
+                 bytes_text(w, text, count_of(f->masked_bytes)), (int)f->masked_layers,
+                 f->masked_layers == 1 ? "" : "s");
+    put_reason(w, "it may be more", w->fit[0] ? w->fit[0]->gap : NULL, w->fit[1] ? w->fit[1]->gap : NULL);
+    put_reason(w, "it may be somewhat less or more", w->fit[0] ? w->fit[0]->rough : NULL,
+               w->fit[1] ? w->fit[1]->rough : NULL);
+}
+
+static void put_text(writer *w) {
+    put_peak(w, 1);
+    put_peak(w, 0);
+    put_rows(w);
+    put_notes(w);
+    lmi_put(&w->out, "\ncounts what torch's CPU allocator hands out; a GPU's differs\n");
+}
+
+/* == JSON ============================================================================================== */
+
+static void put_parts(writer *w, const lam_fit *f) {
+    for (int k = LAM_HELD_PARAMETER; k < LAM_N_HELD; k++)
+        lmi_putf(&w->out, "%s\"%s\":%lld", k > LAM_HELD_PARAMETER ? "," : "", lam_held_name((lam_held)k),
+                 (long long)f->part[k].n);
+}
+
+static void put_json_row(writer *w, const lam_fit_row *row) {
+    lmi_put(&w->out, "{\"path\":");
+    if (row->place < 0)
+        lmi_put(&w->out, "null");
+    else
+        lmi_put_json(&w->out, lam_model_place(w->m, row->place)->path);
+    lmi_putf(&w->out, ",\"bytes\":%lld", (long long)row->bytes);
+    for (int k = 0; k < LAM_N_HELD; k++)
+        if (row->part[k])
+            lmi_putf(&w->out, ",\"%s\":%lld", lam_held_name((lam_held)k), (long long)row->part[k]);
+    lmi_putc(&w->out, '}');
+}
+
+static void put_run(writer *w, int32_t run) {
+    const lam_fit *f = w->fit[run];
+    double error;
+    lmi_putf(&w->out, "\"%s\":", run ? "step" : "forward");
+    if (!f) {
+        lmi_put(&w->out, "null");
+        return;
+    }
+    lmi_putf(&w->out, "{\"peak\":%lld,\"state\":\"%s\",\"parts\":{", (long long)f->peak.n,
+             f->gap ? lam_state_name(f->peak.state) : "predicted");
+    put_parts(w, f);
+    lmi_put(&w->out, "},\"at\":");
+    lmi_put_json(&w->out, f->at);
+    lmi_put(&w->out, ",\"optimizer\":");
+    lmi_put_json(&w->out, f->optimizer);
+    lmi_put(&w->out, ",\"gap\":");
+    lmi_put_json(&w->out, f->gap);
+    lmi_put(&w->out, ",\"rough\":");
+    lmi_put_json(&w->out, f->rough);
+    lmi_putf(&w->out, ",\"cached_layers\":%d,\"cache_bytes\":%lld", (int)f->cached_layers,
+             (long long)f->cache_bytes);
+    lmi_putf(&w->out, ",\"masked_layers\":%d,\"masked_bytes\":%lld", (int)f->masked_layers,
+             (long long)f->masked_bytes);
+    if (error_of(w, run, &error))
+        lmi_putf(&w->out, ",\"measured\":%lld,\"off\":%.4f", (long long)w->measured[run], error);
+    lmi_put(&w->out, ",\"rows\":[");
+    for (int32_t i = 0; i < f->n_rows; i++) {
+        if (i) lmi_putc(&w->out, ',');
+        put_json_row(w, &f->rows[i]);
+    }
+    lmi_put(&w->out, "]}");
+}
+
+static void put_all_json(writer *w) {
+    lmi_put(&w->out, "{\"schema\":1,");
+    put_run(w, 0);
+    lmi_putc(&w->out, ',');
+    put_run(w, 1);
+    lmi_put(&w->out, "}\n");
+}
+
+lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, const lam_model *m,
+                         const int64_t measured[2], const char *format, bool exact, lam_sink to,
+                         lam_error *e) {
+    writer w = {.fit = {forward, step}, .m = m, .exact = exact};
+    bool json = format && strcmp(format, "json") == 0;
+    if (!m || (!forward && !step))
+        return lmi_fail(e, LAM_USAGE, "lam_fit_write", "there is nothing to write");
+    if (format && !json && strcmp(format, "text") != 0)
+        return lmi_fail(e, LAM_USAGE, format, "there is no such format; there are text and json");
+    for (int32_t i = 0; i < N_RUNS; i++) w.measured[i] = measured ? measured[i] : -1;
+    lmi_buf_init(&w.out);
+    if (json)
+        put_all_json(&w);
+    else
+        put_text(&w);
+    lam_status s = lmi_buf_flush(&w.out, to, e);
+    lmi_buf_free(&w.out);
+    return s;
+}

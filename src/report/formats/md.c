@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Our own table as GitHub's Markdown: the same rows as the text, every column, what stands around it as a
+ * list. */
+#include "report/formats/formats.h"
+
+#define MD_SPECIAL "\\|`*_<>[]&#~"
+
+typedef struct md {
+    lmi_job *j;
+    bool listing, first;
+} md;
+
+/* The head is a paragraph a label, each label of the foot an item of a list. */
+static void say(void *to, const char *style, const char *label, const char *text) {
+    md *m = to;
+    bool begins = label && *label;
+    (void)style;
+    if (!m->first) lmi_put(&m->j->out, begins ? (m->listing ? "\n" : "\n\n") : m->listing ? "; " : ", ");
+    m->first = false;
+    if (begins) {
+        if (m->listing) lmi_put(&m->j->out, "- ");
+        lmi_put_escaped(&m->j->out, label, MD_SPECIAL, "\\");
+        if (*text) lmi_put(&m->j->out, ": ");
+    }
+    lmi_put_escaped(&m->j->out, text, MD_SPECIAL, "\\");
+}
+
+static void put_titles(lmi_job *j, const lmi_columns *columns) {
+    for (int32_t i = 0; i < columns->n; i++) lmi_putf(&j->out, "| %s ", columns->at[i]->title);
+    lmi_put(&j->out, "|\n");
+    for (int32_t i = 0; i < columns->n; i++)
+        lmi_put(&j->out, columns->at[i]->align == LMI_RIGHT ? "|---:" : "|:---");
+    lmi_put(&j->out, "|\n");
+}
+
+static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lmi_columns *columns,
+                          lmi_buf *scratch) {
+    lmi_line l;
+    lmi_nodes_line(t, node, &l);
+    for (int32_t i = 0; i < columns->n; i++) {
+        scratch->n = 0;
+        lmi_putn(scratch, "", 0);
+        lmi_put(&j->out, "| ");
+        if (i == 0) {
+            lmi_nodes_label(t, node, SIZE_MAX, j->o->ascii, scratch);
+            lmi_nodes_marks(t, node, false, scratch);
+            if (lmi_nodes_each(t, node)) lmi_put(scratch, ", each");
+            for (int32_t d = 0; d < l.depth && d < 40; d++) lmi_put(&j->out, "&nbsp;&nbsp;");
+        } else {
+            columns->at[i]->cell(&l, scratch);
+        }
+        lmi_put_escaped(&j->out, lmi_buf_text(scratch), MD_SPECIAL, "\\");
+        lmi_putc(&j->out, ' ');
+    }
+    lmi_put(&j->out, "|\n");
+    return lmi_buf_status(scratch, j->e);
+}
+
+static lam_status put_rows(lmi_job *j, const lmi_nodes *t) {
+    lmi_columns columns;
+    lmi_buf scratch;
+    lam_status s = LAM_OK;
+    lmi_own_columns(j, &columns);
+    lmi_buf_init(&scratch);
+    put_titles(j, &columns);
+    for (int32_t i = t->first; i >= 0 && s == LAM_OK; i = lmi_nodes_next(t, j, i)) {
+        s = put_row(j, t, i, &columns, &scratch);
+        if (s == LAM_OK) s = lmi_job_flush(j);
+    }
+    lmi_buf_free(&scratch);
+    return s;
+}
+
+lam_status lmi_md_own(lmi_job *j) {
+    lmi_nodes t;
+    md head = {j, false, true}, foot = {j, true, true};
+    lam_status s = lmi_nodes_build(&t, j);
+    if (s == LAM_OK) s = lmi_own_head(j, say, &head);
+    lmi_put(&j->out, "\n\n");
+    if (s == LAM_OK) s = put_rows(j, &t);
+    lmi_putc(&j->out, '\n');
+    if (s == LAM_OK) s = lmi_own_foot(j, say, &foot);
+    lmi_putc(&j->out, '\n');
+    lmi_nodes_free(&t);
+    return s;
+}

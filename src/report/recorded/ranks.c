@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Several processes of one run side by side: each, how far they lie apart, and which layers one of them waits
+ * for. Layers are the same where their paths are. */
+#include "report/recorded/recorded.h"
+
+#include <stdlib.h>
+
+enum { CELLS = 8 };
+
+/* What was not seen yet is of no kind. */
+static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
+    if (a->last < 0) return true;
+    bool calls = a->most_calls == b->most_calls || (a->least_calls < a->most_calls && b->most_calls > 1);
+    return a->training == b->training && a->gradients == b->gradients && a->went_back == b->went_back &&
+           calls;
+}
+
+/* Processes may have met their models in another order. Of several of one name the first is taken. */
+static int32_t index_in(const lmi_recorded *w, int32_t i) {
+    const lam_recorded_model *m, *wanted = lam_recording_model(w->all[0], w->model);
+    if (i == 0 || !wanted) return w->model;
+    for (int32_t k = 0; (m = lam_recording_model(w->all[i], k)); k++)
+        if (strcmp(m->name, wanted->name) == 0 && is_same_kind(wanted, m)) return k;
+    return -1;
+}
+
+static const lam_recorded_model *model_of(const lmi_recorded *w, int32_t i) {
+    return lam_recording_model(w->all[i], index_in(w, i));
+}
+
+/* -- what to call them ------------------------------------------------------------------------- */
+
+static bool by_rank(const lmi_recorded *w) {
+    for (int32_t i = 0; i < w->n; i++)
+        for (int32_t k = 0; k < i; k++)
+            if (lam_recording_run(w->all[i])->rank == lam_recording_run(w->all[k])->rank) return false;
+    return true;
+}
+
+static const char *last_part(const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash && slash[1] ? slash + 1 : file;
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static lam_status find_names(lmi_recorded *w) {
+    w->by_rank = by_rank(w);
+    w->names = calloc((size_t)w->n, sizeof *w->names);
+    if (!w->names) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < w->n; i++) w->names[i] = last_part(lam_recording_run(w->all[i])->file);
+    qsort(w->names, (size_t)w->n, sizeof *w->names, by_text);
+    return LAM_OK;
+}
+
+/* Without its folder, unless another file has that name too. */
+static const char *file_of(const lmi_recorded *w, int32_t i) {
+    const char *file = lam_recording_run(w->all[i])->file, *name = last_part(file);
+    const char **at = bsearch(&name, w->names, (size_t)w->n, sizeof *w->names, by_text);
+    if (!at) return file;
+    bool before = at > w->names && strcmp(at[-1], name) == 0;
+    bool after = at + 1 < w->names + w->n && strcmp(at[1], name) == 0;
+    return before || after ? file : name;
+}
+
+void lmi_put_which(lmi_buf *b, const lmi_recorded *w, int32_t i) {
+    if (w->by_rank)
+        lmi_putf(b, "rank %d", (int)lam_recording_run(w->all[i])->rank);
+    else
+        lmi_put_clean(b, file_of(w, i));
+}
+
+/* -- each process ------------------------------------------------------------------------------ */
+
+/* Short enough for a table. */
+static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
+    if (run->gone)
+        lmi_putf(b, "pid %lld died", (long long)run->pid);
+    else
+        lmi_put_state(w, run, b);
+}
+
+static lam_status put_each(lmi_recorded *w) {
+    static const char *const titles[] = {"rank",   "last step",    "step", "forward", "backward",
+                                         "params", "local params", "peak", "state"};
+    lmi_sheet t;
+    lmi_sheet_start(&t, 9, w->e);
+    const bool ranks = w->by_rank;
+    for (int k = 0; k < 9; k++) lmi_text_cell(&t, k || ranks ? titles[k] : "file");
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(w->all[i]);
+        const lam_recorded_model *m = model_of(w, i);
+        static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
+        if (!m) m = &none;
+        if (ranks)
+            lmi_put_integer(&t.cell, run->rank);
+        else
+            lmi_put_which(&t.cell, w, i);
+        lmi_end_cell(&t);
+        lmi_integer_cell(&t, m->last);
+        lmi_ns_cell(&t, m->step_ns);
+        lmi_ns_cell(&t, m->forward_ns);
+        lmi_ns_cell(&t, m->backward_ns);
+        lmi_integer_cell(&t, m->params);
+        lmi_integer_cell(&t, m->local_params);
+        lmi_size_cell(&t, m->peak_bytes);
+        put_state(w, run, &t.cell);
+        lmi_end_cell(&t);
+    }
+    return lmi_sheet_end(&t, w, 1, "fgibe"); /* params, local params, state */
+}
+
+/* -- how far apart ----------------------------------------------------------------------------- */
+
+/* One number of a process; n 0: not measured there. */
+typedef lam_middle (*number)(const lam_recorded_model *m);
+static lam_middle step_of(const lam_recorded_model *m) { return m->step_ns; }
+static lam_middle forward_of(const lam_recorded_model *m) { return m->forward_ns; }
+static lam_middle backward_of(const lam_recorded_model *m) { return m->backward_ns; }
+static lam_middle peak_of(const lam_recorded_model *m) { return m->peak_bytes; }
+static lam_middle local_of(const lam_recorded_model *m) {
+    return (lam_middle){m->local_params, 0, m->local_params >= 0};
+}
+
+static const struct {
+    const char *name;
+    number of;
+} numbers[] = {{"step", step_of},
+               {"forward", forward_of},
+               {"backward", backward_of},
+               {"peak memory", peak_of},
+               {"local params", local_of}};
+
+/* "step 1.02x (rank 3 most, rank 0 least)" where at least two processes measured it. */
+static bool put_one_spread(lmi_recorded *w, int32_t k, bool first) {
+    int32_t most = -1, least = -1, n = 0;
+    for (int32_t i = 0; i < w->n; i++) {
+        const lam_recorded_model *m = model_of(w, i);
+        lam_middle v = m ? numbers[k].of(m) : (lam_middle){0, 0, 0};
+        if (!v.n) continue;
+        n++;
+        if (most < 0 || v.median > numbers[k].of(model_of(w, most)).median) most = i;
+        if (least < 0 || v.median < numbers[k].of(model_of(w, least)).median) least = i;
+    }
+    int64_t low = least < 0 ? 0 : numbers[k].of(model_of(w, least)).median;
+    if (n < 2 || low <= 0) return false;
+    double ratio = (double)numbers[k].of(model_of(w, most)).median / (double)low;
+    lmi_putf(&w->out, "%s%s %.2fx", first ? "most to least: " : ", ", numbers[k].name, ratio);
+    if (ratio < 1.005) return true;
+    lmi_put(&w->out, " (");
+    lmi_put_which(&w->out, w, most);
+    lmi_putc(&w->out, ')');
+    return true;
+}
+
+static void put_spread(lmi_recorded *w) {
+    bool first = true;
+    for (int32_t k = 0; k < (int32_t)(sizeof numbers / sizeof *numbers); k++)
+        if (put_one_spread(w, k, first)) first = false;
+    if (!first) lmi_putc(&w->out, '\n');
+}
+
+/* -- stragglers -------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The place of that path in another process: nearly always under the same number. */
+static const lam_recorded_place *same_place(const lmi_recorded *w, int32_t process,
+                                            const lam_recorded_place *p, int32_t i) {
+    const lam_recording *r = w->all[process];
+    const int32_t model = index_in(w, process);
+    const lam_recorded_place *there = lam_recording_place(r, model, i);
+    if (there && strcmp(there->path, p->path) == 0) return there;
+    for (i = 0; (there = lam_recording_place(r, model, i)); i++)
+        if (strcmp(there->path, p->path) == 0) return there;
+    return NULL;
+}
+
+/* False where fewer than two processes measured it. */
+static bool compare(const lmi_recorded *w, const lam_recorded_place *p, int32_t i, int64_t *room,
+                    lmi_straggler *out) {
+    size_t n = 0;
+    *out = (lmi_straggler){.place = p, .model = model_of(w, 0)->name, .slowest = -1};
+    for (int32_t r = 0; r < w->n; r++) {
+        const lam_recorded_place *there = same_place(w, r, p, i);
+        int64_t own = there ? there->own_ns : -1;
+        if (own < 0) continue;
+        room[n++] = own;
+        if (own <= out->slowest) continue;
+        out->slowest = own;
+        out->which = r;
+    }
+    if (n < 2) return false;
+    qsort(room, n, sizeof *room, by_size);
+    out->among = room[(n - 1) / 2];
+    return true;
+}
+
+lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLERS], int32_t *found) {
+    int32_t n = 0;
+    const lam_recorded_place *p;
+    *found = 0;
+    if (!model_of(w, 0)) return LAM_OK;
+    int64_t *room = calloc((size_t)w->n, sizeof *room);
+    if (!room) return lmi_nomem(w->e);
+    for (int32_t i = 0; (p = lam_recording_place(w->all[0], w->model, i)); i++) {
+        lmi_straggler s;
+        if (!compare(w, p, i, room, &s) || s.slowest <= s.among) continue;
+        int32_t at = n < LMI_STRAGGLERS ? n++ : LMI_STRAGGLERS;
+        for (; at > 0 && s.slowest - s.among > out[at - 1].slowest - out[at - 1].among; at--)
+            if (at < LMI_STRAGGLERS) out[at] = out[at - 1];
+        if (at < LMI_STRAGGLERS) out[at] = s;
+    }
+    free(room);
+    *found = n;
+    return LAM_OK;
+}
+
+static lam_status put_stragglers(lmi_recorded *w) {
+    lmi_straggler found[LMI_STRAGGLERS];
+    int32_t n;
+    LAM_TRY(lmi_stragglers(w, found, &n));
+    if (!n) return LAM_OK;
+    lmi_sheet t;
+    lmi_sheet_start(&t, 5, w->e);
+    lmi_putf(&w->out, "\nlayers by the time that the slowest %s takes longer than the middle one:\n",
+             w->by_rank ? "rank" : "run");
+    lmi_text_cell(&t, "layer");
+    lmi_text_cell(&t, "slowest");
+    lmi_text_cell(&t, "its time");
+    lmi_text_cell(&t, "middle");
+    lmi_text_cell(&t, "ratio");
+    for (int32_t i = 0; i < n; i++) {
+        lmi_text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
+        lmi_put_which(&t.cell, w, found[i].which);
+        lmi_end_cell(&t);
+        lmi_ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
+        lmi_ns_cell(&t, (lam_middle){found[i].among, 0, 1});
+        if (found[i].among > 0)
+            lmi_putf(&t.cell, "%.2fx", (double)found[i].slowest / (double)found[i].among);
+        else
+            lmi_put(&t.cell, "?");
+        lmi_end_cell(&t);
+    }
+    return lmi_sheet_end(&t, w, 1, "d");
+}
+
+static void put_name(lmi_recorded *w) {
+    const lam_recorded_model *m = model_of(w, 0);
+    lmi_put(&w->out, m->name);
+    if (m->n_kinds < 2) return;
+    lmi_put(&w->out, ", ");
+    lmi_put_kind(&w->out, m);
+}
+
+/* What shows that two of them are not of one run of several processes; NULL: nothing does, or each is a run
+ * of its own, which may be held beside another. */
+static const char *unlike(const lmi_recorded *w) {
+    const lam_recorded_run *first = lam_recording_run(w->all[0]);
+    for (int32_t i = 1; i < w->n; i++) {
+        const lam_recorded_run *run = lam_recording_run(w->all[i]);
+        if (run->world != first->world) return "they differ in how many processes there were";
+        for (int32_t k = 0; k < i && run->world > 1; k++)
+            if (lam_recording_run(w->all[k])->rank == run->rank) return "two are of the same rank";
+    }
+    return NULL;
+}
+
+static lam_status put_all(lmi_recorded *w) {
+    const lam_recorded_run *run = lam_recording_run(w->all[0]);
+    const lam_recorded_model *m = model_of(w, 0);
+    const char *why = unlike(w);
+    if (run->world >= w->n && !why)
+        lmi_putf(&w->out, "%d processes of %d", (int)w->n, (int)run->world);
+    else
+        lmi_putf(&w->out, "%d recordings", (int)w->n);
+    if (run->command) lmi_putf(&w->out, ": %s", run->command);
+    if (m) lmi_put(&w->out, "; ");
+    if (m) put_name(w);
+    if (why) lmi_putf(&w->out, "\nnot of one run: %s; name the files of one", why);
+    lmi_put(&w->out, "\n\n");
+    do {
+        if (w->model > 0) {
+            lmi_putc(&w->out, '\n');
+            put_name(w);
+            lmi_put(&w->out, "\n\n");
+        }
+        LAM_TRY(put_each(w));
+        put_spread(w);
+        LAM_TRY(put_stragglers(w));
+        w->model++;
+    } while (model_of(w, 0));
+    return LAM_OK;
+}
+
+lam_status lmi_recorded_ranks(lmi_recorded *w) {
+    lam_status s = find_names(w);
+    if (s == LAM_OK) s = put_all(w);
+    free(w->names);
+    w->names = NULL;
+    return s;
+}

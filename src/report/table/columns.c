@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands in a cell. Names and class names come from strangers and are cleaned here. */
+#include "analyse/cost/numbers.h"
+#include "analyse/run/times.h"
+#include "report/table/looked.h"
+
+/* -- our own table ------------------------------------------------------------------------------------- */
+
+static void cell_name(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->label); }
+
+static void cell_output(const lmi_line *l, lmi_buf *out) {
+    if (!l->event || l->own) return;
+    if (l->event->n_out == 0) {
+        lmi_putc(out, '?');
+        return;
+    }
+    lmi_put_shape(out, lmi_arg_shape(&l->event->out[0]));
+    if (l->event->n_out > 1) lmi_putf(out, " +%d", (int)l->event->n_out - 1);
+}
+
+static void cell_own_params(const lmi_line *l, lmi_buf *out) {
+    lmi_put_count(out, l->params, l->job->o->exact);
+}
+
+static void own_metric(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    if (l->never_called)
+        lmi_putc(out, '-');
+    else
+        lmi_put_metric(out, l->metric[metric], l->job->o->exact);
+}
+
+static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_MACS, out); }
+static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
+static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
+
+static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    lam_count c = l->metric[metric];
+    bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
+    if (l->never_called || nothing || l->job->o->exact)
+        own_metric(l, metric, out);
+    else
+        lmi_put_bytes(out, c);
+}
+
+static void cell_own_read(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_READ, out); }
+static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM_BYTES_WRITTEN, out); }
+
+/* Where no byte moves there is no ratio. */
+static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
+    lam_count bytes = lam_metric_bytes(l->metric);
+    double v = lam_metric_intensity(l->metric);
+    bool none = bytes.state == LAM_EXACT && bytes.n == 0 && bytes.over == 0;
+    if (l->never_called || none)
+        lmi_putc(out, '-');
+    else if (v < 0)
+        lmi_putc(out, '?');
+    else
+        lmi_put_intensity(out, v);
+}
+
+static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+    if (l->never_called)
+        lmi_putc(out, '-');
+    else
+        lmi_put_metric(out, l->backward[metric], l->job->o->exact);
+}
+
+static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
+static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
+
+/* -- health ---------------------------------------------------------------------------------------------- */
+
+static const char *health_word(lam_health_state s, const char *fine) {
+    switch (s) {
+    case LAM_HEALTH_BORN: return "born here";
+    case LAM_HEALTH_PASSED: return "passed on";
+    case LAM_HEALTH_UNKNOWN: return "?";
+    default: return fine;
+    }
+}
+
+static void cell_own_health(const lmi_line *l, lmi_buf *out) {
+    if (l->own || !l->event) {
+        lmi_putc(out, '-');
+        return;
+    }
+    int32_t place = l->event->place;
+    lam_health_state forward = lam_health_at(l->job->health, place, LAM_FORWARD);
+    lam_health_state back = lam_health_at(l->job->health, place, LAM_BACKWARD);
+    lmi_put(out, health_word(forward, back > LAM_HEALTH_FINE ? "" : "ok"));
+    if (back <= LAM_HEALTH_FINE) return;
+    if (forward != LAM_HEALTH_FINE) lmi_put(out, ", ");
+    lmi_putf(out, "%s backward", health_word(back, ""));
+}
+
+/* -- times ----------------------------------------------------------------------------------------------- */
+
+static void put_own_time(const lmi_line *l, int64_t ns, lmi_buf *out) {
+    if (l->never_called || !l->place)
+        lmi_putc(out, '-');
+    else
+        lmi_put_time(out, ns);
+}
+
+static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
+    return lmi_add_time(ns[LAM_BACKWARD], ns[LAM_RECOMPUTE]);
+}
+
+static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->ns[LAM_FORWARD], out); }
+
+static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, back_of(l->ns), out); }
+
+/* Where the nodes of a backward were not watched, the forward is all there is. */
+int64_t lmi_self_time(const lmi_line *l) {
+    return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
+                                             : l->own_ns[LAM_FORWARD];
+}
+
+/* What a container did itself is told on its own line, and not once more on the one below it. */
+static void cell_own_self(const lmi_line *l, lmi_buf *out) {
+    if (!l->split) put_own_time(l, lmi_self_time(l), out);
+}
+
+static void cell_device_time(const lmi_line *l, lmi_buf *out) {
+    put_own_time(l, l->device_ns[LAM_FORWARD], out);
+}
+
+static void cell_device_bwd_time(const lmi_line *l, lmi_buf *out) {
+    put_own_time(l, back_of(l->device_ns), out);
+}
+
+static void cell_device_self(const lmi_line *l, lmi_buf *out) {
+    if (l->split) return;
+    int64_t forward = l->device_own_ns[LAM_FORWARD];
+    put_own_time(l,
+                 lmi_has_backward_times(l->job->c) ? lmi_add_time(forward, back_of(l->device_own_ns))
+                                                   : forward,
+                 out);
+}
+
+static lam_speed speed_of(const lmi_line *l) {
+    const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
+    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->peak);
+}
+
+/* What is negative is not known; no work has no speed. */
+static void put_speed(const lmi_line *l, double speed, lmi_buf *out) {
+    const char *prefix;
+    if (l->never_called || speed == 0) {
+        lmi_putc(out, '-');
+    } else if (speed < 0) {
+        lmi_putc(out, '?');
+    } else {
+        double v = lam_unit_scale(speed, &prefix);
+        lmi_put_intensity(out, v);
+        lmi_putf(out, " %s", prefix);
+    }
+}
+
+static void cell_own_speed(const lmi_line *l, lmi_buf *out) { put_speed(l, speed_of(l).flops, out); }
+
+static void cell_own_moved(const lmi_line *l, lmi_buf *out) { put_speed(l, speed_of(l).bytes, out); }
+
+static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
+    lam_speed s = speed_of(l);
+    if (l->never_called || (s.flops == 0 && s.bytes == 0))
+        lmi_putc(out, '-');
+    else if (s.bound == LAM_BOUND_UNKNOWN)
+        lmi_putc(out, '?');
+    else if (s.bound == LAM_BOUND_NEITHER)
+        lmi_putf(out, "neither (reaches %s%.0f %% of peak)", s.share < 0.01 ? "<" : "",
+                 s.share < 0.01 ? 1 : 100 * s.share);
+    else
+        lmi_putf(out, "%s (%.0f %% of peak)", lam_bound_name(s.bound), 100 * s.share);
+}
+
+static void cell_rf(const lmi_line *l, lmi_buf *out) {
+    if (!l->event || l->own) return;
+    if (l->rf_state == LAM_UNKNOWN) {
+        lmi_putc(out, '?');
+        return;
+    }
+    if (l->rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    if (l->rf_at_most && l->rf_state == LAM_EXACT) lmi_put(out, "<= ");
+    lmi_put_real(out, l->rf);
+    if (l->rf_whole) lmi_put(out, " (all)");
+}
+
+/* -- data ---------------------------------------------------------------------------------------------- */
+
+static void cell_path(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->path); }
+static void cell_place_name(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->place->name); }
+static void cell_type(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->module->type); }
+static void cell_depth(const lmi_line *l, lmi_buf *out) { lmi_putf(out, "%d", (int)l->depth); }
+
+static void cell_call(const lmi_line *l, lmi_buf *out) {
+    if (l->event) lmi_putf(out, "%d", (int)l->event->ordinal);
+}
+
+static void put_shapes(const lam_arg *args, int32_t n, lmi_buf *out) {
+    for (int32_t i = 0; i < n; i++) {
+        if (i) lmi_put(out, "; ");
+        lmi_put_shape(out, lmi_arg_shape(&args[i]));
+    }
+}
+
+static void cell_input_shapes(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_shapes(l->event->in, l->event->n_in, out);
+}
+
+static void cell_output_shapes(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_shapes(l->event->out, l->event->n_out, out);
+}
+
+static void cell_dtype(const lmi_line *l, lmi_buf *out) {
+    if (l->event && l->event->n_out > 0) lmi_put(out, lam_dtype_name(l->event->out[0].dtype));
+}
+
+static void plain(lmi_buf *out, lam_count c) {
+    if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
+}
+
+static const lam_cost_row *row_of(const lmi_line *l) { return lam_costs_row(l->job->c, l->row); }
+
+static void cell_intensity(const lmi_line *l, lmi_buf *out) {
+    double v = lam_metric_intensity(l->metric);
+    if (v >= 0) lmi_put_real(out, v);
+}
+
+static void put_ns(int64_t ns, lmi_buf *out) {
+    if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
+}
+
+#define COLUMN(id, title, align, rank, when, cell, meaning)
+#define NUMBER(id, count, meaning)                                                                           \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
+#define STATE(id, count)                                                                                     \
+    static void cell_##id##_state(const lmi_line *l, lmi_buf *out) {                                         \
+        lmi_put(out, lam_state_name((count).state));                                                         \
+    }
+#define TIME(id, clock, which, phase, meaning)                                                               \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
+        lam_time t;                                                                                          \
+        if (l->event && clock(l->job->c, l->row, &t)) put_ns(t.which[phase], out);                           \
+    }
+#include "report/table/columns.def"
+#undef COLUMN
+
+static void known_real(const lmi_line *l, double v, lmi_buf *out) {
+    if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
+}
+
+static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf, out); }
+static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_stride, out); }
+static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
+static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
+
+static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
+
+static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
+
+/* -- thoplw -------------------------------------------------------------------------------------------- */
+
+static void put_x_list(const lam_arg *args, int32_t n, lmi_buf *out) {
+    if (n == 0) lmi_putc(out, '?');
+    for (int32_t i = 0; i < n; i++) {
+        if (i) lmi_put(out, ", ");
+        lmi_put_x(out, lmi_arg_shape(&args[i]));
+    }
+}
+
+static void cell_in_x(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_x_list(l->event->in, l->event->n_in, out);
+}
+
+static void cell_out_x(const lmi_line *l, lmi_buf *out) {
+    if (l->event) put_x_list(l->event->out, l->event->n_out, out);
+}
+
+static void put_clever(lmi_buf *out, lam_count c) {
+    const char *unit;
+    double v = lam_clever_scale(lmi_count_double(c), &unit);
+    if (c.state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    lmi_put_fixed(out, v, 6, 2);
+    lmi_putf(out, " %s", unit);
+}
+
+static void put_ratio(lmi_buf *out, lam_count c, lam_count total) {
+    double whole = lmi_count_double(total);
+    if (whole == 0) {
+        lmi_putc(out, '-');
+        return;
+    }
+    lmi_put_fixed(out, 100 * lmi_count_double(c) / whole, 5, 2);
+    lmi_put(out, " %");
+}
+
+static void put_number(const lmi_line *l, lmi_buf *out, lam_count c, const lam_count *total) {
+    lam_number_format f = l->job->o->numbers;
+    if (c.state == LAM_UNKNOWN)
+        lmi_putc(out, '?');
+    else if (f == LAM_FMT_RATIO && total)
+        put_ratio(out, c, *total);
+    else if (f == LAM_FMT_CLEVER || f == LAM_FMT_RATIO)
+        put_clever(out, c);
+    else
+        lmi_put_digits(out, c);
+}
+
+static void cell_thoplw_macs(const lmi_line *l, lmi_buf *out) {
+    put_number(l, out, l->metric[LAM_MACS], l->total ? &l->total->metric[LAM_MACS] : NULL);
+}
+
+static void cell_thoplw_params(const lmi_line *l, lmi_buf *out) {
+    put_number(l, out, l->params, l->total ? &l->total->params : NULL);
+}
+
+static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {
+    lmi_put_clean(out, l->module->type);
+    if (l->total) lmi_put_window(out, l->job->m, l->place);
+}
+
+/* -- torchscan ------------------------------------------------------------------------------------------ */
+
+static void cell_scan_name(const lmi_line *l, lmi_buf *out) {
+    lmi_format_name(out, l->scan->name, l->scan->depth);
+}
+static void cell_scan_type(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->type); }
+static void cell_scan_shape(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->output_shape); }
+static void cell_scan_params(const lmi_line *l, lmi_buf *out) { lmi_put_grouped(out, l->scan->params); }
+
+static void put_rf(lmi_buf *b, const lam_scan_row *row, double v) {
+    if (row->rf_state == LAM_UNKNOWN) {
+        lmi_putc(b, '?');
+    } else if (!row->rf_is_float) {
+        lmi_put_fixed(b, v, 0, 0);
+    } else {
+        lmi_put_real(b, v);
+        if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) lmi_put(b, ".0");
+    }
+}
+
+static void cell_scan_rf(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf); }
+static void cell_scan_stride(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_stride); }
+static void cell_scan_padding(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_padding); }
+
+/* -- the table ----------------------------------------------------------------------------------------- */
+
+/* Whether our own table has a column in this report. */
+static bool when_always(const lmi_job *j) { return j != NULL; }
+static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
+static bool when_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
+static bool when_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
+static bool when_bytes(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_BYTES_READ); }
+static bool when_speed(const lmi_job *j) { return j->peak.flops > 0 && lmi_has_metric(j->c, LAM_BYTES_READ); }
+static bool when_intensity(const lmi_job *j) { return when_speed(j) || when_bytes(j); }
+static bool when_backward(const lmi_job *j) { return lmi_has_phase(j->c, LAM_BACKWARD); }
+static bool when_time(const lmi_job *j) { return j->o->time; }
+static bool when_backward_time(const lmi_job *j) { return j->o->time && lmi_has_backward_times(j->c); }
+static bool when_device_time(const lmi_job *j) { return j->o->time && lmi_has_device_times(j->c); }
+static bool when_device_backward_time(const lmi_job *j) {
+    return when_device_time(j) && lmi_has_backward_times(j->c);
+}
+static bool when_health(const lmi_job *j) { return j->health != NULL; }
+static bool when_memory(const lmi_job *j) { return j->o->memory; }
+static bool when_backward_memory(const lmi_job *j) { return j->o->memory && lmi_has_backward_memory(j); }
+static bool when_device_memory(const lmi_job *j) { return j->o->memory && j->device_memory; }
+static bool when_device_backward_memory(const lmi_job *j) {
+    return j->o->memory && lmi_has_backward_device_memory(j);
+}
+static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
+
+static const lmi_column columns[] = {
+#define COLUMN(id, title, align, rank, when, cell, doc)                                                      \
+    {#id, title, LMI_##align, rank, when_##when, cell, doc},
+#include "report/table/columns.def"
+#undef COLUMN
+};
+
+const lmi_column *lmi_column_find(const char *id, size_t n) {
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strlen(columns[i].id) == n && memcmp(columns[i].id, id, n) == 0) return &columns[i];
+    return NULL;
+}
+
+void lmi_columns_append(const char *ids, lmi_columns *out) {
+    for (const char *p = ids; *p; p += strspn(p, " ")) {
+        size_t n = strcspn(p, " ");
+        const lmi_column *c = lmi_column_find(p, n);
+        if (c && out->n < LMI_COLUMNS_MAX) out->at[out->n++] = c;
+        p += n;
+    }
+}
+
+void lmi_columns_parse(const char *ids, lmi_columns *out) {
+    out->n = 0;
+    lmi_columns_append(ids, out);
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What stands above and under our own table, in whatever format: what ran, the totals, and whether they are
+ * complete. */
+#include "report/table/report.h"
+
+#include "analyse/run/times.h"
+
+enum { AT_MOST = 5 }; /* of inputs and findings: the rest is counted */
+
+void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to) {
+    *s = (lmi_speaker){.j = j, .say = say, .to = to};
+    lmi_putn(&s->text, "", 0);
+}
+
+void lmi_tell(lmi_speaker *s, const char *style, const char *label) {
+    if (s->text.bad) return;
+    s->say(s->to, style, label, s->text.s);
+    s->text.n = 0;
+    lmi_putn(&s->text, "", 0);
+}
+
+lam_status lmi_said(lmi_speaker *s) {
+    lam_status status = lmi_buf_status(&s->text, s->j->e);
+    lmi_buf_free(&s->text);
+    return status;
+}
+
+/* -- head ---------------------------------------------------------------------------------------------- */
+
+/* How input i of the model was made up, where lamina made it. */
+static void put_made(lmi_speaker *s, int32_t i) {
+    const char *made = lam_model_made(s->j->m, i);
+    if (!made) return;
+    lmi_putc(&s->text, ' ');
+    lmi_put_clean(&s->text, made);
+}
+
+static const lam_event *root_call(const lmi_job *j) {
+    for (int32_t i = 0; i < lam_model_n_events(j->m); i++)
+        if (lam_model_event(j->m, i)->place == 0) return lam_model_event(j->m, i);
+    return NULL;
+}
+
+/* The device of all inputs; -1: they have none, or are on several. */
+static int32_t device_of(const lam_event *call) {
+    int32_t device = call->n_in ? call->in[0].device : -1;
+    for (int32_t i = 1; i < call->n_in; i++)
+        if (call->in[i].device != device) return -1;
+    return device;
+}
+
+static void tell_inputs(lmi_speaker *s, const lam_event *call) {
+    int32_t device = device_of(call);
+    for (int32_t i = 0; i < call->n_in && i < AT_MOST; i++) {
+        const lam_arg *a = &call->in[i];
+        lmi_put(&s->text, "input ");
+        if (a->name) {
+            lmi_put_clean(&s->text, a->name);
+            lmi_putc(&s->text, ' ');
+        }
+        lmi_put_shape(&s->text, lmi_arg_shape(a));
+        if (a->dtype >= 0) lmi_putf(&s->text, " %s", lam_dtype_name(a->dtype));
+        put_made(s, i);
+        if (device < 0 && a->device >= 0) lmi_putf(&s->text, " %s", lmi_device_name(a->device));
+        lmi_tell(s, NULL, NULL);
+    }
+    if (call->n_in > AT_MOST) {
+        lmi_putf(&s->text, "%d other input%s", (int)call->n_in - AT_MOST,
+                 call->n_in == AT_MOST + 1 ? "" : "s");
+        lmi_tell(s, LMI_DIM, NULL);
+    }
+    if (device < 0) return;
+    lmi_put(&s->text, lmi_device_name(device));
+    lmi_tell(s, NULL, NULL);
+}
+
+/* What became of values is what a reader asks first, so it stands above the table. */
+static void tell_health(lmi_speaker *s) {
+    const lam_health *h = s->j->health;
+    int32_t n = 0;
+    if (!h) return;
+    if (!lam_health_finding(h, 0)) {
+        lmi_put(&s->text, lam_health_sentence(h));
+        lmi_tell(s, NULL, "health");
+    }
+    for (; lam_health_finding(h, n); n++) {
+        if (n >= AT_MOST) continue;
+        lmi_put(&s->text, lam_health_finding(h, n)->text);
+        lmi_tell(s, LMI_WARN, n ? "" : "health");
+    }
+    if (n <= AT_MOST) return;
+    lmi_putf(&s->text, "%d more finding%s", (int)n - AT_MOST, n == AT_MOST + 1 ? "" : "s");
+    lmi_tell(s, LMI_DIM, "");
+}
+
+lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to) {
+    lmi_speaker s;
+    lmi_buf title;
+    const lam_place *root = lam_model_place(j->m, 0);
+    const lam_event *call = root_call(j);
+    lmi_speak(&s, j, say, to);
+    lmi_buf_init(&title);
+    lmi_put_clean(&title, root ? lam_model_module(j->m, root->module)->type : "empty model");
+    lmi_tell(&s, LMI_BOLD, lmi_buf_text(&title));
+    s.text.bad = s.text.bad || title.bad;
+    lmi_buf_free(&title);
+    if (call) {
+        tell_inputs(&s, call);
+        lmi_put(&s.text, call->flags & LAM_CALL_TRAINING ? "train mode" : "eval mode");
+        lmi_tell(&s, NULL, NULL);
+    }
+    if (strcmp(j->c->convention->name, lam_convention_of(NULL)) != 0) {
+        lmi_putf(&s.text, "convention %s", j->c->convention->name);
+        lmi_tell(&s, NULL, NULL);
+    }
+    tell_health(&s);
+    return lmi_said(&s);
+}
+
+/* -- foot ---------------------------------------------------------------------------------------------- */
+
+static bool nothing(lam_count c) { return c.state == LAM_EXACT && c.n == 0 && c.over == 0; }
+
+static void put_sized(lmi_speaker *s, const char *what, lam_count n, lam_count bytes) {
+    lmi_put(&s->text, what);
+    lmi_put_grouped(&s->text, n);
+    lmi_put(&s->text, " (");
+    lmi_put_bytes(&s->text, bytes);
+    lmi_putc(&s->text, ')');
+}
+
+static void put_trainable(lmi_speaker *s, lam_count all, lam_count trainable) {
+    if (nothing(all)) return;
+    lmi_put(&s->text, ", ");
+    if (all.n == trainable.n && all.over == trainable.over && all.state == trainable.state)
+        lmi_put(&s->text, "all");
+    else if (nothing(trainable))
+        lmi_put(&s->text, "none");
+    else
+        lmi_put_grouped(&s->text, trainable);
+    lmi_put(&s->text, " trainable");
+}
+
+static void tell_params(lmi_speaker *s) {
+    lam_param_totals p = lam_costs_params(s->j->c);
+    lmi_put_grouped(&s->text, p.params);
+    lmi_putf(&s->text, " parameter%s (", p.params.n == 1 ? "" : "s");
+    lmi_put_bytes(&s->text, p.param_bytes);
+    lmi_putc(&s->text, ')');
+    put_trainable(s, p.params, p.grad_params);
+    lmi_tell(s, NULL, "total");
+    if (lmi_is_spread(s->j->m)) {
+        put_sized(s, "in this process ", p.local_params, p.local_bytes);
+        lmi_tell(s, NULL, NULL);
+    }
+    if (!nothing(p.buffers)) {
+        lmi_put_grouped(&s->text, p.buffers);
+        lmi_putf(&s->text, " buffer element%s", p.buffers.n == 1 ? "" : "s");
+        lmi_tell(s, NULL, NULL);
+    }
+    if (nothing(p.packed)) return;
+    put_sized(s, "packed weights ", p.packed, p.packed_bytes);
+    lmi_tell(s, NULL, NULL);
+}
+
+/* "1.81 GMACs", ">= 80 MACs", "MACs not known". */
+static void put_work(lmi_speaker *s, lam_count c, const char *unit) {
+    lmi_buf n;
+    lmi_buf_init(&n);
+    lmi_put_metric(&n, c, s->j->o->exact);
+    const char *text = lmi_buf_text(&n), *last = text + (*text ? strlen(text) - 1 : 0);
+    if (*text == '?')
+        lmi_putf(&s->text, "%s not known", unit);
+    else
+        lmi_putf(&s->text, "%s%s%s", text, *last >= '0' && *last <= '9' ? " " : "", unit);
+    s->text.bad = s->text.bad || n.bad;
+    lmi_buf_free(&n);
+}
+
+/* The exact number beside the rounded one. */
+static void put_in_full(lmi_speaker *s, lam_count c) {
+    if (c.state != LAM_EXACT || s->j->o->exact || (c.n < 1000 && c.over == 0)) return;
+    lmi_put(&s->text, " = ");
+    lmi_put_grouped(&s->text, c);
+}
+
+static bool same(lam_count a, lam_count b) { return a.n == b.n && a.over == b.over && a.state == b.state; }
+
+/* What has an effect, where masks leave something out or may do so. */
+static void tell_effective(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
+    lam_count macs = metric[LAM_EFFECTIVE_MACS];
+    if (!lmi_has_metric(s->j->c, LAM_EFFECTIVE_MACS) || same(macs, metric[LAM_MACS])) return;
+    put_work(s, macs, "MACs");
+    lmi_put(&s->text, " if masked attention scores are left out");
+    if (macs.state != metric[LAM_MACS].state) lmi_put(&s->text, "; values of some masks are not known");
+    lmi_tell(s, macs.state == LAM_EXACT ? NULL : LMI_WARN, NULL);
+}
+
+/* Elements and bytes that moved, and their ratio, where they were asked for. */
+static void tell_bytes(lmi_speaker *s, const lam_count metric[LAM_N_METRICS]) {
+    static const char *const names[] = {"read ", "written "};
+    if (!s->j->o->bytes) return;
+    if (lmi_has_metric(s->j->c, LAM_DMAS)) {
+        lmi_put(&s->text, "DMAs ");
+        lmi_put_metric(&s->text, metric[LAM_DMAS], s->j->o->exact);
+        lmi_tell(s, metric[LAM_DMAS].state == LAM_EXACT ? NULL : LMI_WARN, "");
+    }
+    if (!lmi_has_metric(s->j->c, LAM_BYTES_READ)) return;
+    for (int i = 0; i < 2; i++) {
+        lam_count n = metric[LAM_BYTES_READ + i];
+        lmi_put(&s->text, names[i]);
+        if (s->j->o->exact || n.state == LAM_UNKNOWN)
+            lmi_put_metric(&s->text, n, true);
+        else
+            lmi_put_bytes(&s->text, n);
+        lmi_tell(s, n.state == LAM_EXACT ? NULL : LMI_WARN, NULL);
+    }
+    double intensity = lam_metric_intensity(metric);
+    if (intensity < 0) return;
+    lmi_put_intensity(&s->text, intensity);
+    lmi_put(&s->text, " FLOPs/byte");
+    lmi_tell(s, NULL, NULL);
+}
+
+/* MACs and FLOPs of a pass; `unit` NULL: how the two go together was said before. */
+static void tell_pass(lmi_speaker *s, const lam_count metric[LAM_N_METRICS], const char *label,
+                      const char *unit) {
+    bool macs = lmi_has_metric(s->j->c, LAM_MACS), flops = lmi_has_metric(s->j->c, LAM_FLOPS);
+    if (macs) {
+        put_work(s, metric[LAM_MACS], "MACs");
+        put_in_full(s, metric[LAM_MACS]);
+        lmi_tell(s, metric[LAM_MACS].state == LAM_EXACT ? LMI_BOLD : LMI_WARN, label);
+    }
+    if (flops) {
+        put_work(s, metric[LAM_FLOPS], "FLOPs");
+        if (macs && unit) lmi_putf(&s->text, " (%s)", unit);
+        lmi_tell(s, metric[LAM_FLOPS].state == LAM_EXACT ? LMI_BOLD : LMI_WARN, macs ? NULL : label);
+    }
+    tell_effective(s, metric);
+    tell_bytes(s, metric);
+}
+
+static void tell_forward(lmi_speaker *s) {
+    lam_count total[LAM_N_METRICS];
+    for (int m = 0; m < LAM_N_METRICS; m++) total[m] = lmi_total(s->j->c, (lam_metric)m);
+    tell_pass(s, total, "", s->j->c->convention->unit);
+}
+
+/* What a pass besides the forward cost, where one ran. */
+static void tell_phase(lmi_speaker *s, lam_phase phase, const char *label) {
+    lam_count total[LAM_N_METRICS];
+    if (phase == LAM_BACKWARD && s->j->m->no_backward) {
+        lmi_put(&s->text, "none ran: the model returned no tensor to go back from");
+        lmi_tell(s, LMI_WARN, label);
+    }
+    if (!lmi_has_phase(s->j->c, phase)) return;
+    for (int m = 0; m < LAM_N_METRICS; m++) total[m] = lam_costs_phase_total(s->j->c, phase, (lam_metric)m);
+    tell_pass(s, total, label, NULL);
+}
+
+/* Part of a time: that of the run that is told, with the deviation over all runs. */
+static void tell_time_part(lmi_speaker *s, const lam_times *t, lam_time_part part, const char *title,
+                           const char *label) {
+    const lam_costs *c = s->j->c;
+    lam_spread spread;
+    lmi_put(&s->text, title);
+    lmi_put_time(&s->text, lmi_time_part(c, t, part));
+    if (c->beats && lam_times_n_runs(t) > 1 && lam_times_part(t, part, &spread)) {
+        lmi_put(&s->text, s->j->o->ascii ? " +- " : " \u00b1 ");
+        lmi_put_time(&s->text, spread.deviation);
+    }
+    lmi_tell(s, part == LAM_TIME_WHOLE ? LMI_BOLD : NULL, label);
+}
+
+/* The whole and its parts on a line: what there was none of is left out, what is not known is not. */
+static void tell_time_parts(lmi_speaker *s, const lam_times *t, const char *label, const char *engine) {
+    const struct {
+        lam_time_part part;
+        const char *title;
+    } parts[] = {{LAM_TIME_FORWARD, "forward "},
+                 {LAM_TIME_BACKWARD, "backward "},
+                 {LAM_TIME_RECOMPUTE, "recomputed "},
+                 {LAM_TIME_ENGINE, engine},
+                 {LAM_TIME_OUTSIDE, "backward of no layer "}};
+    bool back = lmi_has_backward_times(s->j->c);
+    tell_time_part(s, t, LAM_TIME_WHOLE, back ? "" : "forward ", label);
+    for (size_t i = 0; back && i < sizeof parts / sizeof *parts; i++)
+        if (lmi_time_part(s->j->c, t, parts[i].part) != 0)
+            tell_time_part(s, t, parts[i].part, parts[i].title, NULL);
+}
+
+/* One line however many runs were late: the one that was so by most. */
+static void tell_outliers(lmi_speaker *s) {
+    lam_outlier o, worst = {.whole = -1};
+    int32_t n = 0;
+    for (; lam_times_outlier(lam_costs_times(s->j->c), n, &o); n++)
+        if (o.whole > worst.whole) worst = o;
+    if (n == 0) return;
+    if (n > 1) lmi_putf(&s->text, "%d runs took much longer; ", (int)n);
+    lmi_putf(&s->text, "run %d took ", (int)worst.run);
+    lmi_put_time(&s->text, worst.whole);
+    lmi_put(&s->text, ", ");
+    lmi_put_time(&s->text, worst.late);
+    lmi_put(&s->text, " of the delay in ");
+    const char *path = worst.place < 0 ? "autograd's engine" : lam_model_place(s->j->m, worst.place)->path;
+    lmi_put_clean(&s->text, *path ? path : "the model itself");
+    lmi_tell(s, LMI_WARN, "");
+}
+
+/* What rows stand beside, and whether a row went beyond what was measured. */
+static void tell_roof(lmi_speaker *s) {
+    const lam_peak *peak = &s->j->peak, *measured = &s->j->o->peak;
+    const char *reached = " (reached in this run)";
+    const char *prefix;
+    if (peak->flops <= 0 || peak->bytes <= 0) return;
+    lmi_put_intensity(&s->text, lam_unit_scale(peak->flops, &prefix));
+    lmi_putf(&s->text, " %sFLOP/s%s and ", prefix, peak->flops > measured->flops ? reached : "");
+    lmi_put_intensity(&s->text, lam_unit_scale(peak->bytes, &prefix));
+    lmi_putf(&s->text, " %sB/s of memory%s", prefix, peak->bytes > measured->bytes ? reached : "");
+    lmi_tell(s, LMI_DIM, "roof");
+}
+
+static void tell_times(lmi_speaker *s) {
+    const lam_costs *c = s->j->c;
+    if (!s->j->o->time) return;
+    const lam_times *t = lam_costs_times(c);
+    int32_t runs = lam_times_n_runs(t);
+    tell_time_parts(s, t, "time", "autograd engine ");
+    if (runs > 1) {
+        if (c->beats)
+            lmi_putf(&s->text, "run %d of %d, the median", (int)lmi_told_run(c), (int)runs);
+        else
+            lmi_putf(&s->text, "%d runs together", (int)runs);
+        lmi_tell(s, LMI_DIM, NULL);
+    }
+    int32_t varying = c->beats ? lmi_times_varying(t) : 0;
+    if (varying > 0) {
+        lmi_putf(&s->text, "%d %s in some runs only", (int)varying,
+                 varying == 1 ? "call happened" : "calls happened");
+        lmi_tell(s, LMI_WARN, "");
+    }
+    if (lmi_has_device_times(c)) tell_time_parts(s, lam_costs_device_times(c), "device", "between nodes ");
+    tell_outliers(s);
+    tell_roof(s);
+}
+
+lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
+    lmi_speaker s;
+    lmi_speak(&s, j, say, to);
+    tell_params(&s);
+    tell_forward(&s);
+    tell_phase(&s, LAM_BACKWARD, "backward");
+    tell_phase(&s, LAM_RECOMPUTE, "recomputed");
+    tell_times(&s);
+    lmi_tell_memory(&s);
+    lmi_tell_device_memory(&s);
+    lmi_tell_complete(&s);
+    lam_status reasons = lmi_tell_reasons(&s);
+    lam_status text = lmi_said(&s);
+    return reasons == LAM_OK ? text : reasons;
+}

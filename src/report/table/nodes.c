@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tree of places behind our own table: rows of one place on one line, sums upwards. Parents have
+ * smaller indices than their children, so loops do what recursion would, however deep the tree is. */
+#include "report/table/report.h"
+
+static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
+    const lam_place *p = lam_model_place(j->m, place);
+    node->line = (lmi_line){.job = j,
+                            .place = p,
+                            .module = lam_model_module(j->m, p->module),
+                            .depth = p->depth,
+                            .rf_state = LAM_UNKNOWN};
+    node->self = node->line;
+    node->parent = p->parent;
+    node->first_child = node->next = node->last = -1;
+    node->fold = 1;
+    node->times = 1;
+}
+
+/* True for a call inside another of the same place (a module that calls itself), whose time holds it. */
+static bool inside_itself(const lmi_line *l) {
+    const lam_event *events = l->job->m->events;
+    for (int32_t i = l->event ? l->event->parent : -1; i >= 0; i = events[i].parent)
+        if (events[i].place == l->event->place) return true;
+    return false;
+}
+
+/* Calls of one place share a line: the first gives shapes and receptive field. */
+static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
+    lmi_line l;
+    lmi_line_of_row(j, row, &l);
+    int32_t i = (int32_t)(l.place - j->m->places);
+    lmi_node *node = &t->at[i];
+    if (inside_itself(&l)) {
+        memset(l.ns, 0, sizeof l.ns);
+        memset(l.device_ns, 0, sizeof l.device_ns);
+    }
+    if (!node->self.event) {
+        node->self.event = l.event;
+        node->self.rf = l.rf;
+        node->self.rf_state = l.rf_state;
+        node->self.rf_at_most = l.rf_at_most;
+        node->self.rf_whole = l.rf_whole;
+    }
+    if (!node->self.reason) node->self.reason = l.reason;
+    node->self.shared = node->self.shared || l.shared;
+    lmi_line_add(&node->self, &l);
+    node->has_rows = true;
+    for (; i >= 0 && !t->at[i].used; i = t->at[i].parent) t->at[i].used = true;
+}
+
+static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
+
+static bool works(const lmi_line *l) {
+    return some(l->metric[LAM_MACS]) || some(l->metric[LAM_FLOPS]) || some(l->backward[LAM_MACS]) ||
+           some(l->backward[LAM_FLOPS]);
+}
+
+static void sum_up(const lmi_job *j, lmi_nodes *t) {
+    for (int32_t i = j->m->n_places - 1; i >= 0; i--) {
+        lmi_node *node = &t->at[i];
+        if (!node->used) continue;
+        lmi_line_add(&node->line, &node->self);
+        /* A median of sums is no sum of medians: what was called has a time of its own. */
+        if (node->self.calls > 0) {
+            memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
+            memcpy(node->line.device_ns, node->self.device_ns, sizeof node->line.device_ns);
+        }
+        node->line.event = node->self.event;
+        node->line.rf = node->self.rf;
+        node->line.rf_state = node->self.rf_state;
+        node->line.rf_at_most = node->self.rf_at_most;
+        node->line.rf_whole = node->self.rf_whole;
+        node->line.reason = node->self.reason;
+        node->line.never_called = node->line.calls == 0 && !works(&node->line);
+        int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
+        node->next = *head;
+        *head = i;
+        if (node->parent >= 0) lmi_line_add(&t->at[node->parent].line, &node->line);
+    }
+}
+
+/* What a container holds or does itself gets a line of its own above its children, so that theirs and this
+ * one add up to the container's. */
+static void split_own(const lmi_job *j, lmi_nodes *t) {
+    for (int32_t i = 0; i < j->m->n_places; i++) {
+        lmi_node *node = &t->at[i];
+        /* A list has no line of the container that could tell how long it took itself. */
+        bool work =
+            works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
+        if (!node->used || node->first_child < 0) continue;
+        if (!some(node->self.params) && !(node->self.params.state != LAM_EXACT && node->has_rows) && !work)
+            continue;
+        lmi_node *own = &t->at[t->n];
+        *own = (lmi_node){.line = node->self,
+                          .parent = i,
+                          .first_child = -1,
+                          .next = node->first_child,
+                          .fold = 1,
+                          .last = -1,
+                          .times = 1,
+                          .used = true};
+        own->line.own = true;
+        memcpy(own->line.ns, own->line.own_ns, sizeof own->line.ns);
+        memcpy(own->line.device_ns, own->line.device_own_ns, sizeof own->line.device_ns);
+        own->line.calls = 0;
+        own->line.depth++;
+        own->line.split = true;
+        own->line.never_called = false;
+        own->self = own->line;
+        node->first_child = t->n++;
+    }
+}
+
+lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j) {
+    int32_t places = j->m->n_places;
+    uint64_t holders = 0;
+    lmi_arena_init(&t->arena, UINT64_MAX);
+    t->n = places;
+    t->first = -1;
+    t->flat = false;
+    t->left_out = 0;
+    t->whole = (lmi_line){.job = j};
+    for (int32_t i = 0; i < places; i++) holders += lam_model_place(j->m, i)->n_children > 0;
+    t->at = lmi_alloc(&t->arena, (uint64_t)places + holders, sizeof *t->at);
+    if (!t->at) return lmi_nomem(j->e);
+    for (int32_t i = 0; i < places; i++) start_node(j, &t->at[i], i);
+    for (int32_t r = 0; r < lam_costs_n_rows(j->c); r++) add_row(j, t, r);
+    sum_up(j, t);
+    split_own(j, t);
+    if (t->first >= 0) t->whole = t->at[t->first].line;
+    if (lmi_wants_list(j->o)) return lmi_nodes_list(t, j);
+    return j->o->expand ? LAM_OK : lmi_nodes_fold(t, j);
+}
+
+void lmi_nodes_free(lmi_nodes *t) { lmi_arena_free(&t->arena); }
+
+bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i) {
+    const lmi_node *node = &t->at[i];
+    return node->first_child >= 0 && (j->o->max_depth < 0 || node->line.depth < j->o->max_depth);
+}
+
+int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i) {
+    const lmi_node *node = &t->at[i];
+    return node->last >= 0 ? t->at[node->last].next : node->next;
+}
+
+int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i) {
+    if (lmi_nodes_open(t, j, i)) return t->at[i].first_child;
+    for (; i >= 0; i = t->at[i].parent) {
+        int32_t next = lmi_nodes_sibling(t, i);
+        if (next >= 0) return next;
+    }
+    return -1;
+}
+
+bool lmi_nodes_each(const lmi_nodes *t, int32_t i) { return t->at[i].fold > 1; }
+
+/* Of so many together: the mean. */
+static void mean(int64_t ns[LAM_N_PHASES], int64_t n) {
+    for (int p = 0; p < LAM_N_PHASES; p++) ns[p] = ns[p] < 0 ? -1 : ns[p] / n;
+}
+
+void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
+    const lmi_node *node = &t->at[i];
+    *out = node->line;
+    out->calls = node->self.calls;
+    out->total = &t->whole;
+    if (!t->flat && lmi_nodes_open(t, out->job, i)) { /* in a list the topmost line is the whole */
+        memcpy(out->own_ns, node->self.own_ns, sizeof out->own_ns);
+        memcpy(out->device_own_ns, node->self.device_own_ns, sizeof out->device_own_ns);
+    }
+    mean(out->ns, node->times);
+    mean(out->own_ns, node->times);
+    mean(out->device_ns, node->times);
+    mean(out->device_own_ns, node->times);
+}
+
+/* -- names --------------------------------------------------------------------------------------------- */
+
+void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
+    const lmi_line *l = &t->at[i].line;
+    bool holds = some(l->params) || l->params.state != LAM_EXACT;
+    if (t->flat || !l->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
+    if (t->flat && l->own && *l->place->path) lmi_putc(out, ' ');
+    if (l->own) lmi_put(out, holds ? "[own parameters]" : "[own work]");
+}
+
+void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out) {
+    const lmi_node *node = &t->at[i];
+    if (node->last < 0) return;
+    const char *end = t->at[node->last].line.place->name;
+    lmi_put(out, "..");
+    lmi_put_clean(out, end + lmi_stem(end));
+    lmi_putf(out, " x%d", (int)node->fold);
+}
+
+static void put_label(const char *name, const char *range, const char *type, size_t room, bool ascii,
+                      lmi_buf *out) {
+    enum { LEAST = 4, BRACKETS = 3 }; /* columns of a class that still say something; " (" and ")" */
+    size_t fixed = lmi_width(range), used = lmi_width(name) + fixed;
+    if (!*name) {
+        lmi_put_middle(out, type, room, ascii);
+    } else if (used > room) {
+        const char *times = strrchr(range, ' '); /* " x4": there are several, so it goes last */
+        if (room < fixed + LEAST && times) fixed = lmi_width(range = times);
+        if (room <= fixed) range = "";
+        lmi_put_middle(out, name, *range ? room - fixed : room, ascii);
+        lmi_put(out, range);
+    } else {
+        size_t left = room - used, want = lmi_width(type);
+        lmi_put(out, name);
+        lmi_put(out, range);
+        if (!*type || left < BRACKETS + (want < LEAST ? want : LEAST)) return;
+        lmi_put(out, " (");
+        lmi_put_middle(out, type, left - BRACKETS, ascii);
+        lmi_putc(out, ')');
+    }
+}
+
+void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out) {
+    lmi_buf name, range, type;
+    lmi_buf_init(&name);
+    lmi_buf_init(&range);
+    lmi_buf_init(&type);
+    lmi_nodes_name(t, i, &name);
+    lmi_nodes_range(t, i, &range);
+    if (!t->at[i].line.own) lmi_put_clean(&type, t->at[i].line.module->type);
+    put_label(lmi_buf_text(&name), lmi_buf_text(&range), lmi_buf_text(&type), room, ascii, out);
+    out->bad = out->bad || name.bad || range.bad || type.bad;
+    lmi_buf_free(&name);
+    lmi_buf_free(&range);
+    lmi_buf_free(&type);
+}
+
+void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out) {
+    const lmi_node *node = &t->at[i];
+    if (node->line.own) return;
+    if (node->self.calls > 1) lmi_putf(out, " (%d calls)", (int)node->self.calls);
+    if (node->line.never_called) lmi_putf(out, " [%s]", lmi_line_status(&node->line));
+    size_t from = out->n;
+    lmi_putc(out, ' ');
+    lmi_put_tie(out, node->line.job->m, node->line.place);
+    if (out->bad) return;
+    bool tied = out->n > from + 1;
+    if (tied && !brief) return;
+    out->n = from;
+    out->s[from] = '\0';
+    if (tied) lmi_put(out, " [tied]");
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Under our own table: whether everything was counted, on one line. Each reason by itself, ties, what ran in
+ * vain and what else there is to know follow where they were asked for; else one line says how many. */
+#include "report/table/report.h"
+
+#include "analyse/flow/graph.h"
+
+enum { NAMES = 3 }; /* of operators or layers without a rule; the others are counted */
+
+/* -- is it complete? ----------------------------------------------------------------------------------- */
+
+/* What is said differently to who types commands and to who calls functions. */
+static const char *to_do(const lmi_job *j, const char *command, const char *python) {
+    return j->o->command ? command : python;
+}
+
+static const char *by_exact(const lmi_job *j) { return to_do(j, "-c exact", "convention=\"exact\""); }
+
+/* Layers are calls that do work of their own, containers that only call their children apart. */
+typedef struct tally {
+    int64_t known, all, never, elsewhere;
+    bool hidden; /* a forward may have computed what counting layers does not see */
+} tally;
+
+static tally count_layers(const lam_costs *c) {
+    tally t = {0};
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *r = lam_costs_row(c, i);
+        bool there = r->never_called && lmi_only_elsewhere(lam_model_module(c->model, r->module));
+        t.elsewhere += there;
+        t.never += r->never_called && !there;
+        if (r->event < 0) continue;
+        t.hidden = t.hidden || c->prices[r->event].cause == LMI_CAUSE_HIDDEN;
+        if (!r->counted) continue;
+        bool known = true;
+        for (int m = 0; m < LAM_EFFECTIVE_MACS; m++)
+            known = known && (r->metric[m].state != LAM_UNKNOWN || !lmi_has_metric(c, (lam_metric)m));
+        t.all++;
+        t.known += known;
+    }
+    return t;
+}
+
+static tally count(const lam_costs *c) {
+    tally t = count_layers(c);
+    if (!lmi_by_ops(c)) return t;
+    t.known = c->ops.known;
+    t.all = (int64_t)c->ops.ran[LAM_FORWARD] + c->ops.ran[LAM_BACKWARD] + c->ops.ran[LAM_RECOMPUTE];
+    return t;
+}
+
+/* "3 of 44 operators have no rule: mylib::scale_mm (2), mylib::attn (1)"; how many names that were. */
+static int32_t put_unruled(lmi_speaker *s, const tally *t) {
+    const lam_costs *c = s->j->c;
+    bool ops = lmi_by_ops(c);
+    int64_t sum = 0;
+    int32_t runs, names = 0;
+    const char *name;
+    for (; (name = ops ? lam_costs_unruled_op(c, names, &runs) : lam_costs_unruled(c, names, &runs)); names++)
+        sum += runs;
+    if (!names) return 0;
+    lmi_putf(&s->text, "%lld of %lld %ss %s no rule: ", (long long)sum, (long long)t->all,
+             ops ? "operator" : "layer", sum == 1 ? "has" : "have");
+    for (int32_t i = 0; i < names && i < NAMES; i++) {
+        name = ops ? lam_costs_unruled_op(c, i, &runs) : lam_costs_unruled(c, i, &runs);
+        if (i) lmi_put(&s->text, ", ");
+        lmi_put_clean(&s->text, name);
+        lmi_putf(&s->text, " (%d)", (int)runs);
+    }
+    if (names > NAMES) lmi_putf(&s->text, " and %d more", (int)names - NAMES);
+    return names;
+}
+
+static int32_t n_gaps(const lam_costs *c) {
+    int32_t n = 0;
+    while (lam_costs_gap(c, n)) n++;
+    return n;
+}
+
+/* The first reason of another kind; those without a rule are told by name. */
+static const char *first_other(const lam_costs *c) {
+    const char *gap;
+    for (int32_t i = 0; (gap = lam_costs_gap(c, i)) != NULL; i++)
+        if (strncmp(gap, "no rule for ", strlen("no rule for ")) != 0) return gap;
+    return NULL;
+}
+
+static void tell_where(lmi_speaker *s, bool unruled, int32_t left) {
+    bool more = left > 0 && !s->j->o->why;
+    if (!unruled && !more) return;
+    if (unruled) lmi_put(&s->text, "docs/your-own-rules.md shows how to give one");
+    if (unruled && more) lmi_put(&s->text, "; ");
+    if (more) lmi_putf(&s->text, "%s lists every reason", to_do(s->j, "--why", "why=True"));
+    lmi_tell(s, LMI_DIM, "");
+}
+
+/* Returns how many reasons it did not name. */
+static int32_t tell_incomplete(lmi_speaker *s, const tally *t, bool *unruled) {
+    const lam_costs *c = s->j->c;
+    int32_t names = put_unruled(s, t), left = n_gaps(c) - names;
+    bool said = names > 0;
+    if (c->model->cut) {
+        lmi_put(&s->text, said ? "; " : "");
+        lmi_put_clean(&s->text, c->model->cut);
+        said = true;
+    }
+    if (t->hidden) {
+        lmi_putf(&s->text, "%swork outside layers is not seen; %s counts it", said ? "; " : "",
+                 by_exact(s->j));
+        said = true;
+    } else if (names > 0 && !lmi_by_ops(c)) {
+        lmi_putf(&s->text, "; %s counts by operators", by_exact(s->j));
+    }
+    if (!said) {
+        const char *gap = first_other(c);
+        lmi_put_clean(&s->text, gap ? gap : "some numbers are not known");
+        left--;
+    }
+    lmi_tell(s, LMI_WARN, "incomplete");
+    *unruled = names > 0;
+    return left > names - NAMES ? left : names - NAMES;
+}
+
+/* A tool that takes what it has no rule for for nothing is never complete, nor is it ever unsure. */
+static int32_t tell_taken_for_nothing(lmi_speaker *s, const tally *t) {
+    int32_t names = put_unruled(s, t);
+    lmi_putf(&s->text, "%s%s takes what it has no rule for as 0", names ? "; " : "",
+             s->j->c->convention->name);
+    lmi_tell(s, NULL, "counted");
+    return n_gaps(s->j->c) - (names < NAMES ? names : NAMES);
+}
+
+static void tell_idle(lmi_speaker *s, int64_t n, const char *what) {
+    if (n == 0) return;
+    lmi_putf(&s->text, "%lld layer%s %s %s", (long long)n, n == 1 ? "" : "s", n == 1 ? "was" : "were", what);
+    lmi_tell(s, LMI_WARN, NULL);
+}
+
+void lmi_tell_complete(lmi_speaker *s) {
+    const lam_costs *c = s->j->c;
+    tally t = count(c);
+    bool gaps = lam_costs_gap(c, 0) != NULL, unruled = false;
+    int32_t left = 0;
+    if (c->convention->no_rule == LMI_NR_NOTHING && (gaps || t.known < t.all)) {
+        left = tell_taken_for_nothing(s, &t);
+    } else if (gaps || t.known < t.all) {
+        left = tell_incomplete(s, &t, &unruled);
+    } else if (lmi_by_ops(c)) {
+        lmi_putf(&s->text, "every operator that ran is counted (%lld of %lld)", (long long)t.known,
+                 (long long)t.all);
+        lmi_tell(s, NULL, "complete");
+    } else {
+        bool all = c->convention->hidden == LMI_HIDDEN_AT_LEAST;
+        lmi_putf(&s->text, "every layer that ran is counted (%lld of %lld)", (long long)t.known,
+                 (long long)t.all);
+        if (!all) lmi_putf(&s->text, "; work outside layers is not seen, %s counts it", by_exact(s->j));
+        lmi_tell(s, NULL, all ? "complete" : "counted");
+    }
+    tell_idle(s, t.never, "never called");
+    tell_idle(s, t.elsewhere, "called by other threads alone");
+    tell_where(s, unruled, left);
+}
+
+/* -- with `why`: each reason --------------------------------------------------------------------------- */
+
+static void put_tensor_name(lmi_buf *b, const lam_model *m, const lam_module *mod, const char *name) {
+    if (mod->n_places > 0 && lam_model_place(m, mod->places[0])->path[0]) {
+        lmi_put_clean(b, lam_model_place(m, mod->places[0])->path);
+        lmi_putc(b, '.');
+    }
+    lmi_put_clean(b, name);
+}
+
+static const char *name_in(const lam_module *mod, int32_t tensor) {
+    for (int32_t i = 0; i < mod->n_owned; i++)
+        if (mod->owned[i].tensor == tensor) return mod->owned[i].name;
+    return "?";
+}
+
+static void tell_ties(lmi_speaker *s) {
+    const lam_model *m = s->j->m;
+    bool any = false;
+    bool once = s->j->c->convention->params != LMI_OF_MODULE;
+    for (int32_t i = 0; i < lam_model_n_modules(m); i++) {
+        const lam_module *mod = lam_model_module(m, i);
+        for (int32_t k = 0; k < mod->n_owned; k++) {
+            const lam_tensor *t = lam_model_tensor(m, mod->owned[k].tensor);
+            if (t->owner < 0 || t->owner == i) continue;
+            const lam_module *owner = lam_model_module(m, t->owner);
+            put_tensor_name(&s->text, m, mod, mod->owned[k].name);
+            lmi_put(&s->text, " is ");
+            put_tensor_name(&s->text, m, owner, name_in(owner, mod->owned[k].tensor));
+            lmi_put(&s->text, once ? ", counted once" : ", counted in each layer");
+            lmi_tell(s, NULL, any ? "" : "tied");
+            any = true;
+        }
+    }
+}
+
+static void tell_gaps(lmi_speaker *s) {
+    const char *gap;
+    for (int32_t i = 0; (gap = lam_costs_gap(s->j->c, i)) != NULL; i++) {
+        lmi_put_clean(&s->text, gap);
+        lmi_tell(s, LMI_WARN, i ? "" : "why");
+    }
+}
+
+/* What the graph of the data tells besides: what ran in vain, and which parameters that require a gradient
+ * get none. What was never called or is frozen shows elsewhere. How many there are; `why`: each. */
+static lam_status tell_graph(lmi_speaker *s, int64_t *vain, int64_t *deaf) {
+    lam_graph *g = NULL;
+    const char *path, *reason;
+    bool why = s->j->o->why;
+    if (!lam_model_ops_seen(s->j->m) || !lam_model_traced(s->j->m)) return LAM_OK;
+    LAM_TRY(lam_graph_new(&g, s->j->m, s->j->e));
+    for (int32_t i = 0; (path = lam_graph_unused(g, i, &reason)) != NULL; i++) {
+        if (strcmp(reason, LMI_NEVER_CALLED) == 0) continue;
+        ++*vain;
+        if (!why) continue;
+        lmi_put_clean(&s->text, *path ? path : "the model itself");
+        lmi_put(&s->text, ": ");
+        lmi_put_clean(&s->text, reason);
+        lmi_tell(s, LMI_WARN, *vain > 1 ? "" : "unused");
+    }
+    for (int32_t i = 0; (path = lam_graph_no_gradient(g, i, &reason)) != NULL; i++) {
+        if (strcmp(reason, LMI_FROZEN) == 0 || strcmp(reason, LMI_OF_NEVER_CALLED) == 0) continue;
+        ++*deaf;
+        if (!why) continue;
+        lmi_put_clean(&s->text, path);
+        lmi_put(&s->text, " gets no gradient: ");
+        lmi_put_clean(&s->text, reason);
+        lmi_tell(s, LMI_WARN, *vain + *deaf > 1 ? "" : "unused");
+    }
+    lam_graph_free(g);
+    return LAM_OK;
+}
+
+static void tell_notes(lmi_speaker *s) {
+    static const char untraced[] = "not known: what ran in vain, and which parameters get no gradient: this "
+                                   "torch does not tell whose memory a tensor has";
+    bool any = lam_model_n_notes(s->j->m) > 0;
+    for (int32_t i = 0; i < lam_model_n_notes(s->j->m); i++) {
+        lmi_put_clean(&s->text, lam_model_note(s->j->m, i));
+        lmi_tell(s, NULL, i ? "" : "notes");
+    }
+    if (!lam_model_ops_seen(s->j->m) || lam_model_traced(s->j->m)) return;
+    lmi_put(&s->text, untraced);
+    lmi_tell(s, NULL, any ? "" : "notes");
+}
+
+static void put_number_of(lmi_buf *b, int64_t n, const char *one, const char *several) {
+    if (n == 0) return;
+    lmi_putf(b, "%s%lld %s", b->n ? ", " : "", (long long)n, n == 1 ? one : several);
+}
+
+/* What else there is to know, in numbers: a single note takes no more room than they do. */
+static void tell_numbers(lmi_speaker *s, int64_t vain, int64_t deaf) {
+    lmi_buf *b = &s->text;
+    if (!vain && !deaf && lam_model_n_notes(s->j->m) == 1) {
+        tell_notes(s);
+        return;
+    }
+    put_number_of(b, vain, "layer ran in vain", "layers ran in vain");
+    put_number_of(b, deaf, "parameter gets no gradient", "parameters get no gradient");
+    put_number_of(b, lam_model_n_notes(s->j->m), "note", "notes");
+    if (!b->n) return;
+    lmi_putf(b, ": %s shows them", to_do(s->j, "--why", "why=True"));
+    lmi_tell(s, vain || deaf ? LMI_WARN : LMI_DIM, "notes");
+}
+
+lam_status lmi_tell_reasons(lmi_speaker *s) {
+    int64_t vain = 0, deaf = 0;
+    bool why = s->j->o->why;
+    if (why) tell_ties(s);
+    if (why) tell_gaps(s);
+    LAM_TRY(tell_graph(s, &vain, &deaf));
+    if (why)
+        tell_notes(s);
+    else
+        tell_numbers(s, vain, deaf);
+    return LAM_OK;
+}

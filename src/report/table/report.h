@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * report: rows and columns, written to a sink. Columns (columns.def) and layouts (layouts.def) are data;
+ * one file an output format. A report never computes, percentages and sums of folded rows aside.
+ *
+ * report.c: which writer. columns.c: what stands in a cell. table.c: cells as columns of text. shown.c:
+ * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places
+ * behind our own table; figures.c: that tree as a list by size; own.c: that table; ends.c, reasons.c: what
+ * stands around it. torchscan.c, scan.c, thoplw.c: the tables of those
+ * tools. csv.c, md.c, json.c, html.c: formats; trace.c: what ran when, as
+ * other viewers read it. */
+#ifndef LMI_REPORT_H
+#define LMI_REPORT_H
+
+#include "analyse/costs.h"
+
+struct lmi_layout;
+
+/* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
+typedef struct lmi_job {
+    lam_memory *memory; /* NULL: it was not measured, or is not shown */
+    lam_memory *device_memory; /* the same of a device's */
+    const lam_costs *c;
+    const lam_model *m;
+    const lam_report_options *o;
+    lam_peak peak; /* o->peak, or what was reached beyond it */
+    const struct lmi_layout *layout;
+    lam_health *health; /* NULL: nobody looked at values */
+    lmi_buf out;
+    lam_sink to;
+    lam_error *e;
+} lmi_job;
+
+/* Hands over what has gathered once it is much; `lmi_job_close` hands over the rest and frees the buffer. */
+lam_status lmi_job_flush(lmi_job *j);
+lam_status lmi_job_close(lmi_job *j, lam_status so_far);
+
+/* -- what is shown ------------------------------------------------------------------------------------- */
+
+/* One line of a table: a row of the costs, or a place with everything below it. */
+typedef struct lmi_line {
+    const lam_place *place;
+    const lam_module *module;
+    const lam_event *event; /* the first call; NULL: never called */
+    int32_t row; /* of the costs, -1: the whole; where lines are data */
+    int32_t depth, calls;
+    lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
+    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
+        running_stats;
+    int64_t ns[LAM_N_PHASES];     /* time, with everything that is called inside; -1 unknown */
+    int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
+    int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
+    double rf, rf_stride, rf_padding;
+    lam_state rf_state;
+    bool rf_at_most, rf_whole;
+    bool own;          /* what a container itself holds, apart from its children */
+    bool outside;      /* the operators that ran outside every call */
+    bool never_called; /* nor anything below it */
+    bool shared, counted;
+    const char *reason; /* NULL: every number is exact */
+    const char *label;  /* our own table: what stands in the name column */
+    const lmi_job *job;
+    bool split; /* our own table: what it did itself is the line below it */
+    const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
+    const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
+} lmi_line;
+
+/* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
+const char *lmi_line_status(const lmi_line *l);
+void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
+/* Adds b's numbers to a's. */
+void lmi_line_add(lmi_line *a, const lmi_line *b);
+void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* of these alone */
+/* A sum of which only a part is known is a lower bound; lam_count_add alone keeps the worst state. */
+lam_count lmi_sum(lam_count a, lam_count b);
+/* k times as much. */
+lam_count lmi_multiple(lam_count c, int64_t k);
+/* True where the convention has any opinion on the metric. */
+bool lmi_has_metric(const lam_costs *c, lam_metric metric);
+/* Parameters are spread over several processes. */
+bool lmi_is_spread(const lam_model *m);
+/* True where times were asked for and, with them, something ran backward. */
+bool lmi_has_times(const lam_costs *c);
+bool lmi_has_backward_times(const lam_costs *c);
+bool lmi_has_device_times(const lam_costs *c);
+/* True where some operator of the phase was counted. */
+bool lmi_has_phase(const lam_costs *c, lam_phase phase);
+/* The total of the whole; unknown with a known part is "at least". */
+lam_count lmi_total(const lam_costs *c, lam_metric metric);
+
+void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
+/* The same, but ">= 0", which says nothing, is "?". */
+void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
+void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
+void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its state */
+void lmi_put_grouped(lmi_buf *b, lam_count c);
+void lmi_put_bytes(lmi_buf *b, lam_count c);
+void lmi_put_time(lmi_buf *b, int64_t ns);
+int64_t lmi_add_time(int64_t a, int64_t b); /* -1 where either is unknown */
+int64_t lmi_self_time(const lmi_line *l);   /* all phases, without the lines below it */
+void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
+void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
+void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
+/* "%*.*f" in the C locale; "?" if infinite */
+void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
+/* as few decimals as it takes, at most 6 */
+void lmi_put_real(lmi_buf *b, double v);
+/* three digits, "0.08", "12.3", "410" */
+void lmi_put_intensity(lmi_buf *b, double v);
+lam_shape lmi_arg_shape(const lam_arg *a);
+/* "tied to 0.weight" or "same module as a.fc" or nothing. */
+void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p);
+/* k=.. p=.. s=.. of a layer that has a window; nothing for others. */
+void lmi_put_window(lmi_buf *b, const lam_model *m, const lam_place *p);
+const char *lmi_device_name(int32_t device);
+
+/* -- columns and layouts ------------------------------------------------------------------------------- */
+
+typedef enum lmi_align { LMI_LEFT, LMI_CENTER, LMI_RIGHT } lmi_align;
+
+typedef struct lmi_column {
+    const char *id, *title;
+    lmi_align align;
+    int rank; /* on a narrow terminal the column of the greatest rank goes first; 0 stays */
+    bool (*when)(const lmi_job *j); /* whether our own table has it */
+    void (*cell)(const lmi_line *l, lmi_buf *out);
+    const char *doc;
+} lmi_column;
+
+enum { LMI_COLUMNS_MAX = 128 };
+typedef struct lmi_columns {
+    int32_t n;
+    const lmi_column *at[LMI_COLUMNS_MAX];
+} lmi_columns;
+
+typedef lam_status (*lmi_writer)(lmi_job *j);
+typedef struct lmi_layout {
+    const char *name;
+    const char *text_columns, *data_columns; /* ids, separated by spaces */
+    const char *op_columns; /* data columns after those where operators are counted */
+    const char *time_columns; /* and where times were asked for */
+    lmi_writer text, csv, md;                /* NULL: the layout has no such form */
+    const char *doc;
+} lmi_layout;
+
+const lmi_column *lmi_column_find(const char *id, size_t n);
+/* The columns named in a list of ids; the list is ours, so an unknown id is left out (and a test would see
+ * it). */
+void lmi_columns_parse(const char *ids, lmi_columns *out);
+void lmi_columns_append(const char *ids, lmi_columns *out);
+
+/* Our own table as text. */
+#define LMI_OWN_COLUMNS                                                                                      \
+    "name output own_params own_macs own_flops own_dmas own_read own_written own_intensity own_bwd_macs "    \
+    "own_bwd_flops own_time own_bwd_time own_self device_time device_bwd_time device_self own_speed "        \
+    "own_moved own_bound own_health mem_allocated mem_retained mem_peak mem_bwd_allocated mem_at_peak "      \
+    "dev_allocated dev_retained dev_peak dev_bwd_allocated own_rf"
+lam_status lmi_text_own(lmi_job *j);
+/* The parts of the JSON that tell of values, where they were looked at (jsonhealth.c). */
+void lmi_json_health(lmi_job *j);
+void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event);
+
+/* -- cells as columns ---------------------------------------------------------------------------------- */
+
+/* Texts of a table, row by row. */
+typedef struct lmi_grid {
+    int32_t n_columns;
+    lmi_buf text;
+    lmi_vec at; /* size_t offsets into text */
+} lmi_grid;
+void lmi_grid_init(lmi_grid *g, int32_t n_columns);
+void lmi_grid_free(lmi_grid *g);
+/* Puts one cell through `column` (NULL: `text`). Cells fill rows from the left. Text is cleaned by who
+ * puts it. */
+lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
+                        lam_error *e);
+lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e);
+int32_t lmi_grid_rows(const lmi_grid *g);
+const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
+/* The widest cell of a column, measured by `measure`. */
+size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *));
+
+/* -- pieces of text ------------------------------------------------------------------------------------ */
+
+size_t lmi_points(const char *s);                 /* code points, which is what Python's len() counts */
+size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
+/* Pads `s`, which is `length` columns long, to `width`; centred as Python's str.center does it. */
+void lmi_put_aligned(lmi_buf *b, const char *s, size_t length, size_t width, lmi_align align);
+/* At most `columns` wide: the middle gives way to an ellipsis. */
+void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
+/* `before` goes before any of `of` */
+void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
+void lmi_put_html(lmi_buf *b, const char *s);
+void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
+void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted where RFC 4180 asks for it */
+
+/* To LAM_SCAN_DEEPEST: each level takes five bytes. */
+void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
+/* Text that flows: items side by side with a dot between them, never wider than the page. A line begins with
+ * its label, which stands in a column of its own where the page is wide enough. */
+typedef struct lmi_flow {
+    lmi_job *j;
+    size_t width, column, indent, owed; /* owed: spaces before what follows the label */
+    bool fresh; /* nothing stands on this line yet, its label aside */
+} lmi_flow;
+void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
+/* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: to the labels' column. */
+void lmi_flow_label(lmi_flow *f, const char *style, const char *label, size_t gap);
+void lmi_flow_item(lmi_flow *f, const char *style, const char *text);
+void lmi_flow_end(lmi_flow *f);
+
+/* ANSI styles. `style` NULL, or colours switched off: the text alone. */
+#define LMI_BOLD "1"
+#define LMI_DIM "2"
+#define LMI_WARN "33"
+void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
+
+/* -- our own table: the tree of places ----------------------------------------------------------------- */
+
+typedef struct lmi_node {
+    lmi_line line; /* sums over everything at and below; calls: made at or below */
+    lmi_line self; /* the place's own rows alone */
+    int32_t parent, first_child, next; /* -1: none */
+    int32_t fold;  /* how many equal siblings this node stands for; 0: another node stands for it */
+    int32_t last;  /* the last of them */
+    int64_t times; /* product of the folds above and here: its times are the sum over so many */
+    bool used, has_rows;
+} lmi_node;
+
+typedef struct lmi_nodes {
+    lmi_arena arena;
+    int32_t n, first; /* first: the topmost node shown, -1 none */
+    lmi_node *at;
+    lmi_line whole;   /* the topmost node's, for shares */
+    bool flat;        /* a list by size and no tree: names are paths */
+    int32_t left_out; /* how many lines the list is shorter */
+} lmi_nodes;
+
+/* The tree of what is shown, folded as the options ask. Free it in every case. */
+lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j);
+lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j);
+void lmi_nodes_free(lmi_nodes *t);
+/* True where the node's children are shown below it. */
+bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i);
+/* True where the node stands for several, each of which has its numbers. */
+bool lmi_nodes_each(const lmi_nodes *t, int32_t i);
+/* The next node among i's siblings that is shown, and the one shown after i from top to bottom; -1: none. */
+int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i);
+int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
+/* The node's line: the numbers of one, where it stands for several; of times their mean. */
+void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
+/* Bytes of a name before the digits it ends in. */
+size_t lmi_stem(const char *name);
+/* The name without its class: "0", "[own parameters]"; the root's is empty. */
+void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out);
+/* "..3 x4" where the node stands for several, else nothing. */
+void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out);
+/* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
+ * cut; the range stays as long as it can. */
+void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
+/* What is to be said of it: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or,
+ * brief, " [tied]". */
+void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
+
+/* What stands above and under our own table: `say` is called for each item. label NULL: it stands beside the
+ * one before; "": it begins a line under the same label; else it begins a line with that label. */
+typedef void (*lmi_say)(void *to, const char *style, const char *label, const char *text);
+lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to);
+lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
+/* Items gather in `text`; `lmi_tell` says what has gathered and `lmi_said` ends it: a failure of memory. */
+typedef struct lmi_speaker {
+    lmi_job *j;
+    lmi_say say;
+    void *to;
+    lmi_buf text;
+} lmi_speaker;
+void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to);
+void lmi_tell(lmi_speaker *s, const char *style, const char *label);
+lam_status lmi_said(lmi_speaker *s);
+/* Whether everything was counted, and with `why` each reason and what else there is to know (reasons.c). */
+void lmi_tell_complete(lmi_speaker *s);
+lam_status lmi_tell_reasons(lmi_speaker *s);
+/* The columns that this report shows: without metrics the convention has no opinion on, with or without
+ * the receptive field; the share after the column that it is of. */
+void lmi_own_columns(const lmi_job *j, lmi_columns *out);
+
+/* -- what lines are sorted by, and shares are of (figures.c) ------------------------------------------- */
+
+typedef struct lmi_figure {
+    const char *name;   /* "macs" */
+    const char *column; /* of our own table, after which the share stands */
+    bool (*is_there)(const lmi_job *j);
+    /* False where it is not known; *out is what is known then. */
+    bool (*of)(const lmi_line *l, double *out);
+    const char *why_not; /* what to do where it is not there */
+} lmi_figure;
+/* NULL where there is none of that name; name NULL: the default. */
+const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);
+/* Whether `sort`, `by` and `rows` can be done. */
+lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
+void lmi_cell_share(const lmi_line *l, lmi_buf *out);
+/* The tree as a list, largest first, where the options ask for it. */
+bool lmi_wants_list(const lam_report_options *o);
+lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
+
+#define LMI_DEVICE_COLUMNS                                                                                   \
+    "device_ns device_self_ns backward_device_ns backward_device_self_ns recompute_device_ns "               \
+    "recompute_device_self_ns"
+
+/* -- memory (memory.c) --------------------------------------------------------------------------------- */
+
+#define LMI_MEMORY_COLUMNS                                                                                   \
+    "memory_allocated memory_freed memory_retained memory_peak backward_memory_allocated "                   \
+    "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
+    "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
+#define LMI_MEMORY_CELLS(X)                                                                                  \
+    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed)         \
+    X(memory_retained) X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed)                  \
+    X(backward_memory_retained) X(backward_memory_peak) X(recompute_memory_allocated)                        \
+    X(recompute_memory_freed) X(recompute_memory_retained) X(recompute_memory_peak)
+#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
+LMI_MEMORY_CELLS(X)
+#undef X
+bool lmi_has_backward_memory(const lmi_job *j);
+/* What distinguishes a place from its equal siblings, where memory is shown. */
+void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
+void lmi_tell_memory(lmi_speaker *s);
+void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
+void lmi_memory_json(const lmi_job *j, lmi_buf *b);
+/* The same of a device's (devicememory.c). */
+#define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
+    "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
+    "backward_device_memory_allocated backward_device_memory_freed backward_device_memory_retained "         \
+    "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
+    "recompute_device_memory_retained recompute_device_memory_peak"
+#define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
+    X(device_allocated) X(device_retained) X(device_peak) X(device_bwd_allocated)                            \
+    X(device_memory_allocated) X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)        \
+    X(backward_device_memory_allocated) X(backward_device_memory_freed)                                      \
+    X(backward_device_memory_retained) X(backward_device_memory_peak)                                        \
+    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                                    \
+    X(recompute_device_memory_retained) X(recompute_device_memory_peak)
+#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
+LMI_DEVICE_MEMORY_CELLS(X)
+#undef X
+bool lmi_has_backward_device_memory(const lmi_job *j);
+void lmi_device_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
+void lmi_tell_device_memory(lmi_speaker *s);
+void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
+void lmi_device_memory_json(const lmi_job *j, lmi_buf *b);
+
+#endif

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is shown of a row: its numbers, its shapes, what it is tied to. */
+#include "report/table/report.h"
+
+lam_count lmi_sum(lam_count a, lam_count b) {
+    lam_count c = lam_count_add(a, b);
+    if (c.state == LAM_UNKNOWN && (c.n > 0 || c.over > 0)) c.state = LAM_AT_LEAST;
+    return c;
+}
+
+/* By doubling, so that the sums are checked like any other. */
+lam_count lmi_multiple(lam_count c, int64_t k) {
+    lam_count out = {0, 0, c.state};
+    for (; k > 0; k >>= 1) {
+        if (k & 1) out = lam_count_add(out, c);
+        if (k > 1) c = lam_count_add(c, c);
+    }
+    return out;
+}
+
+bool lmi_has_metric(const lam_costs *c, lam_metric metric) { return c->has[metric]; }
+
+bool lmi_is_spread(const lam_model *m) {
+    for (int32_t i = 0; i < lam_model_n_tensors(m); i++)
+        if (lam_model_tensor(m, i)->elsewhere > 0) return true;
+    return false;
+}
+
+int64_t lmi_add_time(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a + b; }
+
+bool lmi_has_times(const lam_costs *c) { return lam_costs_times(c) != NULL; }
+
+bool lmi_has_backward_times(const lam_costs *c) {
+    for (int p = LAM_TIME_BACKWARD; lmi_has_times(c) && p < LAM_TIME_WHOLE; p++)
+        if (lam_costs_time_part(c, (lam_time_part)p) > 0) return true;
+    return false;
+}
+
+bool lmi_has_device_times(const lam_costs *c) { return lam_costs_device_times(c) != NULL; }
+
+bool lmi_has_phase(const lam_costs *c, lam_phase phase) { return c->ops.ran[phase] > 0; }
+
+lam_count lmi_total(const lam_costs *c, lam_metric metric) {
+    return lmi_sum(lmi_exact(0), lam_costs_total(c, metric));
+}
+
+const char *lmi_line_status(const lmi_line *l) {
+    if (l->row < 0) return "total";
+    if (l->event) return "called";
+    if (l->never_called) return lmi_only_elsewhere(l->module) ? "called elsewhere" : "never called";
+    return l->outside ? "outside calls" : "own parameters";
+}
+
+void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
+    const lam_cost_row *r = lam_costs_row(j->c, row);
+    *out = (lmi_line){.job = j,
+                      .row = row,
+                      .place = lam_model_place(j->m, r->place),
+                      .module = lam_model_module(j->m, r->module),
+                      .event = lam_model_event(j->m, r->event),
+                      .depth = r->depth,
+                      .calls = r->event >= 0,
+                      .params = r->params,
+                      .grad_params = r->grad_params,
+                      .param_bytes = r->param_bytes,
+                      .buffers = r->buffers,
+                      .buffer_bytes = r->buffer_bytes,
+                      .packed = r->packed,
+                      .packed_bytes = r->packed_bytes,
+                      .running_stats = r->running_stats,
+                      .rf = r->rf,
+                      .rf_stride = r->rf_stride,
+                      .rf_padding = r->rf_padding,
+                      .rf_state = r->rf_state,
+                      .rf_at_most = r->rf_at_most,
+                      .rf_whole = r->rf_whole,
+                      .own = r->event < 0 && !r->never_called,
+                      .outside = lmi_is_outside(r),
+                      .never_called = r->never_called,
+                      .shared = r->shared,
+                      .counted = r->counted,
+                      .reason = r->reason};
+    lam_time time;
+    if (lam_costs_time(j->c, row, &time)) {
+        memcpy(out->ns, time.total, sizeof out->ns);
+        memcpy(out->own_ns, time.self, sizeof out->own_ns);
+    }
+    if (lam_costs_device_time(j->c, row, &time)) {
+        memcpy(out->device_ns, time.total, sizeof out->device_ns);
+        memcpy(out->device_own_ns, time.self, sizeof out->device_own_ns);
+    }
+    memcpy(out->metric, r->metric, sizeof out->metric);
+    memcpy(out->backward, r->backward, sizeof out->backward);
+    memcpy(out->recompute, r->recompute, sizeof out->recompute);
+}
+
+void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
+    for (int p = 0; p < LAM_N_PHASES; p++) {
+        a->ns[p] = lmi_add_time(a->ns[p], b->ns[p]);
+        a->own_ns[p] = lmi_add_time(a->own_ns[p], b->own_ns[p]);
+        a->device_ns[p] = lmi_add_time(a->device_ns[p], b->device_ns[p]);
+        a->device_own_ns[p] = lmi_add_time(a->device_own_ns[p], b->device_own_ns[p]);
+    }
+}
+
+void lmi_line_add(lmi_line *a, const lmi_line *b) {
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        a->metric[i] = lmi_sum(a->metric[i], b->metric[i]);
+        a->backward[i] = lmi_sum(a->backward[i], b->backward[i]);
+        a->recompute[i] = lmi_sum(a->recompute[i], b->recompute[i]);
+    }
+    lmi_line_add_times(a, b);
+    a->params = lmi_sum(a->params, b->params);
+    a->grad_params = lmi_sum(a->grad_params, b->grad_params);
+    a->param_bytes = lmi_sum(a->param_bytes, b->param_bytes);
+    a->buffers = lmi_sum(a->buffers, b->buffers);
+    a->buffer_bytes = lmi_sum(a->buffer_bytes, b->buffer_bytes);
+    a->packed = lmi_sum(a->packed, b->packed);
+    a->packed_bytes = lmi_sum(a->packed_bytes, b->packed_bytes);
+    a->running_stats = lmi_sum(a->running_stats, b->running_stats);
+    a->calls += b->calls;
+}
+
+/* -- numbers ------------------------------------------------------------------------------------------- */
+
+enum { NUMBER = 96 };
+
+void lmi_put_count(lmi_buf *b, lam_count c, bool exact) {
+    char text[NUMBER];
+    lam_text_count(text, sizeof text, c, exact);
+    lmi_put(b, text);
+}
+
+void lmi_put_metric(lmi_buf *b, lam_count c, bool exact) {
+    if (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0) c.state = LAM_UNKNOWN;
+    lmi_put_count(b, c, exact);
+}
+
+void lmi_put_digits(lmi_buf *b, lam_count c) {
+    char text[NUMBER];
+    lam_text_digits(text, sizeof text, c);
+    lmi_put(b, text);
+}
+
+void lmi_put_plain(lmi_buf *b, lam_count c) {
+    c.state = LAM_EXACT;
+    lmi_put_digits(b, c);
+}
+
+void lmi_put_grouped(lmi_buf *b, lam_count c) { lmi_put_count(b, c, true); }
+
+void lmi_put_bytes(lmi_buf *b, lam_count c) {
+    char text[NUMBER];
+    lam_text_bytes(text, sizeof text, c);
+    lmi_put(b, text);
+}
+
+void lmi_put_time(lmi_buf *b, int64_t ns) {
+    char text[NUMBER];
+    lam_text_time(text, sizeof text, ns);
+    lmi_put(b, text);
+}
+
+void lmi_put_intensity(lmi_buf *b, double v) { lmi_put_fixed(b, v, 0, v < 9.995 ? 2 : v < 99.95 ? 1 : 0); }
+
+/* -- shapes -------------------------------------------------------------------------------------------- */
+
+lam_shape lmi_arg_shape(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
+
+/* Sizes from axis `from` on. */
+static void put_sizes(lmi_buf *b, lam_shape s, int32_t from, const char *separator) {
+    for (int32_t i = from; i < s.ndim; i++) {
+        if (i > from) lmi_put(b, separator);
+        lmi_putf(b, "%lld", (long long)s.sizes[i]);
+    }
+}
+
+void lmi_put_shape(lmi_buf *b, lam_shape s) {
+    if (s.ndim < 0)
+        lmi_putc(b, '?');
+    else if (s.ndim == 0)
+        lmi_put(b, "()");
+    else
+        put_sizes(b, s, 0, "x");
+}
+
+void lmi_put_tuple(lmi_buf *b, lam_shape s) {
+    if (s.ndim < 0) {
+        lmi_putc(b, '?');
+        return;
+    }
+    lmi_put(b, s.ndim > 1 ? "(-1, " : "(-1,");
+    put_sizes(b, s, 1, ", ");
+    lmi_putc(b, ')');
+}
+
+void lmi_put_x(lmi_buf *b, lam_shape s) {
+    if (s.ndim < 0)
+        lmi_putc(b, '?');
+    else
+        put_sizes(b, s, 1, "x");
+}
+
+/* c10's numbers of device types. */
+const char *lmi_device_name(int32_t device) {
+    static const char *const names[] = {"cpu",  "cuda", "mkldnn", "opengl", "opencl", "ideep", "hip",
+                                        "fpga", "maia", "xla",    "vulkan", "metal",  "xpu",   "mps",
+                                        "meta", "hpu",  "ve",     "lazy",   "ipu",    "mtia",  "privateuse1"};
+    return device >= 0 && device < (int32_t)(sizeof names / sizeof *names) ? names[device] : "?";
+}
+
+/* -- ties ---------------------------------------------------------------------------------------------- */
+
+static void put_owner(lmi_buf *b, const lam_model *m, const lam_tensor *t, int32_t tensor) {
+    const lam_module *owner = lam_model_module(m, t->owner);
+    const lam_place *at = owner->n_places > 0 ? lam_model_place(m, owner->places[0]) : NULL;
+    if (at && at->path[0]) {
+        lmi_put_clean(b, at->path);
+        lmi_putc(b, '.');
+    }
+    for (int32_t i = 0; i < owner->n_owned; i++) {
+        if (owner->owned[i].tensor != tensor) continue;
+        lmi_put_clean(b, owner->owned[i].name);
+        return;
+    }
+}
+
+void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p) {
+    const lam_module *mod = lam_model_module(m, p->module);
+    int32_t here = (int32_t)(p - m->places), ties = 0;
+    if (mod->n_places > 1 && mod->places[0] != here) {
+        lmi_put(b, "same module as ");
+        lmi_put_clean(b, lam_model_place(m, mod->places[0])->path);
+        return;
+    }
+    for (int32_t i = 0; i < mod->n_owned; i++) {
+        const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
+        if (t->owner < 0 || t->owner == p->module) continue;
+        if (ties++ > 0) continue;
+        lmi_put(b, "tied to ");
+        put_owner(b, m, t, mod->owned[i].tensor);
+    }
+    if (ties > 1) lmi_putf(b, " +%d", (int)(ties - 1));
+}
+
+/* -- windows ------------------------------------------------------------------------------------------- */
+
+static void put_ints(lmi_buf *b, const int64_t *v, int32_t n) {
+    bool equal = n > 0;
+    for (int32_t i = 1; i < n; i++) equal = equal && v[i] == v[0];
+    if (equal) {
+        lmi_putf(b, "%lld", (long long)v[0]);
+        return;
+    }
+    lmi_putc(b, '(');
+    for (int32_t i = 0; i < n; i++) lmi_putf(b, "%s%lld", i ? ", " : "", (long long)v[i]);
+    lmi_putc(b, ')');
+}
+
+static void put_window_attr(lmi_buf *b, const lam_model *m, int32_t module, const char *label,
+                            const char *name) {
+    const lam_value *v = lam_model_attr(m, module, name);
+    if (!v) return;
+    lmi_putf(b, " %s=", label);
+    switch (v->type) {
+    case LAM_INTS: put_ints(b, v->ints, v->n); break;
+    case LAM_TEXT: lmi_put_clean(b, v->text); break;
+    case LAM_FLOAT: lmi_put_real(b, v->f); break;
+    case LAM_NONE: lmi_put(b, "None"); break;
+    default: lmi_putf(b, "%lld", (long long)v->i);
+    }
+}
+
+void lmi_put_window(lmi_buf *b, const lam_model *m, const lam_place *p) {
+    lmi_kind kind = lmi_word_kind(lam_model_module(m, p->module)->word);
+    bool conv = kind == LMI_K_conv || kind == LMI_K_conv_transpose;
+    if (!conv && (kind == LMI_N_KINDS || lmi_kind_family(kind) != LMI_F_window)) return;
+    if (!lam_model_attr(m, p->module, "kernel_size")) return;
+    put_window_attr(b, m, p->module, "k", "kernel_size");
+    if (conv) put_window_attr(b, m, p->module, "p", "padding");
+    put_window_attr(b, m, p->module, "s", "stride");
+}
