@@ -190,7 +190,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         inside = path.startswith(("src/LAYERS", "include/"))
         stem, dot, suffix = path.rpartition(".")
         seed(root, {path if inside or not dot else f"{stem}{number}.{suffix}": text})
-    seed(root, {f"src/model/more{i}.c": SPDX for i in range(20)})
+    seed(root, {f"src/base/more{i}.c": SPDX for i in range(20)})
     _, out = check(root)
     sentences = {
         "layers": "listed above",
