@@ -818,6 +818,22 @@ typedef struct lam_scan_info {
 LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to,
                                   lam_error *e);
 
+/* One row of thoplw's table, for callers that hold the logs themselves. Texts are borrowed; a shape is text
+ * too, "3x224x224", without the batch axis, "?" where it is unknown. */
+typedef struct lam_thoplw_row {
+    const char *path, *in_shapes, *out_shape, *description;
+    lam_count macs, params;
+} lam_thoplw_row;
+typedef struct lam_thoplw_info {
+    int32_t n_rows;
+    const lam_thoplw_row *rows;
+    const char *type; /* the root's class, in the line of the total */
+} lam_thoplw_info;
+/* Writes rows and their total in thoplw's layout: `o` gives format ("text", "csv", "md") and numbers.
+ * lam_report_write does the same with the rows of its costs. */
+LAM_API lam_status lam_thoplw_write(const lam_thoplw_info *info, const lam_report_options *o, lam_sink to,
+                                    lam_error *e);
+
 /* == 9. Numbers as text =====================================================================================
  * Each writes at most `size` bytes with the final NUL, like snprintf, and returns the length it wanted. */
 LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */

@@ -609,6 +609,7 @@ extern PyMethodDef lmx_text_methods[]; /* text.c */
 extern PyMethodDef lmx_fit_methods[];  /* fitted.c */
 PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
 PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */
+PyObject *lmx_thoplw_write(PyObject *module, PyObject *args);
 PyObject *lmx_scan_cell(PyObject *module, PyObject *args);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * torchscan's table from the dicts that its users pass around: what crawl_module returned, perhaps
- * changed since. The core lays it out, as it does with rows of its own. */
+ * The tables of torchscan and thoplw from the dicts that their users pass around: what crawl_module returned
+ * and the logs of a LayersInfo, perhaps changed since. The core lays them out, as it does with rows of its
+ * own. */
 #include "ext.h"
 
 #include <stdlib.h>
@@ -161,5 +162,97 @@ PyObject *lmx_scan_cell(PyObject *module, PyObject *args) {
         free(buf);
     }
     Py_XDECREF(shape);
+    return text;
+}
+
+/* -- thoplw -------------------------------------------------------------------------------------------- */
+
+static PyObject *joined(PyObject *list, const char *by) {
+    PyObject *between = PyUnicode_FromString(by), *text = NULL;
+    if (between && list) text = PyUnicode_Join(between, list);
+    Py_XDECREF(between);
+    Py_XDECREF(list);
+    return text;
+}
+
+/* A shape without its batch axis, as "3x224x224"; several with commas; "?" for None. */
+static PyObject *shape_text(PyObject *shape) {
+    PyObject *sizes = shape == Py_None ? NULL : PySequence_List(shape), *texts = sizes ? PyList_New(0) : NULL;
+    Py_ssize_t n = sizes ? PyList_Size(sizes) : 0;
+    if (shape == Py_None) return PyUnicode_FromString("?");
+    PyObject *first = n > 0 ? PyList_GetItem(sizes, 0) : NULL;
+    bool several = first && (first == Py_None || PyList_Check(first) || PyTuple_Check(first));
+    for (Py_ssize_t i = several ? 0 : 1; texts && i < n; i++) {
+        PyObject *at = PyList_GetItem(sizes, i), *text = several ? shape_text(at) : PyObject_Str(at);
+        if (!text || PyList_Append(texts, text) < 0) Py_CLEAR(texts);
+        Py_XDECREF(text);
+    }
+    Py_XDECREF(sizes);
+    return texts ? joined(texts, several ? ", " : "x") : NULL;
+}
+
+/* `texts` keeps what the row borrows. 0: the layer is left out; -1: an exception. */
+static int log_of(lmx_state *st, PyObject *pair, PyObject *texts, lam_thoplw_row *row) {
+    PyObject *path, *log, *in, *out;
+    if (!PyTuple_Check(pair) || !PyArg_ParseTuple(pair, "UO!:log", &path, &PyDict_Type, &log)) return -1;
+    PyObject *macs = item(log, "macs"), *params = macs ? item(log, "params") : NULL;
+    PyObject *in_shapes = params ? item(log, "shapes_in") : NULL,
+             *out_shape = in_shapes ? item(log, "shape_out") : NULL,
+             *description = out_shape ? item(log, "description") : NULL;
+    if (!description) return -1;
+    if (macs == Py_None || params == Py_None) return 0;
+    in = shape_text(in_shapes);
+    out = in ? shape_text(out_shape) : NULL;
+    PyObject *kept = out ? PyTuple_Pack(5, path, in, out, description, log) : NULL;
+    bool ok = kept && PyList_Append(texts, kept) == 0 && count_of(st, macs, &row->macs) &&
+              count_of(st, params, &row->params);
+    if (ok) {
+        row->path = lmx_utf8(path);
+        row->in_shapes = lmx_utf8(in);
+        row->out_shape = lmx_utf8(out);
+        row->description = lmx_utf8(description);
+    }
+    Py_XDECREF(in);
+    Py_XDECREF(out);
+    Py_XDECREF(kept);
+    return ok ? 1 : -1;
+}
+
+static PyObject *write_logs(lmx_state *st, const lam_thoplw_info *info, const lam_report_options *o) {
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (lam_thoplw_write(info, o, lmx_text_sink(&text), &e) == LAM_OK) return lmx_text_take(&text);
+    Py_XDECREF(lmx_text_take(&text));
+    PyErr_Clear();
+    return lmx_raise(st, &e);
+}
+
+PyObject *lmx_thoplw_write(PyObject *module, PyObject *args) {
+    PyObject *info;
+    const char *numbers;
+    lam_thoplw_info out = {0};
+    lmx_state *st = lmx_state_of(module);
+    lam_report_options o;
+    lam_report_defaults(&o);
+    if (!PyArg_ParseTuple(args, "O!sss:thoplw_write", &PyList_Type, &info, &out.type, &o.format, &numbers))
+        return NULL;
+    o.numbers = strcmp(numbers, "clever") == 0  ? LAM_FMT_CLEVER
+                : strcmp(numbers, "ratio") == 0 ? LAM_FMT_RATIO
+                                                : LAM_FMT_RAW;
+    /* A copy: what text is made of may be the user's own and change the list. */
+    PyObject *logs = PySequence_List(info), *texts = logs ? PyList_New(0) : NULL;
+    Py_ssize_t n = texts ? PyList_Size(logs) : 0;
+    lam_thoplw_row *rows = calloc((size_t)n + 1, sizeof *rows);
+    int ok = texts && rows && n <= INT32_MAX ? 1 : -1;
+    if (ok < 0 && !PyErr_Occurred()) PyErr_NoMemory();
+    for (Py_ssize_t i = 0; ok >= 0 && i < n; i++) {
+        ok = log_of(st, PyList_GetItem(logs, i), texts, &rows[out.n_rows]);
+        if (ok > 0) out.n_rows++;
+    }
+    out.rows = rows;
+    PyObject *text = ok >= 0 ? write_logs(st, &out, &o) : NULL;
+    free(rows);
+    Py_XDECREF(texts);
+    Py_XDECREF(logs);
     return text;
 }

@@ -171,6 +171,28 @@ static void unknown_totals(void **state) {
 
 /* -- thoplw -------------------------------------------------------------------------------------------- */
 
+/* Rows that a caller holds, in each format; sums say when they are not whole. */
+static void thoplw_logs(void **state) {
+    (void)state;
+    lam_thoplw_row rows[] = {{.path = "a", .in_shapes = "3x5", .out_shape = "7", .description = "Mine"},
+                             {.path = "b", .in_shapes = "7", .out_shape = "?", .description = "Other"}};
+    rows[0].macs = count(985, LAM_EXACT);
+    rows[1].macs = count(0, LAM_UNKNOWN);
+    lam_thoplw_info info = {2, rows, "Net"};
+    lam_report_options o = show_options("thoplw", "csv");
+    lam_error e = {0};
+    if (lam_thoplw_write(&info, &o, show_sink(), &e) != LAM_OK) fail_msg("%s", e.text);
+    assert_string_equal(shown, "Name,Input shape,Output shape,MACs,Params,Description\n"
+                               "a,3x5,7,985,0,Mine\nb,7,?,?,0,Other\nTotal,3x5,?,>= 985,0,Net\n");
+    info.n_rows = 0;
+    o.format = NULL;
+    if (lam_thoplw_write(&info, &o, show_sink(), &e) != LAM_OK) fail_msg("%s", e.text);
+    assert_non_null(strstr(shown, "| Total |             |              |    0 |      0 | Net         |\n"));
+    o.format = "json";
+    assert_int_equal(lam_thoplw_write(&info, &o, show_sink(), &e), LAM_USAGE);
+    assert_string_equal(e.text, "thoplw's table has no format 'json'; use text, csv or md");
+}
+
 static void thoplw(chain ch, const char *format, const char *kind, lam_number_format f) {
     static const char *const formats[] = {"raw", "clever", "ratio"};
     char name[128];
@@ -213,6 +235,7 @@ int main(void) {
         cmocka_unit_test(unknown_totals),
         cmocka_unit_test(thoplw_nested),
         cmocka_unit_test(thoplw_others),
+        cmocka_unit_test(thoplw_logs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

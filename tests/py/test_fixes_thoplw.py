@@ -244,5 +244,39 @@ def test_layers_info_made_by_hand():
         "act", {"macs": None, "params": None, "shapes_in": None, "shape_out": None, "description": "Act"}
     )
     assert info.total() == (5, 2)
-    with pytest.raises(ValueError, match=r"lamina\.profile"):
+    assert info.summary().splitlines()[2:] == [
+        "| fc    |      ?      |      ?       |    5 |      2 | Mine        |",
+        "+-------+-------------+--------------+------+--------+-------------+",
+        "| Total |      ?      |      ?       |    5 |      2 | Net         |",
+    ]
+    info.append("other", {"macs": 1})
+    with pytest.raises(ValueError, match="'other' lacks params, shapes_in, shape_out, description"):
+        info.summary()
+
+
+def test_a_row_of_ones_own_is_in_the_table():
+    """As thoplw 2024.1.25 prints it, to the letter."""
+    _, _, info = profile(nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.ReLU()), x())
+    log = {"macs": 985, "params": 0, "shapes_in": [[1, 3, 5], [1, 3]], "shape_out": [1, 7, 7]}
+    info.append("mine", log | {"description": "Mine"})
+    info.append("none", log | {"macs": 7, "params": None, "description": "None"})
+    assert info.total() == (1000, 15)
+    assert info.summary().splitlines() == [
+        "| Name  | Input shape | Output shape | MACs | Params | Description |",
+        "+-------+-------------+--------------+------+--------+-------------+",
+        "| 0     |      4      |      3       |   15 |     15 | Linear      |",
+        "| 2     |      3      |      3       |    0 |      0 | ReLU        |",
+        "| mine  |    3x5, 3   |     7x7      |  985 |      0 | Mine        |",
+        "+-------+-------------+--------------+------+--------+-------------+",
+        "| Total |      4      |     7x7      | 1000 |     15 | Sequential  |",
+    ]
+    assert 'mine,"3x5, 3",7x7,98.50 %,0.00 %,Mine' in info.summary("csv", "ratio")
+    info.info.pop(1)
+    assert info.total() == (985, 0)
+
+
+def test_a_number_in_a_log_is_a_whole_number():
+    info = lamina.LayersInfo("Net", (1, 4))
+    info.append("fc", {"macs": 5.5, "params": 2, "shapes_in": [], "shape_out": [], "description": "Mine"})
+    with pytest.raises(ValueError, match=r"macs of 'fc' is 5\.5; it is a whole number or None"):
         info.summary()

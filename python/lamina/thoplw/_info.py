@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .. import _lamina
 from .._count import total
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
 KINDS = {"text": "text", "csv": "csv", "md": "md"}
 NUMBERS = ("raw", "clever", "ratio")
+LOG = ("macs", "params", "shapes_in", "shape_out", "description")
 
 
 class LayersInfo:
@@ -25,7 +27,7 @@ class LayersInfo:
             (None for a layer that is not counted), ``shapes_in`` (a list of shapes, None where the inputs
             are no tensors), ``shape_out`` (None where it is no tensor) and ``description``.
         report: everything else that the capture knows, as a :class:`lamina.Report`; None for an info made by
-            hand.
+            hand. It does not follow changes of ``info``.
     """
 
     def __init__(self, model_name: str, shape_input: Any) -> None:
@@ -35,27 +37,42 @@ class LayersInfo:
         self.report: Report | None = None
 
     def append(self, layer_name: str, layer_log: dict[str, Any]) -> None:
-        """Adds a layer of your own to ``info`` and to the total. The table shows what the profile saw."""
+        """Adds a layer of your own to ``info``, and so to the total and to the table.
+
+        Args:
+            layer_name: its dotted name.
+            layer_log: a log, with all names that a log has.
+        """
         self.info.append((layer_name, layer_log))
 
     def total(self) -> tuple[Count, Count]:
         """Multiply-accumulates and parameters of all layers that are counted."""
-        counted = [log for _, log in self.info if log["macs"] is not None]
+        counted = [log for _, log in self.info if log["macs"] is not None and log["params"] is not None]
         return total(log["macs"] for log in counted), total(log["params"] for log in counted)
 
     def summary(self, kind: str = "text", fmt: str = "raw") -> str:
-        """The table.
+        """The table of ``info``, without layers that are not counted.
 
         Args:
             kind: "text", "csv" or "md".
             fmt: "raw" for whole numbers, "clever" for numbers with units, "ratio" for percents of the total.
 
         Raises:
-            ValueError: there is no such kind, or no profile made this info.
+            ValueError: there is no such kind, or a log lacks a name or has numbers that are none.
         """
         if kind not in KINDS:
             raise ValueError(f"there is no table kind {kind!r}; it is one of {', '.join(KINDS)}")
-        if self.report is None:
-            raise ValueError("this LayersInfo was made by hand; lamina.profile makes one that has a table")
+        for name, log in self.info:
+            _check(name, log)
         numbers = fmt if fmt in NUMBERS else "raw"
-        return self.report._write(layout="thoplw", format=KINDS[kind], numbers=numbers).removesuffix("\n")
+        return _lamina.thoplw_write(self.info, self.name, KINDS[kind], numbers).removesuffix("\n")
+
+
+def _check(name: str, log: dict[str, Any]) -> None:
+    """Whether a log, which may be the user's own, has what a line of the table is made of."""
+    lacking = [key for key in LOG if key not in log]
+    if lacking:
+        raise ValueError(f"the log of {name!r} lacks {', '.join(lacking)}; a log has {', '.join(LOG)}")
+    for key in ("macs", "params"):
+        if log[key] is not None and not isinstance(log[key], int):
+            raise ValueError(f"{key} of {name!r} is {log[key]!r}; it is a whole number or None")

@@ -6,6 +6,7 @@
 #include "report/table/report.h"
 
 #define LMI_SCAN_COLUMNS "scan_name scan_type scan_shape scan_params scan_rf"
+#define LMI_THOPLW_COLUMNS "thoplw_name thoplw_in thoplw_out thoplw_macs thoplw_params thoplw_what"
 #define LMI_SCAN_012_COLUMNS LMI_SCAN_COLUMNS " scan_stride scan_padding"
 
 lam_status lmi_text_scan(lmi_job *j);

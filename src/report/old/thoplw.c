@@ -37,14 +37,41 @@ static void sum_rows(const lmi_job *j, lmi_line *total, lam_event *ends) {
     total->event = ends;
 }
 
+static void line_of_log(const lmi_job *j, const lam_thoplw_row *row, lmi_line *l) {
+    *l = (lmi_line){.job = j, .log = row, .params = row->params};
+    l->metric[LAM_MACS] = row->macs;
+}
+
+static lam_status collect_logs(lmi_job *j, const lmi_columns *columns, lmi_grid *g) {
+    const lam_thoplw_info *info = j->logs;
+    lam_thoplw_row whole = {.path = "Total", .in_shapes = "", .out_shape = "", .description = info->type};
+    lmi_line total, l;
+    for (int32_t i = 0; i < info->n_rows; i++) {
+        whole.macs = lmi_sum(whole.macs, info->rows[i].macs);
+        whole.params = lmi_sum(whole.params, info->rows[i].params);
+    }
+    if (info->n_rows > 0) {
+        whole.in_shapes = info->rows[0].in_shapes;
+        whole.out_shape = info->rows[info->n_rows - 1].out_shape;
+    }
+    line_of_log(j, &whole, &total);
+    for (int32_t i = 0; i < info->n_rows; i++) {
+        line_of_log(j, &info->rows[i], &l);
+        l.total = &total;
+        LAM_TRY(lmi_grid_line(g, columns, &l, j->e));
+    }
+    return lmi_grid_line(g, columns, &total, j->e);
+}
+
 static lam_status collect(lmi_job *j, lmi_columns *columns, lmi_grid *g) {
     lmi_line total, l;
     lam_event ends;
-    lmi_columns_parse(j->layout->text_columns, columns);
+    lmi_columns_parse(LMI_THOPLW_COLUMNS, columns);
     lmi_grid_init(g, columns->n);
-    sum_rows(j, &total, &ends);
     for (int32_t i = 0; i < columns->n; i++)
         LAM_TRY(lmi_grid_put(g, NULL, NULL, columns->at[i]->title, j->e));
+    if (j->logs) return collect_logs(j, columns, g);
+    sum_rows(j, &total, &ends);
     for (int32_t i = 0; i < lam_costs_n_rows(j->c); i++) {
         if (!listed(lam_costs_row(j->c, i))) continue;
         number_line(j, i, &l);
@@ -120,4 +147,20 @@ lam_status lmi_csv_thoplw(lmi_job *j) {
     }
     lmi_grid_free(&g);
     return s;
+}
+
+lam_status lam_thoplw_write(const lam_thoplw_info *info, const lam_report_options *o, lam_sink to,
+                            lam_error *e) {
+    const lam_report_options defaults = {.max_depth = -1};
+    lmi_job j = {.o = o ? o : &defaults, .to = to, .e = e, .logs = info};
+    const char *format = j.o->format ? j.o->format : "text";
+    lmi_writer write = strcmp(format, "text") == 0  ? lmi_text_thoplw
+                       : strcmp(format, "csv") == 0 ? lmi_csv_thoplw
+                       : strcmp(format, "md") == 0  ? lmi_md_thoplw
+                                                    : NULL;
+    if (!write)
+        return lmi_fail(e, LAM_USAGE, "format", "thoplw's table has no format '%.40s'; use text, csv or md",
+                        format);
+    lmi_buf_init(&j.out);
+    return lmi_job_close(&j, write(&j));
 }

@@ -270,12 +270,25 @@ static void put_x_list(const lam_arg *args, int32_t n, lmi_buf *out) {
     }
 }
 
+static void cell_thoplw_path(const lmi_line *l, lmi_buf *out) {
+    if (l->log)
+        lmi_put_clean(out, l->log->path);
+    else
+        cell_path(l, out);
+}
+
 static void cell_in_x(const lmi_line *l, lmi_buf *out) {
-    if (l->event) put_x_list(l->event->in, l->event->n_in, out);
+    if (l->log)
+        lmi_put_clean(out, l->log->in_shapes);
+    else if (l->event)
+        put_x_list(l->event->in, l->event->n_in, out);
 }
 
 static void cell_out_x(const lmi_line *l, lmi_buf *out) {
-    if (l->event) put_x_list(l->event->out, l->event->n_out, out);
+    if (l->log)
+        lmi_put_clean(out, l->log->out_shape);
+    else if (l->event)
+        put_x_list(l->event->out, l->event->n_out, out);
 }
 
 static void put_clever(lmi_buf *out, lam_count c) {
@@ -317,6 +330,10 @@ static void cell_thoplw_params(const lmi_line *l, lmi_buf *out) {
 }
 
 static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {
+    if (l->log) {
+        lmi_put_clean(out, l->log->description);
+        return;
+    }
     lmi_put_clean(out, l->module->type);
     if (l->total) lmi_put_window(out, l->job->m, l->place);
 }

@@ -25,6 +25,7 @@ typedef struct lmi_job {
     lam_peak peak; /* o->peak, or what was reached beyond it */
     const struct lmi_layout *layout;
     lam_health *health; /* NULL: nobody looked at values */
+    const lam_thoplw_info *logs; /* thoplw's table of a caller's own rows; then there are no costs */
     lmi_buf out;
     lam_sink to;
     lam_error *e;
@@ -61,6 +62,7 @@ typedef struct lmi_line {
     const lmi_job *job;
     bool split; /* our own table: what it did itself is the line below it */
     const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
+    const lam_thoplw_row *log; /* thoplw layout, of a caller's own rows: what stands in the cells of texts */
     const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
 } lmi_line;
 
