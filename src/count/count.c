@@ -78,7 +78,8 @@ bool lmi_op_opens(const lmi_convention *c, const lam_op *o, const lmi_rule *rule
     if (c->sees != LMI_SEES_RULES && !is_operator(o)) return true;
     if (o->n_children == 0) return false;
     switch (c->sees) {
-    case LMI_SEES_CALLED: return rule && rule->open;
+    case LMI_SEES_CALLED:
+    case LMI_SEES_TRACED: return rule && rule->open;
     case LMI_SEES_DISPATCHED: return !(rule && rule->whole) && calls_others(o);
     default: return !rule || lmi_op_composite(o->sig->word);
     }

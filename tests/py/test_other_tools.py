@@ -161,6 +161,44 @@ def test_notes_are_of_the_operator_and_say_what_it_is_taken_for():
     assert "F.gelu that was looked up before" in notes["gelu"]
 
 
+# -- what a traced graph has ----------------------------------------------------------------------------------
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        return 2 * (x @ w)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return None, None
+
+
+class InVain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.w = nn.Linear(8, 4), nn.Linear(8, 16), nn.Parameter(torch.rand(8, 8))
+
+    def forward(self, x):
+        self.b(x)
+        return self.a(Double.apply(x, self.w))
+
+
+@called
+def test_fvcore_counts_what_its_graph_has():
+    row = lamina.compare(InVain(), torch.rand(2, 8), conventions="fvcore")["fvcore"]
+    assert (row.macs, row.macs.state) == (64, "exact")
+    notes = {cause.text: (cause.difference, cause.note) for cause in row.causes}
+    assert notes["leaves out Linear"] == (
+        -256,
+        "It reaches no output, and the tool's graph leaves that out.",
+    )
+    assert notes["leaves out matmul in InVain"] == (
+        -128,
+        "A torch.autograd.Function is one node of the tool's graph, and what it runs is not in it.",
+    )
+
+
 # -- what a table can't follow -------------------------------------------------------------------------------
 
 
@@ -187,7 +225,6 @@ def test_torchinfo_counts_what_a_mask_keeps():
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        ("fvcore", "branches that reach no output"),
         ("ptflops", "always runs in eval mode"),
         ("deepspeed", "functions that were looked up before it began"),
         ("torchinfo", "runs in eval mode by default"),

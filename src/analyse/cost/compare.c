@@ -5,6 +5,7 @@
  * inside it, or, where a convention counts the layer and not its operators, a whole call. Parts that differ
  * in the same way are one cause. */
 #include "analyse/cost/compare.h"
+#include "analyse/flow/graph.h"
 
 #include <ctype.h>
 #include <stdlib.h>
@@ -130,11 +131,21 @@ static const char *note_of_places(const job *j, const parts *p, int32_t event) {
                          : "What lies below a layer with a hook is not added up.";
 }
 
+/* Why a traced graph does not have what the program called. */
+static const char *note_of_graph(const job *j, const parts *p, int32_t op) {
+    if (op < 0 || p->cv->sees != LMI_SEES_TRACED || p->costs->ops.role[op] != LMI_ROLE_INSIDE) return NULL;
+    return lmi_in_function(j->m, op)
+               ? "A torch.autograd.Function is one node of the tool's graph, and what it runs is not in it."
+               : "It reaches no output, and the tool's graph leaves that out.";
+}
+
 /* What the table says of the operator, or of the layer where that counts as a whole. */
 static const char *note_of(const job *j, const parts *p, int32_t op, int32_t event) {
     int32_t inner = op >= 0 && j->largest[op] >= 0 ? j->largest[op] : op;
     const char *of_places = note_of_places(j, p, event);
     if (of_places) return of_places;
+    const char *of_graph = note_of_graph(j, p, op);
+    if (of_graph) return of_graph;
     const int32_t ops[] = {inner, op};
     for (int i = 0; i < 2 && op >= 0 && p->cv->op_rules; i++) {
         const lam_op *o = &j->m->ops[ops[i]];
@@ -327,7 +338,7 @@ static const lmi_convention *reference(void) {
 
 /* A backward pass is run by torch's engine, so nobody who looks at what a program calls sees it. */
 bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase) {
-    bool there = phase == LAM_FORWARD || (cv->op_rules && cv->sees != LMI_SEES_CALLED);
+    bool there = phase == LAM_FORWARD || (cv->op_rules && cv->sees < LMI_SEES_CALLED);
     return there && lmi_convention_tells(cv, metric);
 }
 

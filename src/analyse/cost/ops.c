@@ -4,6 +4,7 @@
  * serves accounts for everything that ran inside it; one that only calls others stands for what it called.
  * Parents come before what runs inside them, so one pass forward decides all, however deep they nest. */
 #include "analyse/cost/work.h"
+#include "analyse/flow/graph.h"
 
 /* -- formulas, read once -------------------------------------------------------------------------- */
 
@@ -452,7 +453,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
         const lmi_rule *rule;
         t->told[i] = w->m->ops[i].parent >= 0 ? t->told[w->m->ops[i].parent] : TOLD_NOTHING;
         role[i] = LMI_ROLE_INSIDE;
-        if (layer_tells(w, &w->m->ops[i])) continue;
+        if (layer_tells(w, &w->m->ops[i]) || (w->untraced && w->untraced[i])) continue;
         role[i] = (uint8_t)role_of(w, &w->m->ops[i], &rule);
         if (role[i] == LMI_ROLE_COUNTED)
             LAM_TRY(rule ? count_op(w, t, i, rule, e) : count_nothing(w, t, i, e));
@@ -531,6 +532,7 @@ lam_status lmi_ops_sum(lmi_work *w, lam_error *e) {
     w->by_call = lmi_alloc(&w->scratch, (uint64_t)w->m->n_events + 1, sizeof *w->by_call);
     if (!t.costs || !t.computes || !t.told || !w->c->ops.role || !w->by_call || !w->by_sig)
         return lmi_nomem(e);
+    if (w->cv->sees == LMI_SEES_TRACED) LAM_TRY(lmi_untraced(w->m, &w->scratch, &w->untraced, e));
     LAM_TRY(count_all(w, &t, e));
     forget_effective(w);
     LAM_TRY(count_cut(w, e));

@@ -34,9 +34,18 @@ typedef struct lmi_finding {
 /* Fills unused and no_gradient (unused.c). */
 lam_status lmi_graph_findings(lam_graph *g, lam_error *e);
 
+/* Which units an output depends on, one an operator, but by numbers that the program read. `known` false: it
+ * can't be told. */
+lam_status lmi_live_ops(const lam_model *m, bool *live, bool *known, lam_error *e);
+
 /* The unit that gave entry `in` of an operator's arguments, views looked through. */
 lmi_source lmi_graph_from(const lam_graph *g, int32_t op, int32_t in);
 /* The node of a source seen from a call; -1 none. */
 int32_t lmi_graph_node(const lam_graph *g, lmi_source s, int32_t call);
+
+/* Per operator that the program called: a traced graph leaves it out (traced.c). */
+lam_status lmi_untraced(const lam_model *m, lmi_arena *a, bool **out, lam_error *e);
+/* It ran inside a torch.autograd.Function. */
+bool lmi_in_function(const lam_model *m, int32_t op);
 
 #endif

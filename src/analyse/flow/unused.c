@@ -12,6 +12,7 @@ typedef struct search {
     lam_graph *g;
     const lam_model *m;
     lmi_arena scratch;
+    bool traced;   /* what a tracer keeps is asked for: a number that the program read is a constant to it */
     bool known;    /* every output of the model came from something that was seen */
     bool *live;    /* per unit: an output depends on it */
     bool *passes;  /* per unit: a gradient comes to its result */
@@ -70,7 +71,8 @@ static bool on_cpu(const lam_op_sig *sig) {
  * operator shows what becomes of Tensor.numpy(). */
 static bool matters(const search *s, int32_t op) {
     const lam_op_sig *sig = s->m->ops[op].sig;
-    if (lmi_op_kind(sig->word) == LMI_K_read || tells_size(sig)) return true;
+    if (lmi_op_kind(sig->word) == LMI_K_read) return !s->traced;
+    if (tells_size(sig)) return true;
     if (op < s->stranger && !s->taken[op] && on_cpu(sig)) return true;
     if (lmi_only_view(&s->m->ops[op])) return false;
     for (int32_t i = 0; i < sig->n_out; i++) {
@@ -465,7 +467,7 @@ static lam_status no_gradient(search *s, lam_error *e) {
 
 /* -- all of it ----------------------------------------------------------------------------------- */
 
-static lam_status look(search *s, lam_error *e) {
+static lam_status prepare(search *s, lam_error *e) {
     const lam_model *m = s->m;
     s->live = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->live);
     s->passes = lmi_alloc(&s->scratch, (uint64_t)m->n_ops, sizeof *s->passes);
@@ -481,6 +483,11 @@ static lam_status look(search *s, lam_error *e) {
     find_strangers(s);
     start(s);
     follow(s);
+    return LAM_OK;
+}
+
+static lam_status look(search *s, lam_error *e) {
+    LAM_TRY(prepare(s, e));
     LAM_TRY(never_called(s, e));
     if (s->known && !s->derives) LAM_TRY(unused_calls(s, e));
     if (s->known && !s->derives) LAM_TRY(unused_work(s, e));
@@ -492,6 +499,19 @@ lam_status lmi_graph_findings(lam_graph *g, lam_error *e) {
     lmi_arena_init(&s.scratch, UINT64_MAX);
     lam_status status = look(&s, e);
     lmi_arena_free(&s.scratch);
+    return status;
+}
+
+lam_status lmi_live_ops(const lam_model *m, bool *live, bool *known, lam_error *e) {
+    search s = {.m = m, .traced = true};
+    *known = false;
+    LAM_TRY(lam_graph_new(&s.g, m, e));
+    lmi_arena_init(&s.scratch, UINT64_MAX);
+    lam_status status = prepare(&s, e);
+    if (status == LAM_OK && m->n_ops) memcpy(live, s.live, (size_t)m->n_ops * sizeof *live);
+    *known = status == LAM_OK && s.known && !s.derives;
+    lmi_arena_free(&s.scratch);
+    lam_graph_free(s.g);
     return status;
 }
 

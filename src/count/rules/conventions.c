@@ -169,7 +169,7 @@ bool lam_convention_counts_ops(int32_t i) {
 
 bool lmi_unfused(const lmi_convention *c) {
     bool hooks = c->which != LMI_OPS && c->which != LMI_OWN;
-    return hooks || c->sees == LMI_SEES_CALLED;
+    return hooks || c->sees >= LMI_SEES_CALLED;
 }
 
 bool lam_convention_unfused(int32_t i) {

@@ -71,7 +71,7 @@ typedef struct lmi_convention {
     const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
     const char *limits; /* where the tool gives another number, and why; NULL */
     enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
-    enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED } sees;
+    enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED, LMI_SEES_TRACED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST, LMI_PLACES } repeated;
     enum lmi_match { LMI_SUBCLASS, LMI_CLASS } match;
     enum lmi_no_rule { LMI_NR_UNKNOWN, LMI_NR_OMIT, LMI_NR_NOTHING } no_rule;
