@@ -673,7 +673,8 @@ typedef struct lam_compared {
     bool told; int64_t difference; /* from the reference, in what is compared; whether it is known */
     int32_t n_causes; const lam_cause *causes; /* largest first */
     const char *gap;         /* why it is not exact; NULL when it is, or it is not told at all */
-    const char *limits;      /* where the tool itself gives another number, and why; NULL */
+    /* Where the tool itself may give another number of this run's forward, and why; NULL: nowhere. */
+    const char *limits;
 } lam_compared;
 typedef struct lam_comparison lam_comparison;
 /* LAM_MACS or LAM_FLOPS of the forward or the backward. n 0: the conventions that count operators alone;

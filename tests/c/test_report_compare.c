@@ -109,6 +109,33 @@ static lam_model *step(void) {
     return net_done(&n);
 }
 
+/* What a Function of the user's own runs is not in a traced graph, and only that tool leaves it out. */
+static void functions(void **state) {
+    (void)state;
+    static const char *const names[] = {"fvcore", "ptflops"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0);
+    net_place(&n, -1, "", root);
+    int32_t c = net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0);
+    const lam_op_arg x[] = {T(0, 2, 3)}, y[] = {T(0, 2, 4)};
+    int32_t mark = net_op_args(&n, "Double", (op_at){c, -1, LAM_FORWARD, LAM_OP_NODE}, x, 1, y, 1);
+    net_mm(&n, in(c, mark), 2, 3, 4); /* 24 */
+    const lam_op_arg a[] = {T(0, 2, 4), T(1, 2, 4)};
+    net_op_args(&n, "aten::add", in(c, -1), a, 2, y, 1);
+    lam_model *m = net_done(&n);
+    lam_comparison *compared_all = compared(m, names, 2);
+    const lam_compared *fvcore = row_of(compared_all, "fvcore"), *ptflops = row_of(compared_all, "ptflops");
+    assert_int_equal(fvcore->macs.n, 0);
+    assert_int_equal(fvcore->macs.state, LAM_EXACT);
+    assert_non_null(strstr(fvcore->causes[0].note, "is one node of the tool's graph"));
+    assert_null(fvcore->limits);
+    assert_int_equal(ptflops->macs.n, 24);
+    assert_non_null(strstr(ptflops->limits, "torch.add"));
+    assert_null(strstr(ptflops->limits, "x @ y"));
+    lam_compare_free(compared_all);
+    lam_model_free(m);
+}
+
 static void other_metrics_and_phases(void **state) {
     (void)state;
     static const char *const some[] = {"torch", "fvcore", "layers"};
@@ -292,7 +319,7 @@ int main(void) {
         cmocka_unit_test(causes_add_up),   cmocka_unit_test(reasons),
         cmocka_unit_test(formats),         cmocka_unit_test(what_can_not_be),
         cmocka_unit_test(memory_runs_out), cmocka_unit_test(other_metrics_and_phases),
-        cmocka_unit_test(how_many),
+        cmocka_unit_test(how_many),        cmocka_unit_test(functions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,8 @@ def net(name, *shapes):
     def put(build):
         def args():
             return tuple(
-                torch.randint(0, 20, shape[1:]) if shape[0] == "ids" else torch.rand(shape) for shape in shapes
+                torch.randint(0, 20, shape[1:]) if shape[0] == "ids" else torch.rand(shape)
+                for shape in shapes
             )
 
         NETS[name] = build, args
@@ -513,9 +514,7 @@ def einsums():
 
 @net("bilinear", (3, 4), (3, 5))
 def bilinear():
-    return Plain(
-        lambda m, x, y: F.bilinear(m.a(x, y), y, m.w), a=nn.Bilinear(4, 5, 6), w=weight(2, 6, 5)
-    )
+    return Plain(lambda m, x, y: F.bilinear(m.a(x, y), y, m.w), a=nn.Bilinear(4, 5, 6), w=weight(2, 6, 5))
 
 
 @net("distances", (3, 4), (5, 4))
@@ -530,7 +529,9 @@ def distances():
 def losses():
     def run(m, x):
         y = m.a(x)
-        return F.cross_entropy(y, torch.tensor([0, 1, 2])) + F.mse_loss(y, torch.ones(3, 3)) + F.l1_loss(y, -y)
+        return (
+            F.cross_entropy(y, torch.tensor([0, 1, 2])) + F.mse_loss(y, torch.ones(3, 3)) + F.l1_loss(y, -y)
+        )
 
     return Plain(run, a=nn.Linear(4, 3))
 
@@ -546,7 +547,9 @@ def fourier():
 
 @net("complex_product", (3, 4))
 def complex_product():
-    return Plain(lambda m, x: torch.view_as_real(torch.complex(x, x) @ torch.complex(m.w, m.w)), w=weight(4, 5))
+    return Plain(
+        lambda m, x: torch.view_as_real(torch.complex(x, x) @ torch.complex(m.w, m.w)), w=weight(4, 5)
+    )
 
 
 # -- resampling ----------------------------------------------------------------------------------------------
@@ -629,7 +632,12 @@ def bare_pools():
 @net("dropouts", (2, 4, 6, 6))
 def dropouts():
     return nn.Sequential(
-        nn.Conv2d(4, 4, 3), nn.Dropout2d(0.3), nn.AlphaDropout(0.2), nn.Flatten(), nn.Dropout(), nn.Linear(64, 3)
+        nn.Conv2d(4, 4, 3),
+        nn.Dropout2d(0.3),
+        nn.AlphaDropout(0.2),
+        nn.Flatten(),
+        nn.Dropout(),
+        nn.Linear(64, 3),
     )
 
 
@@ -772,7 +780,9 @@ def mapped():
 
 @net("sequences", (2, 6, 8))
 def sequences():
-    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8), nn.LayerNorm(8), nn.Flatten(), nn.Linear(48, 2))
+    return nn.Sequential(
+        nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8), nn.LayerNorm(8), nn.Flatten(), nn.Linear(48, 2)
+    )
 
 
 @net("filled_parts", (2, 8))

@@ -297,7 +297,6 @@ static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error 
     lam_count ref = lam_costs_phase_total(j->ref.costs, j->phase, j->metric);
     lam_count its = lam_costs_phase_total(p->costs, j->phase, j->metric);
     *row = (lam_compared){.convention = p->cv->name,
-                          .limits = p->cv->limits,
                           .macs = lam_costs_phase_total(p->costs, j->phase, LAM_MACS),
                           .flops = lam_costs_phase_total(p->costs, j->phase, LAM_FLOPS),
                           .params = lam_costs_params(p->costs).in_rows};
@@ -306,6 +305,7 @@ static lam_status fill_row(job *j, const parts *p, lam_compared *row, lam_error 
         row->gap = lmi_strdup(&j->c->arena, gap);
         if (!row->gap) return lmi_nomem(e);
     }
+    if (j->phase == LAM_FORWARD) LAM_TRY(lmi_limits(p->costs, j->metric, &j->c->arena, &row->limits, e));
     row->told = fits(ref) && fits(its);
     if (!row->told) return LAM_OK;
     row->difference = its.n - ref.n;

@@ -15,6 +15,8 @@ struct lam_comparison {
     bool named; /* the caller named its conventions */
 };
 
+/* What the LIMIT lines say of this run; NULL: it has no case of any (limits.c). */
+lam_status lmi_limits(const lam_costs *c, lam_metric metric, lmi_arena *a, const char **out, lam_error *e);
 /* Whether the tool of that name counts this at all. */
 bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase);
 

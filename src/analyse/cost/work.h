@@ -103,7 +103,7 @@ typedef struct lmi_work {
     lmi_op_sum *by_call;  /* one an event, and one for what ran outside every call */
     bool back;            /* it holds something of another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
-    bool *untraced;       /* per operator: the graph that the tool counts on does not have it; NULL: it has all */
+    bool *untraced;       /* per operator: the tool's graph does not have it; NULL: it has all */
     int32_t *added;       /* per module: how often its calls are added up (LMI_PLACES); NULL: once */
     lmi_vec own_code;     /* lmi_rule_code *: of rules of the caller's own, */
     lmi_map own_by_rule;  /* by the rule's address */

@@ -101,9 +101,9 @@ static const lmi_rule op_rules_deepspeed[LMI_N_KINDS] = {
 enum {
 #define CONVENTION(id, ...) C_##id,
 #define UNIT(id, text)
-#define LIMITS(id, text)
+#define LIMIT(id, when, metrics, operators, text)
 #include "count/rules/conventions.def"
-#undef LIMITS
+#undef LIMIT
 #undef UNIT
 #undef CONVENTION
     N_CONVENTIONS
@@ -117,13 +117,28 @@ static const lmi_convention conventions[] = {
     [C_##id].order = LMI_ORDER_##order_, [C_##id].rf = LMI_RF_##rf_, [C_##id].hidden = HIDDEN_##hidden_,     \
     [C_##id].rules = rules_##id, [C_##id].op_rules = OPS_##which_(id), [C_##id].codes = codes[C_##id],       \
     [C_##id].n_rules = LMI_N_KINDS,
-#define UNIT(id, text)   [C_##id].unit = text,
-#define LIMITS(id, text) [C_##id].limits = text,
+#define UNIT(id, text) [C_##id].unit = text,
+#define LIMIT(id, when, metrics, operators, text)
 #include "count/rules/conventions.def"
-#undef LIMITS
+#undef LIMIT
 #undef UNIT
 #undef CONVENTION
 };
+
+enum { IN_MACS = 1 << LAM_MACS, IN_FLOPS = 1 << LAM_FLOPS, IN_BOTH = IN_MACS | IN_FLOPS };
+static const lmi_limit limits[] = {
+#define CONVENTION(id, ...)
+#define UNIT(id, text)
+#define LIMIT(id, when, metrics, operators, text) {C_##id, LMI_WHEN_##when, IN_##metrics, operators, text},
+#include "count/rules/conventions.def"
+#undef LIMIT
+#undef UNIT
+#undef CONVENTION
+};
+
+const lmi_limit *lmi_limit_at(int32_t i) {
+    return i >= 0 && i < (int32_t)(sizeof limits / sizeof *limits) ? &limits[i] : NULL;
+}
 
 static const struct {
     const char *name, *meaning;

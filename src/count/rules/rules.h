@@ -69,7 +69,6 @@ typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
 typedef struct lmi_convention {
     const char *name, *source;
     const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
-    const char *limits; /* where the tool gives another number, and why; NULL */
     enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
     enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED, LMI_SEES_TRACED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST, LMI_PLACES } repeated;
@@ -85,6 +84,19 @@ typedef struct lmi_convention {
     lmi_rule_slot *codes;     /* of op_rules, each NULL until it is asked for */
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
+
+/* Where a tool gives another number than its table, and why. */
+typedef struct lmi_limit {
+    int32_t convention;
+    enum lmi_when {
+        LMI_WHEN_CALLED, LMI_WHEN_SIZED, LMI_WHEN_STRETCHED, LMI_WHEN_MAPPED, LMI_WHEN_TRAINING,
+        LMI_WHEN_TIED, LMI_WHEN_PRUNED, LMI_WHEN_UNBATCHED, LMI_WHEN_UNEVEN
+    } when;
+    unsigned metrics; /* a bit a metric */
+    const char *operators; /* separated by spaces; NULL: the line has none */
+    const char *text;
+} lmi_limit;
+const lmi_limit *lmi_limit_at(int32_t i); /* NULL past the last one */
 
 const lmi_convention *lmi_convention_at(int32_t i); /* NULL out of range */
 /* NULL where there is none of that name; LAM_USAGE lists them. */

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a tool itself may give another number than its table: the LIMIT lines of conventions.def that this
+ * run has a case of. */
+#include "analyse/cost/compare.h"
+
+#include <ctype.h>
+
+typedef struct run {
+    const lam_model *m;
+    const lam_costs *c;
+    const char *operators; /* of the line */
+} run;
+
+static bool listed(const char *list, const char *name) {
+    size_t n = strlen(name);
+    for (const char *at = strstr(list, name); at; at = strstr(at + n, name))
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+    return false;
+}
+
+/* The program called it, and no operator around it did. */
+static bool is_called(const run *r, int32_t op) {
+    const lam_op *o = &r->m->ops[op];
+    if (o->phase != LAM_FORWARD || !listed(r->operators, o->sig->name)) return false;
+    for (int32_t p = o->parent; p >= 0; p = r->m->ops[p].parent)
+        if (!(r->m->ops[p].flags & LAM_OP_NODE)) return false;
+    return true;
+}
+
+/* A forward that torch has for its own layers: which function it calls is known. */
+static bool is_torchs(const run *r, int32_t call) {
+    const lam_module *mod = call >= 0 ? &r->m->modules[r->m->events[call].module] : NULL;
+    return mod && mod->word >= 0 && !(mod->flags & LAM_MODULE_OWN_FORWARD);
+}
+
+static bool when_called(const run *r) {
+    for (int32_t i = 0; i < r->m->n_ops; i++)
+        if (is_called(r, i) && !is_torchs(r, r->m->ops[i].call)) return true;
+    return false;
+}
+
+static bool is_sized(const lam_op_sig *sig) {
+    for (int32_t k = 0; k < sig->n_in; k++)
+        if (sig->in[k].position == 1 && !sig->in[k].is_tensor && sig->in[k].value.type == LAM_INTS)
+            return true;
+    return false;
+}
+
+static bool when_sized(const run *r) {
+    for (int32_t i = 0; i < r->m->n_ops; i++)
+        if (is_called(r, i) && is_sized(r->m->ops[i].sig)) return true;
+    return false;
+}
+
+/* By a factor that is no whole number. */
+static bool is_stretched(const lam_op_sig *sig) {
+    if (is_sized(sig) || sig->n_in < 1 || sig->n_out < 1 || sig->in[0].ndim != sig->out[0].ndim) return false;
+    for (int32_t k = 0; k < sig->in[0].ndim; k++)
+        if (sig->in[0].sizes[k] > 0 && sig->out[0].sizes[k] % sig->in[0].sizes[k]) return true;
+    return false;
+}
+
+static bool when_stretched(const run *r) {
+    for (int32_t i = 0; i < r->m->n_ops; i++)
+        if (is_called(r, i) && is_stretched(r->m->ops[i].sig)) return true;
+    return false;
+}
+
+/* torch.vmap runs operators on what it made of tensors, and those on the real ones inside. */
+static bool when_mapped(const run *r) {
+    for (int32_t i = 0; i < r->m->n_ops; i++) {
+        const lam_op *o = &r->m->ops[i];
+        if (o->phase == LAM_FORWARD && o->flags & LAM_OP_NODE && strstr(o->sig->name, "::")) return true;
+    }
+    return false;
+}
+
+static bool when_training(const run *r) {
+    for (int32_t i = 0; i < r->m->n_modules; i++)
+        if (r->m->modules[i].n_calls > 0 && r->m->modules[i].flags & LAM_MODULE_TRAINING) return true;
+    return false;
+}
+
+/* A parameter that several modules have, or that one has which lies in several places. */
+static bool when_tied(const run *r) {
+    for (int32_t i = 0; i < r->m->n_modules; i++) {
+        const lam_module *mod = &r->m->modules[i];
+        for (int32_t k = 0; k < mod->n_owned; k++)
+            if (!mod->owned[k].is_buffer &&
+                (mod->n_places > 1 || r->m->tensors[mod->owned[k].tensor].n_owners > 1))
+                return true;
+    }
+    return false;
+}
+
+static bool when_pruned(const run *r) { return r->c->params.in_rows.state == LAM_UNKNOWN; }
+
+/* "Conv2d" and "MaxPool2d" given one image. */
+static bool is_unbatched(const run *r, const lam_event *ev) {
+    const lam_module *mod = &r->m->modules[ev->module];
+    const char *word = mod->word >= 0 ? lam_word_name(mod->word) : NULL;
+    size_t n = word ? strlen(word) : 0;
+    if (!word || n < 2 || ev->n_in < 1 || (!strstr(word, "Conv") && !strstr(word, "Pool"))) return false;
+    return word[n - 1] == 'd' && isdigit((unsigned char)word[n - 2]) &&
+           ev->in[0].ndim == word[n - 2] - '0' + 1;
+}
+
+static bool when_unbatched(const run *r) {
+    for (int32_t i = 0; i < r->m->n_events; i++)
+        if (is_unbatched(r, &r->m->events[i])) return true;
+    return false;
+}
+
+/* A layer's batch is no multiple of the model's, by which its number is divided. */
+static bool when_uneven(const run *r) {
+    const lam_model *m = r->m;
+    int64_t images =
+        m->n_events && m->events[0].n_in && m->events[0].in[0].ndim > 0 ? m->events[0].in[0].sizes[0] : 0;
+    for (int32_t i = 0; images > 0 && i < m->n_events; i++) {
+        const lam_event *ev = &m->events[i];
+        bool counts = lmi_rule_for(r->c->convention, &m->modules[ev->module]) != NULL;
+        if (counts && ev->n_in && ev->in[0].ndim > 0 && ev->in[0].sizes[0] % images) return true;
+    }
+    return false;
+}
+
+static bool (*const checks[])(const run *) = {
+    [LMI_WHEN_CALLED] = when_called,       [LMI_WHEN_SIZED] = when_sized,
+    [LMI_WHEN_STRETCHED] = when_stretched, [LMI_WHEN_MAPPED] = when_mapped,
+    [LMI_WHEN_TRAINING] = when_training,   [LMI_WHEN_TIED] = when_tied,
+    [LMI_WHEN_PRUNED] = when_pruned,       [LMI_WHEN_UNBATCHED] = when_unbatched,
+    [LMI_WHEN_UNEVEN] = when_uneven};
+
+lam_status lmi_limits(const lam_costs *c, lam_metric metric, lmi_arena *a, const char **out, lam_error *e) {
+    lmi_buf b;
+    const lmi_limit *l;
+    lmi_buf_init(&b);
+    for (int32_t i = 0; (l = lmi_limit_at(i)) != NULL; i++) {
+        const run r = {c->model, c, l->operators};
+        bool asked = lmi_convention_at(l->convention) == c->convention && l->metrics & 1 << metric;
+        if (asked && checks[l->when](&r)) lmi_putf(&b, "%s%s", b.n ? " " : "", l->text);
+    }
+    *out = b.n && !b.bad ? lmi_strdup(a, lmi_buf_text(&b)) : NULL;
+    bool lost = b.bad || (b.n && !*out);
+    lmi_buf_free(&b);
+    return lost ? lmi_nomem(e) : LAM_OK;
+}
