@@ -36,7 +36,15 @@ _rules: dict[str, OwnRule] = {}
 _lock = threading.Lock()
 
 
-def register(op: Any, *, macs: Value = None, flops: Value = None, dmas: Value = None) -> None:
+def register(
+    op: Any,
+    *,
+    macs: Value = None,
+    flops: Value = None,
+    dmas: Value = None,
+    bytes_read: Value = None,
+    bytes_written: Value = None,
+) -> None:
     """Says what an operator, or a layer, costs. It wins over lamina's own rule, until :func:`unregister`.
 
     Args:
@@ -47,6 +55,9 @@ def register(op: Any, *, macs: Value = None, flops: Value = None, dmas: Value = 
         flops: operations, the same; a formula may name ``macs``.
         dmas: elements read and written. Of an operator by default each tensor that goes in and comes out
             once.
+        bytes_read: bytes that it reads, by default as ``dmas``; a formula may ask for ``ins_bytes``, and of a
+            layer for ``params_bytes``.
+        bytes_written: bytes that it writes, the same; ``outs_bytes``.
 
     A function is called as ``f(inputs, outputs)``, two tuples of the shapes of all tensors that went in and
     came out, a shape that is not known as None; and with what it takes besides by name, if the operator has
@@ -58,7 +69,7 @@ def register(op: Any, *, macs: Value = None, flops: Value = None, dmas: Value = 
         TypeError: ``op`` is no such thing, or a value is none.
         ValueError: a formula is malformed; the sentence says where.
     """
-    rule = _rule(op, {"macs": macs, "flops": flops, "dmas": dmas})
+    rule = _rule(op, _given(macs, flops, dmas, bytes_read, bytes_written))
     with _lock:
         _rules[rule.name] = rule
 
@@ -77,9 +88,17 @@ def unregister(op: Any) -> None:
 
 
 @contextmanager
-def registered(op: Any, *, macs: Value = None, flops: Value = None, dmas: Value = None) -> Iterator[None]:
+def registered(
+    op: Any,
+    *,
+    macs: Value = None,
+    flops: Value = None,
+    dmas: Value = None,
+    bytes_read: Value = None,
+    bytes_written: Value = None,
+) -> Iterator[None]:
     """A rule for the reports that are made in a ``with`` block; see :func:`register`."""
-    rule = _rule(op, {"macs": macs, "flops": flops, "dmas": dmas})
+    rule = _rule(op, _given(macs, flops, dmas, bytes_read, bytes_written))
     with _lock:
         before = _rules.get(rule.name)
         _rules[rule.name] = rule
@@ -142,6 +161,10 @@ def name_of(op: Any) -> str:
     )
 
 
+def _given(*values: Value) -> dict[str, Value]:
+    return dict(zip(("macs", "flops", "dmas", "bytes_read", "bytes_written"), values, strict=True))
+
+
 def _rule(op: Any, values: Mapping[str, Value]) -> OwnRule:
     name = name_of(op)
     formulas: dict[str, str] = {}
@@ -160,7 +183,7 @@ def _rule(op: Any, values: Mapping[str, Value]) -> OwnRule:
                 f"{metric} of {name} is {value!r}; it is an int, a formula such as 'out*x_last' or a function"
             )
     if not formulas and not functions:
-        raise TypeError(f"no number is given for {name}; give macs, flops or dmas")
+        raise TypeError(f"no number is given for {name}; give macs, flops, dmas, bytes_read or bytes_written")
     if functions and "::" in name:
         once = {metric: formula for metric, formula in _ONCE.items() if metric not in functions}
         formulas = {**once, **formulas}

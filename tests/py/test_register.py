@@ -199,7 +199,7 @@ def test_registered_puts_back(op):
 @pytest.mark.parametrize(
     ("values", "part"),
     [
-        ({}, "give macs, flops or dmas"),
+        ({}, "give macs, flops, dmas, bytes_read or bytes_written"),
         ({"macs": -1}, "not negative"),
         ({"macs": True}, "is True"),
         ({"macs": 1.5}, "is 1.5"),
@@ -233,6 +233,25 @@ def test_layers():
         assert report.rows[-1].dmas == 8 + 8 + 20
     with lamina.registered("Mine", macs=lambda inputs, outputs: inputs[0][0] * 100):
         assert lamina.inspect(net, X).macs == 24 + 200
+
+
+def test_bytes_of_a_layer():
+    net = nn.Sequential(nn.Linear(3, 4), Mine()).double()
+    linear = lamina.inspect(nn.Sequential(nn.Linear(3, 4)).double(), X.double())
+    with lamina.registered("Mine", macs=40, bytes_read="ins_bytes+params_bytes", bytes_written="outs_bytes"):
+        report = lamina.inspect(net, X.double())
+    assert (report.bytes_read, report.bytes_read.state) == (linear.bytes_read + 8 * (8 + 20), "exact")
+    assert (report.bytes_written, report.bytes_written.state) == (linear.bytes_written + 8 * 8, "exact")
+    with lamina.registered("Mine", macs=40, bytes_read=lambda inputs, outputs: inputs[0][0]):
+        report = lamina.inspect(net, X.double())
+    assert (report.bytes_read, report.bytes_read.state) == (linear.bytes_read + 2, "exact")
+    assert report.bytes_written.state == "at least"
+
+
+def test_bytes_of_an_operator():
+    with lamina.registered("aten::linear", macs=5, bytes_read="2*ins_bytes", bytes_written=0):
+        report = lamina.inspect(nn.Linear(3, 4), X)
+        assert (report.bytes_read, report.bytes_written) == (2 * 4 * (6 + 12 + 4), 0)
 
 
 def test_the_old_tools_know_no_rules_of_ours():

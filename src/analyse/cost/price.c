@@ -137,7 +137,7 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     for (int i = 0; i < LAM_N_METRICS; i++) {
         if (p->rule->formula[i]) p->metric[i] = lmi_rule_count(p->rule, (lam_metric)i, false, &facts);
         if (p->metric[i].n < 0) p->metric[i] = lmi_unknown();
-        /* No rule of a layer gives bytes: `?` says it where they are asked for. */
+        /* Of bytes that it does not give `?` tells, where they are asked for. */
         if (p->metric[i].state == LAM_UNKNOWN && w->c->has[i] && i <= LAM_DMAS)
             p->cause = ev->flags & LAM_CALL_FAILED ? LMI_CAUSE_FAILED : LMI_CAUSE_FACT;
     }

@@ -201,6 +201,39 @@ static int64_t sum_of(const lam_arg *args, int32_t n) {
     return sum;
 }
 
+int64_t lmi_stored(int64_t n, int32_t bits) {
+    if (bits > 0 && bits % 8 == 0) return lmi_times(n, bits / 8);
+    int64_t all = bits > 0 ? lmi_times(n, bits) : -1;
+    return all < 0 ? -1 : all / 8 + (all % 8 != 0);
+}
+
+/* In bytes, by each tensor's own type. */
+static int64_t bytes_of(const lam_arg *args, int32_t n) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n; i++) {
+        int64_t one = lmi_stored(lmi_numel(shape_of(&args[i])), lam_dtype_bits(args[i].dtype));
+        if (one < 0 || lmi_add_over(sum, one, &sum)) return -1;
+    }
+    return sum;
+}
+
+static int64_t own_bytes(const lam_model *m, const lam_module *mod) {
+    int64_t sum = mod->n_owned > MAX_OWNED ? -1 : 0;
+    for (int32_t i = 0; i < mod->n_owned && sum >= 0; i++) {
+        const lam_tensor *t = lam_model_tensor(m, mod->owned[i].tensor);
+        if (mod->owned[i].is_buffer || t->packed || named_before(mod, i)) continue;
+        if (t->bytes < 0 || lmi_add_over(sum, t->bytes, &sum)) return -1;
+    }
+    return sum;
+}
+
+/* What rules of the caller's own may ask of a layer; the tables count elements there. */
+static void set_bytes(const lam_model *m, const lam_event *ev, const lam_module *mod, lmi_facts *f) {
+    lmi_fact_set(f, LMI_FACT_ins_bytes, bytes_of(ev->in, ev->n_in));
+    lmi_fact_set(f, LMI_FACT_outs_bytes, ev->n_out > 0 ? bytes_of(ev->out, ev->n_out) : -1);
+    lmi_fact_set(f, LMI_FACT_params_bytes, own_bytes(m, mod));
+}
+
 /* Conv2d, BatchNorm3d and their like say how many spatial axes they have; the others have what their input
  * has. */
 static int64_t spatial_axes(int32_t word, lam_shape x) {
@@ -243,6 +276,7 @@ static void set_frame(const lam_model *m, int32_t event, const lmi_slots *s, lmi
     lmi_facts_axes(x, z, y, f);
     lmi_fact_set(f, LMI_FACT_ins, sum_of(ev->in, ev->n_in));
     lmi_fact_set(f, LMI_FACT_outs, ev->n_out > 0 ? sum_of(ev->out, ev->n_out) : -1);
+    set_bytes(m, ev, mod, f);
     lmi_fact_set(f, LMI_FACT_params, own_tensors(m, mod, false));
     lmi_fact_set(f, LMI_FACT_buffers, own_tensors(m, mod, true));
     lmi_fact_set(f, LMI_FACT_training, (ev->flags & LAM_CALL_TRAINING) != 0);

@@ -46,6 +46,8 @@ int64_t lmi_value_int(const lam_value *v, int64_t fallback);
 /* a * b, or -1 when one of them is negative (unknown) or the product does not fit: what lmi_fact_set
  * leaves unknown. */
 int64_t lmi_times(int64_t a, int64_t b);
+/* Bytes of `n` elements of so many bits, as they are stored: rounded up to whole ones; -1 when unknown. */
+int64_t lmi_stored(int64_t n, int32_t bits);
 /* Product of the last `rank` axes; -1 when the shape has not more axes than that or one is unknown. */
 int64_t lmi_spatial(lam_shape s, int64_t rank);
 /* The first input and the first output of a call; ndim -1 when it has none or its shape is unknown. */

@@ -26,12 +26,6 @@ int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
     return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : 0;
 }
 
-int64_t lmi_stored(int64_t n, int32_t bits) {
-    if (bits > 0 && bits % 8 == 0) return lmi_times(n, bits / 8);
-    int64_t all = bits > 0 ? lmi_times(n, bits) : -1;
-    return all < 0 ? -1 : all / 8 + (all % 8 != 0);
-}
-
 int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id) {
     return lmi_stored(lmi_op_numel(s, id), s->at[id].bits);
 }

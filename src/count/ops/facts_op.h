@@ -40,8 +40,6 @@ bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id);
 /* Elements of a role's tensor; -1 when it holds none, or 0 for a role that may stay empty. */
 int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id);
 int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id);
-/* Bytes of `n` elements of so many bits, as they are stored: rounded up to whole ones; -1 when unknown. */
-int64_t lmi_stored(int64_t n, int32_t bits);
 /* Bytes of a role's tensor; -1 when it holds none. */
 int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id);
 /* The value of a role; false or `fallback` where it holds no such value. */
