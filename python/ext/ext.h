@@ -325,6 +325,9 @@ typedef struct lmx_finder {
     /* Told of each tensor instead of describing it in `words`; false as lmx_describe. NULL: none */
     bool (*each)(struct lmx_finder *f, PyObject *tensor, lmx_kind kind);
     void *self; /* for `each` */
+    /* The name of a dict's entry, by that of the dict. NULL: entries have the dict's */
+    int32_t (*entry)(struct lmx_finder *f, PyObject *key);
+    void *names; /* for `entry` */
 } lmx_finder;
 /* False as lmx_describe. `depth` is 0 for whoever asks first. */
 bool lmx_find(lmx_finder *f, PyObject *value, int depth);
@@ -438,6 +441,11 @@ typedef struct lmx_capture {
     bool owed;       /* the records are dropped when the last of those lets go */
     bool telling;    /* the model is being made */
 } lmx_capture;
+
+/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry: lmx_finder.entry
+ * where `names` is the capture. */
+int32_t lmx_keyword(lmx_capture *c, PyObject *name);
+int32_t lmx_entry(lmx_finder *f, PyObject *key);
 
 /* From one to the other the records stay, whoever closes the capture and asks for its model meanwhile. The
  * caller has a reference. The second keeps a pending exception. */

@@ -305,7 +305,7 @@ PyMethodDef lmx_text_methods[] = {
     {"pretend_device", lmx_pretend_device, METH_O,
      PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
     {"thoplw_write", lmx_thoplw_write, METH_VARARGS,
-     PyDoc_STR("thoplw_write($module, info, name, format, numbers, /)\n--\n\n"
+     PyDoc_STR("thoplw_write($module, info, name, kind, numbers, /)\n--\n\n"
                "thoplw's table of the logs of a LayersInfo.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},

@@ -60,23 +60,6 @@ LMX_OFTEN static bool is_training(lmx_state *st, PyObject *module) {
     return yes;
 }
 
-enum { MAX_KEYWORDS = 1024 };
-
-/* The index of a keyword among those this capture met; -1 when there are too many. Equal texts share an
- * index, so keywords made up at run time don't pile up. */
-static int32_t keyword(lmx_capture *c, PyObject *name) {
-    PyObject **known = c->names.data;
-    for (size_t i = 0; i < c->names.n; i++)
-        if (known[i] == name) return (int32_t)i;
-    for (size_t i = 0; i < c->names.n; i++)
-        if (PyUnicode_Compare(known[i], name) == 0) return (int32_t)i;
-    PyObject **at = c->names.n < MAX_KEYWORDS ? lmx_vec_push(&c->names, sizeof *at, 1) : NULL;
-    if (!at) return -1;
-    Py_INCREF(name);
-    *at = name;
-    return (int32_t)c->names.n - 1;
-}
-
 /* Memory that ran out is the capture's loss and not the user's call's. False only for an exception that
  * must reach the user. */
 static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
@@ -92,7 +75,8 @@ static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
 /* False only for an exception that must reach the user. */
 static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                            int32_t *found) {
-    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1};
+    lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .names = c};
+    if (c->open_call < 0) f.entry = lmx_entry; /* what goes into the model is told by its name */
     c->busy = true;
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
@@ -102,7 +86,7 @@ static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, 
     Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
     f.position = -1;
     for (Py_ssize_t i = 0; ok && i < n_names; i++) {
-        f.name = keyword(c, PyTuple_GetItem(names, i));
+        f.name = lmx_keyword(c, PyTuple_GetItem(names, i));
         ok = lmx_find(&f, args[n + i], 0);
     }
     *found = f.n;

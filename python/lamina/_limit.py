@@ -151,8 +151,19 @@ def available() -> int | None:
     if "MemAvailable" not in told:
         return None
     swap, free = told.get("SwapFree", 0) * 1024, told["MemAvailable"] * 1024  # not a count: kB of the kernel
-    try:
-        most = Path("/sys/fs/cgroup/memory.max").read_text("ascii").strip()
-    except OSError:
-        most = "max"
-    return swap + (min(free, int(most)) if most.isdecimal() else free)  # not a count: what is left
+    most = group_limit()
+    return swap + (free if most is None else min(free, most))  # not a count: what is left
+
+
+def group_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes of memory that the control group of this process may have, by version 2 or 1 of control groups;
+    None where there is no limit. Version 1 writes a number larger than any memory then."""
+    limits = []
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = root.joinpath(name).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text.isdecimal():
+            limits.append(int(text))
+    return min(limits, default=None)

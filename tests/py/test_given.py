@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+import lamina
 from lamina import _given, _live, _observe
 from lamina._errors import UsageError
 
@@ -266,3 +267,23 @@ def test_the_head_says_what_was_made_up(shell, file):
     ] == ["all 0.5"]
     given = shell("show", "mine.py:Plain", "--inputs", "mine.py:x", "--format", "json", cwd=file).stdout
     assert "made_up" not in json.loads(given)
+
+
+class OfDict(nn.Linear):
+    def __init__(self):
+        super().__init__(2, 2)
+
+    def forward(self, batch, *, more=None):
+        return super().forward(batch["x"] + batch["in"]["y"] + (0 if more is None else more[0] + more[1]))
+
+
+def test_entries_of_dicts_are_told_by_their_keys():
+    """Of what goes into the model, and nowhere else."""
+    x = torch.ones(1, 2)
+    batch = {"x": x, "in": {"y": x}}
+    report = lamina.inspect(nn.Sequential(OfDict()), ({"x": x, "in": {"y": x}},))
+    assert str(report).startswith("Sequential    input x 1x2 float32 · input in.y 1x2 float32 · cpu")
+    assert {arg["name"] for arg in json.loads(report.to_json())["rows"][1]["inputs"]} == {None}
+    report = lamina.inspect(OfDict(), kwargs={"batch": batch, "more": [x, x]})
+    named = [arg["name"] for arg in json.loads(report.to_json())["rows"][0]["inputs"]]
+    assert named == ["batch.x", "batch.in.y", "more", "more"]

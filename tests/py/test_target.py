@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _cli, _live, _observe, _target
+from lamina import _cli, _limit, _live, _observe, _target
 from lamina._errors import UnsupportedError
 
 pytestmark = pytest.mark.skipif(
@@ -270,3 +270,35 @@ def test_a_model_that_is_in_eval_mode_is_not_put_into_it_again():
     net = Keeps(4, 4).eval()
     lamina.inspect(net, torch.ones(1, 4), mode="eval")
     assert (net.puts, net.training) == (1, False)
+
+
+# -- the limit of a control group ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "limit"),
+    [
+        ({}, None),
+        ({"memory.max": "max\n"}, None),
+        ({"memory.max": "4294967296\n"}, 4 << 30),
+        ({"memory/memory.limit_in_bytes": "2147483648\n"}, 2 << 30),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712\n"}, 9223372036854771712),
+        ({"memory.max": "4294967296\n", "memory/memory.limit_in_bytes": "2147483648\n"}, 2 << 30),
+        ({"memory.max": "max\n", "memory/memory.limit_in_bytes": "2147483648\n"}, 2 << 30),
+        ({"memory.max": "\n", "memory/memory.limit_in_bytes": "?\n"}, None),
+    ],
+)
+def test_the_limit_of_a_control_group(tmp_path, files, limit):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert _limit.group_limit(tmp_path) == limit
+
+
+def test_what_is_available_is_within_the_limit(monkeypatch):
+    monkeypatch.setattr(_limit, "group_limit", lambda: None)
+    free = _limit.available()
+    if free is None:
+        pytest.skip("nobody tells how much memory there is")
+    monkeypatch.setattr(_limit, "group_limit", lambda: 1 << 20)
+    assert _limit.available() < free

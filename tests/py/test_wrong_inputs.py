@@ -131,3 +131,16 @@ def test_there_are_enough_of_them():
     assert len(cases) >= 150 and len(set(ids(cases))) == len(cases)
     assert all(case.what or case.where for case in cases)
     assert wrong_inputs.MODELS.startswith("\nimport torch")
+
+
+class Anything(nn.Linear):
+    def forward(self, x, **options):
+        return super().forward(x)
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"), [("convetion", "convention"), ("backwards", "backward"), ("heath", "health")]
+)
+def test_a_misspelt_option_is_told_where_the_forward_takes_any(option, meant):
+    with pytest.raises(TypeError, match=f"there is no option '{option}'; did you mean {meant}"):
+        lamina.inspect(Anything(3, 4), torch.rand(2, 3), **{option: True})
