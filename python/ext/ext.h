@@ -442,10 +442,10 @@ typedef struct lmx_capture {
     bool telling;    /* the model is being made */
 } lmx_capture;
 
-/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry: lmx_finder.entry
- * where `names` is the capture. */
+/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry: the `entry` of a
+ * lmx_finder whose `names` is the capture. */
 int32_t lmx_keyword(lmx_capture *c, PyObject *name);
-int32_t lmx_entry(lmx_finder *f, PyObject *key);
+int32_t lmx_entry_name(lmx_finder *f, PyObject *key);
 
 /* From one to the other the records stay, whoever closes the capture and asks for its model meanwhile. The
  * caller has a reference. The second keeps a pending exception. */

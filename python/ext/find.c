@@ -52,13 +52,14 @@ static bool is_value(PyObject *o) {
            PyObject_HasAttrString(o, "__array_interface__");
 }
 
-static bool in_dict(lmx_finder *f, PyObject *dict, int depth) {
+/* `keyed`: it is a dict of the user's, and not one of attributes. */
+static bool in_dict(lmx_finder *f, PyObject *dict, int depth, bool keyed) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
     int32_t name = f->name;
     bool ok = true;
     while (ok && PyDict_Next(dict, &at, &key, &value)) {
-        if (f->entry && PyUnicode_Check(key)) f->name = f->entry(f, key);
+        if (keyed && f->entry && PyUnicode_Check(key)) f->name = f->entry(f, key);
         ok = find_held(f, value, depth);
         f->name = name;
     }
@@ -67,7 +68,7 @@ static bool in_dict(lmx_finder *f, PyObject *dict, int depth) {
 
 static bool in_object(lmx_finder *f, PyObject *o, int depth) {
     PyObject *dict = lmx_dict_of(o);
-    bool ok = !dict || !PyDict_Check(dict) || in_dict(f, dict, depth);
+    bool ok = !dict || !PyDict_Check(dict) || in_dict(f, dict, depth, false);
     Py_XDECREF(dict);
     return ok;
 }
@@ -89,7 +90,7 @@ static bool inside(lmx_finder *f, PyObject *value, lmx_kind kind, int depth) {
     switch (kind) {
     case LMX_TUPLE: return in_tuple(f, value, depth);
     case LMX_LIST: return in_list(f, value, depth);
-    case LMX_DICT: return in_dict(f, value, depth);
+    case LMX_DICT: return in_dict(f, value, depth, true);
     case LMX_OBJECT: return in_object(f, value, depth);
     case LMX_FIELDS: return in_fields(f, value, depth);
     default: return true;
@@ -143,7 +144,7 @@ int32_t lmx_keyword(lmx_capture *c, PyObject *name) {
 }
 
 /* "batch.ids": what the dict `batch` has under `ids`. A lone dict that came by position has no name. */
-int32_t lmx_entry(lmx_finder *f, PyObject *key) {
+int32_t lmx_entry_name(lmx_finder *f, PyObject *key) {
     lmx_capture *c = f->names;
     PyObject **known = c->names.data;
     PyObject *name = f->name < 0 ? Py_NewRef(key) : PyUnicode_FromFormat("%U.%U", known[f->name], key);

@@ -76,7 +76,7 @@ static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
 static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                            int32_t *found) {
     lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .names = c};
-    if (c->open_call < 0) f.entry = lmx_entry; /* what goes into the model is told by its name */
+    if (c->open_call < 0) f.entry = lmx_entry_name; /* what goes into the model is told by its name */
     c->busy = true;
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) {

@@ -110,7 +110,7 @@ def test_arguments_keep_their_place_and_name(core):
         (None, 1, (3,)),
         (None, 3, (4,)),
         ("mask", -1, (6,)),
-        ("extra", -1, (7,)),
+        ("extra.a", -1, (7,)),
     ]
 
 
