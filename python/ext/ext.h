@@ -442,8 +442,8 @@ typedef struct lmx_capture {
     bool telling;    /* the model is being made */
 } lmx_capture;
 
-/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry: the `entry` of a
- * lmx_finder whose `names` is the capture. */
+/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry, for the
+ * `entry` of a finder whose `names` is the capture. */
 int32_t lmx_keyword(lmx_capture *c, PyObject *name);
 int32_t lmx_entry_name(lmx_finder *f, PyObject *key);
 
