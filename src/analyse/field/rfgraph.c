@@ -4,12 +4,12 @@
  * went into the model, which positions along it an element depends on (span.h); a result is what its
  * arguments know, led through the operator (route.h), and joined. Operators come after what they read, so one
  * pass forward decides all. */
-#include "analyse/field/field.h"
 #include "analyse/field/rfgraph.h"
-#include "analyse/flow/flow.h"
+#include "analyse/field/field.h"
 #include "analyse/field/rfplace.h"
 #include "analyse/field/rfview.h"
 #include "analyse/field/route.h"
+#include "analyse/flow/flow.h"
 
 #include <stdio.h>
 

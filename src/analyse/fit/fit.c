@@ -3,8 +3,8 @@
  * Will it fit: the most memory that is held at one time. A dry run told when each tensor's memory was taken
  * and when the last who held it let go; here the operators are walked once and the sums kept. What was there
  * before, and what an optimizer keeps, is added. */
-#include "predict/workspace.h"
 #include "analyse/flow/flow.h"
+#include "predict/workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>

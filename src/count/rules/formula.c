@@ -305,9 +305,7 @@ static lam_count run(const lmi_formula *f, const int64_t *values, const bool *kn
             stack[n++] = values[f->code[i].fact];
             break;
         case OP_UNKNOWN: return lmi_unknown();
-        case OP_NEGATE:
-            stack[n - 1] = -stack[n - 1];
-            break;
+        case OP_NEGATE: stack[n - 1] = -stack[n - 1]; break;
         case OP_LEAST: least = true; break;
         case OP_JUMP_IF_ZERO:
             if (stack[--n] == 0) i = (int32_t)f->code[i].number - 1;

@@ -3,8 +3,8 @@
  * JSON, schema lamina.report/1: what docs/json.md lists, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. */
-#include "report/table/quick.h"
 #include "report/formats/formats.h"
+#include "report/table/quick.h"
 
 static void put_count(lmi_buf *b, lam_count c) {
     if (c.state == LAM_EXACT && c.over == 0) {
