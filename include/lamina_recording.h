@@ -49,7 +49,8 @@ LAM_API int64_t lam_recorder_run(const lam_recorder *r);     /* the number of it
 /* Writes what is left, ends the run and frees the recorder, also where it fails. NULL is allowed. */
 LAM_API lam_status lam_recorder_close(lam_recorder *r, lam_error *e);
 
-/* Median over steps and median absolute deviation from it; n 0: not measured. */
+/* Median over steps and median absolute deviation from it; n 0: not measured. Of the layers of many steps
+ * they are within 1 % and 2 % of the median, else exact. */
 typedef struct lam_middle { int64_t median, deviation, n; } lam_middle;
 typedef struct lam_recorded_run {
     int64_t run;      /* its number in the file, from 1 */
@@ -107,8 +108,9 @@ typedef struct lam_recorded_place {
 } lam_recorded_place;
 
 typedef struct lam_recording lam_recording;
-/* Reads run `run` of `file` (0: the newest), of its `last` newest steps of each kind only (0: as many as
- * fit in memory). The file is not trusted. LAM_IO where it is no recording or is damaged. */
+/* Reads run `run` of `file` (0: the newest), of its `last` newest steps of each kind only (0: all). The file
+ * is not trusted. LAM_IO where it is no recording or is damaged, LAM_LIMIT where it would take more memory
+ * than the file's own size and 256 MB. */
 LAM_API lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
                                       lam_error *e);
 LAM_API void lam_recording_free(lam_recording *r); /* NULL is allowed */

@@ -50,6 +50,9 @@ lam_status lmi_db_put(const lmi_db *d, sqlite3_stmt *s, lam_error *e, const char
         if (types[i - 1] == 't') {
             const char *text = va_arg(args, const char *);
             code = text ? sqlite3_bind_text(s, i, text, -1, SQLITE_STATIC) : sqlite3_bind_null(s, i);
+        } else if (types[i - 1] == 'b') {
+            const char *bytes = va_arg(args, const char *);
+            code = sqlite3_bind_blob64(s, i, bytes, (sqlite3_uint64)va_arg(args, int64_t), SQLITE_STATIC);
         } else {
             int64_t n = va_arg(args, int64_t);
             bool none = types[i - 1] == 'u' && n < 0;
@@ -225,7 +228,8 @@ static lam_status check_tables(const lmi_db *d, lam_error *e) {
     int64_t odd;
     LAM_TRY(pragma_of(d,
                       "SELECT count(*) FROM sqlite_schema WHERE name COLLATE NOCASE IN ('runs', 'models',"
-                      " 'places', 'steps', 'layers') AND (type <> 'table' OR ifnull(rootpage, 0) < 1)",
+                      " 'places', 'steps', 'layers', 'rollups', 'rollup_layers') AND (type <> 'table' OR "
+                      "ifnull(rootpage, 0) < 1)",
                       &odd, e));
     return odd ? lmi_fail(e, LAM_IO, d->file, "it is damaged: one of its tables is a virtual table or a view")
                : LAM_OK;

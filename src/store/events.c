@@ -4,7 +4,7 @@
  * bytes, and a masked CRC-32C of these; the bytes are an Event in protobuf's wire format. Facts of the
  * format: TensorFlow's tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto and
  * tensorflow/core/framework/summary.proto; of the checksum: RFC 3720, B.4. */
-#include "store/read.h"
+#include "store/bins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,12 +76,7 @@ static lam_status end_event(writer *w) {
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 
-static void put_varint(lmi_buf *b, uint64_t n) {
-    for (; n >= 128; n >>= 7) lmi_putc(b, (char)(n | 128));
-    lmi_putc(b, (char)n);
-}
-
-static void put_key(lmi_buf *b, unsigned field, unsigned type) { put_varint(b, field << 3 | type); }
+static void put_key(lmi_buf *b, unsigned field, unsigned type) { lmi_put_varint(b, field << 3 | type); }
 
 static size_t varint_size(uint64_t n) {
     size_t size = 1;
@@ -98,7 +93,7 @@ static void start_event(writer *w, int64_t unix_ns, int64_t step) {
     put_little(&w->event, bits, 8);
     if (step <= 0) return;
     put_key(&w->event, 2, VARINT);
-    put_varint(&w->event, (uint64_t)step);
+    lmi_put_varint(&w->event, (uint64_t)step);
 }
 
 /* summary = 5, in it value = 1, in it tag = 1 and simple_value = 2 */
@@ -110,11 +105,11 @@ static lam_status put_scalar(writer *w, const lmi_step *s, double value) {
     size_t inner = 1 + varint_size(w->tag.n) + w->tag.n + 1 + 4, outer = 1 + varint_size(inner) + inner;
     start_event(w, s->unix_ns, s->number);
     put_key(&w->event, 5, BYTES);
-    put_varint(&w->event, outer);
+    lmi_put_varint(&w->event, outer);
     put_key(&w->event, 1, BYTES);
-    put_varint(&w->event, inner);
+    lmi_put_varint(&w->event, inner);
     put_key(&w->event, 1, BYTES);
-    put_varint(&w->event, w->tag.n);
+    lmi_put_varint(&w->event, w->tag.n);
     lmi_putn(&w->event, lmi_buf_text(&w->tag), w->tag.n);
     put_key(&w->event, 2, FIXED32);
     put_little(&w->event, bits, 4);
@@ -125,7 +120,7 @@ static lam_status put_version(writer *w) {
     static const char version[] = "brain.Event:2";
     start_event(w, lam_recording_run(w->r)->started_unix_ns, 0);
     put_key(&w->event, 3, BYTES);
-    put_varint(&w->event, sizeof version - 1);
+    lmi_put_varint(&w->event, sizeof version - 1);
     lmi_putn(&w->event, version, sizeof version - 1);
     return end_event(w);
 }
@@ -177,7 +172,7 @@ static lam_status put_step(writer *w, const lmi_root *root, const lmi_step *s, s
     lam_status status = LAM_OK;
     while (status == LAM_OK && more) {
         lmi_measure m;
-        status = lmi_read_layer(w->r, layers, root, &more, &m, w->e);
+        status = lmi_read_layer(&w->r->db, layers, root, &more, &m, w->e);
         if (status == LAM_OK && more) status = put_layer(w, root, s, &m);
     }
     sqlite3_reset(layers);

@@ -21,7 +21,7 @@ enum { MOST_BASES = 2 * 3 * 2 };
 
 /* A step that raised tells nothing of what others are like, and a model's first one, which warms up, little.
  */
-static bool speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
+bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
 
 static bool is_like(const base *b, const lmi_step *s) {
     return b->training == s->training && b->gradients == s->gradients;
@@ -31,7 +31,7 @@ static bool is_like(const base *b, const lmi_step *s) {
 static int32_t base_of(const base *of, int32_t n, const lmi_step *s) {
     for (int32_t k = 0; k < n; k++)
         if (is_like(&of[k], s) && of[k].went_back == (s->backward >= 0)) return k;
-    for (int32_t k = 0; k < n && !speaks(s); k++)
+    for (int32_t k = 0; k < n && !lmi_speaks(s); k++)
         if (is_like(&of[k], s)) return k;
     return n;
 }
@@ -50,7 +50,7 @@ static int32_t find_bases(const lmi_root *root, base of[MOST_BASES]) {
         for (int64_t i = 0; i < root->n_steps; i++) {
             const lmi_step *s = &root->steps[i];
             int32_t k = base_of(of, n, s);
-            if (pass != (s->failed ? 2 : !speaks(s)) || (pass && k < n) || k == MOST_BASES) continue;
+            if (pass != (s->failed ? 2 : !lmi_speaks(s)) || (pass && k < n) || k == MOST_BASES) continue;
             if (k == n)
                 of[n++] =
                     (base){.training = s->training, .gradients = s->gradients, .went_back = s->backward >= 0};
@@ -73,7 +73,7 @@ static int by_size(const void *x, const void *y) {
 
 /* Which of the kinds of its base a step is. */
 static int32_t kind_in(const base *b, const lmi_step *s) {
-    if (b->n_calls > NUMBERS) return s->calls > 1;
+    if (b->n_calls > NUMBERS) return s->calls != 1 && s->calls != 0; /* a rollup of several has -1 */
     for (int32_t i = 0; i < b->n_calls; i++)
         if (b->calls[i] == s->calls) return i;
     return 0;
@@ -88,7 +88,7 @@ static bool is_uniform(const lmi_root *whole, const lmi_root *kind) {
     for (int64_t i = 0; i < whole->n_steps; i++) {
         const lmi_step *s = &whole->steps[i];
         bool same = (s->training == 1) == kind->told.training && s->gradients == kind->told.gradients;
-        if (same && speaks(s) && s->calls != kind->told.least_calls) return false;
+        if (same && lmi_speaks(s) && s->calls != kind->told.least_calls) return false;
     }
     return kind->told.least_calls == kind->told.most_calls;
 }
@@ -98,25 +98,55 @@ static void note_calls(lam_recorded_model *m, int64_t calls) {
     if (m->least_calls > calls || m->least_calls < 0) m->least_calls = calls;
 }
 
-/* Kind `nth` of base `k`. `*out` has no steps where there are none of it. */
+static bool is_kind(const base *bases, int32_t n, int32_t k, int32_t nth, const lmi_step *s) {
+    return base_of(bases, n, s) == k && kind_in(&bases[k], s) == nth;
+}
+
+static lam_status take_steps(lam_recording *r, const lmi_root *whole, const base *bases, int32_t n, int32_t k,
+                             int32_t nth, lmi_root *out, lam_error *e) {
+    int64_t steps = 0;
+    for (int64_t i = 0; i < whole->n_steps; i++) steps += is_kind(bases, n, k, nth, &whole->steps[i]);
+    out->n_steps = steps;
+    if (steps == whole->n_steps) return LAM_OK; /* most models have steps of one kind */
+    LAM_TRY(lmi_may_take(r, (uint64_t)steps * sizeof *out->steps, e));
+    out->steps = lmi_alloc(&r->arena, (uint64_t)steps, sizeof *out->steps);
+    if (!out->steps) return lmi_nomem(e);
+    for (int64_t i = 0, to = 0; i < whole->n_steps; i++)
+        if (is_kind(bases, n, k, nth, &whole->steps[i])) out->steps[to++] = whole->steps[i];
+    return LAM_OK;
+}
+
+static lam_status take_rollups(lam_recording *r, const lmi_root *whole, const base *bases, int32_t n,
+                               int32_t k, int32_t nth, lmi_root *out, lam_error *e) {
+    LAM_TRY(lmi_may_take(r, (uint64_t)whole->n_rollups * sizeof *out->rollups, e));
+    out->rollups = lmi_alloc(&r->arena, (uint64_t)whole->n_rollups, sizeof *out->rollups);
+    if (!out->rollups) return lmi_nomem(e);
+    out->n_rollups = 0;
+    for (int64_t i = 0; i < whole->n_rollups; i++)
+        if (is_kind(bases, n, k, nth, &whole->rollups[i].like))
+            out->rollups[out->n_rollups++] = whole->rollups[i];
+    return lmi_check_rollups(r, out, e);
+}
+
+/* Kind `nth` of base `k`. `*out` has no steps where there are none of it. `first`: nobody else has the places
+ * of the whole yet. */
 static lam_status take(lam_recording *r, const lmi_root *whole, const base *bases, int32_t n, int32_t k,
-                       int32_t nth, lmi_root *out, lam_error *e) {
+                       int32_t nth, bool first, lmi_root *out, lam_error *e) {
     const base *b = &bases[k];
     *out = *whole;
-    out->steps = lmi_alloc(&r->arena, (uint64_t)whole->n_steps, sizeof *out->steps);
-    out->places = lmi_copy(&r->arena, whole->places, (uint64_t)whole->told.n_places, sizeof *out->places);
-    if (!out->steps || !out->places) return lmi_nomem(e);
-    out->n_steps = 0;
     out->told.training = b->training == 1;
     out->told.gradients = (int32_t)b->gradients;
     out->told.went_back = b->went_back;
     out->told.least_calls = -1;
-    for (int64_t i = 0; i < whole->n_steps; i++) {
-        const lmi_step *s = &whole->steps[i];
-        if (base_of(bases, n, s) != k || kind_in(b, s) != nth) continue;
-        out->steps[out->n_steps++] = *s;
-        if (speaks(s)) note_calls(&out->told, s->calls);
-    }
+    LAM_TRY(take_steps(r, whole, bases, n, k, nth, out, e));
+    if (!out->n_steps && n) return LAM_OK;
+    LAM_TRY(take_rollups(r, whole, bases, n, k, nth, out, e));
+    const uint64_t places = first ? 0 : (uint64_t)whole->told.n_places;
+    LAM_TRY(lmi_may_take(r, places * sizeof *out->places, e));
+    if (!first) out->places = lmi_copy(&r->arena, whole->places, places, sizeof *out->places);
+    if (!out->places) return lmi_nomem(e);
+    for (int64_t i = 0; i < out->n_steps; i++)
+        if (lmi_speaks(&out->steps[i])) note_calls(&out->told, out->steps[i].calls);
     for (int64_t i = 0; i < out->n_steps && !out->told.most_calls; i++)
         note_calls(&out->told, out->steps[i].calls);
     if (out->told.least_calls < 0) out->told.least_calls = 0;
@@ -126,6 +156,7 @@ static lam_status take(lam_recording *r, const lmi_root *whole, const base *base
 
 /* A model of which nothing was seen yet has one kind, of which nothing is known. */
 static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to, lam_error *e) {
+    const size_t before = to->n;
     base bases[MOST_BASES] = {{.gradients = -1}};
     int32_t n = find_bases(whole, bases);
     for (int32_t k = 0; k < n; k++) {
@@ -136,7 +167,7 @@ static lam_status take_all(lam_recording *r, const lmi_root *whole, lmi_vec *to,
     for (int32_t k = 0; k < (n ? n : 1); k++)
         for (int32_t nth = 0; nth < (n ? kinds_of(&bases[k]) : 1); nth++) {
             lmi_root kind, *at;
-            LAM_TRY(take(r, whole, bases, n, k, nth, &kind, e));
+            LAM_TRY(take(r, whole, bases, n, k, nth, to->n == before, &kind, e));
             if (n && !kind.n_steps) continue;
             if (!(at = lmi_vec_push(to))) return lmi_nomem(e);
             *at = kind;
@@ -160,6 +191,7 @@ lam_status lmi_split_kinds(lam_recording *r, lam_error *e) {
     lmi_vec_init(&all, sizeof(lmi_root));
     lam_status s = LAM_OK;
     for (int32_t i = 0; s == LAM_OK && i < r->run.n_models; i++) s = split(r, &r->roots[i], &all, e);
+    if (s == LAM_OK) s = lmi_may_take(r, all.n * all.size, e);
     lmi_root *roots = s == LAM_OK ? lmi_copy(&r->arena, all.data, all.n, sizeof *roots) : NULL;
     if (s == LAM_OK && !roots) s = lmi_nomem(e);
     if (s == LAM_OK) {

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many steps summed up: which of them count, and the median of each number over them. */
-#include "store/read.h"
+ * Many steps summed up: which of them count, and the median of each number over them. Of layers, of which
+ * there is a row in each step, it is found from rollups and the rows of the steps after them. */
+#include "store/bins.h"
 
 #include <sqlite3.h>
 #include <stdlib.h>
 
-enum { MOST_ROWS = 4000000 }; /* that are held at once: newer steps win */
+enum { MOST_ROWS = 1 << 18 }; /* that are held at once */
 
 bool lmi_counts(const lmi_root *root, const lmi_step *s) {
     return !(s->number == 0 && root->told.last > 0) && !s->failed;
+}
+
+bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
+    return s->id <= root->rolled_up && lmi_speaks(s);
 }
 
 /* -- medians ----------------------------------------------------------------------------------- */
@@ -122,8 +127,7 @@ static int by_place(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Places below another one follow it: the first that does not, of each. */
-static int32_t *ends_of(const lmi_root *root) {
+int32_t *lmi_ends(const lmi_root *root) {
     const int32_t n = root->told.n_places;
     int32_t *end = calloc((size_t)n + 1, sizeof *end);
     for (int32_t i = n - 1; end && i >= 0; i--) {
@@ -166,39 +170,64 @@ static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, 
     return LAM_OK;
 }
 
-static lam_status read_rows(const lam_recording *r, const lmi_root *root, sqlite3_stmt *s, lmi_vec *rows,
-                            const int32_t *end, lam_error *e) {
+lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, int64_t step,
+                              const int32_t *ends, lmi_vec *rows, lam_error *e) {
+    const size_t first = rows->n;
+    bool more = true;
     lam_status status = LAM_OK;
-    for (int64_t i = 0; status == LAM_OK && i < root->n_steps && rows->n < MOST_ROWS; i++) {
-        if (!lmi_counts(root, &root->steps[i])) continue;
-        const size_t first = rows->n;
-        bool more = true;
-        sqlite3_bind_int64(s, 1, root->steps[i].id);
-        while (status == LAM_OK && more) {
-            lmi_measure *to = lmi_vec_push(rows);
-            status = to ? lmi_read_layer(r, s, root, &more, to, e) : lmi_nomem(e);
-        }
-        lmi_vec_pop(rows);
-        sqlite3_reset(s);
-        if (status == LAM_OK)
-            status = add_backward(end, (lmi_measure *)rows->data + first, rows->n - first, e);
+    sqlite3_bind_int64(s, 1, step);
+    while (status == LAM_OK && more) {
+        lmi_measure *to = lmi_vec_push(rows);
+        status = to ? lmi_read_layer(d, s, root, &more, to, e) : lmi_nomem(e);
     }
-    return status;
+    lmi_vec_pop(rows);
+    sqlite3_reset(s);
+    if (status != LAM_OK) return status;
+    return add_backward(ends, (lmi_measure *)rows->data + first, rows->n - first, e);
 }
 
-static lam_status read_layers(const lam_recording *r, const lmi_root *root, lmi_vec *rows, lam_error *e) {
+/* What sums up the layers of a root: their rows, where there are few, and bins otherwise. */
+typedef struct layers {
+    lmi_vec rows; /* lmi_measure */
+    lmi_layer_sums sums;
+    bool in_bins;
+} layers;
+
+static bool is_read(const lmi_root *root, const lmi_step *s) {
+    return lmi_counts(root, s) && !lmi_rolled_up(root, s);
+}
+
+/* As each step may have a row of each place. */
+static bool are_many(const lmi_root *root) {
+    int64_t steps = 0;
+    for (int64_t i = 0; i < root->n_steps; i++) steps += is_read(root, &root->steps[i]);
+    return root->n_rollups > 0 || steps > MOST_ROWS / (root->told.n_places + 1);
+}
+
+static lam_status read_rows(const lmi_db *d, const lmi_root *root, sqlite3_stmt *s, const int32_t *ends,
+                            layers *to, lam_error *e) {
+    for (int64_t i = 0; i < root->n_steps; i++) {
+        if (!is_read(root, &root->steps[i])) continue;
+        LAM_TRY(lmi_read_step_rows(d, s, root, root->steps[i].id, ends, &to->rows, e));
+        if (!to->in_bins) continue;
+        LAM_TRY(lmi_sums_add(&to->sums, to->rows.data, to->rows.n, e));
+        to->rows.n = 0;
+    }
+    return LAM_OK;
+}
+
+static lam_status read_layers(const lmi_db *d, const lmi_root *root, layers *to, lam_error *e) {
     sqlite3_stmt *s;
-    LAM_TRY(lmi_db_prepare(&r->db, &s, lmi_layers(&r->db), e));
-    int32_t *end = ends_of(root);
-    lam_status status = end ? read_rows(r, root, s, rows, end, e) : lmi_nomem(e);
-    free(end);
+    to->in_bins = are_many(root);
+    if (to->in_bins) LAM_TRY(lmi_sums_new(&to->sums, root->told.n_places, e));
+    for (int64_t i = 0; i < root->n_rollups; i++)
+        LAM_TRY(lmi_sums_read(d, root->rollups[i].id, root->rollups[i].steps, &to->sums, e));
+    LAM_TRY(lmi_db_prepare(d, &s, lmi_layers(d), e));
+    int32_t *ends = lmi_ends(root);
+    lam_status status = ends ? read_rows(d, root, s, ends, to, e) : lmi_nomem(e);
+    free(ends);
     lmi_db_done(s);
     return status;
-}
-
-static lam_middle middle_of(const lmi_measure *rows, size_t n, size_t at, int64_t *room) {
-    for (size_t i = 0; i < n; i++) room[i] = *(const int64_t *)((const char *)&rows[i] + at);
-    return middle(room, n);
 }
 
 /* What is known of it, of the two; -1: nothing. */
@@ -208,26 +237,17 @@ static int64_t both(lam_middle a, lam_middle b) {
     return lmi_add_over(a.n ? a.median : 0, b.n ? b.median : 0, &sum) ? -1 : sum;
 }
 
-static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, bool device, int64_t *room) {
-#define MIDDLE(field) middle_of(rows, n, offsetof(lmi_measure, field), room)
+static lam_middle *told_of(lam_recorded_place *p, int number) {
+    return (lam_middle *)((char *)p + lmi_numbers[number].place);
+}
+
+static void sum_rows(lam_recorded_place *p, const lmi_measure *rows, size_t n, int64_t *room) {
     p->n_steps = (int64_t)n;
-    p->calls = MIDDLE(calls);
-    p->forward_ns = MIDDLE(forward);
-    p->self_ns = MIDDLE(self);
-    p->backward_ns = MIDDLE(backward);
-    p->total_backward_ns = MIDDLE(total_backward);
-    p->recompute_ns = MIDDLE(recompute);
-    p->allocated_bytes = MIDDLE(allocated);
-    p->retained_bytes = MIDDLE(retained);
-    p->peak_bytes = MIDDLE(peak);
-    p->device_forward_ns = MIDDLE(device_forward);
-    p->device_self_ns = MIDDLE(device_self);
-    p->device_backward_ns = MIDDLE(device_backward);
-    p->device_recompute_ns = MIDDLE(device_recompute);
-    p->device_retained_bytes = MIDDLE(device_retained);
-    p->device_peak_bytes = MIDDLE(device_peak);
-#undef MIDDLE
-    p->own_ns = device ? both(p->device_self_ns, p->device_backward_ns) : both(p->self_ns, p->backward_ns);
+    for (int k = 0; k < LMI_N_NUMBERS; k++) {
+        const char *first = (const char *)rows + lmi_numbers[k].measure;
+        for (size_t i = 0; i < n; i++) room[i] = *(const int64_t *)(first + i * sizeof *rows);
+        *told_of(p, k) = middle(room, n);
+    }
     for (size_t i = 0; i < n; i++) {
         if (rows[i].nan < 0 && rows[i].inf < 0) continue;
         if (p->nonfinite < 0) p->nonfinite = 0;
@@ -235,22 +255,41 @@ static void sum_place(lam_recorded_place *p, const lmi_measure *rows, size_t n, 
     }
 }
 
-static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
-    lmi_vec rows;
-    const bool device = root->told.device_forward_ns.n > 0;
-    lmi_vec_init(&rows, sizeof(lmi_measure));
-    lam_status s = read_layers(r, root, &rows, e);
-    int64_t *room = s == LAM_OK ? calloc(rows.n + 1, sizeof *room) : NULL;
-    if (s == LAM_OK && !room) s = lmi_nomem(e);
-    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = root->places[i].own_ns = -1;
-    const lmi_measure *all = rows.data;
-    if (s == LAM_OK && rows.n) qsort(rows.data, rows.n, sizeof(lmi_measure), by_place);
-    for (size_t i = 0, n; s == LAM_OK && i < rows.n; i += n) {
-        for (n = 1; i + n < rows.n && all[i + n].place == all[i].place;) n++;
-        sum_place(&root->places[all[i].place], &all[i], n, device, room);
+static void sum_bins(lam_recorded_place *p, const lmi_layer_sum *of) {
+    p->n_steps = of->steps;
+    for (int k = 0; k < LMI_N_NUMBERS; k++) *told_of(p, k) = lmi_bins_middle(&of->of[k]);
+    if (of->looked) p->nonfinite = of->nonfinite;
+}
+
+static lam_status sum_layers(lmi_root *root, layers *of, lam_error *e) {
+    lmi_measure *all = of->rows.data;
+    int64_t *room = calloc(of->rows.n + 1, sizeof *room);
+    if (!room) return lmi_nomem(e);
+    if (of->rows.n) qsort(all, of->rows.n, sizeof *all, by_place);
+    for (size_t i = 0, n; i < of->rows.n; i += n) {
+        for (n = 1; i + n < of->rows.n && all[i + n].place == all[i].place;) n++;
+        sum_rows(&root->places[all[i].place], &all[i], n, room);
     }
+    for (int32_t i = 0; i < of->sums.n; i++)
+        if (of->sums.all[i]) sum_bins(&root->places[i], of->sums.all[i]);
     free(room);
-    lmi_vec_free(&rows);
+    return LAM_OK;
+}
+
+static lam_status sum_places(lam_recording *r, lmi_root *root, lam_error *e) {
+    const bool device = root->told.device_forward_ns.n > 0;
+    layers of = {.in_bins = false};
+    lmi_vec_init(&of.rows, sizeof(lmi_measure));
+    for (int32_t i = 0; i < root->told.n_places; i++) root->places[i].nonfinite = -1;
+    lam_status s = read_layers(&r->db, root, &of, e);
+    if (s == LAM_OK) s = sum_layers(root, &of, e);
+    for (int32_t i = 0; i < root->told.n_places; i++) {
+        lam_recorded_place *p = &root->places[i];
+        p->own_ns =
+            device ? both(p->device_self_ns, p->device_backward_ns) : both(p->self_ns, p->backward_ns);
+    }
+    lmi_vec_free(&of.rows);
+    lmi_sums_free(&of.sums);
     return s;
 }
 

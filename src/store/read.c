@@ -2,7 +2,7 @@
  *
  * A recording back from its file, which may be anybody's: every number is held against what it may be, and
  * memory follows the rows that there are and no number in them. */
-#include "store/read.h"
+#include "store/bins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,9 +10,36 @@
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST_PROCESSES = 1 << 24 };
+
+/* -- memory ------------------------------------------------------------------------------------ */
+
+/* Texts are copied before anybody asks, but none is longer than LONGEST_TEXT. */
+enum { TEXTS = 8 << 20 };
+
+/* A long honest run takes less than its file does. A file can be made to look large without being it. */
+static void set_ceiling(lam_recording *r, const char *file) {
+    struct stat st;
+    const int64_t size = stat(file, &st) == 0 ? (int64_t)st.st_blocks * 512 : 0;
+    r->ceiling = LMI_CEILING + (uint64_t)(size > 0 ? size : 0);
+    r->arena.limit = r->ceiling + TEXTS;
+}
+
+lam_status lmi_may_take(const lam_recording *r, uint64_t bytes, lam_error *e) {
+    if (r->arena.used <= r->ceiling && bytes <= r->ceiling - r->arena.used) return LAM_OK;
+    return lmi_fail(e, LAM_LIMIT, r->db.file,
+                    "it is too large to be read: that takes more than %llu MB of memory; `lamina live "
+                    "--once` reads the newest steps alone",
+                    (unsigned long long)(r->ceiling >> 20));
+}
+
+/* Rows are gathered first and copied then. */
+static lam_status may_push(const lam_recording *r, const lmi_vec *rows, lam_error *e) {
+    return lmi_may_take(r, 2 * (uint64_t)rows->n * rows->size, e);
+}
 
 /* -- the run ----------------------------------------------------------------------------------- */
 
@@ -89,7 +116,7 @@ static lam_status read_place(lam_recording *r, sqlite3_stmt *s, const lam_record
     return LAM_OK;
 }
 
-static lam_status read_places(lam_recording *r, lmi_root *root, lam_error *e) {
+lam_status lmi_read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
     lmi_vec rows;
@@ -102,9 +129,8 @@ static lam_status read_places(lam_recording *r, lmi_root *root, lam_error *e) {
     lam_status status = LAM_OK;
     while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
         lam_recorded_place *to = lmi_vec_push(&rows);
-        status = !to                  ? lmi_nomem(e)
-                 : rows.n > INT32_MAX ? lmi_fail(e, LAM_IO, r->db.file, "it has too many places")
-                                      : read_place(r, s, rows.data, (int64_t)rows.n - 1, to, e);
+        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
+        if (status == LAM_OK) status = read_place(r, s, rows.data, (int64_t)rows.n - 1, to, e);
     }
     root->told.n_places = (int32_t)rows.n;
     root->places = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lam_recorded_place));
@@ -116,9 +142,7 @@ static lam_status read_places(lam_recording *r, lmi_root *root, lam_error *e) {
 
 /* -- steps ------------------------------------------------------------------------------------- */
 
-static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_root *root, lmi_step *to,
-                            lam_error *e) {
-    const lmi_db *d = &r->db;
+lam_status lmi_read_step(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, lmi_step *to, lam_error *e) {
     int64_t most_place = root->told.n_places > 0 ? root->told.n_places - 1 : 0;
     struct column {
         int64_t *to;
@@ -157,30 +181,39 @@ static lam_status read_step(const lam_recording *r, sqlite3_stmt *s, const lmi_r
     "SELECT id, number, training, started_unix_ns, started_ns, calls, failed, forward_ns, backward_ns,"      \
     " peak_bytes, looked, first_bad, "
 #define OF_DEVICE "device_forward_ns, device_backward_ns, device_peak_bytes"
-#define FROM_STEPS(gradients)                                                                                \
+#define ALL_STEPS ", bad FROM steps WHERE model = ?1 ORDER BY id DESC"
+#define LAST_STEPS(gradients)                                                                                \
     ", bad FROM (SELECT *, row_number() OVER (PARTITION BY training, " gradients ", calls,"                  \
-    " backward_ns IS NULL ORDER BY id DESC) AS nth FROM steps WHERE model = ?)"                              \
-    " WHERE nth <= ? ORDER BY id DESC"
+    " backward_ns IS NULL ORDER BY id DESC) AS nth FROM steps WHERE model = ?1)"                             \
+    " WHERE nth <= ?2 ORDER BY id DESC"
 
-/* Tables of the first version know of no device, and those of the second of no gradients. */
-static const char *steps_of(const lmi_db *d) {
-    return d->version < 2   ? OF_STEPS "NULL, NULL, NULL, NULL" FROM_STEPS("1")
-           : d->version < 3 ? OF_STEPS OF_DEVICE ", NULL" FROM_STEPS("1")
-                            : OF_STEPS OF_DEVICE ", gradients" FROM_STEPS("gradients");
+/* All steps of a model, or the last ones of each kind. Tables of the first version know of no device, and
+ * those of the second of no gradients. */
+static const char *steps_of(const lmi_db *d, bool all) {
+    static const char *const of[3][2] = {{OF_STEPS "NULL, NULL, NULL, NULL" LAST_STEPS("1"),
+                                          OF_STEPS "NULL, NULL, NULL, NULL" ALL_STEPS},
+                                         {OF_STEPS OF_DEVICE ", NULL" LAST_STEPS("1"),
+                                          OF_STEPS OF_DEVICE ", NULL" ALL_STEPS},
+                                         {OF_STEPS OF_DEVICE ", gradients" LAST_STEPS("gradients"),
+                                          OF_STEPS OF_DEVICE ", gradients" ALL_STEPS}};
+    return of[d->version < 3 ? d->version - 1 : 2][all];
 }
+
+const char *lmi_one_step(void) { return OF_STEPS OF_DEVICE ", gradients, bad FROM steps WHERE id = ?"; }
 
 static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
     lmi_vec rows;
-    LAM_TRY(lmi_db_prepare(&r->db, &s, steps_of(&r->db), e));
+    LAM_TRY(lmi_db_prepare(&r->db, &s, steps_of(&r->db, last <= 0), e));
     lmi_vec_init(&rows, sizeof(lmi_step));
     sqlite3_bind_int64(s, 1, root->id);
-    sqlite3_bind_int64(s, 2, last > 0 ? last : INT64_MAX);
+    if (last > 0) sqlite3_bind_int64(s, 2, last);
     lam_status status = LAM_OK;
     while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
         lmi_step *to = lmi_vec_push(&rows);
-        status = to ? read_step(r, s, root, to, e) : lmi_nomem(e);
+        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
+        if (status == LAM_OK) status = lmi_read_step(&r->db, s, root, to, e);
     }
     root->n_steps = (int64_t)rows.n;
     root->steps = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_step));
@@ -202,9 +235,8 @@ const char *lmi_layers(const lmi_db *d) {
                " device_retained_bytes, device_peak_bytes" FROM_LAYERS;
 }
 
-lam_status lmi_read_layer(const lam_recording *r, sqlite3_stmt *s, const lmi_root *root, bool *more,
+lam_status lmi_read_layer(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, bool *more,
                           lmi_measure *out, lam_error *e) {
-    const lmi_db *d = &r->db;
     LAM_TRY(lmi_db_next(d, s, more, e));
     if (!*more) return LAM_OK;
     int64_t place, most_place = (int64_t)root->told.n_places - 1;
@@ -244,10 +276,43 @@ static lam_status read_root(lam_recording *r, sqlite3_stmt *s, lmi_root *to, lam
     return told->name ? LAM_OK : lmi_fail(e, LAM_IO, r->db.file, "it is damaged: a model has no name");
 }
 
+/* A row that names nothing, or nothing that is there, would be left out in silence. */
+static lam_status check_names(const lmi_db *d, lam_error *e) {
+    static const struct {
+        const char *sql, *what;
+    } of[] = {
+        {"SELECT 1 FROM models WHERE run IS NULL OR run NOT IN (SELECT id FROM runs) LIMIT 1",
+         "a model names no run that is there"},
+        {"SELECT 1 FROM places WHERE model IS NULL OR model NOT IN (SELECT id FROM models) LIMIT 1",
+         "a place names no model that is there"},
+        {"SELECT 1 FROM steps WHERE model IS NULL OR model NOT IN (SELECT id FROM models) LIMIT 1",
+         "a step names no model that is there"},
+    };
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        sqlite3_stmt *s;
+        bool found = false;
+        LAM_TRY(lmi_db_prepare(d, &s, of[i].sql, e));
+        lam_status status = lmi_db_next(d, s, &found, e);
+        lmi_db_done(s);
+        LAM_TRY(status);
+        if (found) return lmi_fail(e, LAM_IO, d->file, "it is damaged: %s", of[i].what);
+    }
+    return LAM_OK;
+}
+
+/* Rollups are of all steps, so they serve who wants all of them. */
+static lam_status read_inside(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
+    LAM_TRY(lmi_read_places(r, root, e));
+    LAM_TRY(read_steps(r, root, last, e));
+    return last > 0 || r->db.version < 4 ? LAM_OK : lmi_read_rollups(r, root, e);
+}
+
 lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
     lmi_vec rows;
+    set_ceiling(r, r->db.file);
+    LAM_TRY(check_names(&r->db, e));
     LAM_TRY(lmi_db_prepare(&r->db, &s,
                            "SELECT id, name, params, local_params, param_bytes FROM models WHERE run = ?"
                            " ORDER BY id",
@@ -257,17 +322,16 @@ lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
     lam_status status = LAM_OK;
     while (status == LAM_OK && (status = lmi_db_next(&r->db, s, &more, e)) == LAM_OK && more) {
         lmi_root *to = lmi_vec_push(&rows);
-        status = to ? read_root(r, s, to, e) : lmi_nomem(e);
+        status = to ? may_push(r, &rows, e) : lmi_nomem(e);
+        if (status == LAM_OK) status = read_root(r, s, to, e);
     }
     lmi_db_done(s);
     r->run.n_models = rows.n < INT32_MAX ? (int32_t)rows.n : INT32_MAX;
     r->roots = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_root));
     lmi_vec_free(&rows);
     if (status == LAM_OK && !r->roots) status = lmi_nomem(e);
-    for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++) {
-        status = read_places(r, &r->roots[i], e);
-        if (status == LAM_OK) status = read_steps(r, &r->roots[i], last, e);
-    }
+    for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++)
+        status = read_inside(r, &r->roots[i], last, e);
     return status;
 }
 

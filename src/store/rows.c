@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Packets as rows of the tables. */
-#include "store/store.h"
+#include "store/bins.h"
 
 #include <sqlite3.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ static lam_status begin_run(lmi_rows *w, const lam_run_info *info, lam_error *e)
 
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e) {
     *w = (lmi_rows){.db = db};
-    lmi_vec_init(&w->models, sizeof(int64_t));
+    lmi_vec_init(&w->models, sizeof(lmi_told));
     LAM_TRY(begin_run(w, info, e));
     LAM_TRY(lmi_db_prepare(db, &w->model,
                            "INSERT INTO models (run, root, name, params, local_params, param_bytes)"
@@ -55,31 +55,36 @@ void lmi_rows_close(lmi_rows *w) {
     lmi_db_done(w->step);
     lmi_db_done(w->layer);
     lmi_db_done(w->seen);
+    for (size_t i = 0; i < w->models.n; i++) lmi_vec_free(&((lmi_told *)lmi_vec_at(&w->models, i))->steps);
     lmi_vec_free(&w->models);
 }
 
 static lam_status put_tree(lmi_rows *w, const lmi_packet *p, lam_error *e) {
-    int64_t *id = lmi_vec_push(&w->models);
-    if (!id) return lmi_nomem(e);
+    lmi_told *told = lmi_vec_push(&w->models);
+    if (!told) return lmi_nomem(e);
+    lmi_vec_init(&told->steps, sizeof(int64_t));
     LAM_TRY(lmi_db_put(w->db, w->model, e, "iituuu", w->run, (int64_t)p->root, p->name, p->params, p->local,
                        p->param_bytes));
-    *id = sqlite3_last_insert_rowid(w->db->db);
+    told->id = sqlite3_last_insert_rowid(w->db->db);
     for (int32_t i = 0; i < p->n_places; i++) {
         const lmi_place_row *r = &p->places[i];
-        LAM_TRY(lmi_db_put(w->db, w->place, e, "iiuittuu", *id, (int64_t)i, (int64_t)r->parent,
+        LAM_TRY(lmi_db_put(w->db, w->place, e, "iiuittuu", told->id, (int64_t)i, (int64_t)r->parent,
                            (int64_t)r->depth, r->path, r->type, r->params, r->local));
     }
     return LAM_OK;
 }
 
 static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
-    const int64_t *id = lmi_vec_at(&w->models, (size_t)p->model);
-    if (!id) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
-    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuui", *id, p->number, yes(p->training), p->unix_ns,
-                       p->t0_ns, p->calls, yes(p->failed), p->forward, p->backward, p->peak, yes(p->looked),
-                       (int64_t)p->first_bad, p->bad, p->device_forward, p->device_backward, p->device_peak,
-                       yes(p->gradients)));
-    int64_t step = sqlite3_last_insert_rowid(w->db->db);
+    lmi_told *told = lmi_vec_at(&w->models, (size_t)p->model);
+    if (!told) return lmi_fail(e, LAM_RANGE, NULL, "a step of a model that was not told");
+    LAM_TRY(lmi_db_put(w->db, w->step, e, "iiiiiiiuuuiutuuui", told->id, p->number, yes(p->training),
+                       p->unix_ns, p->t0_ns, p->calls, yes(p->failed), p->forward, p->backward, p->peak,
+                       yes(p->looked), (int64_t)p->first_bad, p->bad, p->device_forward, p->device_backward,
+                       p->device_peak, yes(p->gradients)));
+    const int64_t step = sqlite3_last_insert_rowid(w->db->db);
+    int64_t *fresh = lmi_vec_push(&told->steps);
+    if (!fresh) return lmi_nomem(e);
+    *fresh = step;
     for (int32_t i = 0; i < p->n_rows; i++) {
         const lmi_measure *r = &p->rows[i];
         LAM_TRY(lmi_db_put(w->db, w->layer, e, "iiiuuuuuuuuuuuuuuu", step, (int64_t)r->place, r->calls,
@@ -87,6 +92,9 @@ static lam_status put_step(lmi_rows *w, const lmi_packet *p, lam_error *e) {
                            r->nan, r->inf, r->device_forward, r->device_self, r->device_backward,
                            r->device_recompute, r->device_retained, r->device_peak));
     }
+    if (told->steps.n < LMI_ROLL_UP) return LAM_OK;
+    LAM_TRY(lmi_roll_up(w->db, told->id, told->steps.data, told->steps.n, e));
+    lmi_vec_free(&told->steps);
     return LAM_OK;
 }
 

@@ -66,4 +66,16 @@ static const char third[] =
     "UPDATE meta SET value = '3' WHERE key = 'schema';"
     "PRAGMA user_version = 3;";
 
-const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third};
+/* What many steps showed of each layer, for those who want medians and not each row (rollup.c). */
+static const char fourth[] =
+    "CREATE TABLE rollups (id INTEGER PRIMARY KEY, model INTEGER NOT NULL REFERENCES models(id),"
+    " training INTEGER NOT NULL, gradients INTEGER NOT NULL, went_back INTEGER NOT NULL, calls INTEGER,"
+    " steps INTEGER NOT NULL, last_step INTEGER NOT NULL REFERENCES steps(id));"
+    "CREATE INDEX rollups_of ON rollups (model);"
+    "CREATE TABLE rollup_layers (rollup INTEGER NOT NULL REFERENCES rollups(id), place INTEGER NOT NULL,"
+    " steps INTEGER NOT NULL, looked INTEGER NOT NULL, nonfinite INTEGER NOT NULL, bins BLOB NOT NULL,"
+    " PRIMARY KEY (rollup, place)) WITHOUT ROWID;"
+    "UPDATE meta SET value = '4' WHERE key = 'schema';"
+    "PRAGMA user_version = 4;";
+
+const char *const lmi_schemas[LMI_SCHEMA_VERSION] = {first, second, third, fourth};

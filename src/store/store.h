@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our
  * errors. sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the way from
- * the thread that trains to the one that writes. record.c: the recorder and that thread. read.c, rows.c: back
- * from a file that nobody vouches for. events.c: scalars for TensorBoard. absent.c is built instead of all
- * these where SQLite is missing. */
+ * the thread that trains to the one that writes. record.c: the recorder and that thread. rollup.c, bins.c:
+ * many steps in few rows. read.c, kinds.c, middle.c: back from a file that nobody vouches for. events.c:
+ * scalars for TensorBoard. absent.c is built instead of all these where SQLite is missing. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
@@ -22,7 +22,7 @@ typedef struct lmi_db {
     bool no_log;      /* when it was opened to be read there was no log beside it */
 } lmi_db;
 
-enum { LMI_SCHEMA_VERSION = 3, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
+enum { LMI_SCHEMA_VERSION = 4, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 
 /* Statements that make version i + 1 of the tables of version i. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
@@ -43,8 +43,8 @@ lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e);
 /* `*out` is NULL on failure; finalize it with lmi_db_done. */
 lam_status lmi_db_prepare(const lmi_db *d, struct sqlite3_stmt **out, const char *sql, lam_error *e);
 void lmi_db_done(struct sqlite3_stmt *s);
-/* Binds by the letters of `types`: i int64_t, u int64_t of which a negative one is NULL, t text or NULL; and
- * runs a statement that gives no rows. */
+/* Binds by the letters of `types`: i int64_t, u int64_t of which a negative one is NULL, t text or NULL, b
+ * bytes and how many (int64_t); and runs a statement that gives no rows. */
 lam_status lmi_db_put(const lmi_db *d, struct sqlite3_stmt *s, lam_error *e, const char *types, ...);
 /* The next row: *more says whether there is one. */
 lam_status lmi_db_next(const lmi_db *d, struct sqlite3_stmt *s, bool *more, lam_error *e);
@@ -152,12 +152,19 @@ void lmi_spares_free(lmi_spares *s);
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 
+/* After so many new steps of a model these are rolled up. */
+enum { LMI_ROLL_UP = 1024 };
+/* A model that was written. */
+typedef struct lmi_told {
+    int64_t id;
+    lmi_vec steps; /* int64_t: their keys, of those that are not rolled up yet */
+} lmi_told;
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {
     lmi_db *db;
     struct sqlite3_stmt *model, *place, *step, *layer, *seen;
     int64_t run;
-    lmi_vec models; /* int64_t: ids by lmi_packet.model */
+    lmi_vec models; /* lmi_told: by lmi_packet.model */
 } lmi_rows;
 lam_status lmi_rows_open(lmi_rows *w, lmi_db *db, const lam_run_info *info, lam_error *e);
 void lmi_rows_close(lmi_rows *w);

@@ -90,6 +90,34 @@ static void values_that_cannot_be(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refused(after(bad[i]), bad[i]);
 }
 
+/* They would be left out in silence. */
+static void rows_that_name_nothing(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "UPDATE steps SET model = 99",
+        "UPDATE steps SET model = 99 WHERE id = 3",
+        "UPDATE steps SET model = -1 WHERE id = 3",
+        "DELETE FROM models",
+        "UPDATE models SET run = 7",
+        "INSERT INTO places SELECT 5, place, parent, depth, path, type, params, local_params FROM places",
+        "CREATE TABLE others AS SELECT * FROM steps; UPDATE others SET model = NULL WHERE id = 3;"
+        " DROP VIEW timeline; DROP TABLE steps; ALTER TABLE others RENAME TO steps",
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) refused(after(bad[i]), bad[i]);
+}
+
+static void too_large_to_be_read(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_recording *r;
+    const char *file =
+        after("WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 600000)"
+              " INSERT INTO places SELECT 1, i, 0, 1, 'x', 'X', 0, 0 FROM n");
+    assert_int_equal(lam_recording_open(&r, file, 0, 0, &e), LAM_LIMIT);
+    assert_null(r);
+    assert_non_null(strstr(e.text, "too large to be read"));
+}
+
 /* Names are cleaned, so they can't drive a terminal. */
 static void names_are_cleaned(void **state) {
     (void)state;
@@ -174,10 +202,9 @@ static void damaged_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_that_cannot_be),
-        cmocka_unit_test(names_are_cleaned),
-        cmocka_unit_test(no_recordings),
-        cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(values_that_cannot_be), cmocka_unit_test(rows_that_name_nothing),
+        cmocka_unit_test(too_large_to_be_read),  cmocka_unit_test(names_are_cleaned),
+        cmocka_unit_test(no_recordings),         cmocka_unit_test(damaged_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

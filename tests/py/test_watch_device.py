@@ -156,8 +156,8 @@ def test_an_old_recording_is_read_as_it_is(old):
 @observed
 def test_an_old_recording_takes_another_run(old, device):
     record(old)
-    assert rows(old, "PRAGMA user_version") == [(3,)]
-    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("3",)]
+    assert rows(old, "PRAGMA user_version") == [(4,)]
+    assert rows(old, "SELECT value FROM meta WHERE key = 'schema'") == [("4",)]
     assert rows(old, "SELECT forward_ns, device_forward_ns FROM timeline WHERE run = 1") == [
         (9000, None),
         (8000, None),
@@ -169,9 +169,9 @@ def test_an_old_recording_takes_another_run(old, device):
 
 def test_a_newer_recording_is_refused(old):
     db = sqlite3.connect(old)
-    db.execute("PRAGMA user_version = 4")
+    db.execute("PRAGMA user_version = 99")
     db.close()
     command = [sys.executable, "-m", "lamina", "show", str(old)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 3
-    assert "version 4" in done.stderr
+    assert "version 99" in done.stderr

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Many numbers in little memory: how many lie in each of some bins. Up to 255 each number has a bin of its
+ * own; above, a power of two has 128 of them, so what is told from bins is at most 0.8 % away, and in the
+ * middle of a bin half of that. */
+#include "store/bins.h"
+
+#include <stdlib.h>
+
+enum { BITS = 7, HALF = 1 << BITS };
+
+static uint32_t bin_of(int64_t value) {
+    const uint64_t v = (uint64_t)value;
+    const int top = 63 - __builtin_clzll(v | 1), shift = top > BITS ? top - BITS : 0;
+    return (uint32_t)shift * HALF + (uint32_t)(v >> shift);
+}
+
+static int shift_of(uint32_t at) { return at < 2 * HALF ? 0 : (int)(at / HALF) - 1; }
+
+static int64_t lowest(uint32_t at) {
+    const int shift = shift_of(at);
+    return (int64_t)(at - (uint32_t)shift * HALF) << shift;
+}
+
+static int64_t width(uint32_t at) { return INT64_C(1) << shift_of(at); }
+
+/* == filling =========================================================================================== */
+
+void lmi_bins_free(lmi_bins *b) {
+    free(b->all);
+    *b = (lmi_bins){NULL, 0, 0};
+}
+
+static bool grow(lmi_bins *b) {
+    const uint32_t cap = b->cap ? b->cap * 2 : 8;
+    lmi_bin *all = realloc(b->all, cap * sizeof *all);
+    if (!all) return false;
+    b->all = all;
+    b->cap = cap;
+    return true;
+}
+
+/* The first that is not below `at`. */
+static uint32_t find(const lmi_bins *b, uint32_t at) {
+    uint32_t from = 0, to = b->n;
+    while (from < to) {
+        const uint32_t middle = from + (to - from) / 2;
+        if (b->all[middle].at < at)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool add(lmi_bins *b, uint32_t at, uint32_t n) {
+    const uint32_t i = find(b, at);
+    if (i < b->n && b->all[i].at == at) {
+        b->all[i].n += n;
+        return true;
+    }
+    if (b->n == b->cap && !grow(b)) return false;
+    memmove(b->all + i + 1, b->all + i, (b->n - i) * sizeof *b->all);
+    b->all[i] = (lmi_bin){at, n};
+    b->n++;
+    return true;
+}
+
+bool lmi_bins_add(lmi_bins *b, int64_t value) { return value < 0 || add(b, bin_of(value), 1); }
+
+/* == what they tell ==================================================================================== */
+
+/* What would be there, were the numbers of a bin spread evenly over it. */
+static int64_t at_rank(const lmi_bins *b, int64_t rank) {
+    for (uint32_t i = 0; i < b->n; rank -= b->all[i++].n) {
+        const lmi_bin *bin = &b->all[i];
+        if (rank >= bin->n) continue;
+        return lowest(bin->at) + (int64_t)(((double)rank + 0.5) / bin->n * (double)width(bin->at));
+    }
+    return 0;
+}
+
+/* How many are at most `away` from `middle`. */
+static double within(const lmi_bins *b, int64_t middle, int64_t away) {
+    double sum = 0;
+    for (uint32_t i = 0; i < b->n; i++) {
+        const int64_t wide = width(b->all[i].at);
+        int64_t from = lowest(b->all[i].at), to = from + wide;
+        if (from < middle - away) from = middle - away;
+        if (to > middle + away + 1) to = middle + away + 1;
+        if (to > from) sum += b->all[i].n * ((double)(to - from) / (double)wide);
+    }
+    return sum;
+}
+
+static int64_t deviation_at_rank(const lmi_bins *b, int64_t middle, int64_t rank) {
+    int64_t from = 0, to = LMI_MOST * 2;
+    while (from < to) {
+        const int64_t away = from + (to - from) / 2;
+        if (within(b, middle, away) < (double)rank + 0.5)
+            from = away + 1;
+        else
+            to = away;
+    }
+    return from;
+}
+
+static int64_t between(int64_t low, int64_t high) { return low + (high - low) / 2; }
+
+lam_middle lmi_bins_middle(const lmi_bins *b) {
+    lam_middle m = {0, 0, 0};
+    for (uint32_t i = 0; i < b->n; i++) m.n += b->all[i].n;
+    if (!m.n) return m;
+    const int64_t low = (m.n - 1) / 2, high = m.n / 2;
+    m.median = between(at_rank(b, low), at_rank(b, high));
+    m.deviation = between(deviation_at_rank(b, m.median, low), deviation_at_rank(b, m.median, high));
+    return m;
+}
+
+/* == in a file ========================================================================================= */
+
+void lmi_put_varint(lmi_buf *b, uint64_t n) {
+    for (; n >= 128; n >>= 7) lmi_putc(b, (char)(n | 128));
+    lmi_putc(b, (char)n);
+}
+
+void lmi_bins_put(const lmi_bins *b, lmi_buf *to) {
+    lmi_put_varint(to, b->n);
+    for (uint32_t i = 0, before = 0; i < b->n; before = b->all[i++].at) {
+        lmi_put_varint(to, b->all[i].at - before);
+        lmi_put_varint(to, b->all[i].n);
+    }
+}
+
+static bool get_varint(const unsigned char **at, const unsigned char *end, uint32_t most, uint32_t *out) {
+    uint64_t n = 0;
+    for (int shift = 0; *at < end && shift < 35; shift += 7) {
+        const unsigned char byte = *(*at)++;
+        n |= (uint64_t)(byte & 127) << shift;
+        *out = (uint32_t)n;
+        if (byte < 128) return n <= most;
+    }
+    return false;
+}
+
+lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most) {
+    uint32_t n, step, times, bin = 0;
+    if (!get_varint(at, end, LMI_BINS, &n)) return LAM_RANGE;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!get_varint(at, end, LMI_BINS, &step) || !get_varint(at, end, UINT32_MAX, &times))
+            return LAM_RANGE;
+        bin += step;
+        most -= times;
+        if (bin >= LMI_BINS || most < 0 || !times || (i && !step)) return LAM_RANGE;
+        if (!add(b, bin, times)) return LAM_NOMEM;
+    }
+    return LAM_OK;
+}
