@@ -20,7 +20,8 @@ void lmi_bins_free(lmi_bins *b);
 /* One more from 0 to LMI_MOST; one below 0 is unknown, and left out. False when memory ran out. At most
  * UINT32_MAX are added in all. */
 bool lmi_bins_add(lmi_bins *b, int64_t value);
-/* The median and the median deviation from it: exact up to 255, above within 0.8 % and 1.6 % of the median. */
+/* The median and the median deviation from it: exact up to 255, above within 0.8 % and 1.6 % of the
+ * median. */
 lam_middle lmi_bins_middle(const lmi_bins *b);
 /* As bytes: how many bins, then of each how far it is from the one before, and how many are in it. */
 void lmi_bins_put(const lmi_bins *b, lmi_buf *to);

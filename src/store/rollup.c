@@ -88,8 +88,10 @@ static lam_status read_layer_sum(const lmi_db *d, sqlite3_stmt *s, int64_t most,
     sum->steps += steps;
     sum->looked += looked;
     sum->nonfinite += nonfinite;
-    const unsigned char *at = sqlite3_column_blob(s, 4), *end = at + (at ? sqlite3_column_bytes(s, 4) : 0);
-    if (!at || sqlite3_column_type(s, 4) != SQLITE_BLOB) return damaged(d, e);
+    if (sqlite3_column_type(s, 4) != SQLITE_BLOB) return damaged(d, e);
+    const unsigned char *at = sqlite3_column_blob(s, 4); /* NULL where there is none of them */
+    if (!at) return damaged(d, e);
+    const unsigned char *end = at + sqlite3_column_bytes(s, 4);
     for (int k = 0; k < LMI_N_NUMBERS; k++) {
         const lam_status status = lmi_bins_get(&sum->of[k], &at, end, steps);
         if (status != LAM_OK) return status == LAM_NOMEM ? lmi_nomem(e) : damaged(d, e);
