@@ -4,26 +4,41 @@
 #include "cmd/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MOST = 1 << 24, STEP = 1 << 16 };
+enum { MOST = 1 << 24, STEP = 1 << 16, WAIT_MS = 5000 };
+
+/* What comes next; -1 with *why. Who writes into a pipe may be slow, or may never come. */
+static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    ssize_t got = -1;
+    do {
+        const int found = poll(&ready, 1, WAIT_MS);
+        if (found == 0)
+            *why = "nobody wrote into it for five seconds; name a file, or start who writes first";
+        if (found > 0) got = read(fd, to, n);
+    } while (got < 0 && !*why && (errno == EINTR || errno == EAGAIN));
+    if (got < 0 && !*why) *why = strerror(errno);
+    return got;
+}
 
 /* The whole file, ended by a NUL; NULL with *why set where it can't be had. */
-static char *read_all(FILE *f, const char **why) {
+static char *read_all(int fd, const char **why) {
     char *text = NULL;
-    size_t n = 0, got = 1;
-    bool room = true;
-    while (got > 0 && n < MOST) {
+    size_t n = 0;
+    for (ssize_t got = 1; got > 0 && n<MOST; n += got> 0 ? (size_t)got : 0) {
         char *more = realloc(text, n + STEP + 1);
-        room = more != NULL;
-        if (!room) break;
+        if (!more) *why = "memory ran out";
+        if (!more) break;
         text = more;
-        got = fread(text + n, 1, STEP, f);
-        n += got;
+        got = read_some(fd, text + n, STEP, why);
     }
-    *why = ferror(f) ? strerror(errno) : !room ? "memory ran out" : got > 0 ? "it is too large" : NULL;
+    if (!*why && n >= MOST) *why = "it is too large";
     if (text) text[n] = '\0';
     if (text && !*why && memchr(text, '\0', n)) *why = "it is not text";
     if (!*why) return text;
@@ -36,10 +51,11 @@ int lmi_rules_wanted(lmi_cli *c, lam_rules **out) {
     lam_error e = {.at = -1};
     *out = NULL;
     if (!path) return LMI_EXIT_OK;
-    FILE *f = fopen(path, "rb");
-    char *text = f ? read_all(f, &why) : NULL;
-    if (!f) why = strerror(errno);
-    if (f) fclose(f);
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into opens too */
+    if (fd < 0) why = strerror(errno);
+    char *text = fd >= 0 ? read_all(fd, &why) : NULL;
+    if (fd >= 0) close(fd);
     if (!text) {
         lmi_complain(c, NULL, "--rules %s: %s", path, why);
         return LMI_EXIT_USAGE;

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every wrong input of wrong_inputs.py ends with one clear sentence: never a traceback, never silence."""
 
+import json
+import os
 import re
 import shlex
 import sqlite3
+import subprocess
 import sys
 import warnings
 
@@ -144,3 +147,17 @@ class Anything(nn.Linear):
 def test_a_misspelt_option_is_told_where_the_forward_takes_any(option, meant):
     with pytest.raises(TypeError, match=f"there is no option '{option}'; did you mean {meant}"):
         lamina.inspect(Anything(3, 4), torch.rand(2, 3), **{option: True})
+
+
+def test_rules_from_a_pipe(folder, capsys):
+    """A pipe that nobody writes into is told, and who writes late is waited for."""
+    os.mkfifo(folder / "rules.fifo")
+    command = ["torch.nn:Linear", "-k", "in_features=3", "-k", "out_features=4", "-i", "2x3"]
+    command += ["--rules", "rules.fifo"]
+    assert main(command) == 2
+    assert "nobody wrote into it for five seconds" in capsys.readouterr().err
+
+    write = "sleep 0.3; echo 'aten::addmm  macs = 7' > rules.fifo"
+    with subprocess.Popen(["sh", "-c", write]):
+        assert main([*command, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["totals"]["macs"]["value"] == 7
