@@ -14,7 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1 };
+enum { TICK_MS = 200, ALIVE_MS = 2000, STACK = 512 << 10, NOBODY = -1, NOWHERE = -1 };
+/* Roots whose steps can be handed over without their tree. A program may make thousands of models, one after
+ * the other. */
+enum { WHOLES = 64 };
 
 typedef struct tree { /* a tree that was told, and of which root */
     int32_t root;
@@ -22,8 +25,7 @@ typedef struct tree { /* a tree that was told, and of which root */
 } tree;
 
 typedef struct whole { /* the last model of a root that was handed over whole and was only timed */
-    int32_t root;
-    int64_t tree; /* its number among the trees */
+    int64_t tree;      /* its number among the trees */
     lam_model *model;
 } whole;
 
@@ -33,9 +35,11 @@ struct lam_recorder {
     lmi_db db;
     lmi_rows rows;
     char *file;
-    pid_t owner;           /* a forked child has no writer and must leave the file alone */
-    lmi_vec trees, wholes; /* tree, whole; the writer's */
-    lmi_vec known;         /* int32_t: roots that will have a whole when the writer comes to it; NOBODY */
+    pid_t owner;   /* a forked child has no writer and must leave the file alone */
+    lmi_vec trees; /* tree; the writer's, as the wholes are */
+    whole wholes[WHOLES];
+    int32_t known[WHOLES]; /* roots that will have that whole when the writer comes to it; NOBODY */
+    int32_t oldest;        /* the next of these to give way */
     atomic_bool stop, failed;
     _Atomic int64_t dropped, steps; /* that were lost, and that were not */
     lam_error why;                  /* written before `failed` is set, read after */
@@ -87,28 +91,16 @@ static lam_status put_step(lam_recorder *r, lmi_handed *h, int64_t number, lam_e
     return put(r, lmi_packet_step(h->model, &h->info), number, e);
 }
 
-static whole *whole_of(lam_recorder *r, int32_t root) {
-    for (size_t i = 0; i < r->wholes.n; i++) {
-        whole *w = lmi_vec_at(&r->wholes, i);
-        if (w->root == root) return w;
-    }
-    return NULL;
-}
-
 static bool only_timed(const lam_model *m) {
     return lam_model_timed(m) && !lam_model_memory_seen(m) && !lam_model_looked(m);
 }
 
 /* Takes the model over. */
-static lam_status keep(lam_recorder *r, lmi_handed *h, int64_t number, lam_error *e) {
-    whole *w = whole_of(r, h->info.root);
-    if (!w && (w = lmi_vec_push(&r->wholes))) *w = (whole){.root = h->info.root};
-    if (!w) return lmi_nomem(e);
+static void keep(lam_recorder *r, lmi_handed *h, int64_t number) {
+    whole *w = &r->wholes[h->slot];
     lam_model_free(w->model);
-    w->model = h->model;
-    w->tree = number;
+    *w = (whole){number, h->model};
     h->model = NULL;
-    return LAM_OK;
 }
 
 /* A tree is told when it is new. */
@@ -123,13 +115,13 @@ static lam_status write_whole(lam_recorder *r, lmi_handed *h, lam_error *e) {
         LAM_TRY(put(r, lmi_packet_tree(h->model, &h->info), i, e));
     }
     LAM_TRY(put_step(r, h, i, e));
-    return only_timed(h->model) ? keep(r, h, i, e) : LAM_OK;
+    if (h->slot != NOWHERE) keep(r, h, i);
+    return LAM_OK;
 }
 
 static lam_status write_one(lam_recorder *r, lmi_handed *h, lam_error *e) {
     if (!h->again) return write_whole(r, h, e);
-    const whole *w = whole_of(r, h->info.root);
-    if (!w) return lmi_nomem(e); /* it could not be kept */
+    const whole *w = &r->wholes[h->slot];
     LAM_TRY(lmi_again_model(h->again, w->model, &h->model, e));
     return put_step(r, h, w->tree, e);
 }
@@ -220,8 +212,7 @@ static bool start_sleep(lam_recorder *r) {
 static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info *info, lam_error *e) {
     r->owner = getpid();
     lmi_vec_init(&r->trees, sizeof(tree));
-    lmi_vec_init(&r->wholes, sizeof(whole));
-    lmi_vec_init(&r->known, sizeof(int32_t));
+    for (int32_t i = 0; i < WHOLES; i++) r->known[i] = NOBODY;
     size_t n = strlen(file) + 1;
     r->file = malloc(n);
     if (!r->file) return lmi_nomem(e);
@@ -235,9 +226,7 @@ static lam_status open_all(lam_recorder *r, const char *file, const lam_run_info
 static void free_all(lam_recorder *r) {
     for (lmi_handed *h = lmi_ring_pop(&r->ring); h; h = lmi_ring_pop(&r->ring)) free_handed(r, h);
     lmi_spares_free(&r->spares);
-    for (size_t i = 0; i < r->wholes.n; i++) lam_model_free(((whole *)lmi_vec_at(&r->wholes, i))->model);
-    lmi_vec_free(&r->wholes);
-    lmi_vec_free(&r->known);
+    for (int32_t i = 0; i < WHOLES; i++) lam_model_free(r->wholes[i].model);
     lmi_vec_free(&r->trees);
     if (r->owner == getpid()) {
         lmi_rows_close(&r->rows);
@@ -278,35 +267,42 @@ static bool push(lam_recorder *r, lmi_handed *h) {
     return pushed;
 }
 
-static int32_t *known_root(const lam_recorder *r, int32_t root) {
-    for (size_t i = 0; i < r->known.n; i++) {
-        int32_t *at = lmi_vec_at(&r->known, i);
-        if (*at == root) return at;
-    }
-    return NULL;
+static int32_t slot_of(const lam_recorder *r, int32_t root) {
+    for (int32_t i = 0; i < WHOLES; i++)
+        if (r->known[i] == root) return i;
+    return NOWHERE;
+}
+
+/* Where a whole goes of a root that has none. */
+static int32_t new_slot(const lam_recorder *r) {
+    const int32_t empty = slot_of(r, NOBODY);
+    return empty == NOWHERE ? r->oldest : empty;
 }
 
 /* What was dropped may have had another tree than what the writer keeps. */
-static void know(lam_recorder *r, int32_t root, bool has_whole) {
-    int32_t *at = known_root(r, root);
-    if (has_whole && !at) at = known_root(r, NOBODY);
-    if (has_whole && !at) at = lmi_vec_push(&r->known);
-    if (at) *at = has_whole ? root : NOBODY;
+static void know(lam_recorder *r, int32_t root, int32_t slot, bool pushed) {
+    const int32_t had = slot_of(r, root);
+    if (had != NOWHERE) r->known[had] = NOBODY;
+    if (slot == NOWHERE || !pushed) return;
+    r->known[slot] = root;
+    if (slot == r->oldest) r->oldest = (r->oldest + 1) % WHOLES;
 }
 
 /* `*left` is what the caller has to free. */
 static lam_status hand_over(lam_recorder *r, lam_model *m, const lam_step_info *info, lmi_handed **left,
                             lam_error *e) {
     LAM_TRY(failed(r, e));
-    bool timed = only_timed(m);
+    const int32_t known = slot_of(r, info->root);
+    const int32_t slot = !only_timed(m) ? NOWHERE : known == NOWHERE ? new_slot(r) : known;
     void *nothing;
     *left = lmi_handed_new(&r->spares, info, 0, &nothing);
     if (!*left) return lmi_nomem(e);
     (*left)->model = m;
     (*left)->bytes = weight(m);
+    (*left)->slot = slot;
     bool pushed = push(r, *left);
     if (pushed) *left = NULL;
-    know(r, info->root, pushed && timed);
+    know(r, info->root, slot, pushed);
     return LAM_OK;
 }
 
@@ -328,13 +324,15 @@ lam_status lam_recorder_again(lam_recorder *r, const lam_step_info *info, const 
                               int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes, bool *known,
                               lam_error *e) {
     void *room;
-    *known = r && info && known_root(r, info->root);
+    const int32_t slot = r && info ? slot_of(r, info->root) : NOWHERE;
+    *known = slot != NOWHERE;
     if (!*known || r->owner != getpid()) return LAM_OK;
     LAM_TRY(failed(r, e));
     const size_t bytes = lmi_again_size(n_calls, nodes, n_nodes);
     lmi_handed *h = lmi_handed_new(&r->spares, info, bytes, &room);
     if (!h) return lmi_nomem(e);
     h->again = lmi_again_at(room, calls, n_calls, nodes, n_nodes);
+    h->slot = slot;
     h->bytes = bytes + (uint64_t)n_calls * sizeof(lam_event) +
                (uint64_t)(n_nodes > 0 ? n_nodes : 0) * sizeof(lam_op);
     if (!push(r, h)) free_handed(r, h);

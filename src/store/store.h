@@ -125,6 +125,8 @@ typedef struct lmi_handed {
     lam_step_info info;
     uint64_t bytes;
     size_t room; /* of this piece */
+    int32_t
+        slot; /* where the writer keeps the model, or has the one that this step's is made of; -1: nowhere */
     char name[]; /* of the root, for info; then what `again` is */
 } lmi_handed;
 

@@ -190,6 +190,39 @@ static void a_dropped_tree_is_not_known(void **state) {
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
 }
 
+static void put_root(lam_recorder *w, int32_t root, int64_t number) {
+    const lam_step_info info = {
+        .root = root, .name = "Net", .number = number, .training = true, .gradients = true};
+    assert_int_equal(lam_recorder_step(w, step_model(1, true), &info, NULL), LAM_OK);
+}
+
+/* Of models that come and go, only some are kept, and those last seen. */
+static void many_roots(void **state) {
+    (void)state;
+    enum { ROOTS = 300, KEPT = 64 };
+    const char *file = step_file("roots.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int32_t i = 0; i < ROOTS; i++) put_root(w, i, 0);
+    assert_int_equal(lam_recorder_dropped(w), 0);
+    int kept = 0;
+    for (int32_t i = 0; i < ROOTS; i++) kept += put_again(w, i, 1, 2 + i % 2, true);
+    assert_int_equal(kept, KEPT);
+    assert_false(put_again(w, 0, 2, 1, true));
+    put_root(w, 0, 2); /* it comes back, and takes the place of another */
+    assert_true(put_again(w, 0, 3, 3, true));
+    assert_false(put_again(w, ROOTS - KEPT, 2, 1, true));
+    assert_true(put_again(w, ROOTS - 1, 2, 3, true));
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_run(r)->n_models, ROOTS);
+    assert_int_equal(lam_recording_model(r, ROOTS - KEPT)->n_steps, 1);
+    assert_int_equal(lam_recording_place(r, ROOTS - KEPT, 1)->forward_ns.median, 2 * STEP_FIRST);
+    assert_int_equal(lam_recording_place(r, ROOTS - KEPT + 1, 1)->forward_ns.median, 3 * STEP_FIRST);
+    assert_int_equal(lam_recording_model(r, ROOTS - 1)->n_steps, 2);
+    assert_int_equal(lam_recording_model(r, 0)->last, 3);
+    lam_recording_free(r);
+}
+
 static void other_files_stay(void **state) {
     (void)state;
     lam_error e = {0};
@@ -515,6 +548,7 @@ int main(void) {
         cmocka_unit_test(a_changed_tree_is_told_again),
         cmocka_unit_test(a_step_without_its_tree),
         cmocka_unit_test(a_dropped_tree_is_not_known),
+        cmocka_unit_test(many_roots),
         cmocka_unit_test(other_files_stay),
         cmocka_unit_test(a_kill_loses_a_second_at_most),
         cmocka_unit_test(a_full_disk_ends_the_recording),
