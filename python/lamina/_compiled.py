@@ -82,7 +82,7 @@ class Compiled:
     @classmethod
     def _turn(cls) -> None:
         wanted = AROUND if AROUND in cls._open else AS_IT_IS if cls._open else None
-        if cls._now is None and not Imported.look(wanted is not None):
+        if cls._now is None and not Imported.look(cls.imported, wanted=wanted is not None):
             return
         if wanted == cls._now:
             return
@@ -214,23 +214,25 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object
 
 
 class Imported:
-    """Tells :class:`Compiled` that torch's compiler was imported: while it waits, it is the first finder of
-    modules that Python asks."""
+    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder of modules
+    that Python asks."""
 
-    waits = False
+    waiting: ClassVar[list[Callable[[], None]]] = []
     running = False  # the compiler's own code: it is not there before that has ended
 
     @classmethod
-    def look(cls, wanted: bool) -> bool:
-        """True where the compiler is there. Where it is not, waits for it if it is ``wanted``."""
+    def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
+        """True where the compiler is there. Where it is not, and is ``wanted``, ``told`` is called when it is."""
         there = COMPILER in sys.modules and not cls.running
-        if cls.waits != (wanted and not there):
-            cls.waits = not cls.waits
-            finders: list[Any] = sys.meta_path
-            if cls.waits:
-                finders.insert(0, cls)
-            elif cls in finders:
-                finders.remove(cls)
+        if told in cls.waiting:
+            cls.waiting.remove(told)
+        if wanted and not there:
+            cls.waiting.append(told)
+        finders: list[Any] = sys.meta_path
+        if cls.waiting and cls not in finders:
+            finders.insert(0, cls)
+        elif not cls.waiting and cls in finders:
+            finders.remove(cls)
         return there
 
     @classmethod
@@ -260,7 +262,8 @@ class Tells:
             self._loader.exec_module(module)
         finally:
             Imported.running = False
-        Compiled.imported()
+        for told in [*Imported.waiting]:
+            told()
 
 
 def compiled_codes() -> Any:

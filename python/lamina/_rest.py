@@ -2,16 +2,18 @@
 """Leaving what a capture puts in ``torch.nn.Module`` in place while none is open.
 
 Putting it there and taking it away empties what CPython knows of every class of modules, so watches, whose
-captures follow each other, leave it there. torch's compiler must not meet it: where it may be used, each
-capture cleans up after itself, and when it begins to compile, what rests is taken away first.
+captures follow each other, leave it there. torch's compiler must not meet it: where it was used, each
+capture cleans up after itself, and when it begins to compile, what rests is taken away first. Before it is
+imported it can compile nothing.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from . import _lamina
+from ._compiled import Imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +41,7 @@ class Rest:
         if cls.watches:
             return
         cls._wake()
+        Imported.look(cls._imported, wanted=False)
         if cls._compiles in cls._told:
             cls._told.remove(cls._compiles)
         cls._told = []
@@ -47,6 +50,7 @@ class Rest:
     def forget(cls) -> None:
         """In a forked child, which watches nothing."""
         cls.watches.clear()
+        Imported.look(cls._imported, wanted=False)
         cls._wake()
 
     @classmethod
@@ -68,11 +72,26 @@ class Rest:
 
     @classmethod
     def _is_told(cls) -> bool:
+        if not Imported.look(cls._imported, wanted=bool(cls.watches)):
+            cls._told = [None]
+            return True
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         cls._told = getattr(handler, "start_callbacks", [])
         if handler is not None and cls._compiles not in cls._told:
             cls._told.append(cls._compiles)
-        return bool(cls._told)  # none: the compiler is not imported yet
+        return bool(cls._told)  # none: the compiler is an older one
+
+    @classmethod
+    def _imported(cls) -> None:
+        """torch's compiler came. The list that was looked at until now becomes torch's own, where it has one."""
+        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        callbacks = getattr(handler, "start_callbacks", None)
+        cls._told[:] = callbacks or []
+        if callbacks is not None:
+            cast("Any", handler).start_callbacks = cls._told
+        if cls.watches and not (cls._is_told() and cls.look()):
+            for compiling in [*cls.watches]:
+                compiling()
 
     @classmethod
     def _compiles(cls, _: object) -> None:

@@ -960,3 +960,33 @@ def test_tensorboard_reads_them(recording, tmp_path):
     assert command("export", recording, "--tensorboard", tmp_path)[0] == 0
     read = loader.EventAccumulator(str(tmp_path)).Reload()
     assert [event.step for event in read.Scalars("Sequential/forward_ms")] == seen_of(2, 11)
+
+
+def test_no_class_is_touched_before_the_compiler_comes(tmp_path):
+    """Then nothing can be compiled, and when it comes the next steps are recorded as before."""
+    code = textwrap.dedent("""
+        import sqlite3, sys
+        import torch, lamina
+        from torch import nn
+        net, file = nn.Sequential(nn.Linear(2, 2)), "run.lamina"
+        before = list(sys.meta_path)
+        with lamina.watch(net, every=1, file=file):
+            for i in range(6):
+                net(torch.rand(1, 2)).sum().backward()
+                print("__call__" in nn.Sequential.__dict__, "torch._dynamo" in sys.modules, end=" ")
+                if i == 2:
+                    import torch._dynamo
+                    from torch._dynamo.callback import callback_handler
+                    print(len(callback_handler.start_callbacks), end=" ")
+        print(callback_handler.start_callbacks, sys.meta_path == before)
+        with sqlite3.connect(file) as db:
+            print(db.execute("SELECT group_concat(number) FROM steps").fetchone()[0])
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stderr == ""
+    first, steps = done.stdout.splitlines()
+    assert first.startswith("False False " * 2 + "False False 1 ")
+    assert first.endswith("False True False True False True [] True")
+    assert steps == "0,1,2,3,4,5"
