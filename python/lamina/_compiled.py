@@ -214,15 +214,15 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object
 
 
 class Imported:
-    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder of modules
-    that Python asks."""
+    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder that Python
+    asks for modules."""
 
     waiting: ClassVar[list[Callable[[], None]]] = []
     running = False  # the compiler's own code: it is not there before that has ended
 
     @classmethod
     def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
-        """True where the compiler is there. Where it is not, and is ``wanted``, ``told`` is called when it is."""
+        """True where the compiler is there. ``wanted``: where it is not, ``told`` is called once it is."""
         there = COMPILER in sys.modules and not cls.running
         if told in cls.waiting:
             cls.waiting.remove(told)

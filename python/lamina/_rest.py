@@ -83,7 +83,7 @@ class Rest:
 
     @classmethod
     def _imported(cls) -> None:
-        """torch's compiler came. The list that was looked at until now becomes torch's own, where it has one."""
+        """torch's compiler came. What was looked at until now becomes its list, where it has one."""
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         callbacks = getattr(handler, "start_callbacks", None)
         cls._told[:] = callbacks or []
