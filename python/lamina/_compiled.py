@@ -214,8 +214,8 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object
 
 
 class Imported:
-    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder that Python
-    asks for modules."""
+    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder of
+    modules that Python asks."""
 
     waiting: ClassVar[list[Callable[[], None]]] = []
     running = False  # the compiler's own code: it is not there before that has ended
