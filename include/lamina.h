@@ -284,7 +284,7 @@ typedef enum lam_op_flags {
     /* a node of the autograd graph ("AddmmBackward0"), or an operator on what a transform (vmap) made of
      * tensors, which runs others on the real ones: it counts nothing itself */
     LAM_OP_NODE = 2,
-    LAM_OP_HIDES = 4, /* compiled code: what a compiler fused ran in it without being seen */
+    LAM_OP_HIDES = 4, /* work in it is not seen: compiled code, or an operator torch kept no record of */
     LAM_OP_GRAD = 8, /* gradients were wanted of what it does; operators inside one that says so don't tell */
     LAM_OP_WHOLE = 16, /* its rule counts it, although it commonly stands for what it calls */
     /* Values decide what runs in its place and there were none, as in a dry run: it and what it calls count

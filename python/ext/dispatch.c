@@ -31,6 +31,8 @@ typedef struct thread {
     lmx_vec tasks;     /* task: the engine's, the innermost last */
     bool redone;       /* nodes that were made last were a backward pass's, doing a forward again */
     bool describing;   /* what is run now is our own */
+    bool trial;        /* what runs is tried out on tensors without values, and is nobody's work */
+    int64_t asked;     /* modes that there were when the class was asked whose answer runs; -1: none runs */
     int32_t op;        /* the operator that is open, -1 */
     int32_t behind;    /* the call of the node that ran last */
     copy copied;
@@ -122,8 +124,13 @@ static thread *new_thread(lmx_capture *c, unsigned long id) {
         free(t);
         return NULL;
     }
-    *t = (thread){
-        .next = c->dispatcher->threads, .id = id, .lane = lane, .op = -1, .behind = -1, .copied = {.op = -1}};
+    *t = (thread){.next = c->dispatcher->threads,
+                  .id = id,
+                  .lane = lane,
+                  .asked = -1,
+                  .op = -1,
+                  .behind = -1,
+                  .copied = {.op = -1}};
     t->peeked = lmx_modes_sequence(c->st->modes);
     c->dispatcher->threads = t;
     lmx_lane_clock(lane, &c->clock, id == c->owner);
@@ -256,10 +263,10 @@ bool lmx_dispatch_call(lmx_capture *c) {
 static lmx_op *op_at(const thread *t, int32_t i) { return (lmx_op *)t->lane->ops.data + i; }
 
 /* The index of the new operator, -1 when memory ran out. */
-static int32_t new_op(lmx_capture *c, thread *t, const lmx_overload *o) {
+static int32_t new_op(lmx_capture *c, thread *t, const char *name, bool kept) {
     lmx_lane *lane = t->lane;
     place p = place_of(c, t);
-    lmx_op *op = lmx_lane_op(lane, lmx_utf8(o->name), true);
+    lmx_op *op = lmx_lane_op(lane, name, kept);
     if (!op) return -1;
     op->call = p.call;
     op->parent = t->op;
@@ -305,7 +312,7 @@ static int32_t adopt(thread *t, const lmx_overload *o, PyObject *args, int32_t o
 static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args, PyObject *kwargs,
                   int32_t *op) {
     int32_t n = 0;
-    *op = new_op(c, t, o);
+    *op = new_op(c, t, lmx_utf8(o->name), true);
     if (*op < 0) return true;
     *op = adopt(t, o, args, *op);
     describes(c, t, true);
@@ -380,21 +387,53 @@ static PyObject *call_under(const lmx_capture *c, PyObject *function, PyObject *
 }
 
 /* The class of an argument does this operator by others. It is called again, and then left to that class,
- * whose operators are seen. */
+ * whose operators are seen, and count in its place; unless it keeps them from every mode. */
 static PyObject *run_inside(const lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args,
                             PyObject *kwargs) {
+    const int32_t op = t->op;
+    const int64_t asked = t->asked;
     t->passing = o->func;
+    t->asked = number_of(c->st->modes->below, 0);
     PyObject *result = call_under(c, o->call, NULL, NULL, args, kwargs);
     t->passing = NULL;
+    t->asked = asked;
+    if (op >= 0 && (size_t)op + 1 < t->lane->ops.n) op_at(t, op)->flags |= LAM_OP_NODE;
     return result;
 }
 
-static bool wraps_tensors(PyObject *types) {
+/* Torch's own class of fake tensors follows shapes and runs nothing. */
+static bool is_torchs(PyObject *type) {
+    static const char home[] = "torch.";
+    PyObject *module = PyObject_GetAttrString(type, "__module__");
+    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
+    const size_t n = sizeof home - 2; /* up to the dot */
+    bool own = name && strncmp(name, home, n) == 0 && (name[n] == '.' || name[n] == 0);
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return own;
+}
+
+static bool has_attr(PyObject *type, const char *name, bool written_in_c) {
+    PyObject *attr = PyObject_GetAttrString(type, name);
+    bool has = attr && (written_in_c || !PyCFunction_Check(attr));
+    PyErr_Clear();
+    Py_XDECREF(attr);
+    return has;
+}
+
+/* A dry run's own, which its mode answers for. */
+static bool is_of_dry_run(const lmx_capture *c, PyObject *type) {
+    PyTypeObject *fake = c->st->torch.fake;
+    return fake && PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, fake);
+}
+
+/* Whether a class answers for its tensors' operators. Those that don't have torch's refusal, written in C. */
+static bool wraps_tensors(const lmx_capture *c, PyObject *types) {
     for (Py_ssize_t i = 0; PyTuple_Check(types) && i < PyTuple_Size(types); i++) {
-        PyObject *flatten = PyObject_GetAttrString(PyTuple_GetItem(types, i), "__tensor_flatten__");
-        PyErr_Clear();
-        Py_XDECREF(flatten);
-        if (flatten) return true;
+        PyObject *type = PyTuple_GetItem(types, i);
+        if (is_of_dry_run(c, type)) continue;
+        if (has_attr(type, "__tensor_flatten__", true)) return true;
+        if (!is_torchs(type) && has_attr(type, "__torch_dispatch__", false)) return true;
     }
     return false;
 }
@@ -416,7 +455,7 @@ static PyObject *run(const lmx_capture *c, thread *t, const lmx_overload *o, PyO
     PyObject *types = given[1], *args = given[2], *result = NULL;
     lmx_dispatcher *d = c->dispatcher;
     if (d->answer && d->answer(d->self, o, args, kwargs, &result)) return result;
-    if (wraps_tensors(types)) return run_inside(c, t, o, args, kwargs);
+    if (wraps_tensors(c, types)) return run_inside(c, t, o, args, kwargs);
     if (!o->wraps || o->higher) return call(o, args, kwargs);
     PyObject *keys = kernel_of(c, types, args, kwargs);
     if (keys) {
@@ -447,14 +486,18 @@ static PyObject *finish(lmx_capture *c, thread *t, const lmx_overload *o, int32_
 static PyObject *watch(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *const *given,
                        PyObject *kwargs) {
     int32_t op, around = t->op;
+    const bool trial = t->trial;
     PyObject *result = NULL;
     c->dispatcher->n_inside++;
+    t->trial = trial || (t->asked >= 0 && number_of(c->st->modes->below, 0) > t->asked);
     if (begin(c, t, o, given[2], kwargs, &op)) {
         if (op >= 0) t->op = op;
+        if (op >= 0 && t->trial) op_at(t, op)->flags |= LAM_OP_NODE;
         result = run(c, t, o, given, kwargs);
         t->op = around;
         result = finish(c, t, o, op, result);
     }
+    t->trial = trial;
     c->dispatcher->n_inside--;
     return result;
 }
@@ -490,6 +533,25 @@ static PyObject *dispatched(PyObject *self, PyObject *const *given, Py_ssize_t n
     PyObject *result = seen_by(d->capture, given, kwargs);
     Py_DECREF(capture);
     return result;
+}
+
+/* Whether the operator that is open, or one that it only passed on, is this one. */
+static bool runs_now(const thread *t, const char *name) {
+    int32_t at = t->op;
+    while (at >= 0 && strcmp(lmx_op_name(t->lane, op_at(t, at)), name) != 0)
+        at = op_at(t, at)->flags & LAM_OP_NODE ? op_at(t, at)->parent : -1;
+    return at >= 0;
+}
+
+void lmx_dispatch_unseen(const char *name) {
+    for (lmx_dispatcher *d = open_ones; d; d = d->next) {
+        thread *t = noting(d->capture);
+        if (!t || runs_now(t, name)) continue;
+        const int32_t at = new_op(d->capture, t, name, false);
+        if (at < 0) continue;
+        op_at(t, at)->flags = LAM_OP_NODE | LAM_OP_HIDES;
+        op_at(t, at)->began = op_at(t, at)->ended = lmx_clock_stamp(t->lane->clock, t->lane->last);
+    }
 }
 
 PyObject *lmx_dispatched_by(PyObject *module, PyObject *type) {

@@ -41,8 +41,9 @@ typedef struct lmx_overload {
 /* What torch offers to modes, looked at when the first is opened; from lamina._dispatch. */
 #define LMX_MODE_FUNCTIONS(X)                                                                                \
     X(open)                                                                                                  \
-    X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys)       \
-        X(redispatch) X(is_implicit) X(decompose)
+    X(close)                                                                                                 \
+    X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys) X(redispatch)  \
+        X(is_implicit) X(decompose)
 struct lmx_modes {
 #define X(name) PyObject *name; /* NULL: this torch has none */
     LMX_MODE_FUNCTIONS(X)
@@ -71,6 +72,9 @@ bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self);
 /* Notes an operator that was done elsewhere as if it had run now. `args` is a tuple, `kwargs` a dict or NULL.
  * False only for an exception that must reach the user. */
 bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result);
+
+/* As lmx_observe_unseen, for captures that watch through the dispatch mode. */
+void lmx_dispatch_unseen(const char *name);
 
 /* The operator of this thread that is open, by its number; -1: none. */
 int32_t lmx_dispatch_op(const lmx_capture *c);

@@ -404,7 +404,8 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     Py_INCREF(capture);
     Py_XDECREF(d->capture);
     d->capture = capture;
-    ((lmx_capture *)capture)->dry = true;
+    const lmx_record_api *api = lmx_record_api_of(d->st);
+    ((lmx_capture *)capture)->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
     Py_RETURN_NONE;
 }
 

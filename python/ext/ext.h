@@ -429,7 +429,7 @@ typedef struct lmx_capture {
     lmx_listener *listeners; /* NULL: nobody */
     const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
     bool brief;             /* of calls only who called whom and when, of modules what they are and own */
-    bool dry;               /* nothing was computed: times mean nothing */
+    int32_t dry;            /* nothing is computed, times mean nothing: modes that are on with its own; 0 */
     lmx_ledger *ledger;     /* when memory was taken and given back, of a dry run; NULL: nobody asked */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
     lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
@@ -481,8 +481,6 @@ bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *res
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* Has the values that go through the capture looked at (health.c). Before it is started. */
 PyObject *lmx_watch_health(PyObject *self, PyObject *args);
-/* Whether a parameter in the tree is spread over several processes. Never fails (spread.c). */
-bool lmx_is_spread(lmx_state *st, const lmx_tree *tree);
 /* Whether this process works with others: torch has a group of processes. Never fails (spread.c). */
 bool lmx_has_group(lmx_state *st);
 /* How many elements of a tensor, which was described as a whole, other processes hold; 0 for a plain one. */

@@ -358,6 +358,8 @@ static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, co
     uint64_t object = lmx_word_at(value, 0);
     if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined)
         return pack(lane, (lmx_packed){.position = (uint16_t)position, .kind = LMX_ARG_NONE}, 0) != NULL;
+    if (l->python >= 0)
+        lane->classed |= lmx_word_at((void *)(uintptr_t)object, (size_t)l->keys) >> l->python & 1;
     lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, LMX_NO_SHAPE, -1, -1};
     int64_t dims = -1, *sizes = NULL;
     int32_t number;

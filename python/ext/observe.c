@@ -53,6 +53,10 @@ typedef struct frame {
     int32_t n_out;     /* of an operator that was noted: results by its schema; -1 */
     bool told;         /* an operator that is told and not noted */
     bool real, merged; /* it is the node; or work of the engine on one that has begun */
+    bool trial;        /* is_trial, or inside of one */
+    int32_t answer;    /* 1 + index of the frame of the innermost class's answer */
+    int32_t asked;     /* of such an answer: how many modes there were, and */
+    uint64_t first;    /* the first tensor that it was asked for; of an operator: its own */
 } frame;
 
 /* == lanes ============================================================================================= */
@@ -133,85 +137,17 @@ static bool push_frame(lmx_lane *lane, const frame *f) {
     return at != NULL;
 }
 
-static bool is_transformed(const char *value) {
-    enum { LEVELS = 16 };
-    if (lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
-    if (api->wrapper(value)) return true;
-    for (int64_t level = 1; level <= LEVELS; level++)
-        if (api->is_batched(value, level)) return true;
-    return false;
-}
-
-/* A tensor that stands for others, or for none: it has elements and no memory. */
-static bool lacks_data(const char *value) {
-    void *handle = (void *)(uintptr_t)value, *data = NULL;
-    int64_t dims, *sizes;
-    if (!api->shim.data || lmx_word_at(value, 0) == (uint64_t)(uintptr_t)api->undefined) return false;
-    if (api->shim.data(handle, &data) || data || api->shim.dim(handle, &dims)) return false;
-    if (api->shim.sizes(handle, &sizes)) return false;
-    for (int64_t i = 0; i < dims; i++)
-        if (sizes[i] == 0) return false;
-    return true;
-}
-
-/* Whether any tensor among the values, or in a list among them, is such. */
-static bool any_tensor(const lmx_layout *l, lmx_values values, bool (*is)(const char *value), int depth) {
-    for (size_t i = 0; i < values.n && i < LMX_MAX_LIST; i++) {
-        const char *value = values.at + i * LMX_IVALUE;
-        int32_t tag = lmx_tag_of(value);
-        if (tag == l->tensor ? is(value)
-                             : depth && tag == l->list_tag && any_tensor(l, lmx_list_of(l, value), is, 0))
-            return true;
-    }
-    return false;
-}
-
-/* An operator that is called through the stack of an interpreter (TorchScript's, a transform's) is shown all
- * that lies there: its own are the last. */
-static lmx_values last_of(lmx_values all, size_t n) {
-    if (!n || n >= all.n) return all;
-    return (lmx_values){all.at + (all.n - n) * LMX_IVALUE, n};
-}
-
-static lmx_values inputs_of(const lmx_layout *l, const void *record) {
-    return last_of(lmx_inputs_of(l, record), api->n_inputs ? api->n_inputs(record) : 0);
-}
-
-static lmx_values outputs_of(const lmx_layout *l, const void *record) {
-    return last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
-}
-
-/* The same where it is known how many there were when the operator last ran: the schema lies where the
- * processor has to wait for it. */
+/* An operator's own values, where it is known how many there were when the operator last ran: the schema lies
+ * where the processor has to wait for it. */
 static lmx_values own_of(lmx_values all, int32_t *known, size_t (*ask)(const void *), const void *record) {
     if (!ask || (*known >= 0 && (size_t)*known == all.n)) return all;
     *known = (int32_t)ask(record);
-    return last_of(all, (size_t)*known);
-}
-
-/* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
- * shapes are the real ones. So does one on a tensor that is spread over several processes; there its rules
- * are also tried out on tensors without memory, which is nobody's work. */
-static bool runs_others(const lmx_observer *o, lmx_lane *lane, const void *record) {
-    const lmx_layout *l = o->layout;
-    if (o->spread && any_tensor(l, inputs_of(l, record), lacks_data, 1)) return true;
-    return lmx_lane_transforming(lane) && any_tensor(l, inputs_of(l, record), is_transformed, 1);
-}
-
-/* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
- * kept: what it runs really is seen inside. A dry run has a mode of its own. */
-static bool is_answered(const lmx_observer *o, const frame *f) {
-    return f->phase == LAM_RECOMPUTE && api->modes && api->modes() > o->capture->dry;
-}
-
-/* What torch itself notes around a mode's or a subclass's answer: nothing of the model's. */
-static bool is_passage(const char *name) {
-    return strcmp(name, "PythonDispatchMode") == 0 || strcmp(name, "PythonSubclass") == 0;
+    return lmx_last_of(all, (size_t)*known);
 }
 
 static void tell_op(const lmx_observer *o, const frame *f, bool direct, bool began) {
     const lmx_layout *l = o->layout;
-    lmx_values v = began ? inputs_of(l, f->record) : outputs_of(l, f->record);
+    lmx_values v = began ? lmx_own_inputs(api, l, f->record) : lmx_own_outputs(api, l, f->record);
     bool failed = !began && api->unwinding && api->unwinding() > f->unwinding;
     const lmx_op_run op = {.record = f->record,
                            .layout = l,
@@ -258,23 +194,54 @@ static bool is_atens(const char *name) {
            name[5] == ':';
 }
 
+/* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
+ * kept: what it runs really is seen inside. */
+static bool is_answered(const lmx_observer *o, const frame *f) {
+    return f->phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
+}
+
+/* Where tensors are spread over processes, their class tries out on tensors without values, which a mode of
+ * torch's makes, what an operator would give. That is nobody's work. Fake tensors' own class is asked for the
+ * very tensors that it hands to such a mode. */
+static bool is_trial(const lmx_observer *o, const lmx_lane *lane, const frame *f, const void *record) {
+    const frame *answer = f->answer ? (frame *)lane->frames.data + f->answer - 1 : NULL;
+    return answer && lmx_has_torchs_modes(api, answer->asked) &&
+           lmx_first_tensor(api, o->layout, record) != answer->first;
+}
+
+/* What stands between an operator and its kernel is noted by torch only once it is reached. */
+static void open_passage(const lmx_observer *o, lmx_lane *lane, frame *f, const char *name) {
+    const frame *around = top_of(lane);
+    bool noted = around && around->noted && !around->is_node;
+    if (noted && lmx_passes_to_others(o, api, name))
+        ((lmx_op *)lane->ops.data)[around->op].flags |= LAM_OP_NODE;
+    if (noted && lmx_is_of_class(name)) {
+        f->answer = (int32_t)lane->frames.n + 1;
+        f->asked = api->modes ? (int32_t)api->modes() : 0;
+        f->first = around->first;
+    }
+    push_frame(lane, f);
+}
+
 static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, const char *name) {
     const frame *around = top_of(lane);
     const lmx_layout *l = o->layout;
     frame f = {.record = record, .op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD};
     f.sequence = (int64_t)lmx_word_at(record, (size_t)l->sequence);
     f.call = open_call(o);
+    if (around) f.answer = around->answer, f.trial = around->trial;
     if (around && around->node >= 0) place_inside(o, lane, around, &f);
     /* An operator that makes a node sees the number which the node will get. */
     if (f.sequence >= 0) lmx_lane_note_origin(lane, f.sequence, f.call);
     f.unwinding = api->unwinding ? api->unwinding() : 0;
     /* The forward of an autograd.Function has the name of its class and is no operator of torch's. */
     bool plain = is_atens(name) || strstr(name, "::");
-    bool real = plain && !is_answered(o, &f) && !runs_others(o, lane, record);
-    if (!plain && is_passage(name)) {
-        push_frame(lane, &f);
+    if (!plain && lmx_is_passage(name)) {
+        open_passage(o, lane, &f, name);
         return;
     }
+    if (!f.trial) f.trial = is_trial(o, lane, &f, record);
+    bool real = plain && !f.trial && !is_answered(o, &f) && !lmx_runs_others(o, lane, record);
     uint8_t grad =
         f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch tells a number only where gradients are wanted */
     lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
@@ -288,12 +255,38 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (arity->out < 0 && api->n_outputs) arity->out = (int32_t)api->n_outputs(record);
     f.n_out = arity->out;
     if (!push_frame(lane, &f)) return;
+    lane->classed = false;
     lmx_lane_pack(lane, l, own_of(lmx_inputs_of(l, record), &arity->in, api->n_inputs, record),
                   real && lane->reads ? lmx_lane_masked(lane, op->name) : -1);
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    if (real && o->own && lmx_lane_closes(lane, op->name)) be_quiet(o, lane, record);
+    bool classed = lmx_is_classed(o, lane, record);
+    if (classed) top_of(lane)->first = lmx_first_tensor(api, l, record);
+    bool closed = real && !classed && o->own && lmx_lane_closes(lane, op->name);
+    if (closed && !lmx_has_modes(o, api)) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);
+}
+
+/* Whether the innermost operator that runs, nodes aside, is this one. */
+static bool runs_now(const lmx_lane *lane, const char *name) {
+    const frame *frames = lane->frames.data;
+    const lmx_op *ops = lane->ops.data;
+    size_t n = lane->frames.n;
+    while (n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) != 0 &&
+           ops[frames[n - 1].op].flags & LAM_OP_NODE)
+        n--;
+    return n && frames[n - 1].noted && strcmp(lmx_op_name(lane, &ops[frames[n - 1].op]), name) == 0;
+}
+
+/* Torch tells nobody of it. Where the operator runs already, this is the rest of the way to its kernel. */
+static void note_unseen(lmx_observer *o, lmx_lane *lane, const char *name) {
+    const frame *around = top_of(lane);
+    frame f = {.op = around ? around->op : -1, .node = -1, .phase = LAM_FORWARD, .sequence = -1};
+    if (o->nodes_only || runs_now(lane, name)) return;
+    f.call = open_call(o);
+    if (around && around->node >= 0) place_inside(o, lane, around, &f);
+    lmx_op *op = note_op(lane, &f, name, LAM_OP_NODE | LAM_OP_HIDES);
+    if (op) op->began = op->ended = lmx_clock_stamp(lane->clock, lane->last);
 }
 
 /* The engine's work on a node, which holds the node itself and what adds gradients up: told by its name. */
@@ -486,6 +479,17 @@ static void end(int slot, const void *record) {
     atomic_fetch_sub(&slots[slot].busy, 1);
 }
 
+void lmx_observe_unseen(const char *name) {
+    for (int i = 0; api && !quiet.record && i < SLOTS; i++) {
+        atomic_fetch_add(&slots[i].busy, 1);
+        lmx_observer *o = atomic_load(&slots[i].observer);
+        lmx_lane *lane = o && o->thread == api->thread() ? enter(o, i) : NULL;
+        if (lane) note_unseen(o, lane, name);
+        if (lane) lane->inside = false;
+        atomic_fetch_sub(&slots[i].busy, 1);
+    }
+}
+
 #define CALLBACKS(i)                                                                                         \
     static void *begin_op_##i(void **context, const void *record) {                                          \
         return begin(i, context, record, false);                                                             \
@@ -618,7 +622,6 @@ bool lmx_observe(lmx_capture *c) {
     o->tells_ops = lmx_want_operators(c);
     if (c->wants_ops && !o->tells_ops && api->kept && o->layout->callbacks >= 0)
         o->own = &callbacks[slot][OF_OPS];
-    o->spread = c->wants_ops && lmx_is_spread(c->st, &c->tree);
     if (c->wants_ops && !c->dry) lmx_reads_values(c->st);
     o->generation = ++generation;
     c->observer = o;

@@ -11,11 +11,12 @@
 #include <string.h>
 
 /* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
- * object and (callbacks) what torch keeps of a thread's callbacks; and the tags of an IValue. -1: unknown. */
+ * object, (callbacks) what torch keeps of a thread's callbacks, (keys) who runs a tensor's operators and
+ * (python) its bit for the tensor's class; and the tags of an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
-    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks)
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
@@ -50,7 +51,8 @@ typedef struct lmx_record_api {
     const void *const *(*transforming)(void); /* the thread's pointer to what holds that vector */
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
-    int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first */
+    int64_t (*modes)(void);  /* how many modes in Python this thread's operators are handed to first, */
+    bool (*own_modes)(bool); /* and (true) whether any is no part of torch itself, as fake tensors' is */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
     const void *undefined;  /* the C++ object behind every undefined tensor */
@@ -105,6 +107,19 @@ enum { LMX_MAX_LIST = 4096 }; /* arguments, or entries of a list, that are looke
 lmx_values lmx_inputs_of(const lmx_layout *l, const void *record);
 lmx_values lmx_outputs_of(const lmx_layout *l, const void *record);
 lmx_values lmx_list_of(const lmx_layout *l, const char *value);
+
+/* An operator that is called through the stack of an interpreter (TorchScript's, a transform's) is shown all
+ * that lies there: its own are the last. */
+static inline lmx_values lmx_last_of(lmx_values all, size_t n) {
+    if (!n || n >= all.n) return all;
+    return (lmx_values){all.at + (all.n - n) * LMX_IVALUE, n};
+}
+static inline lmx_values lmx_own_inputs(const lmx_record_api *api, const lmx_layout *l, const void *record) {
+    return lmx_last_of(lmx_inputs_of(l, record), api->n_inputs ? api->n_inputs(record) : 0);
+}
+static inline lmx_values lmx_own_outputs(const lmx_record_api *api, const lmx_layout *l, const void *record) {
+    return lmx_last_of(lmx_outputs_of(l, record), api->n_outputs ? api->n_outputs(record) : 0);
+}
 
 /* == what was recorded ================================================================================= */
 
@@ -170,6 +185,7 @@ typedef struct lmx_lane {
     int64_t own_last; /* which is here where the capture is another thread's */
     bool inside;     /* a callback is running: what it calls in torch is not the model's */
     bool lost;       /* memory ran out */
+    bool classed;     /* the class of a tensor that was packed answers for operators; for who packs */
     bool reads;      /* values may be read: tensors have them, and torch's functions tell where */
     bool full;       /* there are more operators than a lane may hold: */
     uint64_t most;   /* bytes */
@@ -262,8 +278,29 @@ struct lmx_observer {
     bool nodes_only;
     bool tells_ops;          /* somebody listens to operators */
     const lmx_callback *own; /* of operators; NULL where all that runs inside one is to be seen */
-    bool spread;             /* parameters of the model are spread over several processes */
 };
+
+/* An operator is about to run by a way that torch keeps no record of: what it does is not seen. */
+void lmx_observe_unseen(const char *name);
+
+/* == who does an operator's work (answered.c) ========================================================== */
+
+/* An operator on what vmap and its like made of tensors runs operators on the tensors themselves, whose
+ * shapes are the real ones. */
+bool lmx_runs_others(const lmx_observer *o, lmx_lane *lane, const void *record);
+/* Of the operator whose arguments were packed last: the class of one of them answers for it. */
+bool lmx_is_classed(const lmx_observer *o, const lmx_lane *lane, const void *record);
+/* The object of its first argument, or of the first in that list; 0: that is no tensor. */
+uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const void *record);
+/* Modes in Python that are asked before what lamina itself has there, which is a dry run's. */
+bool lmx_has_modes(const lmx_observer *o, const lmx_record_api *api);
+/* There are more than so many, and none is anybody's but torch's own. */
+bool lmx_has_torchs_modes(const lmx_record_api *api, int64_t more_than);
+/* What torch itself notes around the answer of a mode or of a tensor's class (which?); and whether what that
+ * runs is the work, and counts instead of the operator. */
+bool lmx_is_passage(const char *name);
+bool lmx_is_of_class(const char *passage);
+bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage);
 
 /* The name of an operator, without the overload: "aten::convolution". */
 static inline const char *lmx_op_name(const lmx_lane *lane, const lmx_op *op) {

@@ -3,7 +3,7 @@
  * its record; Python then checks what was found with other operations (lamina._observe). Looking follows
  * words that may be no pointers, through the kernel, which says where there is no memory; and it happens in a
  * process of its own; here a layout is only used. */
-#include "observe.h"
+#include "dispatch.h"
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -57,6 +57,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN2at9functorch16isBatchedAtLevelERKNS_6TensorEl", &api->is_batched);
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", &api->modes);
+    lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb", &api->own_modes);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
     api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");
@@ -327,7 +328,7 @@ static const void *object_of(lmx_state *st, PyObject *tensor) {
 }
 
 static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
-    enum { OBJECT = 96 }; /* bytes: less than any torch's */
+    enum { OBJECT = 192 }; /* bytes: less than any torch's */
     const void *object = object_of(lmx_state_of(module), tensor);
     return object ? PyBytes_FromStringAndSize(object, OBJECT) : NULL;
 }
@@ -385,7 +386,20 @@ static PyObject *use_layout(PyObject *module, PyObject *dict) {
     Py_RETURN_NONE;
 }
 
+static PyObject *unseen(PyObject *module, PyObject *name) {
+    (void)module;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (!text) return NULL;
+    lmx_observe_unseen(text);
+    lmx_dispatch_unseen(text);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef lmx_probe_methods[] = {
+    {"unseen", unseen, METH_O,
+     PyDoc_STR(
+         "unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that torch "
+         "keeps no record of. Captures that are open on this thread are told.")},
     {"probe_record", probe_record, METH_VARARGS,
      PyDoc_STR(
          "probe_record($module, name, call, args, nodes=False, quiet=-1, /)\n--\n\nLooks for the arguments "

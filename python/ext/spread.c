@@ -34,42 +34,6 @@ bool lmx_has_group(lmx_state *st) {
     return has;
 }
 
-/* The class of such tensors, which are spread over the processes of a group; NULL where nobody has imported
- * it, or there can be none. A new reference. */
-static PyObject *spread_type(lmx_state *st) {
-    PyObject *module = lmx_imported("torch.distributed.tensor");
-    PyObject *type = module && lmx_has_group(st) ? PyObject_GetAttrString(module, "DTensor") : NULL;
-    Py_XDECREF(module);
-    PyErr_Clear();
-    if (type && !PyType_Check(type)) Py_CLEAR(type);
-    return type;
-}
-
-static bool note_spread(void *self, PyObject *name, PyObject *tensor) {
-    PyObject **type = self;
-    (void)name;
-    if (*type && PyType_IsSubtype(Py_TYPE(tensor), (PyTypeObject *)*type)) Py_CLEAR(*type);
-    return true;
-}
-
-bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) {
-    PyObject *type = spread_type(st), *sought = type;
-    if (!type) return false;
-    Py_INCREF(type);
-    for (size_t i = 0; sought && i < tree->nodes.n; i++) { /* found once it is NULL */
-        PyObject *module = lmx_node_at(tree, (int32_t)i)->object, *dict = lmx_dict_of(module);
-        PyObject *owned = lmx_registered(st, module, dict, st->n__parameters);
-        lmx_each(st, owned, note_spread, &sought);
-        Py_XDECREF(owned);
-        Py_XDECREF(dict);
-    }
-    PyErr_Clear();
-    bool found = !sought;
-    Py_XDECREF(sought);
-    Py_DECREF(type);
-    return found;
-}
-
 int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole) {
     lmx_kind kind = lmx_kind_of(st, tensor);
     PyObject *part = kind == LMX_PLAIN ? NULL : PyObject_GetAttrString(tensor, "_local_tensor");

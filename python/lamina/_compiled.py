@@ -15,6 +15,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ._plain import Plain
+from ._redispatch import Redispatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +83,7 @@ class Compiled:
     @classmethod
     def _turn(cls) -> None:
         wanted = AROUND if AROUND in cls._open else AS_IT_IS if cls._open else None
+        Redispatch.turn(wanted is not None)
         if cls._now is None and not Imported.look(cls.imported, wanted=wanted is not None):
             return
         if wanted == cls._now:

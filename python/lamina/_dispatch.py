@@ -15,6 +15,7 @@ import torch
 from torch.utils import _python_dispatch as modes
 
 from . import _lamina
+from ._redispatch import Redispatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,8 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
 setattr(Mode, "__torch_dispatch__", _lamina.dispatched_by(Mode))  # noqa: B010
 
 
+# Where one mode in C++ calls all those in Python, none may be put back while an operator runs.
+_NESTS = not hasattr(torch._C, "_set_torch_dispatch_mode")
 _late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
 
 
@@ -59,13 +62,26 @@ def _take_top_off() -> Any:
 
 def _open() -> Mode:
     _take_off_late()
-    mode = Mode()
+    mode, above = Mode(), []
     try:
+        while _NESTS and _is_somebodys():  # they are asked first, and what they run is seen
+            above.append(_take_top_off())
         _put_on(mode)
     except BaseException:  # Ctrl-C, once it was put on
         _take_off(mode)
         raise
+    finally:
+        for each in reversed(above):
+            _put_on(each)
     return mode
+
+
+def _is_somebodys() -> bool:
+    """Whether the mode that is asked first is no part of torch itself, whose own are always asked last, nor a
+    dry run's."""
+    n = torch._C._len_torch_dispatch_stack()
+    top = torch._C._get_dispatch_stack_at(n - 1) if n else None
+    return n > 0 and getattr(top, "_mode_key", None) is None and not isinstance(top, _lamina.Dry)
 
 
 def _close(mode: Mode) -> None:
@@ -116,8 +132,6 @@ def functions() -> dict[str, Callable[..., Any] | None]:
     """What the C side calls, by the names in python/ext/dispatch.h."""
     low, overload = torch._C, torch._ops.OpOverload
     autograd = getattr(low, "_autograd", None)
-    # Where one mode in C++ calls all those in Python, none may be put back while an operator runs.
-    nests = not hasattr(low, "_set_torch_dispatch_mode")
     return {
         "open": _open,
         "close": _close,
@@ -131,7 +145,7 @@ def functions() -> dict[str, Callable[..., Any] | None]:
         "function": getattr(low, "_FunctionBase", None),
         "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
         "keys": _keys,
-        "redispatch": getattr(overload, "redispatch", None) if nests else None,
+        "redispatch": Redispatch.own() if _NESTS else None,
         "is_implicit": _is_implicit,
-        "decompose": getattr(overload, "decompose", None) if nests else None,
+        "decompose": getattr(overload, "decompose", None) if _NESTS else None,
     }

@@ -20,6 +20,7 @@ from . import _lamina
 from ._dry_fused import FUSED
 from ._dry_ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 from ._errors import NeedsValuesError, UnsupportedError
+from ._redispatch import Redispatch
 from ._tree import modules
 
 if TYPE_CHECKING:
@@ -385,7 +386,8 @@ class _Run:
             return None
         if not hasattr(function, "redispatch"):
             return None
-        return partial(function.redispatch, self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU))
+        keys = self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU)
+        return partial(Redispatch.own(), function, keys)
 
     def _inside(self, function: Any) -> Any:
         """What runs a composite operator's own kernel: torch may have a decomposition in Python as well,

@@ -43,6 +43,7 @@ def find() -> Layout:
         layout["storage"] = _find_storage(torch)
         layout["text"], layout["text_at"] = _find_text(torch)
         layout["callbacks"] = _find_callbacks(torch)
+        layout["keys"], layout["python"] = _find_keys(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
         layout["forward_thread"] = _find_thread(torch)
@@ -118,6 +119,56 @@ def _find_callbacks(torch: Any) -> int:
     return told[0] if whole["inside"] and len(told) == 1 and all(same) else -1
 
 
+def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    """Tensors whose operators torch's kernels run, and tensors whose class answers for them."""
+
+    def answer(func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
+    plain = type("Plain", (torch.Tensor,), {})
+    made = [
+        torch.empty(sizes, device=d, dtype=t) for d in ("cpu", "meta") for t in (torch.float32, torch.int64)
+    ]
+    wrappers = [torch.Tensor._make_wrapper_subclass(own, sizes, dtype=x.dtype, device=x.device) for x in made]
+    return (
+        [*made, *(x.as_subclass(plain) for x in made), *(x.t() for x in made)],
+        [*(torch.Tensor._make_subclass(own, x) for x in made), *wrappers],
+    )
+
+
+def _word(tensor: Any, at: int) -> int:
+    return int.from_bytes(_lamina.probe_tensor(tensor)[at : at + 8], sys.byteorder)
+
+
+def _find_keys(torch: Any) -> tuple[int, int]:
+    """Where the C++ object of a tensor says who runs its operators, and the bit that says its class; -1."""
+    try:
+        plain, own = _by_class(torch, (3, 5))
+    except (AttributeError, TypeError, RuntimeError):
+        return -1, -1
+    fit = []
+    for at in range(8, len(_lamina.probe_tensor(plain[0])) - 7, 8):
+        bits = ~0
+        for x in own:
+            bits &= _word(x, at)
+        for x in plain:
+            bits &= ~_word(x, at)
+        if bits:
+            fit.append((at, (bits & -bits).bit_length() - 1))
+    return fit[0] if len(fit) == 1 else (-1, -1)
+
+
+def _misread_class(layout: Layout) -> str | None:
+    if layout["python"] < 0:
+        return None
+    bit = 1 << layout["python"]  # not a count: a mask
+    plain, own = _by_class(sys.modules["torch"], (2, 7))
+    wrong = [x for x in plain if _word(x, layout["keys"]) & bit]
+    wrong += [x for x in own if not _word(x, layout["keys"]) & bit]
+    return f"{len(wrong)} tensors, by whose class answers for them" if wrong else None
+
+
 def _words(record: bytes) -> dict[int, int]:
     """The words of a record from where its own fields may begin."""
     return {at: int.from_bytes(record[at : at + 8], sys.byteorder) for at in range(64, len(record) - 7, 8)}
@@ -168,7 +219,7 @@ def fits(layout: Layout) -> str | None:
     """Uses the layout and checks it with operations it was not found with; why it does not fit, or None."""
     try:
         _lamina.use_layout(layout)
-        wrong = _checked(None)
+        wrong = _checked(None) or _misread_class(layout)
     except Exception as error:
         return f"checking the layout of torch's records failed: {type(error).__name__}: {error}"
     return None if wrong is None else f"torch's records of known operations were misread ({wrong})"

@@ -13,6 +13,13 @@ static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_fact
                               const lam_count n[LAM_N_METRICS]) {
     lmi_buf b;
     lmi_buf_init(&b);
+    if (g->unseen == LMI_UNSEEN_FUSED && strstr(g->name, "::")) {
+        lmi_putf(&b,
+                 "the operator %s ran by redispatch(), which torch keeps no record of: what it did is not "
+                 "seen; call the operator itself",
+                 g->name);
+        return kept(w, &b);
+    }
     if (g->unseen == LMI_UNSEEN_FUSED) {
         lmi_put(&b, "compiled code (");
         lmi_put_clean(&b, g->name);

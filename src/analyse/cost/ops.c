@@ -441,6 +441,9 @@ static lam_status count_itself(lmi_work *w, tally *t, int32_t op, lam_error *e) 
     return LAM_OK;
 }
 
+/* A mode or a class of tensors did its work by others, or knew the result: so nothing around it did it. */
+static bool is_answered(const lam_op *o) { return o->flags & LAM_OP_NODE && o->sig->word >= 0; }
+
 /* True where a rule of the caller's own says what the layer that runs the operator does itself. */
 static bool layer_tells(const lmi_work *w, const lam_op *o) {
     return o->phase == LAM_FORWARD && lmi_own_layer(w, o->call) != NULL;
@@ -466,6 +469,7 @@ static lam_status count_all(lmi_work *w, tally *t, lam_error *e) {
     }
     for (int32_t i = w->m->n_ops - 1; i >= 0; i--) {
         const lam_op *o = &w->m->ops[i];
+        if (is_answered(o)) t->computes[i] = true;
         if (role[i] == LMI_ROLE_THROUGH && !t->computes[i] && w->cv->no_rule != LMI_NR_NOTHING)
             LAM_TRY(is_strange(o) ? count_unknown(w, t, i, e) : count_itself(w, t, i, e));
         if (o->parent >= 0 && t->computes[i]) t->computes[o->parent] = true;

@@ -80,7 +80,6 @@ PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const ch
 
 /* == lamina's part, which has no threads ================================================================ */
 
-bool lmx_is_spread(lmx_state *st, const lmx_tree *tree) { return !st && tree; }
 /* The word of a name is the number at its end. */
 int32_t lam_word_op(const char *name) {
     size_t n = strlen(name);
