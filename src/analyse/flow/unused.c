@@ -300,8 +300,9 @@ static bool gave_in_vain(search *s, int32_t call) {
     bool vain = true;
     for (int32_t k = 0; k < ev->n_out; k++) {
         lmi_source from = lmi_flow_result(&s->g->flow, call, k);
-        if (from.by == LMI_BY_OP) hand_out(s, lam_model_call_output_source(s->m, call, k), from.index);
-        vain = vain && from.by == LMI_BY_OP && !s->live[from.index] &&
+        int32_t op = lam_model_call_output_source(s->m, call, k);
+        if (from.by == LMI_BY_OP) hand_out(s, op, from.index);
+        vain = vain && from.by == LMI_BY_OP && !s->live[from.index] && !s->live[op] &&
                is_inside(s, s->m->ops[from.index].call, call);
     }
     return vain;
