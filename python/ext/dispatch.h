@@ -41,9 +41,8 @@ typedef struct lmx_overload {
 /* What torch offers to modes, looked at when the first is opened; from lamina._dispatch. */
 #define LMX_MODE_FUNCTIONS(X)                                                                                \
     X(open)                                                                                                  \
-    X(close)                                                                                                 \
-    X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys) X(redispatch)  \
-        X(is_implicit) X(decompose)
+    X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys)       \
+        X(redispatch) X(is_implicit) X(decompose)
 struct lmx_modes {
 #define X(name) PyObject *name; /* NULL: this torch has none */
     LMX_MODE_FUNCTIONS(X)

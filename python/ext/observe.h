@@ -51,7 +51,7 @@ typedef struct lmx_record_api {
     const void *const *(*transforming)(void); /* the thread's pointer to what holds that vector */
     bool (*is_batched)(const void *tensor, int64_t level);
     const void *(*wrapper)(const void *tensor);
-    int64_t (*modes)(void);  /* how many modes in Python this thread's operators are handed to first, */
+    int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first, */
     bool (*own_modes)(bool); /* and (true) whether any is no part of torch itself, as fake tensors' is */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
@@ -185,7 +185,7 @@ typedef struct lmx_lane {
     int64_t own_last; /* which is here where the capture is another thread's */
     bool inside;     /* a callback is running: what it calls in torch is not the model's */
     bool lost;       /* memory ran out */
-    bool classed;     /* the class of a tensor that was packed answers for operators; for who packs */
+    bool classed;    /* the class of a tensor that was packed answers for operators; for who packs */
     bool reads;      /* values may be read: tensors have them, and torch's functions tell where */
     bool full;       /* there are more operators than a lane may hold: */
     uint64_t most;   /* bytes */

@@ -77,11 +77,11 @@ def _open() -> Mode:
 
 
 def _is_somebodys() -> bool:
-    """Whether the mode that is asked first is no part of torch itself, whose own are always asked last, nor a
-    dry run's."""
+    """Whether the mode that is asked first is no part of torch itself, whose own are always asked last, nor
+    lamina's own."""
     n = torch._C._len_torch_dispatch_stack()
     top = torch._C._get_dispatch_stack_at(n - 1) if n else None
-    return n > 0 and getattr(top, "_mode_key", None) is None and not isinstance(top, _lamina.Dry)
+    return n > 0 and getattr(top, "_mode_key", None) is None and not isinstance(top, (Mode, _lamina.Dry))
 
 
 def _close(mode: Mode) -> None:

@@ -309,6 +309,23 @@ static void composites_that_work_themselves(void **state) {
     lam_model_free(m);
 }
 
+/* One around an operator that a mode answered did not do the work instead, whatever the answer did. */
+static void around_an_answer(void **state) {
+    (void)state;
+    net n = net_root();
+    const lam_op_arg pair[] = {T(0, 2, 3), T(1, 3, 4)}, out[] = {T(0, 2, 4)};
+    int32_t around = net_op_args(&n, "aten::matmul", top, pair, 2, out, 1);
+    net_op_args(&n, "aten::mm", (op_at){-1, around, LAM_FORWARD, LAM_OP_NODE}, pair, 2, out, 1);
+    int32_t alone = net_op_args(&n, "aten::matmul", top, pair, 2, out, 1);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    assert_false(counted(c, around));
+    assert_true(counted(c, alone));
+    expect(lam_costs_total(c, LAM_MACS), 24, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void as_deep_as_it_gets(void **state) {
     (void)state;
     enum { DEEP = 20000 };
@@ -655,6 +672,7 @@ int main(void) {
         cmocka_unit_test(claims),
         cmocka_unit_test(kernels_of_others),
         cmocka_unit_test(composites_that_work_themselves),
+        cmocka_unit_test(around_an_answer),
         cmocka_unit_test(as_deep_as_it_gets),
         cmocka_unit_test(a_fact_is_missing),
         cmocka_unit_test(hostile_names),

@@ -38,6 +38,24 @@ static void compiled_code(void **state) {
     lam_model_free(m);
 }
 
+/* An operator of which torch kept no record. */
+static void by_redispatch(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_op(&n, "aten::mm", (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_HIDES});
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
+    net_expect(net_row_of(c, FC)->metric[LAM_MACS], 24, LAM_AT_LEAST);
+    net_expect(net_row_of(c, MINE)->metric[LAM_MACS], 0, LAM_EXACT);
+    assert_non_null(strstr(net_row_of(c, FC)->reason, "aten::mm ran by redispatch()"));
+    assert_null(lam_costs_unruled_op(c, 0, NULL));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* Where values decide how an operator or a node goes on and there are none, what runs in it is set aside. No
  * way does dense work, and the tables that count nothing else do not care. */
 static void values_decide(void **state) {
@@ -324,17 +342,12 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),
-        cmocka_unit_test(values_decide),
-        cmocka_unit_test(through_numpy),
-        cmocka_unit_test(in_another_thread),
-        cmocka_unit_test(by_another_thread_alone),
-        cmocka_unit_test(of_strangers),
-        cmocka_unit_test(later),
-        cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(cut_short),
-        cmocka_unit_test(cut_backward),
-        cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(compiled_code),     cmocka_unit_test(by_redispatch),
+        cmocka_unit_test(values_decide),     cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread), cmocka_unit_test(by_another_thread_alone),
+        cmocka_unit_test(of_strangers),      cmocka_unit_test(later),
+        cmocka_unit_test(out_of_memory),     cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_backward),      cmocka_unit_test(cut_after_a_call),
         cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -108,7 +108,8 @@ static lmx_layout layout = {.sequence = 0,
                             .inputs = offsetof(record, inputs),
                             .outputs = offsetof(record, outputs),
                             .forward_thread = offsetof(record, forward),
-                            .callbacks = -1};
+                            .callbacks = -1,
+                            .python = -1};
 
 static void *work(void *arg) {
     (void)arg;
