@@ -75,8 +75,19 @@ bool lmx_is_passage(const char *name) { return strcmp(name, of_mode) == 0 || str
 bool lmx_is_of_class(const char *passage) { return strcmp(passage, of_class) == 0; }
 
 /* A mode may answer with anything, with two products for one or with none; those that are torch's own follow
- * shapes or a trace. So may a class, but that of a dry run's tensors. */
-bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage) {
-    if (lmx_is_of_class(passage)) return !o->capture->dry;
+ * shapes or a trace. */
+static bool asks_mode(const lmx_observer *o, const lmx_record_api *api) {
     return lmx_has_modes(o, api) && api->own_modes && api->own_modes(true);
+}
+
+/* So may a class, but that of a dry run's tensors. */
+bool lmx_passes_to_others(const lmx_observer *o, const lmx_record_api *api, const char *passage) {
+    return lmx_is_of_class(passage) ? !o->capture->dry : asks_mode(o, api);
+}
+
+/* As in torch 2.4. */
+bool lmx_asks_python(const lmx_observer *o, const lmx_record_api *api, bool classed) {
+    const int32_t key = o->layout->asks;
+    if (key < 0 || !api->excluded || api->excluded((uint16_t)key)) return false;
+    return asks_mode(o, api) || (classed && api->modes && api->modes() == 0);
 }

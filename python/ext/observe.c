@@ -194,12 +194,6 @@ static bool is_atens(const char *name) {
            name[5] == ':';
 }
 
-/* A checkpoint that keeps some results hands what it does again to a mode, which answers with those that were
- * kept: what it runs really is seen inside. */
-static bool is_answered(const lmx_observer *o, const frame *f) {
-    return f->phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
-}
-
 /* Where tensors are spread over processes, their class tries out on tensors without values, which a mode of
  * torch's makes, what an operator would give. That is nobody's work. Fake tensors' own class is asked for the
  * very tensors that it hands to such a mode. */
@@ -241,7 +235,9 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
         return;
     }
     if (!f.trial) f.trial = is_trial(o, lane, &f, record);
-    bool real = plain && !f.trial && !is_answered(o, &f) && !lmx_runs_others(o, lane, record);
+    /* A checkpoint that keeps some results has a mode that answers with them: what it runs is seen inside. */
+    bool kept = f.phase == LAM_RECOMPUTE && lmx_has_modes(o, api);
+    bool real = plain && !f.trial && !kept && !lmx_runs_others(o, lane, record);
     uint8_t grad =
         f.sequence >= 0 ? LAM_OP_GRAD : 0; /* torch tells a number only where gradients are wanted */
     lmx_op *op = note_op(lane, &f, name, real ? grad : grad | LAM_OP_NODE);
@@ -262,6 +258,10 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (f.told) tell_op(o, &f, direct, true);
     bool classed = lmx_is_classed(o, lane, record);
     if (classed) top_of(lane)->first = lmx_first_tensor(api, l, record);
+    if (plain && lmx_asks_python(o, api, classed)) {
+        op->flags |= LAM_OP_NODE;
+        if (classed) top_of(lane)->answer = (int32_t)lane->frames.n;
+    }
     bool closed = real && !classed && o->own && lmx_lane_closes(lane, op->name);
     if (closed && !lmx_has_modes(o, api)) be_quiet(o, lane, record);
     op->began = lmx_clock_stamp(lane->clock, lane->last);

@@ -12,11 +12,12 @@
 
 /* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
  * object, (callbacks) what torch keeps of a thread's callbacks, (keys) who runs a tensor's operators and
- * (python) its bit for the tensor's class; and the tags of an IValue. -1: unknown. */
+ * (python) its bit for the tensor's class, (asks) the key under which Python answers, where that has no record
+ * of its own; and the tags of an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
-    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python)
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(asks)
 /* clang-format on */
 struct lmx_layout {
 #define X(name) int32_t name;
@@ -53,6 +54,7 @@ typedef struct lmx_record_api {
     const void *(*wrapper)(const void *tensor);
     int64_t (*modes)(void); /* how many modes in Python this thread's operators are handed to first, */
     bool (*own_modes)(bool); /* and (true) whether any is no part of torch itself, as fake tensors' is */
+    bool (*excluded)(uint16_t key); /* whether this dispatch key is left out now */
     int (*unwinding)(void); /* exceptions in flight */
     void *(*kept)(void);    /* what torch keeps of this thread's callbacks */
     const void *undefined;  /* the C++ object behind every undefined tensor */
@@ -296,6 +298,8 @@ uint64_t lmx_first_tensor(const lmx_record_api *api, const lmx_layout *l, const 
 bool lmx_has_modes(const lmx_observer *o, const lmx_record_api *api);
 /* There are more than so many, and none is anybody's but torch's own. */
 bool lmx_has_torchs_modes(const lmx_record_api *api, int64_t more_than);
+/* Where that has no record: whether what answers in Python is about to be asked. */
+bool lmx_asks_python(const lmx_observer *o, const lmx_record_api *api, bool classed);
 /* What torch itself notes around the answer of a mode or of a tensor's class (which?); and whether what that
  * runs is the work, and counts instead of the operator. */
 bool lmx_is_passage(const char *name);

@@ -58,6 +58,7 @@ static bool load_api(lmx_record_api *api, void *library) {
     lmx_symbol(library, "_ZN2at9functorch21maybeGetTensorWrapperERKNS_6TensorE", &api->wrapper);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", &api->modes);
     lmx_symbol(library, "_ZN3c104impl20TorchDispatchModeTLS13any_modes_setEb", &api->own_modes);
+    lmx_symbol(library, "_ZN3c104impl28tls_is_dispatch_key_excludedENS_11DispatchKeyE", &api->excluded);
     lmx_symbol(library, "_ZSt19uncaught_exceptionsv", &api->unwinding);
     lmx_symbol(library, "_ZN2at24get_record_function_tls_Ev", &api->kept);
     api->undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE");

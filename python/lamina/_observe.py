@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAYS = ("observer", "dispatch", "calls")
-FORMAT = 5  # of what is kept; one that an older lamina wrote is not read
+FORMAT = 6  # of what is kept; one that an older lamina wrote is not read
 TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
 
 

@@ -44,6 +44,7 @@ def find() -> Layout:
         layout["text"], layout["text_at"] = _find_text(torch)
         layout["callbacks"] = _find_callbacks(torch)
         layout["keys"], layout["python"] = _find_keys(torch)
+        layout["asks"] = _find_asks(torch)
     with torch.enable_grad():
         layout["sequence"] = _find_sequence(torch)
         layout["forward_thread"] = _find_thread(torch)
@@ -157,6 +158,18 @@ def _find_keys(torch: Any) -> tuple[int, int]:
         if bits:
             fit.append((at, (bits & -bits).bit_length() - 1))
     return fit[0] if len(fit) == 1 else (-1, -1)
+
+
+def _find_asks(torch: Any) -> int:
+    """The dispatch key of what answers in Python, where torch has no record around its answers; else -1."""
+
+    def answer(_func: Any, _types: Any, _args: Any = (), _kwargs: Any = None) -> Any:
+        return torch.empty(2)
+
+    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
+    x = torch.Tensor._make_subclass(own, torch.empty(2))
+    told = _lamina.probe_record("PythonSubclass", partial(torch.add, x, x), ()) is not None
+    return -1 if told else int(torch._C.DispatchKey.Python)
 
 
 def _misread_class(layout: Layout) -> str | None:

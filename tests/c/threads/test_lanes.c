@@ -109,7 +109,8 @@ static lmx_layout layout = {.sequence = 0,
                             .outputs = offsetof(record, outputs),
                             .forward_thread = offsetof(record, forward),
                             .callbacks = -1,
-                            .python = -1};
+                            .python = -1,
+                            .asks = -1};
 
 static void *work(void *arg) {
     (void)arg;
