@@ -260,7 +260,7 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
     if (classed) top_of(lane)->first = lmx_first_tensor(api, l, record);
     if (plain && lmx_asks_python(o, api, classed)) {
         op->flags |= LAM_OP_NODE;
-        if (classed) top_of(lane)->answer = (int32_t)lane->frames.n;
+        if (!lmx_has_modes(o, api)) top_of(lane)->answer = (int32_t)lane->frames.n;
     }
     bool closed = real && !classed && o->own && lmx_lane_closes(lane, op->name);
     if (closed && !lmx_has_modes(o, api)) be_quiet(o, lane, record);

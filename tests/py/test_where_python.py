@@ -20,6 +20,7 @@ if not hasattr(torch._C, "_TorchDispatchModeKey"):
     pytest.skip("this torch does not tell its own modes from a program's", allow_module_level=True)
 aten = torch.ops.aten
 MACS = 2 * 4 * 8  # of the layer below
+OLD = not hasattr(getattr(torch, "compiler", None), "set_stance")  # before torch 2.6
 
 
 @pytest.fixture(params=["observer", "dispatch"], autouse=True)
@@ -244,8 +245,10 @@ def test_a_class_of_tensors_that_stands_for_two():
     assert forwards(net, x()) == (2 * MACS + 2 * 8 * 3, "exact")
 
 
-def test_a_class_of_torchs_that_stands_for_two():
+def test_a_class_of_torchs_that_stands_for_two(watching):
     two = pytest.importorskip("torch.testing._internal.two_tensor")
+    if OLD and watching == "dispatch":
+        pytest.skip("this torch's modes and classes of tensors recurse without end in a backward pass")
     net = layer()
     net.weight = nn.Parameter(two.TwoTensor(torch.rand(8, 4), torch.rand(8, 4)))
     assert forwards(net, x()) == (2 * MACS, "exact")
@@ -270,7 +273,9 @@ def test_a_class_of_tensors_with_memory_of_its_own(watching):
     assert forwards(Calls(forward), x()) == (2 * MACS, "exact")
 
 
-def test_a_class_without_an_answer_of_its_own_counts_once():
+def test_a_class_without_an_answer_of_its_own_counts_once(watching):
+    if OLD and watching == "dispatch":
+        pytest.skip("this torch refuses such a tensor under a mode")
     named = type("Named", (torch.Tensor,), {})
     assert forwards(layer(), x().as_subclass(named)) == (MACS, "exact")
 
@@ -279,6 +284,8 @@ def test_a_tensor_that_is_spread_over_processes(watching):
     dist = pytest.importorskip("torch.distributed")
     spread = pytest.importorskip("torch.distributed.tensor")
     fakes = pytest.importorskip("torch.testing._internal.distributed.fake_pg")
+    if not hasattr(spread, "distribute_tensor"):
+        pytest.skip("this torch has no tensors that are spread over processes")
     if dist.is_initialized():
         pytest.skip("there is a group of processes already")
     dist.init_process_group("fake", store=fakes.FakeStore(), rank=0, world_size=2)
@@ -305,7 +312,8 @@ def test_a_nested_tensor():
     given = torch.rand(2, 4), torch.rand(3, 4)
     net = Calls(forward, fc=layer())
     assert forwards(net, *given) == (5 * 4 * 8, "exact")
-    assert work(captured(net, *given)) == (5 * 4 * 8, 5 * 4 * 8, 0)
+    forward, backward, again = work(captured(net, *given))
+    assert (forward, backward, again) == (5 * 4 * 8, (2 if OLD else 1) * 5 * 4 * 8, 0)
 
 
 def test_a_selective_checkpoint():
@@ -323,6 +331,7 @@ def test_a_selective_checkpoint():
         assert work(captured(net, x()))[:2] == (MACS + 2 * 8 * 5, MACS + 2 * 2 * 8 * 5)
 
 
+@pytest.mark.skipif(OLD, reason="this torch's compiler hides what it runs operator by operator")
 def test_a_compiled_region():
     net = layer()
     try:
@@ -376,6 +385,7 @@ def test_an_operator_that_is_sent_to_its_kernel_by_hand():
 
 
 @by_hand
+@pytest.mark.skipif(OLD, reason="this torch refuses it")
 def test_an_operator_that_is_sent_to_a_mode_by_hand_is_seen():
     keys = KEYS.add(torch._C.DispatchKey.Python)
 
