@@ -256,9 +256,9 @@ static void open_operator(lmx_observer *o, lmx_lane *lane, const void *record, c
                   real && lane->reads ? lmx_lane_masked(lane, op->name) : -1);
     op->in = lmx_lane_take(lane);
     if (f.told) tell_op(o, &f, direct, true);
-    bool classed = lmx_is_classed(o, lane, record);
+    bool classed = (lane->classed || l->python < 0) && lmx_is_classed(o, lane, record);
     if (classed) top_of(lane)->first = lmx_first_tensor(api, l, record);
-    if (plain && lmx_asks_python(o, api, classed)) {
+    if (l->asks >= 0 && plain && lmx_asks_python(o, api, classed)) {
         op->flags |= LAM_OP_NODE;
         if (!lmx_has_modes(o, api)) top_of(lane)->answer = (int32_t)lane->frames.n;
     }
