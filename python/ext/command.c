@@ -105,31 +105,23 @@ static lam_status failed(host *h, lam_model **out, lam_error *e) {
     return *out ? LAM_FAILED : status;
 }
 
+static PyObject *truth(bool value) { return value ? Py_True : Py_False; }
+
+/* The fields of the request by their names; `ops` is None for "or layers". */
 static PyObject *ask_live(host *h, const lam_live *what) {
-    PyObject *method = PyObject_GetAttr(h->self, h->st->n_live);
-    PyObject *target = lmx_str(what->target), *inputs = texts(what->inputs, what->n_inputs);
-    PyObject *mode = lmx_str(what->mode), *kwargs = texts(what->build_kwargs, -1);
-    PyObject *ops = what->ops && what->or_layers ? Py_None : what->ops ? Py_True : Py_False;
-    PyObject *backward = what->backward ? Py_True : Py_False;
-    PyObject *unfused = what->unfused ? Py_True : Py_False, *dry = what->dry ? Py_True : Py_False;
-    PyObject *time = what->time ? Py_True : Py_False, *repeats = PyLong_FromLong(what->repeats);
-    PyObject *follow = what->follow ? Py_True : Py_False, *dtype = lmx_str(what->dtype);
-    PyObject *batch = PyLong_FromLongLong(what->batch > 0 ? what->batch : 0), *model = NULL;
-    PyObject *health = what->health ? Py_True : Py_False, *memory = what->memory ? Py_True : Py_False;
-    PyObject *given = lmx_str(what->given);
-    if (method && target && inputs && mode && kwargs && repeats && dtype && batch && given)
-        model =
-            PyObject_CallFunctionObjArgs(method, target, inputs, mode, kwargs, ops, backward, unfused, dry,
-                                         time, repeats, follow, dtype, batch, health, memory, given, NULL);
-    Py_XDECREF(given);
-    Py_XDECREF(repeats);
-    Py_XDECREF(dtype);
-    Py_XDECREF(batch);
-    Py_XDECREF(method);
-    Py_XDECREF(target);
-    Py_XDECREF(inputs);
-    Py_XDECREF(mode);
-    Py_XDECREF(kwargs);
+    PyObject *ops = what->ops && what->or_layers ? Py_None : truth(what->ops);
+    PyObject *request =
+        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:i,s:L}", "target",
+                      lmx_str(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
+                      lmx_str(what->mode), "build", texts(what->build_kwargs, -1), "dtype",
+                      lmx_str(what->dtype), "given", lmx_str(what->given), "ops", ops, "backward",
+                      truth(what->backward), "unfused", truth(what->unfused), "dry", truth(what->dry), "time",
+                      truth(what->time), "follow", truth(what->follow), "health", truth(what->health),
+                      "memory", truth(what->memory), "repeats", (int)what->repeats, "batch",
+                      what->batch > 0 ? (long long)what->batch : 0LL);
+    PyObject *model = NULL;
+    if (request) model = PyObject_CallMethodObjArgs(h->self, h->st->n_live, request, NULL);
+    Py_XDECREF(request);
     return model;
 }
 

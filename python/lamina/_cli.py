@@ -42,44 +42,20 @@ class Host:
 
         return shutil.get_terminal_size((0, 0)).columns
 
-    def live(
-        self,
-        target: str,
-        inputs: list[str],
-        mode: str | None,
-        build: list[str],
-        ops: bool | None,
-        backward: bool,
-        unfused: bool,
-        dry: bool = False,
-        time: bool = False,
-        repeats: int = 0,
-        follow: bool = False,
-        dtype: str | None = None,
-        batch: int = 0,
-        health: bool = False,
-        memory: bool = False,
-        given: str | None = None,
-    ) -> _lamina.Model:
-        """Builds and runs a live model once; see :func:`lamina._live.run_target`."""
+    def live(self, request: dict[str, Any]) -> _lamina.Model:
+        """Builds and runs a live model once; see :func:`lamina._live.run_target` for what may be requested."""
         from ._errors import advise
         from ._inspect import looks
         from ._live import run_target
         from ._measure import Measure
 
-        how = Measure(repeats=repeats or None).check(dry=dry, asked=time)
-        options: dict[str, Any] = {
-            "ops": ops,
-            "backward": backward,
-            "unfused": unfused,
-            "dry": dry,
-            "time": how,
-        }
-        options |= {"follow": follow, "dtype": dtype, "batch": batch, "built": self._built, "memory": memory}
-        options |= {"health": looks({}, health=health, dry=dry), "given": given}
+        target, inputs, mode, build = (request.pop(name) for name in ("target", "inputs", "mode", "build"))
+        repeats, dry = request.pop("repeats"), request["dry"]
+        request["time"] = Measure(repeats=repeats or None).check(dry=dry, asked=request["time"])
+        request["health"] = looks({}, health=request["health"], dry=dry)
         try:
             with _aside(self.out, self.err):
-                return run_target(target, inputs, mode, build, **options)
+                return run_target(target, inputs, mode, build, built=self._built, **request)
         except Exception as error:
             told = advise(error, "--mode eval", "--dry")
             if error.args and isinstance(error.args[0], str):

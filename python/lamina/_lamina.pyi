@@ -58,25 +58,7 @@ class _Host(Protocol):
     def is_utf8(self) -> bool: ...
     @property
     def width(self) -> int: ...
-    def live(
-        self,
-        target: str,
-        inputs: list[str],
-        mode: str | None,
-        build: list[str],
-        ops: bool | None,
-        backward: bool,
-        grad: bool,
-        dry: bool,
-        time: bool,
-        repeats: int,
-        follow: bool,
-        dtype: str | None,
-        batch: int,
-        health: bool,
-        memory: bool,
-        /,
-    ) -> Model: ...
+    def live(self, request: dict[str, Any], /) -> Model: ...
     def doctor(self) -> str: ...
 
 _Uses = dict[str, tuple[int, int, int, int]]  # by phase: allocated, freed, retained, peak

@@ -36,8 +36,8 @@ class Host:
         self._live = live
         self.asked = None
 
-    def live(self, target, inputs, mode, build, ops, backward, grad, dry, *_):
-        self.asked = (target, inputs, mode, build, ops, backward, grad, dry)
+    def live(self, request):
+        self.asked = request
         return self._live()
 
     def doctor(self):
@@ -55,7 +55,7 @@ def test_a_live_model_is_shown():
     host = Host(model)
     assert host.run() == 0
     assert "Linear" in str(host.out) and not str(host.err)
-    assert host.asked[:2] == ("somewhere:Net", ["2x3"])
+    assert (host.asked["target"], host.asked["inputs"]) == ("somewhere:Net", ["2x3"])
 
 
 def test_a_model_that_was_handed_over_is_empty():
