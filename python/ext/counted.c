@@ -51,6 +51,41 @@ LMX_OFTEN PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result) {
     return result;
 }
 
+/* == roots that are not known yet ====================================================================== */
+
+PyObject *lmx_root_finder;
+__thread bool lmx_within_root;
+
+PyObject *lmx_found_begin(PyObject *self) {
+    PyObject *finder = lmx_root_finder; /* who is asked may end it */
+    lmx_within_root = true;
+    Py_INCREF(finder);
+    PyObject *instead = PyObject_CallFunctionObjArgs(finder, self, NULL);
+    Py_DECREF(finder);
+    return instead;
+}
+
+void lmx_found_end(PyObject *instead) {
+    lmx_within_root = false;
+    Py_XDECREF(instead);
+}
+
+PyObject *lmx_find_roots(PyObject *module, PyObject *finder) {
+    (void)module;
+    PyObject *before = lmx_root_finder;
+    lmx_root_finder = finder == Py_None ? NULL : finder;
+    Py_XINCREF(lmx_root_finder);
+    Py_XDECREF(before);
+    lmx_calls_wanted();
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_within_found(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(lmx_within_root);
+}
+
 /* == beginning and ending ============================================================================== */
 
 PyObject *lmx_count_calls(PyObject *module, PyObject *args) {

@@ -24,4 +24,11 @@ bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told);
 /* It has ended so: the result, or NULL with an exception, which is kept. */
 PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result);
 
+/* Asked about each module that is called outside any other, while ours rests; NULL: nobody is. */
+extern PyObject *lmx_root_finder;
+extern __thread bool lmx_within_root; /* such a call is under way in this thread */
+/* Such a call begins: Py_None, what is to be called instead, or NULL with an exception; and has ended. */
+PyObject *lmx_found_begin(PyObject *self);
+void lmx_found_end(PyObject *instead);
+
 #endif

@@ -467,6 +467,11 @@ lam_status lmx_push_made(const lmx_capture *c, lam_builder *b, lam_error *e);
 /* rest(True): ours is in place, also while no capture is open; until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): whether it is */
+/* find(finder): while ours rests, it is asked about each module that is called outside any other, before it
+ * is: None, or what is to be called instead of it. find(None) ends that. within_found(): such a call is under
+ * way in this thread. */
+PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
+PyObject *lmx_within_found(PyObject *module, PyObject *unused);
 /* behind(function): what it calls where it is one of our entries, itself otherwise. */
 PyObject *lmx_behind(PyObject *module, PyObject *function);
 /* count(root, turns, told, how=None): while ours is in place, `told` hears of the calls of the root whose

@@ -215,13 +215,41 @@ static void look(void) {
     lead_way.only = only;
 }
 
-bool lmx_lead_swaps_code(void) {
-    if (!lead_way.looked) look();
-    return lead_way.code;
+/* == torch's compiler ================================================================================= */
+
+/* Of a module that was imported, a new reference; NULL without an exception. */
+static PyObject *global_of(const char *module, const char *name, bool *imported) {
+    PyObject *m = lmx_imported(module);
+    PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
+    *imported = m != NULL;
+    Py_XDECREF(m);
+    PyErr_Clear();
+    return value;
+}
+
+/* Code that was compiled since torch._dynamo.reset(), which forgets the backends. */
+static bool compiled_since(void) {
+    bool imported;
+    PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
+    bool yes = n && PyObject_IsTrue(n) == 1;
+    Py_XDECREF(n);
+    return yes;
+}
+
+/* Whether something was given to torch's compiler in this process, or that can't be known. */
+static bool compiles(void) {
+    bool imported;
+    PyObject *backends = global_of("torch._dynamo.eval_frame", "cached_backends", &imported), *key, *value;
+    bool yes = imported && (!backends || !PyDict_Check(backends));
+    Py_ssize_t at = 0;
+    while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
+    Py_XDECREF(backends);
+    return yes || (imported && compiled_since());
 }
 
 bool lmx_lead_ready(lmx_lead *lead, PyObject *function, lmx_led led) {
     if (!lead_way.looked) look();
+    if (lead_way.code && compiles()) return false; /* compiled code asks for the function's own */
     if (!lead_way.usable || Py_TYPE(function) != lead_way.type) return false;
     lead_way.led = led;
     if (pointer_of(function) != lead_way.plain) return false;

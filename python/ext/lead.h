@@ -25,7 +25,5 @@ bool lmx_lead_begin(lmx_lead *lead);
 bool lmx_lead_end(lmx_lead *lead, bool *ended);
 /* Calls whose first argument is another object may go to the twin at once (None: all may); NULL: none may. */
 void lmx_lead_only(PyObject *object);
-/* Whether a function that is led has other code meanwhile, which torch's compiled code asks about. */
-bool lmx_lead_swaps_code(void);
 
 #endif

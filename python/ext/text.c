@@ -327,6 +327,13 @@ PyMethodDef lmx_text_methods[] = {
                "it is.")},
     {"in_place", lmx_in_place, METH_NOARGS,
      PyDoc_STR("in_place($module, /)\n--\n\nTrue while calls of modules reach a capture, or would.")},
+    {"find", lmx_find_roots, METH_O,
+     PyDoc_STR("find($module, finder, /)\n--\n\nWhile calls of modules reach C between captures, asks "
+               "`finder` about each module that is called outside any other: None, or what to call instead. "
+               "find(None) ends that.")},
+    {"within_found", lmx_within_found, METH_NOARGS,
+     PyDoc_STR("within_found($module, /)\n--\n\nTrue where a call of which a finder was asked is under way "
+               "in this thread.")},
     {"count", lmx_count_calls, METH_VARARGS,
      PyDoc_STR(
          "count($module, root, turns, told, how=None, /)\n--\n\nWhile a capture is open or rests, calls of "

@@ -365,9 +365,23 @@ LMX_OFTEN static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyOb
     return lmx_count_end(r, told, result);
 }
 
+static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+
+static PyObject *outermost(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *instead = lmx_found_begin(self), *result = NULL;
+    if (instead == Py_None)
+        result = through(s, self, args, n, names);
+    else if (instead)
+        result = PyObject_Vectorcall ? PyObject_Vectorcall(instead, args, (size_t)n, names)
+                                     : call_with_tuple(instead, args, n, names);
+    lmx_found_end(instead);
+    return result;
+}
+
 LMX_OFTEN static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                    PyObject *names) {
     if (s == watch.active) {
+        if (lmx_root_finder && !lmx_within_root) return outermost(s, self, args, n, names);
         for (lmx_counted *r = lmx_roots; r; r = r->next)
             if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
         if (!watch.first) return call_original(s, self, args, n, names);
@@ -396,7 +410,7 @@ LMX_OFTEN static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObjec
 
 void lmx_calls_wanted(void) {
     const lmx_counted *r = lmx_roots;
-    lmx_lead_only(watch.first || (r && r->next) ? NULL : r ? r->module : Py_None);
+    lmx_lead_only(watch.first || lmx_root_finder || (r && r->next) ? NULL : r ? r->module : Py_None);
 }
 
 /* == installing ======================================================================================== */
@@ -467,38 +481,7 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     return true;
 }
 
-/* Of a module that was imported, a new reference; NULL without an exception. */
-static PyObject *global_of(const char *module, const char *name, bool *imported) {
-    PyObject *m = lmx_imported(module);
-    PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
-    *imported = m != NULL;
-    Py_XDECREF(m);
-    PyErr_Clear();
-    return value;
-}
-
-/* Code that was compiled since torch._dynamo.reset(), which forgets the backends. */
-static bool compiled_since(void) {
-    bool imported;
-    PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
-    bool yes = n && PyObject_IsTrue(n) == 1;
-    Py_XDECREF(n);
-    return yes;
-}
-
-/* Whether something was given to torch's compiler in this process, or that can't be known. */
-static bool compiles(void) {
-    bool imported;
-    PyObject *backends = global_of("torch._dynamo.eval_frame", "cached_backends", &imported), *key, *value;
-    bool yes = imported && (!backends || !PyDict_Check(backends));
-    Py_ssize_t at = 0;
-    while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
-    Py_XDECREF(backends);
-    return yes || (imported && compiled_since());
-}
-
 static bool lead(PyObject *current) {
-    if (lmx_lead_swaps_code() && compiles()) return false;
     if (!lmx_lead_ready(&watch.lead, current, call_led) || !lmx_lead_begin(&watch.lead)) return false;
     watch.led = (slot){watch.lead.twin, current};
     watch.active = &watch.led;

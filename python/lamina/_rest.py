@@ -23,6 +23,7 @@ class Rest:
     """Of all watches of this process together."""
 
     watches: ClassVar[list[Callable[[], None]]] = []  # each to be told when something is compiled
+    left: ClassVar[list[Callable[[], None]]] = []  # each to be told once, when it rests no longer
     resting = False
     compiles = False
     _told: ClassVar[list[Any]] = []  # torch's own list of those who are told; it can be emptied by others
@@ -50,6 +51,8 @@ class Rest:
     def forget(cls) -> None:
         """In a forked child, which watches nothing."""
         cls.watches.clear()
+        cls.left.clear()
+        _lamina.find(None)
         Imported.look(cls._imported, wanted=False)
         cls._wake()
 
@@ -63,7 +66,14 @@ class Rest:
         if wanted != cls.resting:
             cls.resting = wanted
             _lamina.rest(wanted)
+            cls._tell_left()
         return wanted
+
+    @classmethod
+    def look_again(cls) -> None:
+        """The compiler may have been given something since, and not compiled it yet."""
+        if cls.resting and _used_compiler():
+            cls._compiles(None)
 
     @classmethod
     def told(cls) -> list[Any]:
@@ -105,6 +115,13 @@ class Rest:
         if cls.resting:
             cls.resting = False
             _lamina.rest(False)  # noqa: FBT003
+            cls._tell_left()
+
+    @classmethod
+    def _tell_left(cls) -> None:
+        left = [] if cls.resting else cls.left
+        while left:
+            left.pop()()
 
 
 def _used_compiler() -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
 
-A root is found when it is first called from outside any other module: a ``__call__`` in ``torch.nn.Module``
-looks at who is called outermost. It is a Python function because torch's compiler can look through one. torch
-is not imported before the program imports it, since programs set variables of the environment before.
+A root is found when it is first called from outside any other module. What leads calls of modules to C looks
+at who is called outermost (python/ext/watch.c). Where torch's compiler is used, a ``__call__`` in
+``torch.nn.Module`` does: a Python function, because the compiler can look through one. torch is not imported
+before the program imports it, since programs set variables of the environment before.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
+
+from . import _lamina
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -185,31 +188,56 @@ def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
 def find_roots(watch: Watch) -> None:
     """Watches every module with parameters that is called from outside any other, from its first call on.
     What a backward pass calls to do forward work again is inside another."""
+    from ._rest import Rest
     from ._tree import parameters
-    from ._watch import compiling_now, first_call, going_back
+    from ._watch import compiling_now, counts_in_c, first_call, going_back
 
     base = sys.modules["torch"].nn.Module
-    original: Any = base.__call__
     compiling, again = compiling_now(), going_back()
     seen: dict[int, ReferenceType[Any]] = {}  # by identity: a module may have no hash
     inside = threading.local()
     inside.any = False
 
-    def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        if compiling() or getattr(inside, "any", False):
-            return original(self, *args, **kwargs)
-        inside.any = True
-        try:
-            key = id(self)
-            if key not in seen and not again():
-                seen[key] = ref(self, lambda _: seen.pop(key, None))
-                if next(parameters(self), None) is not None and watch.found(self):
-                    return first_call(base, self, args, kwargs)
-            return original(self, *args, **kwargs)
-        finally:
-            inside.any = False
+    def is_root(module: Any) -> bool:
+        """It was not known and is watched from now on."""
+        key = id(module)
+        if key in seen or again():
+            return False
+        seen[key] = ref(module, lambda _: seen.pop(key, None))
+        if next(parameters(module), None) is None:
+            return False
+        Rest.look_again()
+        return watch.found(module)
 
-    base.__call__ = __call__
+    def find(module: Any) -> Callable[..., Any] | None:
+        if not is_root(module) or counts_in_c(module):
+            return None
+        return lambda *args, **kwargs: first_call(base, module, args, kwargs)
+
+    def find_in_python() -> None:
+        original: Any = base.__call__
+        _lamina.find(None)
+
+        def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if compiling() or getattr(inside, "any", False) or _lamina.within_found():
+                return original(self, *args, **kwargs)
+            inside.any = True
+            try:
+                return (
+                    first_call(base, self, args, kwargs) if is_root(self) else original(self, *args, **kwargs)
+                )
+            finally:
+                inside.any = False
+
+        base.__call__ = __call__
+
+    Rest.left.append(find_in_python)
+    Rest.begin(lambda: None)
+    if Rest.resting:
+        _lamina.find(find)
+    elif find_in_python in Rest.left:
+        Rest.left.remove(find_in_python)
+        find_in_python()
 
 
 # -- imports -------------------------------------------------------------------------------------------------

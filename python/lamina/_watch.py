@@ -157,6 +157,12 @@ def _seen(
     return result
 
 
+def counts_in_c(module: Any) -> bool:
+    """Whether the calls of a module that is watched are counted in C."""
+    root = _roots.get(id(module))
+    return root is not None and root.in_c
+
+
 def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The call in which a root was found, which has come as far as ``base``, torch.nn.Module. Where its own
     class has a ``__call__``, that has begun already and must not run again."""

@@ -548,3 +548,54 @@ def test_a_root_of_a_class_that_compiled_code_has_too(folder):
         pytest.skip("this Python can't compile with this torch")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1 True\n"
+
+
+DEEP = """
+    import sys, traceback
+    import torch
+    from torch import nn
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(2, 2)
+        def forward(self, x, depth):
+            self.depth = depth
+            return self(x, depth + 1)
+    class Fails(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one = nn.Linear(2, 2)
+        def forward(self, x):
+            raise ValueError
+    again, fails = Again(), nn.Sequential(nn.Linear(2, 2), Fails())
+    for _ in range(3):
+        try:
+            again(torch.rand(2), 0)
+        except RecursionError:
+            print(again.depth)
+        try:
+            fails(torch.rand(2))
+        except ValueError as error:
+            print([frame.name for frame in traceback.extract_tb(error.__traceback__)])
+"""
+
+
+def test_layers_have_no_frames_of_ours(tmp_path):
+    """Tracebacks are as without lamina, and modules call each other as deep, but for the runner itself."""
+    (tmp_path / "deep.py").write_text(textwrap.dedent(DEEP))
+    told = []
+    for words in ((), ("-m", "lamina", "run")):
+        done = subprocess.run(
+            [sys.executable, *words, "deep.py"],
+            cwd=tmp_path,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+        told.append(done.stdout.splitlines())
+    plain, ours = told
+    assert ours[1::2] == plain[1::2]
+    for one, other in zip(ours[::2], plain[::2], strict=True):
+        assert int(one) >= int(other) - 5
