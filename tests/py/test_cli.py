@@ -141,7 +141,7 @@ def test_the_doctor_says_what_does_not_work(monkeypatch):
 
 def test_help_and_version(shell):
     assert shell("--help").returncode == 0
-    assert "0.1" in shell("--version").stdout
+    assert shell("--version").stdout == f"lamina {_lamina.version()}\n"
 
 
 @pytest.mark.parametrize(
