@@ -1294,7 +1294,9 @@ LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
 typedef enum lam_taken {
     LAM_TAKEN_TENSOR,
     LAM_TAKEN_SEED,     /* a tensor that a backward pass starts from */
-    LAM_TAKEN_WORKSPACE /* what an operator took beside its results while it ran */
+    LAM_TAKEN_WORKSPACE, /* what an operator took beside its results while it ran */
+    LAM_TAKEN_ROUGHLY,   /* the same, some per cent less or more */
+    LAM_TAKEN_UNKNOWN    /* the same, or more */
 } lam_taken;
 typedef struct lam_lifetime {
     int64_t bytes;
@@ -1316,6 +1318,8 @@ typedef struct lam_cpu {
 LAM_API lam_cpu lam_cpu_here(int32_t threads); /* this machine's */
 /* The rule that serves operators called `name`; -1 where there is none: they take nothing that matters. */
 LAM_API int32_t lam_workspace_rule(const char *name);
+/* True where what the rule says of these arguments is some per cent off on some processors. */
+LAM_API bool lam_workspace_rough(int32_t rule, const lam_op_arg *in, int32_t n_in);
 /* Bytes, from the arguments and, in elements, the strides of those that are tensors. */
 LAM_API int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *strides, int32_t n_in,
                               lam_cpu cpu);

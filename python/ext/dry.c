@@ -256,11 +256,22 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
     return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
 }
 
-static void note_workspace(lmx_dry *d, int32_t rule, PyObject *args) {
+/* What an operator took beside its results: measured, by a rule where it was not, or not known. */
+static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs) {
+    lmx_ledger *ledger = lmx_ledger_of(d);
+    if (!ledger || !lmx_ledger_runs(ledger, d->op)) return true;
+    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, NULL);
+    if (!told) return false;
     reading r;
-    if (!read_positional(&r, d, args)) return;
-    int64_t bytes = lam_workspace(rule, r.in, r.strides, r.n, d->cpu);
-    lmx_ledger_note(lmx_ledger_of(d), d->op, bytes);
+    int64_t bytes = 0;
+    lam_taken what = whole(told, &bytes) ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_UNKNOWN;
+    if (what == LAM_TAKEN_UNKNOWN && e->workspace >= 0 && read_positional(&r, d, args)) {
+        what = lam_workspace_rough(e->workspace, r.in, r.n) ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
+        bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
+    }
+    lmx_ledger_note(ledger, d->op, bytes, what);
+    Py_DECREF(told);
+    return true;
 }
 
 static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
@@ -275,7 +286,7 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
-    if (out && e.workspace >= 0 && lmx_ledger_of(d)) note_workspace(d, e.workspace, args);
+    if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs)) Py_CLEAR(out);
     return out;
 }
 
@@ -414,8 +425,8 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
 static PyObject *dry_follow(PyObject *self, PyObject *args) {
     lmx_dry *d = self_of(self);
     long n;
-    PyObject *lone;
-    if (!PyArg_ParseTuple(args, "lO:follow", &n, &lone)) return NULL;
+    PyObject *lone, *taken;
+    if (!PyArg_ParseTuple(args, "lOO:follow", &n, &lone, &taken)) return NULL;
     lmx_capture *c = (lmx_capture *)d->capture;
     if (!c || !c->wants_ops || c->ledger)
         return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
@@ -426,6 +437,9 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
     Py_INCREF(lone);
     Py_XDECREF(d->lone);
     d->lone = lone;
+    Py_INCREF(taken);
+    Py_XDECREF(d->taken);
+    d->taken = taken;
     d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
     c->ledger = lmx_ledger_new();
     if (!c->ledger) return NULL;
@@ -471,6 +485,7 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
     Py_VISIT(d->slow);
     Py_VISIT(d->about);
     Py_VISIT(d->lone);
+    Py_VISIT(d->taken);
     Py_VISIT(d->subclass);
     Py_VISIT(d->steal);
     Py_VISIT(d->below);
@@ -493,6 +508,7 @@ static int dry_clear(PyObject *self) {
     Py_CLEAR(d->slow);
     Py_CLEAR(d->about);
     Py_CLEAR(d->lone);
+    Py_CLEAR(d->taken);
     Py_CLEAR(d->subclass);
     Py_CLEAR(d->steal);
     Py_CLEAR(d->below);
@@ -547,9 +563,11 @@ static PyMethodDef dry_methods[] = {
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
     {"follow", dry_follow, METH_VARARGS,
-     PyDoc_STR("follow($self, threads, lone, /)\n--\n\nNotes when memory would be taken and given back, "
+     PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
                "where torch "
-               "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it.")},
+               "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
+               "`taken(function, args, kwargs)`: bytes that an operator takes beside its results, None where "
+               "that was not measured.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

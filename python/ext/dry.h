@@ -26,6 +26,7 @@ typedef struct lmx_dry {
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass: with values */
     PyObject *slow, *about;     /* what answers where no rule does; what tells of an operator */
     PyObject *lone;             /* tells whether only autograd's engine holds a tensor; NULL: not asked */
+    PyObject *taken;            /* tells what an operator takes beside its results; NULL: not asked */
     /* torch's: a tensor as one of a subclass, tensors of handles, a guard under which nothing comes here */
     PyObject *subclass, *steal, *below;
     PyObject *capture;          /* strong: what runs to answer is not the model's */

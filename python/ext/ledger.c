@@ -98,10 +98,18 @@ void lmx_ledger_drop(void *data, void *context) {
     free(t);
 }
 
-void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes) {
+bool lmx_ledger_runs(lmx_ledger *l, int32_t op) {
     pthread_mutex_lock(&l->lock);
-    lam_lifetime *to = l->open && l->op == op && bytes > 0 ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
-    if (to) *to = (lam_lifetime){.bytes = bytes, .made = op, .freed = op, .what = LAM_TAKEN_WORKSPACE};
+    bool runs = l->open && l->op == op;
+    pthread_mutex_unlock(&l->lock);
+    return runs;
+}
+
+void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes, lam_taken what) {
+    bool wanted = bytes > 0 || what != LAM_TAKEN_WORKSPACE;
+    pthread_mutex_lock(&l->lock);
+    lam_lifetime *to = l->open && l->op == op && wanted ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
+    if (to) *to = (lam_lifetime){.bytes = bytes, .made = op, .freed = op, .what = what};
     pthread_mutex_unlock(&l->lock);
 }
 

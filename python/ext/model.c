@@ -227,7 +227,7 @@ static PyObject *op_at(const lam_model *model, int32_t i) {
 }
 
 static PyObject *lifetime_at(const lam_model *model, int32_t i) {
-    static const char *const names[] = {"tensor", "seed", "workspace"};
+    static const char *const names[] = {"tensor", "seed", "workspace", "roughly", "unknown"};
     const lam_lifetime *l = lam_model_lifetime(model, i);
     return Py_BuildValue("(Liis)", (long long)l->bytes, (int)l->made, (int)l->freed, names[l->what]);
 }

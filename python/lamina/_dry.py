@@ -689,7 +689,9 @@ def go_dry(
     given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
     if follow:
         _holders_of_lone(dry.torch)
-        dry.core.follow(dry.torch.get_num_threads(), dry.lone)
+        from ._dry_taken import Taken
+
+        dry.core.follow(dry.torch.get_num_threads(), dry.lone, Taken(dry))
     before, _thread.run = running(), dry
     try:
         with dry.core:

@@ -122,7 +122,7 @@ static lam_status hold_inputs(fit *w, lam_error *e) {
 static bool at_end(const lam_lifetime *l) { return l->freed < 0; }
 
 static lam_held held_as(const fit *w, const lam_lifetime *l) {
-    if (l->what == LAM_TAKEN_WORKSPACE) return LAM_HELD_WORKSPACE;
+    if (l->what >= LAM_TAKEN_WORKSPACE) return LAM_HELD_WORKSPACE;
     if (l->what == LAM_TAKEN_SEED) return LAM_HELD_BACKWARD;
     if (l->made < 0 || w->m->ops[l->made].phase != LAM_BACKWARD) return LAM_HELD_ACTIVATION;
     return at_end(l) ? LAM_HELD_GRADIENT : LAM_HELD_BACKWARD;
@@ -286,16 +286,15 @@ static lam_status find_gap(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-static lam_status find_rough(fit *w, lam_error *e) {
+/* The first operator of which it was not measured what it takes. */
+static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, const char **out, lam_error *e) {
     char text[200];
-    for (int32_t i = 0; i < w->m->n_ops; i++) {
-        const lam_op_sig *sig = w->m->ops[i].sig;
-        const char *type = lmi_workspace_rough(sig->name, sig->in, sig->n_in);
-        if (!type) continue;
-        snprintf(text, sizeof text, "what %s takes beside its results in %s is known roughly", sig->name,
-                 type);
-        w->f.rough = lmi_strdup(&w->arena, text);
-        return w->f.rough ? LAM_OK : lmi_nomem(e);
+    for (int32_t i = 0; !*out && i < w->m->n_lifetimes; i++) {
+        const lam_lifetime *l = &w->m->lifetimes[i];
+        if (l->what != what || l->made < 0) continue;
+        snprintf(text, sizeof text, "what %s takes beside its results %s", w->m->ops[l->made].sig->name, says);
+        *out = lmi_strdup(&w->arena, text);
+        if (!*out) return lmi_nomem(e);
     }
     return LAM_OK;
 }
@@ -328,7 +327,8 @@ static lam_status build(fit *w, lam_error *e) {
     LAM_TRY(hold_inputs(w, e));
     LAM_TRY(sum_up(w, e));
     LAM_TRY(find_gap(w, e));
-    LAM_TRY(find_rough(w, e));
+    LAM_TRY(find_unmeasured(w, LAM_TAKEN_UNKNOWN, "was not measured", &w->f.gap, e));
+    LAM_TRY(find_unmeasured(w, LAM_TAKEN_ROUGHLY, "was not measured and is known roughly", &w->f.rough, e));
     int64_t peak = find_peak(w, &step);
     if (w->with) LAM_TRY(hold_optimizer(w, &working, e));
     if (w->with && left_at_end(w) + working > peak) {

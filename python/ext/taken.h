@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * taken: what one call takes of torch's allocator for the CPU. */
+#ifndef LMX_TAKEN_H
+#define LMX_TAKEN_H
+
+#include "ext.h"
+
+/* taken(function, args, kwargs): calls it and gives (most, left), the most bytes that were handed out at one
+ * time meanwhile, by any thread, and what of them was left when it was back. What it gave is dropped. NULL
+ * with an exception, also where the allocator can't be watched (lmx_probe_memory). */
+PyObject *lmx_taken(PyObject *module, PyObject *args);
+
+#endif
