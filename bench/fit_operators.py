@@ -46,8 +46,8 @@ def _samples_of_torch() -> list[Any]:
             continue
         if "S" in vars(module):
             vars(module).update({key: size for key, size in SIZES.items() if key in vars(module)})
-        if "freeze_rng_state" in vars(module):
-            vars(module)["freeze_rng_state"] = contextlib.nullcontext  # it copies the generator's state
+    # Torch's tests copy the generator's state around an operator that draws.
+    sys.modules["torch.testing._utils"].freeze_rng_state = contextlib.nullcontext  # type: ignore[attr-defined]
     return list(op_db)
 
 

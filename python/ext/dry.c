@@ -257,14 +257,20 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
 }
 
 /* What an operator took beside its results: measured, by a rule where it was not, or not known. */
-static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs) {
+static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
+                           PyObject *out) {
     lmx_ledger *ledger = lmx_ledger_of(d);
     if (!ledger || !lmx_ledger_runs(ledger, d->op)) return true;
-    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, NULL);
+    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out, NULL);
     if (!told) return false;
     reading r;
-    int64_t bytes = 0;
-    lam_taken what = whole(told, &bytes) ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_UNKNOWN;
+    int64_t bytes = 0, left = 0;
+    lam_taken what = LAM_TAKEN_UNKNOWN;
+    if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &bytes) &&
+        whole(PyTuple_GetItem(told, 1), &left)) {
+        what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
+        if (left >= 0) lmx_ledger_left(ledger, d->op, left);
+    }
     if (what == LAM_TAKEN_UNKNOWN && e->workspace >= 0 && read_positional(&r, d, args)) {
         what = lam_workspace_rough(e->workspace, r.in, r.n) ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
         bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
@@ -286,7 +292,7 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
-    if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs)) Py_CLEAR(out);
+    if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs, out)) Py_CLEAR(out);
     return out;
 }
 
@@ -566,8 +572,8 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
                "where torch "
                "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
-               "`taken(function, args, kwargs)`: bytes that an operator takes beside its results, None where "
-               "that was not measured.")},
+               "`taken(function, args, kwargs, out)`: (bytes that an operator takes beside its results, bytes "
+               "that these hold or -1, whether that is sure), None where it was not measured.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

@@ -105,6 +105,20 @@ bool lmx_ledger_runs(lmx_ledger *l, int32_t op) {
     return runs;
 }
 
+/* Its results are the last that were taken; what they hold more or less is the largest one's. */
+void lmx_ledger_left(lmx_ledger *l, int32_t op, int64_t bytes) {
+    pthread_mutex_lock(&l->lock);
+    lam_lifetime *all = l->entries.data, *largest = NULL;
+    bool runs = l->open && l->op == op;
+    for (size_t i = l->entries.n; runs && i > 0 && all[i - 1].made == op; i--) {
+        if (all[i - 1].what != LAM_TAKEN_TENSOR || all[i - 1].freed >= 0) continue;
+        bytes -= all[i - 1].bytes;
+        if (!largest || all[i - 1].bytes > largest->bytes) largest = &all[i - 1];
+    }
+    if (largest && largest->bytes + bytes >= 0) largest->bytes += bytes;
+    pthread_mutex_unlock(&l->lock);
+}
+
 void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes, lam_taken what) {
     bool wanted = bytes > 0 || what != LAM_TAKEN_WORKSPACE;
     pthread_mutex_lock(&l->lock);

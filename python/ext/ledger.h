@@ -22,6 +22,9 @@ void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);
 void lmx_ledger_drop(void *data, void *context);
 /* True while `op` runs and no other has run inside it. */
 bool lmx_ledger_runs(lmx_ledger *l, int32_t op);
+/* What operator `op` left when it ended: its results hold so much memory, whatever their shapes say. Nothing
+ * where they hold none of their own. */
+void lmx_ledger_left(lmx_ledger *l, int32_t op, int64_t bytes);
 /* Notes what operator `op` took while it ran beside its results, unless others ran inside it. */
 void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes, lam_taken what);
 /* Pushes what was noted; `base`: index of the thread's first operator in the model. */

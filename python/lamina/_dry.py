@@ -263,6 +263,8 @@ class _Run:
         self.reads_aside = 0  # numbers that are read next and that a real run does not read
         self.one_hot = OneHot()
         self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
+        self.spread: Any = None  # zeros that a gradient is about to be spread over
+        self.written_over = 0  # address of what was written to in the place of a new tensor
         self.weighs = False  # a cross entropy adds up the weights of its targets
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)

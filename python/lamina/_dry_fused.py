@@ -139,8 +139,12 @@ def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) ->
     """aten::soft_margin_loss_backward, which gives its result the memory that it needs on the way."""
     aten = _aten()
     share = 1 / x.numel() if reduction == 1 and x.numel() else 1.0  # not a count: of the mean
-    z = aten.exp(aten.mul(aten.neg(target), x))
-    out = aten.mul_.Scalar(aten.mul(target, z), -share)
+    out = aten.empty_like(x)
+    less = aten.neg(target)
+    product = aten.mul(less, x)
+    z = aten.exp(product)
+    del less, product  # until here, as in C++
+    aten.mul_.Scalar(aten.mul.out(target, z, out=out), -share)
     aten.add_.Scalar(z, 1)
     return aten.mul_.Tensor(aten.div_.Tensor(out, z), grad)
 

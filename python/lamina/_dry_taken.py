@@ -30,8 +30,11 @@ PRODUCTS = {
 }
 SQUARES = ("linalg", "cholesky", "svd", "matrix_exp", "lu_", "qr", "triangular", "cdist", "pdist", "rnn", "ldl")
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
+BY_VALUES = ("aten::linalg_matrix_exp",)  # not all the same for all values
 
-_measured: dict[Any, int | None] = {}
+NOTHING = 0, -1, True
+
+_measured: dict[Any, tuple[int, int, bool] | None] = {}
 
 
 class Taken:
@@ -42,15 +45,19 @@ class Taken:
         self.torch = sys.modules["torch"]
         self.can = refused() is None
 
-    def __call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> int | None:
-        """Bytes that the operator takes beside its results; None where they were not measured."""
+    def __call__(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any
+    ) -> tuple[int, int, bool] | None:
+        """Bytes that the operator takes beside its results, bytes that these hold (-1: as their shapes say),
+        and whether both are the same for all values; None where they were not measured. ``out``: what it
+        gives in the dry run."""
         kwargs = kwargs or {}
         tensors: list[Any] = []
         key = (function, self._key(args, tensors), self._key(kwargs, tensors), self.torch.get_num_threads())
         if key not in _measured:
             if len(_measured) >= MOST_KEPT:
                 _measured.clear()
-            _measured[key] = self._measure(function, args, kwargs, tensors)
+            _measured[key] = self._measure(function, args, kwargs, tensors, out)
         return _measured[key]
 
     def _key(self, value: Any, tensors: list[Any]) -> Any:
@@ -65,35 +72,38 @@ class Taken:
             return tuple(self._key(v, tensors) for v in value)
         if isinstance(value, dict):
             return tuple((k, self._key(v, tensors)) for k, v in value.items())
+        if isinstance(value, self.torch.Generator):
+            return self.torch.Generator
         return type(value), value if value.__hash__ is not None else repr(value)
 
-    def _measure(self, function: Any, args: Any, kwargs: Any, tensors: list[Any]) -> int | None:
+    def _measure(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
+    ) -> tuple[int, int, bool] | None:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
-            return 0  # others' are named where the peak is told
-        if not tensors:
-            return 0
-        if not self.can or self._is_dear(schema.name, args, tensors):
-            return 0 if self._is_map(function, tensors) else None
+            return NOTHING  # others' are named where the peak is told
+        if not self.can or self._is_dear(schema.name, args, tensors, out):
+            return NOTHING if not tensors or self._is_map(function, tensors) else None
         torch = self.torch
         for values in (0, 1):
             try:
                 with torch._C._DisableTorchDispatch():
                     made = {id(t): self._made(t, schema.name, values) for t in tensors}
                     given = self.run._map(args, [], lambda t: made[id(t)])
-                    named = self.run._map(kwargs, [], lambda t: made[id(t)])
+                    named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
                     most, left = _lamina.taken(function, given, named)
             except Exception:  # noqa: BLE001, PERF203 - whatever it is that it can't work on
                 continue
-            return max(most - left, 0)
+            return max(most - left, 0), left, schema.name not in BY_VALUES
         return None
 
     def _is_map(self, function: Any, tensors: list[Any]) -> bool:
         """Element by element, in one type: nothing is converted, and each result is written once."""
         return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
-    def _is_dear(self, name: str, args: Any, tensors: list[Any]) -> bool:
-        size = sum(t.numel() * t.element_size() for t in tensors)  # not a count: whether it is run
+    def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
+        everything = [*tensors, *_tensors(out)]
+        size = sum(t.numel() * t.element_size() for t in everything)  # not a count: whether it is run
         work = sum(t.numel() for t in tensors)  # not a count: as above, and what follows
         if name in PRODUCTS:
             x, y = (args[at] for at in PRODUCTS[name])
@@ -121,6 +131,10 @@ class Taken:
         area = math.prod(-(-n // stride[i % len(stride)]) for i, n in enumerate(x.shape[2:]))
         return int(w.numel() * x.shape[0] * area)  # not a count
 
+    def _own(self, kwargs: Any) -> dict[str, Any]:
+        """In the place of a generator of the user's."""
+        return {k: generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
+
     def _made(self, fake: Any, name: str, values: int) -> Any:
         """A real tensor laid out as this one, with values that hardly any kernel refuses."""
         torch = self.torch
@@ -146,11 +160,20 @@ class Taken:
     def _block(self) -> Any:
         """Numbers between 0 and 1 that no generator of the user's gave."""
         if "block" not in _blocks:
-            torch = self.torch
-            own = torch.Generator()
-            own.manual_seed(0)
-            _blocks["block"] = torch.rand(BLOCK, generator=own)
+            _blocks["block"] = self.torch.rand(BLOCK, generator=generator(self.torch))
         return _blocks["block"]
 
 
 _blocks: dict[str, Any] = {}
+
+
+def generator(torch: Any) -> Any:
+    """One that is nobody else's."""
+    own = torch.Generator()
+    own.manual_seed(0)
+    return own
+
+
+def _tensors(value: Any) -> list[Any]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [item for item in items if hasattr(item, "element_size")]

@@ -151,7 +151,7 @@ def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     NaN a real run asks the one, and with a class of tensors' own all are asked. It is taken not to be."""
     run.sought_nan = not run.sought_nan
     if run.sought_nan:
-        return run.core.aside()
+        return _without_memory(run, args[0].shape)
 
     def plain() -> Any:
         out = _aten().isnan(args[0])
@@ -161,6 +161,46 @@ def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     return _opened(run, plain)
 
 
+def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The memory that the gradient is spread over is there before those that equal the one are counted."""
+    mask = args[0]
+    told = getattr(sys.modules["torch"]._C._current_autograd_node(), "_input_metadata", None)
+
+    def plain() -> Any:
+        if told:
+            run.spread = _aten().new_zeros(mask, mask.shape, dtype=told[0].dtype)
+        return function(*args, **kwargs)
+
+    return _opened(run, plain)
+
+
+def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Written to its first argument, which is a tensor that the caller has made and keeps for nothing else."""
+    schema = function._schema
+    twin = getattr(getattr(_aten(), schema.name.partition("::")[2] + "_"), schema.overload_name or "default")
+    out = _opened(run, lambda: twin(*args, **kwargs))
+    run.written_over = out.data_ptr()
+    return out
+
+
+def _in_place_again(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same of what was written to just before."""
+    if args[0].data_ptr() != run.written_over:
+        return None
+    return _in_place(run, function, args, kwargs)
+
+
+def _without_memory(run: _Run, shape: Any) -> Any:
+    """A mask that a real run does not have."""
+    run.core.aside()
+    torch = sys.modules["torch"]
+    return run.core.like(torch.empty_strided(shape, [0] * len(shape), dtype=torch.bool, device="meta"))
+
+
+def _no_mask(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    return _without_memory(run, sys.modules["torch"].broadcast_shapes(args[0].shape, args[1].shape))
+
+
 def _not_run(run: _Run, *_: Any) -> Any:
     run.core.aside()
 
@@ -168,8 +208,12 @@ def _not_run(run: _Run, *_: Any) -> Any:
 def _spread(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
     mask, share = args
 
+    none, run.spread = run.spread, None
+
     def plain() -> Any:
-        none = _aten().new_zeros(share, mask.shape, dtype=share.dtype)
+        nonlocal none
+        if none is None:
+            none = _aten().new_zeros(share, mask.shape, dtype=share.dtype)
         return _aten().masked_fill_(none, mask, share)
 
     return _opened(run, plain)
@@ -239,10 +283,26 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
         for overload in range(2)
         for operator, instead in {
             "aten::isnan": _nan,
-            "aten::logical_and": _not_run,
+            "aten::logical_and": _no_mask,
             "aten::logical_or_": _not_run,
+            "aten::sum": _looks_at_mask,
             "aten::mul": _spread,
         }.items()
+    },
+    ("aten::value_selecting_reduction_backward", "aten::scatter"): _in_place,
+    ("aten::cummaxmin_backward", "aten::scatter_add"): _in_place,
+    ("aten::gather_backward", "aten::scatter_add"): _in_place,
+    ("aten::index_select_backward", "aten::index_add"): _in_place,
+    ("aten::trace_backward", "aten::index_fill"): _in_place,
+    ("aten::_scaled_dot_product_attention_math", "aten::add"): _in_place,
+    ("Atan2Backward0", "aten::masked_fill"): _in_place,
+    ("BinaryCrossEntropyBackward0", "aten::mul"): _in_place,
+    ("BinaryCrossEntropyWithLogitsBackward0", "aten::sub"): _in_place,
+    ("BinaryCrossEntropyWithLogitsBackward0", "aten::mul"): _in_place_again,
+    **{
+        (f"ClampBackward{overload}", f"aten::logical_{operator}"): _in_place
+        for overload in range(2)
+        for operator in ("and", "or")
     },
     ("aten::cross_entropy_loss", "aten::masked_fill"): _chooses_weights,
     ("aten::cross_entropy_loss", "aten::gather"): _of_weights,

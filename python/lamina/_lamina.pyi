@@ -248,7 +248,9 @@ class Dry:
         self,
         threads: int,
         lone: Callable[[Any], bool],
-        taken: Callable[[Any, tuple[Any, ...], dict[str, Any] | None], int | None],
+        taken: Callable[
+            [Any, tuple[Any, ...], dict[str, Any] | None, Any], tuple[int, int, bool] | None
+        ],
         /,
     ) -> None: ...
     def cast(self, dtype: str, /) -> None: ...

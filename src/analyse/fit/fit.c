@@ -299,6 +299,20 @@ static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, cons
     return LAM_OK;
 }
 
+/* The first operator or node in whose place values decide what runs, and there were none. */
+static lam_status find_decided(fit *w, lam_error *e) {
+    char text[200];
+    for (int32_t i = 0; !w->f.rough && i < w->m->n_ops; i++) {
+        const lam_op *o = &w->m->ops[i];
+        if (!(o->flags & LAM_OP_VALUES)) continue;
+        const lam_op *node = o->parent >= 0 ? &w->m->ops[o->parent] : o;
+        snprintf(text, sizeof text, "values decide what %s runs", node->sig->name);
+        w->f.rough = lmi_strdup(&w->arena, text);
+        if (!w->f.rough) return lmi_nomem(e);
+    }
+    return LAM_OK;
+}
+
 static void tell(fit *w, int32_t step) {
     lam_fit *f = &w->f;
     int64_t all = 0;
@@ -328,7 +342,8 @@ static lam_status build(fit *w, lam_error *e) {
     LAM_TRY(sum_up(w, e));
     LAM_TRY(find_gap(w, e));
     LAM_TRY(find_unmeasured(w, LAM_TAKEN_UNKNOWN, "was not measured", &w->f.gap, e));
-    LAM_TRY(find_unmeasured(w, LAM_TAKEN_ROUGHLY, "was not measured and is known roughly", &w->f.rough, e));
+    LAM_TRY(find_decided(w, e));
+    LAM_TRY(find_unmeasured(w, LAM_TAKEN_ROUGHLY, "is known roughly", &w->f.rough, e));
     int64_t peak = find_peak(w, &step);
     if (w->with) LAM_TRY(hold_optimizer(w, &working, e));
     if (w->with && left_at_end(w) + working > peak) {
