@@ -12,18 +12,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import random
 import signal
 import sys
 import types
 import unittest
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NoReturn
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "py"))
+
 import torch
+from lone import Lone, convolution
 from torch import nn
 
 BAR, FLOOR = 3.0, 256  # per cent, and bytes that don't matter: single numbers
@@ -49,42 +52,6 @@ def _samples_of_torch() -> list[Any]:
     # Torch's tests copy the generator's state around an operator that draws.
     sys.modules["torch.testing._utils"].freeze_rng_state = contextlib.nullcontext  # type: ignore[attr-defined]
     return list(op_db)
-
-
-class Lone(nn.Module):
-    """One operator, of which tensors that need a gradient are parameters and others buffers."""
-
-    def __init__(self, function: Any, args: Any, kwargs: Any) -> None:
-        super().__init__()
-        self.function = function
-        self.args, self.kwargs = self._kept(args), self._kept(kwargs)
-
-    def _kept(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            name = f"t{len(self._parameters) + len(self._buffers)}"
-            plain = value.detach().clone()
-            if value.requires_grad:
-                self.register_parameter(name, nn.Parameter(plain))
-            else:
-                self.register_buffer(name, plain)
-            return _Name(name)
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._kept(v) for v in value)
-        return {k: self._kept(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-    def _found(self, value: Any) -> Any:
-        if isinstance(value, _Name):
-            return getattr(self, value)
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._found(v) for v in value)
-        return {k: self._found(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-    def forward(self) -> Any:
-        return self.function(*self._found(self.args), **self._found(self.kwargs))
-
-
-class _Name(str):
-    __slots__ = ()
 
 
 def size_of(value: Any) -> int:
@@ -124,30 +91,6 @@ def samples(op: Any) -> Iterator[tuple[str, nn.Module]]:
     step = max(len(found) // SAMPLES, 1)
     for args, kwargs in found[::step][:SAMPLES]:
         yield f"{shape_of(args)} {shape_of(kwargs) or ''}"[:90], Lone(op.op, args, kwargs)
-
-
-def convolution(seed: int) -> tuple[str, nn.Module, torch.Tensor]:
-    """A lone convolution, made from a seed."""
-    draw = random.Random(seed)
-    axes = draw.choice((1, 2, 2, 2, 3))
-    groups = draw.choice((1, 1, 1, 2, 4))
-    channels = [groups * draw.choice((1, 3, 8, 15, 16, 20, 32)) for _ in range(2)]
-    if draw.random() < 0.15:
-        groups = channels[0]
-        channels[1] = groups * draw.choice((1, 2))
-    transposed = draw.random() < 0.25
-    kernel = draw.choice((1, 2, 3, 3, 3, 5, 7))
-    kernel = min(kernel, 3) if axes == 3 else kernel
-    stride = draw.choice((1, 1, 2, 3))
-    dilation = draw.choice((1, 1, 1, 2))
-    padding = draw.choice((0, kernel // 2))
-    kind = getattr(nn, f"Conv{'Transpose' if transposed else ''}{axes}d")
-    net = kind(*channels, kernel, stride, padding, groups=groups, dilation=dilation, bias=draw.random() < 0.5)
-    side = {1: 2000, 2: draw.choice((15, 28, 56)), 3: 12}[axes]
-    x = torch.randn(draw.choice((1, 2, 4, 17)), channels[0], *[side] * axes)
-    if axes == 2 and draw.random() < 0.2:
-        net, x = net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    return f"{net} of {tuple(x.shape)}", net, x
 
 
 class Slow(Exception):  # noqa: N818

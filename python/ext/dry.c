@@ -261,9 +261,12 @@ static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObj
                            PyObject *out) {
     lmx_ledger *ledger = lmx_ledger_of(d);
     if (!ledger || !lmx_ledger_runs(ledger, d->op)) return true;
-    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out, NULL);
-    if (!told) return false;
     reading r;
+    bool read = e->workspace >= 0 && read_positional(&r, d, args);
+    bool rough = !read || lam_workspace_rough(e->workspace, r.in, r.n);
+    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out,
+                                                  rough ? Py_False : Py_True, NULL);
+    if (!told) return false;
     int64_t bytes = 0, left = 0;
     lam_taken what = LAM_TAKEN_UNKNOWN;
     if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &bytes) &&
@@ -271,8 +274,8 @@ static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObj
         what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
         if (left >= 0) lmx_ledger_left(ledger, d->op, left);
     }
-    if (what == LAM_TAKEN_UNKNOWN && e->workspace >= 0 && read_positional(&r, d, args)) {
-        what = lam_workspace_rough(e->workspace, r.in, r.n) ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
+    if (what == LAM_TAKEN_UNKNOWN && read) {
+        what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
         bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
     }
     lmx_ledger_note(ledger, d->op, bytes, what);
@@ -285,11 +288,12 @@ static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject
     if (!entry_of(d, function, &e) || !lmx_dry_look_back(d)) return NULL;
     PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
     if (e.writes && first && is_fake(d, first) && !lmx_dry_wrote(d, first)) return NULL;
-    if (lmx_dry_elsewhere(d, e.elsewhere)) return by_others(d, function, args, kwargs);
-    PyObject *out = e.adds && lmx_ledger_of(d) ? lmx_added_in_place(d, args) : NULL;
+    bool elsewhere = lmx_dry_elsewhere(d, e.elsewhere);
+    PyObject *out = NULL;
+    if (!elsewhere && e.adds && lmx_ledger_of(d)) out = lmx_added_in_place(d, args);
     if (!out && PyErr_Occurred()) return NULL;
-    if (!out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
-    if (e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
+    if (!elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
+    if (!elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
     if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
     if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
     if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs, out)) Py_CLEAR(out);
@@ -572,8 +576,9 @@ static PyMethodDef dry_methods[] = {
      PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
                "where torch "
                "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
-               "`taken(function, args, kwargs, out)`: (bytes that an operator takes beside its results, bytes "
-               "that these hold or -1, whether that is sure), None where it was not measured.")},
+               "`taken(function, args, kwargs, out, ruled)`: (bytes that an operator takes beside its results, "
+               "bytes that these hold or -1, whether that is sure), None where it was not measured. `ruled`: the core "
+               "knows it too.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

@@ -264,6 +264,8 @@ class _Run:
         self.one_hot = OneHot()
         self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
         self.spread: Any = None  # zeros that a gradient is about to be spread over
+        self.stands_in = False  # a real run does not have the operator that is answered, nor its result
+        self.by_values = False  # values decide how much the operator that is answered takes
         self.written_over = 0  # address of what was written to in the place of a new tensor
         self.weighs = False  # a cross entropy adds up the weights of its targets
         self.core = _mode()(self.fake, self.known, self.answer, self.about)

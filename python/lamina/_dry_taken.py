@@ -14,6 +14,8 @@ from . import _lamina
 from ._memory import refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ._dry import _Run
 
 MOST_BYTES = 1 << 26  # of its arguments and its results, and
@@ -30,7 +32,8 @@ PRODUCTS = {
 }
 SQUARES = ("linalg", "cholesky", "svd", "matrix_exp", "lu_", "qr", "triangular", "cdist", "pdist", "rnn", "ldl")
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
-BY_VALUES = ("aten::linalg_matrix_exp",)  # not all the same for all values
+# What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
+ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
 
 NOTHING = 0, -1, True
 
@@ -46,19 +49,24 @@ class Taken:
         self.can = refused() is None
 
     def __call__(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any, ruled: bool
     ) -> tuple[int, int, bool] | None:
         """Bytes that the operator takes beside its results, bytes that these hold (-1: as their shapes say),
-        and whether both are the same for all values; None where they were not measured. ``out``: what it
-        gives in the dry run."""
+        and whether both are sure; None where they were not measured. ``out``: what it gives in the dry run;
+        ``ruled``: where it is too much work, the core knows it."""
+        if self.run.stands_in:
+            self.run.stands_in = False
+            return NOTHING
         kwargs = kwargs or {}
         tensors: list[Any] = []
         key = (function, self._key(args, tensors), self._key(kwargs, tensors), self.torch.get_num_threads())
         if key not in _measured:
             if len(_measured) >= MOST_KEPT:
                 _measured.clear()
-            _measured[key] = self._measure(function, args, kwargs, tensors, out)
-        return _measured[key]
+            _measured[key] = self._measure(function, args, kwargs, tensors, out, ruled)
+        taken = _measured[key]
+        by_values, self.run.by_values = self.run.by_values, False
+        return (*taken[:2], False) if taken and by_values else taken
 
     def _key(self, value: Any, tensors: list[Any]) -> Any:
         """What two calls have in common that take the same; gathers the tensors in ``value``."""
@@ -77,31 +85,75 @@ class Taken:
         return type(value), value if value.__hash__ is not None else repr(value)
 
     def _measure(
-        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any, ruled: bool
     ) -> tuple[int, int, bool] | None:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
             return NOTHING  # others' are named where the peak is told
         if not self.can or self._is_dear(schema.name, args, tensors, out):
-            return NOTHING if not tensors or self._is_map(function, tensors) else None
-        torch = self.torch
+            if not tensors or self._is_map(function, tensors):
+                return NOTHING
+            return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
+        taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
+        return None if taken is None else (*taken, schema.name not in ROUGHLY)
+
+    def _of(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], sized: Callable[[Any], Any]
+    ) -> tuple[int, int] | None:
+        """Runs it on tensors of ``sized(shape)``: what it took beside its results, and what these hold; None
+        where it can't work on what was made up."""
+        torch, name = self.torch, function._schema.name
         for values in (0, 1):
             try:
                 with torch._C._DisableTorchDispatch():
-                    made = {id(t): self._made(t, schema.name, values) for t in tensors}
+                    made = {id(t): self._made(t, name, values, sized) for t in tensors}
                     given = self.run._map(args, [], lambda t: made[id(t)])
                     named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
                     most, left = _lamina.taken(function, given, named)
             except Exception:  # noqa: BLE001, PERF203 - whatever it is that it can't work on
                 continue
-            return max(most - left, 0), left, schema.name not in BY_VALUES
+            return max(most - left, 0), left
         return None
+
+    def _of_fewer(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
+    ) -> tuple[int, int, bool] | None:
+        """What is too much work is run on fewer examples, as the first tensor has on its first axis, and on
+        half of them. From both follows roughly what all take."""
+        examples = tensors[0].shape[0] if tensors[0].dim() else 0  # not a count
+        names = function._schema.name
+        few = examples // 2
+        while few and self._is_dear(names, args, tensors, out, few / examples):
+            few //= 2
+        if not few:
+            return None
+        took = []
+        for n in (few, few // 2) if few > 1 else (few,):
+
+            def sized(shape: Any, n: int = n) -> Any:
+                return (n, *shape[1:]) if shape and shape[0] == examples else shape
+
+            taken = self._of(function, self._listed(args, sized), kwargs, tensors, sized)
+            if taken is None:
+                return None
+            took.append(taken[0])
+        if few == 1:
+            took.append(0)
+        each = (took[0] - took[1]) / (few - few // 2)  # not a count: of memory, as what follows
+        return max(round(took[0] + each * (examples - few)), 0), -1, False
+
+    def _listed(self, args: Any, sized: Callable[[Any], Any]) -> Any:
+        """Shapes among the arguments."""
+        return tuple(
+            type(a)(sized(tuple(a))) if isinstance(a, list) and a and type(a[0]) is int and len(a) > 1 else a
+            for a in args
+        )
 
     def _is_map(self, function: Any, tensors: list[Any]) -> bool:
         """Element by element, in one type: nothing is converted, and each result is written once."""
         return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
-    def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
+    def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
         everything = [*tensors, *_tensors(out)]
         size = sum(t.numel() * t.element_size() for t in everything)  # not a count: whether it is run
         work = sum(t.numel() for t in tensors)  # not a count: as above, and what follows
@@ -115,7 +167,7 @@ class Taken:
             work = q.numel() * k.shape[-2]  # not a count
         elif any(part in name for part in SQUARES):
             work = 16 * max(t.numel() * max([1, *t.shape[-2:]]) for t in tensors)  # not a count
-        return size > MOST_BYTES or work > MOST_WORK
+        return size * share > MOST_BYTES or work * share > MOST_WORK
 
     def _of_convolution(self, name: str, args: Any) -> int:
         """The weights take part in as many products as the output, or a transposed one's input, has places."""
@@ -135,12 +187,13 @@ class Taken:
         """In the place of a generator of the user's."""
         return {k: generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
 
-    def _made(self, fake: Any, name: str, values: int) -> Any:
+    def _made(self, fake: Any, name: str, values: int, sized: Callable[[Any], Any]) -> Any:
         """A real tensor laid out as this one, with values that hardly any kernel refuses."""
         torch = self.torch
-        if self.run.knows(fake):
+        shape = sized(tuple(fake.shape))
+        if self.run.knows(fake) and shape == fake.shape:
             return self.run.real(fake)
-        tensor = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype)
+        tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype)
         if fake.numel() == 0:
             return tensor
         if not (tensor.is_floating_point() or tensor.is_complex()):

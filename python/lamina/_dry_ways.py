@@ -193,6 +193,7 @@ def _in_place_again(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dic
 def _without_memory(run: _Run, shape: Any) -> Any:
     """A mask that a real run does not have."""
     run.core.aside()
+    run.stands_in = True
     torch = sys.modules["torch"]
     return run.core.like(torch.empty_strided(shape, [0] * len(shape), dtype=torch.bool, device="meta"))
 
@@ -232,6 +233,7 @@ def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 def _by_values(run: _Run, *_: Any) -> Any:
     """How much a real run has in its place values decide: a mask that is looked up instead of a choice."""
     run.core.decided(0)
+    run.by_values = True
 
 
 def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:

@@ -249,7 +249,7 @@ class Dry:
         threads: int,
         lone: Callable[[Any], bool],
         taken: Callable[
-            [Any, tuple[Any, ...], dict[str, Any] | None, Any], tuple[int, int, bool] | None
+            [Any, tuple[Any, ...], dict[str, Any] | None, Any, bool], tuple[int, int, bool] | None
         ],
         /,
     ) -> None: ...

@@ -174,7 +174,7 @@ static int64_t product_in_16(const asked *a, int32_t first) {
 static int64_t product(const asked *a) { return product_in_16(a, 0); }
 static int64_t product_added(const asked *a) { return product_in_16(a, 1); }
 
-static int64_t none(const asked *a) {
+static int64_t nothing(const asked *a) {
     (void)a;
     return 0;
 }
@@ -184,7 +184,7 @@ static int64_t none(const asked *a) {
 static const struct workspace {
     const char *name;
     int64_t (*run)(const asked *a);
-    enum { ALWAYS, IN_32, ROUGHLY } sure; /* IN_32: measured there, and roughly right in 16 bits */
+    enum { ALWAYS, IN_32, FLOATS } sure; /* as the table has it */
 } rules[] = {
 #define WORKSPACE(name, rule, sure) {name, rule, sure},
 #include "vocab/workspace.def"
@@ -200,12 +200,14 @@ int32_t lam_workspace_rule(const char *name) {
 
 bool lam_workspace_rough(int32_t rule, const lam_op_arg *in, int32_t n_in) {
     if (rule < 0 || rule >= N_RULES || rules[rule].sure == ALWAYS) return false;
-    for (int32_t i = 0; rules[rule].sure == IN_32 && i < n_in; i++) {
-        const char *type = in[i].is_tensor ? lam_dtype_name(in[i].dtype) : "";
+    for (int32_t i = 0; i < n_in; i++) {
+        const char *type = in[i].is_tensor ? lam_dtype_name(in[i].dtype) : "float32";
+        if (!strstr(type, "float")) return true;
+        if (rules[rule].sure == FLOATS) continue;
         if (strcmp(type, "bfloat16") == 0) return true;
         if (strcmp(type, "float16") == 0 && lam_cpu_here(1).half) return true;
     }
-    return rules[rule].sure == ROUGHLY;
+    return false;
 }
 
 int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *strides, int32_t n_in,

@@ -37,8 +37,6 @@ static inline int64_t lmi_bytes(const lam_op_arg *t) {
     return t && lmi_product(t->sizes, t->ndim, &n) ? lmi_times(n, lmi_item(t)) : 0;
 }
 
-int64_t lmi_convolution(const lmi_asked *a); /* workspace_conv.c */
-int64_t lmi_convolution_backward(const lmi_asked *a);
 int64_t lmi_recurrent(const lmi_asked *a); /* workspace_rnn.c */
 int64_t lmi_recurrent_backward(const lmi_asked *a);
 int64_t lmi_recurrent_kept(const lmi_asked *a);

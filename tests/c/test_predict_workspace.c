@@ -35,46 +35,6 @@ static int64_t ask(const char *name, lam_cpu cpu, bool last, const lam_op_arg *i
 #define ASK(name, ...)                                                                                       \
     ask(name, wide, false, (lam_op_arg[]){__VA_ARGS__},                                                      \
         (int32_t)(sizeof((lam_op_arg[]){__VA_ARGS__}) / sizeof(lam_op_arg)))
-#define CONV(stride, pad, dilation, groups)                                                                  \
-    LIST(3, stride, stride), LIST(4, pad, pad), LIST(5, dilation, dilation), whole(6, 0), LIST(7, 0, 0),     \
-        whole(8, groups)
-
-static void data_and_weights_are_put_in_blocks(void **state) {
-    (void)state;
-    /* resnet18: weights and data copied; then few channels, and what is copied back */
-    assert_int_equal(ASK("aten::convolution", T(0, 1, 512, 7, 7), T(1, 512, 512, 3, 3), CONV(1, 1, 1, 1)),
-                     9537536);
-    assert_int_equal(ASK("aten::convolution", T(0, 2, 3, 224, 224), T(1, 40, 3, 3, 3), CONV(2, 1, 1, 1)),
-                     4816896);
-    /* shufflenet's depthwise kernel of 24 channels, in blocks of 16 */
-    assert_int_equal(ASK("aten::convolution", T(0, 1, 24, 56, 56), T(1, 24, 1, 3, 3), CONV(2, 1, 1, 24)),
-                     427648);
-    /* a window of one with a step: resnet50 */
-    assert_in_range(ASK("aten::convolution", T(0, 1, 1024, 14, 14), T(1, 2048, 1024, 1, 1), CONV(2, 0, 1, 1)),
-                    9392128, 9392256);
-}
-
-static void small_convolutions_write_columns(void **state) {
-    (void)state;
-    assert_int_equal(ASK("aten::convolution", T(0, 1, 16, 32, 32), T(1, 32, 16, 3, 3), CONV(1, 1, 1, 1)),
-                     589824);
-    assert_int_equal(ASK("aten::convolution", T(0, 1, 64, 56, 56), T(1, 64, 64, 1, 1), CONV(1, 0, 1, 1)), 0);
-    const lam_op_arg volume[] = {T(0, 1, 64, 4, 56, 56), T(1, 64, 64, 3, 3, 3),
-                                 LIST(3, 1, 1, 1),       LIST(4, 1, 1, 1),
-                                 LIST(5, 1, 1, 1),       whole(6, 0),
-                                 LIST(7, 0, 0, 0),       whole(8, 1)};
-    assert_int_equal(ask("aten::convolution", wide, false, volume, 8), 86704128);
-}
-
-static void narrow_registers_make_narrow_blocks(void **state) {
-    (void)state;
-    const lam_op_arg in[] = {T(0, 1, 24, 56, 56), T(1, 24, 1, 3, 3), CONV(2, 1, 1, 24)};
-    int64_t eight = ask("aten::convolution", (lam_cpu){1, 8, false}, false, in, 8);
-    assert_int_equal(eight, 24 * 56 * 56 * 4 + 24 * 9 * 4);
-    /* with threads oneDNN serves windows of one too */
-    const lam_op_arg one[] = {T(0, 1, 64, 56, 56), T(1, 64, 64, 1, 1), CONV(1, 0, 1, 1)};
-    assert_true(ask("aten::convolution", (lam_cpu){4, 16, false}, false, one, 8) > 0);
-}
 
 /* The same in another type: 5 float16, 7 float64, 15 bfloat16. */
 static int64_t ask_in(int32_t dtype, const char *name, lam_cpu cpu, const lam_op_arg *in, int32_t n) {
@@ -126,157 +86,6 @@ static void products_in_16_bits(void **state) {
     assert_int_equal(ask_in(BRAIN, "aten::mm", (lam_cpu){2, 16, false}, large, 2), 2 * 74752);
 }
 
-static void other_types_have_other_kernels(void **state) {
-    (void)state;
-    const lam_op_arg groups[] = {T(0, 2, 64, 28, 28), T(1, 64, 16, 3, 3), CONV(1, 1, 1, 4)};
-    const lam_op_arg image[] = {T(0, 1, 60, 20, 20), T(1, 30, 20, 5, 5), CONV(1, 2, 1, 3)};
-    const lam_op_arg deep[] = {T(0, 2, 32, 56, 56), T(1, 32, 1, 3, 3), CONV(1, 1, 1, 32)};
-    const lam_op_arg back[] = {T(0, 3, 32, 20, 20), T(1, 32, 16, 2, 2), LIST(3, 2, 2), LIST(4, 0, 0),
-                               LIST(5, 1, 1),       whole(6, 1),        LIST(7, 0, 0), whole(8, 1)};
-    const lam_op_arg volume[] = {T(0, 2, 8, 10, 10, 10), T(1, 12, 4, 3, 3, 3), LIST(3, 1, 1, 1),
-                                 LIST(4, 0, 0, 0),       LIST(5, 1, 1, 1),     whole(6, 0),
-                                 LIST(7, 0, 0, 0),       whole(8, 2)};
-    const lam_op_arg point[] = {T(0, 2, 64, 28, 28), T(1, 64, 64, 1, 1), CONV(1, 0, 1, 1)};
-    const lam_cpu half = {1, 16, true};
-    assert_int_equal(ask_in(5, "aten::convolution", wide, groups, 8), 501760);
-    assert_int_equal(ask_in(7, "aten::convolution", wide, groups, 8), 4 * 501760);
-    assert_int_equal(ask_in(5, "aten::convolution", wide, image, 8), 400000);
-    assert_int_equal(ask_in(5, "aten::convolution", wide, deep, 8), 401408); /* results to be joined */
-    assert_int_equal(ask_in(5, "aten::convolution", wide, back, 8), 153600);
-    assert_int_equal(ask_in(5, "aten::convolution", wide, volume, 8), 442368);
-    assert_int_equal(ask_in(5, "aten::convolution", wide, point, 8), 0);
-    assert_int_equal(ask_in(15, "aten::convolution", wide, point, 8), 409728);
-    assert_int_equal(ask_in(5, "aten::convolution", half, point, 8), 409728); /* as in bfloat16 */
-    assert_int_equal(ask_in(15, "aten::convolution", (lam_cpu){1, 8, false}, point, 8), 0);
-}
-
-#define BACK(stride, pad, groups, data)                                                                      \
-    LIST(4, stride, stride), LIST(5, pad, pad), LIST(6, 1, 1), whole(7, 0), LIST(8, 0, 0), whole(9, groups), \
-        LIST(10, data, 1, 0)
-
-static void backward_needs_both_in_blocks(void **state) {
-    (void)state;
-    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 512, 7, 7), T(1, 2, 512, 7, 7),
-                         T(2, 512, 512, 3, 3), BACK(1, 1, 1, 1)),
-                     9437184);
-    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 96, 56, 56), T(1, 2, 96, 112, 112),
-                         T(2, 96, 1, 3, 3), BACK(2, 1, 96, 1)),
-                     12042240);
-    /* no gradient of the image: only the weights' */
-    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 64, 112, 112), T(1, 2, 3, 224, 224),
-                         T(2, 64, 3, 7, 7), BACK(2, 3, 1, 0)),
-                     6422528);
-    /* 16 columns wide: matrices, and sums of the weights */
-    assert_in_range(ASK("aten::convolution_backward", T(0, 2, 768, 14, 14), T(1, 2, 3, 224, 224),
-                        T(2, 768, 3, 16, 16), BACK(16, 0, 1, 0)),
-                    10039296, 10039552);
-}
-
-/* Data and gradient of a group are copied; 32 bits for the gradient of a transposed one's bias. */
-static void backward_in_columns(void **state) {
-    (void)state;
-    const lam_op_arg groups[] = {T(0, 2, 64, 28, 28), T(1, 2, 64, 28, 28), T(2, 64, 16, 3, 3),
-                                 BACK(1, 1, 4, 1)};
-    const lam_op_arg biased[] = {T(0, 3, 40, 59, 59), T(1, 3, 8, 20, 20), T(2, 8, 40, 2, 2), LIST(4, 3, 3),
-                                 LIST(5, 0, 0),       LIST(6, 1, 1),      whole(7, 1),       LIST(8, 0, 0),
-                                 whole(9, 1),         LIST(10, 1, 1, 1)};
-    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, groups, 10), 451584 + 2 * 50176);
-    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, biased, 10),
-                     4 * 40 * 3 * 59 * 59 + 160 - 2560);
-    assert_int_equal(ask_in(7, "aten::convolution_backward", wide, biased, 10), 4 * 128000);
-    const lam_op_arg point[] = {T(0, 2, 64, 20, 20), T(1, 2, 32, 20, 20), T(2, 64, 32, 1, 1), LIST(4, 1, 1),
-                                LIST(5, 0, 0),       LIST(6, 1, 1),       whole(7, 0),        LIST(8, 0, 0),
-                                whole(9, 1),         LIST(10, 1, 1, 1)};
-    assert_int_equal(ask_in(5, "aten::convolution_backward", wide, point, 10), 4 * 51200 + 4 * 64 - 4096);
-}
-
-/* Windows with a step, and what is as it is. */
-static void backward_of_steps(void **state) {
-    (void)state;
-    /* repvgg: the gradient of the data is copied twice; a window of one in columns needs none */
-    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 48, 56, 56), T(1, 2, 48, 112, 112),
-                         T(2, 48, 48, 3, 3), BACK(2, 1, 1, 1)),
-                     9550848);
-    assert_int_equal(ASK("aten::convolution_backward", T(0, 2, 48, 56, 56), T(1, 2, 48, 56, 56),
-                         T(2, 48, 48, 1, 1), BACK(1, 0, 1, 1)),
-                     0);
-    /* three channels of 16 in groups of one: columns of one image and four sums of the weights */
-    const lam_op_arg line[] = {T(0, 2, 6, 43200), T(1, 2, 2, 43204), T(2, 6, 1, 5), LIST(4, 1),
-                               LIST(5, 0),        LIST(6, 1),        whole(7, 0),   LIST(8, 0),
-                               whole(9, 2),       LIST(10, 1, 1, 1)};
-    assert_in_range(ask("aten::convolution_backward", wide, false, line, 10), 864480, 864736);
-    /* a mixed network of videos: 64 channels, 3 x 3 x 3 */
-    const lam_op_arg video[] = {T(0, 2, 64, 4, 32, 32),
-                                T(1, 2, 64, 4, 32, 32),
-                                T(2, 64, 64, 3, 3, 3),
-                                LIST(4, 1, 1, 1),
-                                LIST(5, 1, 1, 1),
-                                LIST(6, 1, 1, 1),
-                                whole(7, 0),
-                                LIST(8, 0, 0, 0),
-                                whole(9, 1),
-                                LIST(10, 1, 1, 1)};
-    assert_int_equal(ask("aten::convolution_backward", wide, false, video, 10), 4194304);
-    /* depthwise, channels last: partial sums for all but the smallest window */
-    const lam_op_arg five[] = {T(0, 2, 96, 14, 14), T(1, 2, 96, 14, 14), T(2, 96, 1, 5, 5),
-                               BACK(1, 2, 96, 1)},
-                     three[] = {T(0, 2, 96, 14, 14), T(1, 2, 96, 14, 14), T(2, 96, 1, 3, 3),
-                                BACK(1, 1, 96, 1)};
-    assert_in_range(ask("aten::convolution_backward", wide, true, five, 10), 2467200, 2467584);
-    assert_in_range(ask("aten::convolution_backward", wide, true, three, 10), 6912, 7296);
-}
-
-#define GROW(stride, pad, dilation, groups, out)                                                             \
-    LIST(3, stride, stride), LIST(4, pad, pad), LIST(5, dilation, dilation), whole(6, 1), LIST(7, out, out), \
-        whole(8, groups)
-#define GROW_BACK(stride, pad, dilation, groups)                                                             \
-    LIST(4, stride, stride), LIST(5, pad, pad), LIST(6, dilation, dilation), whole(7, 1), LIST(8, 0, 0),     \
-        whole(9, groups), LIST(10, 1, 1, 0)
-
-static void transposed_convolutions(void **state) {
-    (void)state;
-    static const char name[] = "aten::convolution";
-    /* an image that grows: the result is copied twice */
-    assert_int_equal(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 4, 4), GROW(2, 1, 1, 1, 0)), 1048576);
-    /* no step: in blocks, and a bias is added to a copy */
-    assert_int_equal(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), GROW(1, 1, 1, 1, 0)), 280576);
-    assert_in_range(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), T(2, 16), GROW(1, 1, 1, 1, 0)), 411648,
-                    411776);
-    /* dilated, with a step: columns */
-    assert_in_range(ASK(name, T(0, 2, 32, 32, 32), T(1, 32, 16, 3, 3), GROW(2, 1, 2, 1, 0)), 589824, 590080);
-    /* the second layer of a DCGAN: most are the weights */
-    assert_in_range(ASK(name, T(0, 1, 512, 4, 4), T(1, 512, 256, 4, 4), GROW(2, 1, 1, 1, 0)), 8480000,
-                    8530000);
-    /* a volume by ATen: columns and ones */
-    const lam_op_arg volume[] = {T(0, 1, 32, 4, 12, 12), T(1, 32, 16, 2, 2, 2),
-                                 LIST(3, 2, 2, 2),       LIST(4, 0, 0, 0),
-                                 LIST(5, 1, 1, 1),       whole(6, 1),
-                                 LIST(7, 0, 0, 0),       whole(8, 1)};
-    assert_int_equal(ask(name, wide, false, volume, 8), 313344);
-}
-
-static void backward_of_transposed_convolutions(void **state) {
-    (void)state;
-    static const char name[] = "aten::convolution_backward";
-    assert_int_equal(ASK(name, T(0, 2, 16, 64, 64), T(1, 2, 32, 32, 32), T(2, 32, 16, 4, 4),
-                         GROW_BACK(2, 1, 1, 1)),
-                     786432);
-    assert_int_equal(ASK(name, T(0, 2, 20, 64, 64), T(1, 2, 24, 32, 32), T(2, 24, 20, 4, 4),
-                         GROW_BACK(2, 1, 1, 1)),
-                     1345536);
-    /* an image comes out: its three channels stay as they are */
-    assert_int_equal(ASK(name, T(0, 2, 3, 128, 128), T(1, 2, 32, 64, 64), T(2, 32, 3, 4, 4),
-                         GROW_BACK(2, 1, 1, 1)),
-                     1048576);
-    /* dilated, with a step: columns and sums of the weights; groups of eight too */
-    assert_in_range(ASK(name, T(0, 2, 16, 65, 65), T(1, 2, 32, 32, 32), T(2, 32, 16, 3, 3),
-                        GROW_BACK(2, 1, 2, 1)),
-                    663552, 663936);
-    assert_in_range(ASK(name, T(0, 2, 8, 32, 32), T(1, 2, 16, 16, 16), T(2, 16, 4, 4, 4),
-                        GROW_BACK(2, 1, 1, 2)),
-                    81920, 82304);
-}
-
 /* steps, examples, features, hidden, and whether a backward is to come */
 static int64_t lstm(const char *name, int64_t t, int64_t n, int64_t in, int64_t hidden, bool train) {
     const lam_op_arg all[] = {T(0, t, n, in), T(1, 4 * hidden, in), T(2, 4 * hidden, hidden),
@@ -321,12 +130,6 @@ static void strides_count(void **state) {
     int32_t rule = lam_workspace_rule("aten::upsample_bilinear2d_backward");
     assert_int_equal(lam_workspace(rule, in, last, 3, wide), 2097152 + 524288);
     assert_int_equal(lam_workspace(rule, in, first, 3, wide), 2097152);
-    /* one example whose first stride is as small as the channels': in rows, and not without gaps, so it is
-     * copied */
-    static const int64_t one[] = {1, 256, 56, 56}, view[] = {256, 1, 14336, 256};
-    const lam_op_arg conv[] = {net_op_tensor(0, one, 4), T(1, 256, 1, 3, 3), CONV(1, 1, 1, 256)};
-    const int64_t *strides[] = {view, rows, NULL, NULL, NULL, NULL, NULL, NULL};
-    assert_int_equal(lam_workspace(lam_workspace_rule("aten::convolution"), conv, strides, 8, wide), 6431744);
 }
 
 static void others(void **state) {
@@ -362,9 +165,7 @@ static void hostile_arguments(void **state) {
                                           {1, 1, 1, 1, 1, 1},
                                           {INT64_MAX / 2, 3, INT64_MAX / 4, 9},
                                           {-1, -7, 2, 2}};
-    static const char *const names[] = {"aten::convolution",
-                                        "aten::convolution_backward",
-                                        "aten::_safe_softmax",
+    static const char *const names[] = {"aten::_safe_softmax",
                                         "aten::roll",
                                         "aten::upsample_bilinear2d",
                                         "aten::mkldnn_rnn_layer",
@@ -390,16 +191,7 @@ static void hostile_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_and_weights_are_put_in_blocks),
-        cmocka_unit_test(small_convolutions_write_columns),
-        cmocka_unit_test(narrow_registers_make_narrow_blocks),
-        cmocka_unit_test(backward_needs_both_in_blocks),
         cmocka_unit_test(products_in_16_bits),
-        cmocka_unit_test(other_types_have_other_kernels),
-        cmocka_unit_test(backward_in_columns),
-        cmocka_unit_test(backward_of_steps),
-        cmocka_unit_test(transposed_convolutions),
-        cmocka_unit_test(backward_of_transposed_convolutions),
         cmocka_unit_test(recurrences),
         cmocka_unit_test(recurrences_in_16_bits),
         cmocka_unit_test(strides_count),

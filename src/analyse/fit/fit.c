@@ -299,14 +299,13 @@ static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, cons
     return LAM_OK;
 }
 
-/* The first operator or node in whose place values decide what runs, and there were none. */
+/* The first node in which values decide what runs, and there were none. */
 static lam_status find_decided(fit *w, lam_error *e) {
     char text[200];
     for (int32_t i = 0; !w->f.rough && i < w->m->n_ops; i++) {
         const lam_op *o = &w->m->ops[i];
-        if (!(o->flags & LAM_OP_VALUES)) continue;
-        const lam_op *node = o->parent >= 0 ? &w->m->ops[o->parent] : o;
-        snprintf(text, sizeof text, "values decide what %s runs", node->sig->name);
+        if (!(o->flags & LAM_OP_VALUES) || !(o->flags & LAM_OP_NODE)) continue;
+        snprintf(text, sizeof text, "values decide what %s runs", o->sig->name);
         w->f.rough = lmi_strdup(&w->arena, text);
         if (!w->f.rough) return lmi_nomem(e);
     }
