@@ -260,7 +260,7 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
 static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
                            PyObject *out) {
     lmx_ledger *ledger = lmx_ledger_of(d);
-    if (!ledger || !lmx_ledger_runs(ledger, d->op)) return true;
+    if (!ledger || lmx_ledger_turn(ledger) != d->turn) return true;
     reading r;
     bool read = e->workspace >= 0 && read_positional(&r, d, args);
     bool rough = !read || lam_workspace_rough(e->workspace, r.in, r.n);
@@ -272,13 +272,13 @@ static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObj
     if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &bytes) &&
         whole(PyTuple_GetItem(told, 1), &left)) {
         what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
-        if (left >= 0) lmx_ledger_left(ledger, d->op, left);
+        if (left >= 0) lmx_ledger_left(ledger, left);
     }
     if (what == LAM_TAKEN_UNKNOWN && read) {
         what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
         bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
     }
-    lmx_ledger_note(ledger, d->op, bytes, what);
+    lmx_ledger_note(ledger, bytes, what);
     Py_DECREF(told);
     return true;
 }
@@ -311,15 +311,18 @@ static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) 
     bool paused = c && c->paused, before = d->paused;
     d->paused = paused;
     int32_t op = d->op;
+    int64_t turn = d->turn;
     if (c && c->ledger) {
         d->op = (int32_t)lmx_observer_own(c->observer) - 1;
         lmx_ledger_at(c->ledger, d->op, paused && !before);
+        d->turn = lmx_ledger_turn(c->ledger);
     }
     if (c) c->paused = true;
     PyObject *out = answer(d, v[0], args ? args : none, n > 3 ? v[3] : NULL);
     if (c) c->paused = paused;
     d->paused = before;
     d->op = op;
+    d->turn = turn;
     Py_XDECREF(none);
     return out;
 }
@@ -573,12 +576,14 @@ static PyMethodDef dry_methods[] = {
     {"fake_of", dry_fake_of, METH_O,
      PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
     {"follow", dry_follow, METH_VARARGS,
-     PyDoc_STR("follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
-               "where torch "
-               "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
-               "`taken(function, args, kwargs, out, ruled)`: (bytes that an operator takes beside its results, "
-               "bytes that these hold or -1, whether that is sure), None where it was not measured. `ruled`: the core "
-               "knows it too.")},
+     PyDoc_STR(
+         "follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
+         "where torch "
+         "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
+         "`taken(function, args, kwargs, out, ruled)`: (bytes that an operator takes beside its results, "
+         "bytes that these hold or -1, whether that is sure), None where it was not measured. `ruled`: the "
+         "core "
+         "knows it too.")},
     {"cast", dry_cast, METH_O,
      PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
                "named as torch names it.")},

@@ -21,31 +21,31 @@ typedef struct lmx_blob_api {
 } lmx_blob_api;
 
 typedef struct lmx_dry {
-    PyObject_HEAD
-    lmx_state *st;
+    PyObject_HEAD lmx_state *st;
     PyTypeObject *fake, *known; /* of a tensor without values, and its subclass: with values */
     PyObject *slow, *about;     /* what answers where no rule does; what tells of an operator */
     PyObject *lone;             /* tells whether only autograd's engine holds a tensor; NULL: not asked */
     PyObject *taken;            /* tells what an operator takes beside its results; NULL: not asked */
     /* torch's: a tensor as one of a subclass, tensors of handles, a guard under which nothing comes here */
     PyObject *subclass, *steal, *below;
-    PyObject *capture;          /* strong: what runs to answer is not the model's */
-    bool paused;                /* what the capture was before the operator that is answered */
-    PyObject *written;          /* set: addresses of tensors that views were written to of; NULL: none */
-    PyObject *seen_last;        /* weak, to the view of one of these that was made last; or NULL */
-    PyObject *chain;            /* list: numbers of the nodes of that view and of those it is a view of */
-    int32_t n_cuts;             /* how many of these views have fewer elements than what they are of */
-    PyObject *rebuilt;          /* set: numbers of nodes where a real run has another; NULL: none */
+    PyObject *capture;   /* strong: what runs to answer is not the model's */
+    bool paused;         /* what the capture was before the operator that is answered */
+    PyObject *written;   /* set: addresses of tensors that views were written to of; NULL: none */
+    PyObject *seen_last; /* weak, to the view of one of these that was made last; or NULL */
+    PyObject *chain;     /* list: numbers of the nodes of that view and of those it is a view of */
+    int32_t n_cuts;      /* how many of these views have fewer elements than what they are of */
+    PyObject *rebuilt;   /* set: numbers of nodes where a real run has another; NULL: none */
     bool rebuilt_told;
-    PyObject *held;             /* list: keeps what is in the maps */
-    int32_t op;                 /* the last one noted before what is answered now */
+    PyObject *held; /* list: keeps what is in the maps */
+    int32_t op;     /* the last one noted before what is answered now */
+    int64_t turn;   /* of what is answered now (ledger.h) */
     lam_cpu cpu;
-    bool given;                 /* what is made stands for what was there before the run */
+    bool given;    /* what is made stands for what was there before the run */
     int32_t dtype; /* of floating-point tensors that were there before the run; -1: as they are */
     lmx_blob_api api;
     lmx_map functions; /* an overload -> its entry */
     lmx_vec entries;
-    lmx_map swapped;   /* a real tensor -> index of its fake one in `held` */
+    lmx_map swapped; /* a real tensor -> index of its fake one in `held` */
 } lmx_dry;
 
 /* Sizes and strides in elements. */

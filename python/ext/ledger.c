@@ -14,6 +14,8 @@ struct lmx_ledger {
     bool lost; /* memory ran out */
     bool outside, over;
     int32_t op, last; /* the one that runs, and the last that ran */
+    int64_t turn;     /* operators that were answered */
+    size_t first;     /* of the entries since the last of them began */
     lmx_vec entries;  /* lam_lifetime */
 };
 
@@ -62,6 +64,8 @@ void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside) {
     pthread_mutex_lock(&l->lock);
     l->op = op;
     l->outside = outside;
+    l->turn++;
+    l->first = l->entries.n;
     if (op > l->last) l->last = op;
     pthread_mutex_unlock(&l->lock);
 }
@@ -98,32 +102,31 @@ void lmx_ledger_drop(void *data, void *context) {
     free(t);
 }
 
-bool lmx_ledger_runs(lmx_ledger *l, int32_t op) {
+int64_t lmx_ledger_turn(lmx_ledger *l) {
     pthread_mutex_lock(&l->lock);
-    bool runs = l->open && l->op == op;
+    int64_t turn = l->turn;
     pthread_mutex_unlock(&l->lock);
-    return runs;
+    return turn;
 }
 
-/* Its results are the last that were taken; what they hold more or less is the largest one's. */
-void lmx_ledger_left(lmx_ledger *l, int32_t op, int64_t bytes) {
+/* What its results hold more or less is the largest one's. */
+void lmx_ledger_left(lmx_ledger *l, int64_t bytes) {
     pthread_mutex_lock(&l->lock);
     lam_lifetime *all = l->entries.data, *largest = NULL;
-    bool runs = l->open && l->op == op;
-    for (size_t i = l->entries.n; runs && i > 0 && all[i - 1].made == op; i--) {
-        if (all[i - 1].what != LAM_TAKEN_TENSOR || all[i - 1].freed >= 0) continue;
-        bytes -= all[i - 1].bytes;
-        if (!largest || all[i - 1].bytes > largest->bytes) largest = &all[i - 1];
+    for (size_t i = l->first; l->open && i < l->entries.n; i++) {
+        if (all[i].what != LAM_TAKEN_TENSOR || all[i].freed >= 0) continue;
+        bytes -= all[i].bytes;
+        if (!largest || all[i].bytes > largest->bytes) largest = &all[i];
     }
     if (largest && largest->bytes + bytes >= 0) largest->bytes += bytes;
     pthread_mutex_unlock(&l->lock);
 }
 
-void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes, lam_taken what) {
+void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what) {
     bool wanted = bytes > 0 || what != LAM_TAKEN_WORKSPACE;
     pthread_mutex_lock(&l->lock);
-    lam_lifetime *to = l->open && l->op == op && wanted ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
-    if (to) *to = (lam_lifetime){.bytes = bytes, .made = op, .freed = op, .what = what};
+    lam_lifetime *to = l->open && wanted ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
+    if (to) *to = (lam_lifetime){.bytes = bytes, .made = l->op, .freed = l->op, .what = what};
     pthread_mutex_unlock(&l->lock);
 }
 

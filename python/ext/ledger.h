@@ -20,13 +20,13 @@ void lmx_ledger_over(lmx_ledger *l);
  * free again; `own` is then given to free(). NULL: memory ran out. */
 void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);
 void lmx_ledger_drop(void *data, void *context);
-/* True while `op` runs and no other has run inside it. */
-bool lmx_ledger_runs(lmx_ledger *l, int32_t op);
-/* What operator `op` left when it ended: its results hold so much memory, whatever their shapes say. Nothing
- * where they hold none of their own. */
-void lmx_ledger_left(lmx_ledger *l, int32_t op, int64_t bytes);
-/* Notes what operator `op` took while it ran beside its results, unless others ran inside it. */
-void lmx_ledger_note(lmx_ledger *l, int32_t op, int64_t bytes, lam_taken what);
+/* How often lmx_ledger_at was called: while that stays, no other operator was answered inside this one. */
+int64_t lmx_ledger_turn(lmx_ledger *l);
+/* What the operator left that was answered last: its results hold so much memory, whatever their shapes say.
+ * Nothing where they hold none of their own. */
+void lmx_ledger_left(lmx_ledger *l, int64_t bytes);
+/* Notes what it took while it ran beside its results. */
+void lmx_ledger_note(lmx_ledger *l, int64_t bytes, lam_taken what);
 /* Pushes what was noted; `base`: index of the thread's first operator in the model. */
 lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_error *e);
 

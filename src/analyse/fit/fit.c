@@ -292,7 +292,8 @@ static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, cons
     for (int32_t i = 0; !*out && i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];
         if (l->what != what || l->made < 0) continue;
-        snprintf(text, sizeof text, "what %s takes beside its results %s", w->m->ops[l->made].sig->name, says);
+        snprintf(text, sizeof text, "what %s takes beside its results %s", w->m->ops[l->made].sig->name,
+                 says);
         *out = lmi_strdup(&w->arena, text);
         if (!*out) return lmi_nomem(e);
     }
