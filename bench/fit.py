@@ -6,6 +6,7 @@ and the third of three training steps with two, in train mode, from gradients of
 everything that is held (parameters, buffers, inputs, optimizer included); the one in brackets is of what lies
 above parameters, buffers and inputs, where nothing can hide. Each model has a process of its own, as many at
 a time as there are processors. What is not installed, and what no dry run can follow, is named and why.
+Lone operators follow (fit_operators.py).
 """
 
 from __future__ import annotations
@@ -173,6 +174,17 @@ class Table:
         return tell("above parameters, buffers, inputs", self.above) and ok
 
 
+def operators(jobs: int) -> bool:
+    """Prints the rows of lone operators that are off; True where none is said exactly and is off."""
+    file = str(Path(__file__).with_name("fit_operators.py"))
+    parts = [[sys.executable, "-W", "ignore", file, "--part", f"{part}/{jobs}"] for part in range(jobs)]
+    with ThreadPoolExecutor(jobs) as pool:
+        done = list(pool.map(lambda part: subprocess.run(part, text=True, stdout=subprocess.PIPE), parts))
+    for each in done:
+        sys.stdout.write(each.stdout)
+    return all(each.returncode == 0 for each in done)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", help="one model, as JSON")
@@ -189,6 +201,8 @@ def main() -> int:
             for run, row in rows.items():
                 table.put(name, run, row)
     ok = table.close()
+    if not given.models:
+        ok = operators(given.jobs) and ok
     print(f"{time.monotonic() - began:.0f} s")
     return 0 if ok and (given.models or len(table.models) >= ENOUGH) else 1
 

@@ -79,7 +79,7 @@ def shape_of(value: Any) -> Any:
 
 
 def samples(op: Any) -> Iterator[tuple[str, nn.Module]]:
-    """The largest few of an operator's samples."""
+    """A few of an operator's samples."""
     found = []
     given = op.sample_inputs("cpu", torch.float32, requires_grad=op.supports_autograd)
     for at, sample in enumerate(given):
@@ -124,7 +124,10 @@ class Sweep:
         self.exact += why is None
         self.said += why is not None
         if self.every or verdict not in ("ok",):
-            print(f"{name:36} {run:7} {peak.bytes:>11} {measured:>11} {off:>+8.2f}%  {verdict}  {what}", flush=True)
+            print(
+                f"{name:36} {run:7} {peak.bytes:>11} {measured:>11} {off:>+8.2f}%  {verdict}  {what}",
+                flush=True,
+            )
 
     def one(self, name: str, what: str, model: nn.Module, args: tuple[Any, ...]) -> None:
         """Predicts and measures a forward pass, and a step where there is one."""

@@ -30,7 +30,19 @@ PRODUCTS = {
     "aten::addmm": (1, 2),
     "aten::baddbmm": (1, 2),
 }
-SQUARES = ("linalg", "cholesky", "svd", "matrix_exp", "lu_", "qr", "triangular", "cdist", "pdist", "rnn", "ldl")
+SQUARES = (
+    "linalg",
+    "cholesky",
+    "svd",
+    "matrix_exp",
+    "lu_",
+    "qr",
+    "triangular",
+    "cdist",
+    "pdist",
+    "rnn",
+    "ldl",
+)
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
 # What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")

@@ -276,7 +276,6 @@ HALVES = {
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("name", HALVES)
 def test_convolutions_of_other_types(name, dtype):
-    """What is not known exactly says so."""
     net, shape = HALVES[name]
     model, x = copy.deepcopy(net).to(dtype), torch.rand(shape).to(dtype)
     try:
@@ -289,19 +288,8 @@ def test_convolutions_of_other_types(name, dtype):
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     step = allocated.step_peak(model, (x,), {}, optimizer) + above
     for peak, measured in ((fit.forward, run), (fit.step, step)):
-        assert dtype != torch.float64 or peak.rough is None
-        assert dtype != torch.bfloat16 or peak.rough
-        if peak.rough is None:
-            assert abs(peak.bytes - measured) <= 0.01 * measured
-            continue
-        assert peak.rough.startswith("what aten::convolution takes beside its results in ")
-        assert "it may be somewhat less or more: what aten::convolution takes" in str(fit)
-
-
-def measured_here():
-    """Whether this processor is of the kind on which kernels of 16 bits were measured."""
-    flags = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
-    return "avx512_bf16" in flags and "amx_bf16" not in flags and "avx512_fp16" not in flags
+        assert (peak.gap, peak.rough) == (None, None)
+        assert abs(peak.bytes - measured) <= 0.01 * measured
 
 
 @pytest.fixture
@@ -326,9 +314,8 @@ def test_products_in_16_bits(sizes, dtype):
         (fit.forward, allocated.forward_peak(model, (x,), {}) + above),
         (fit.step, step),
     ):
-        assert dtype != torch.bfloat16 or "aten::addmm takes beside its results in bfloat16" in peak.rough
-        if peak.rough is None or measured_here():
-            assert abs(peak.bytes - measured) <= 0.01 * measured
+        assert (peak.gap, peak.rough) == (None, None)
+        assert abs(peak.bytes - measured) <= 0.01 * measured
 
 
 def test_nothing_is_allocated_and_nothing_is_left():
@@ -661,8 +648,9 @@ def test_lifetimes_of_a_dry_run():
             return z.neg()
 
     run = _run.run_once(Two(), (torch.ones(8),), mode="eval", ops=True, dry=True, follow=True)
-    assert [(made, freed) for _, made, freed, _ in run.model.lifetimes()] == [(0, 1), (1, 2), (2, 2)]
-    assert {entry[0] for entry in run.model.lifetimes()} == {32}
+    tensors = [entry for entry in run.model.lifetimes() if entry[3] == "tensor"]
+    assert [(made, freed) for _, made, freed, _ in tensors] == [(0, 1), (1, 2), (2, 2)]
+    assert {entry[0] for entry in tensors} == {32}
 
 
 def test_dry_runs_keep_no_tensors():
