@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Predicted peaks of memory of lone operators against measured ones: a part of `make bench-fit`.
 
-The operators and their arguments are torch's own samples for its tests (`op_db`), made larger, in each of which
-the floating-point tensors are parameters, and lone convolutions made from a seed. A peak that is said exactly is
-to be within 3 % of what torch's profiler counts of its CPU allocator; one that is said "at least" or "roughly"
-names an operator.
+The operators and their arguments are torch's own samples for its tests (`op_db`), made larger, in each of
+which the floating-point tensors are parameters, and lone convolutions made from a seed. A peak that is said
+exactly is to be within 3 % of what torch's profiler counts of its CPU allocator; one that is said "at least"
+or "roughly" names an operator.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def _samples_of_torch() -> list[Any]:
         if not name.startswith("torch.testing._internal"):
             continue
         if "S" in vars(module):
-            vars(module).update({key: size for key, size in SIZES.items() if key in vars(module)})
+            vars(module).update({k: size for k, size in SIZES.items() if k in vars(module)})
     # Torch's tests copy the generator's state around an operator that draws.
-    sys.modules["torch.testing._utils"].freeze_rng_state = contextlib.nullcontext  # type: ignore[attr-defined]
+    vars(sys.modules["torch.testing._utils"])["freeze_rng_state"] = contextlib.nullcontext
     return list(op_db)
 
 

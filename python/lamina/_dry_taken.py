@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator takes beside its results while it runs: copies, partial sums, what a kernel library works
-in. That is not imitated. Each operator of a dry run whose memory is followed is run once, alone, on tensors
-of its sizes that are made up, while torch's allocator is watched; what it took is remembered for all
-operators with these arguments. What is too much work is left to the core's rules (src/vocab/workspace.def)."""
+in. Each operator of a dry run whose memory is followed is run once, alone, on tensors of its sizes that are
+made up, while torch's allocator is watched; what it took is remembered for all operators with these
+arguments. What is too much work is left to the core's rules (src/vocab/workspace.def), and what has none
+there is run on fewer examples.
+"""
 
 from __future__ import annotations
 
 import math
 import sys
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
@@ -18,18 +22,13 @@ if TYPE_CHECKING:
 
     from ._dry import _Run
 
-MOST_BYTES = 1 << 26  # of its arguments and its results, and
-MOST_WORK = 1 << 31  # products, for it to be run
+MOST_BYTES = 67108864  # of its arguments and its results, and
+MOST_WORK = 2147483648  # products, for it to be run
 MOST_KEPT = 65536  # answers
 BLOCK = 4096
 OURS = ("aten", "torchvision")  # namespaces; whatever others' operators do is not done unasked
-# Their work is more than a number of times their elements.
-PRODUCTS = {
-    "aten::mm": (0, 1),
-    "aten::bmm": (0, 1),
-    "aten::addmm": (1, 2),
-    "aten::baddbmm": (1, 2),
-}
+PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
+# Parts of names of operators that work on whole rows, or matrices, for each element.
 SQUARES = (
     "linalg",
     "cholesky",
@@ -43,6 +42,7 @@ SQUARES = (
     "rnn",
     "ldl",
 )
+TIMES = 16  # that they do, at most
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
 # What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
@@ -94,7 +94,7 @@ class Taken:
             return tuple((k, self._key(v, tensors)) for k, v in value.items())
         if isinstance(value, self.torch.Generator):
             return self.torch.Generator
-        return type(value), value if value.__hash__ is not None else repr(value)
+        return type(value), repr(value) if isinstance(value, float) or value.__hash__ is None else value
 
     def _measure(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any, ruled: bool
@@ -114,45 +114,48 @@ class Taken:
     ) -> tuple[int, int] | None:
         """Runs it on tensors of ``sized(shape)``: what it took beside its results, and what these hold; None
         where it can't work on what was made up."""
-        torch, name = self.torch, function._schema.name
         for values in (0, 1):
-            try:
-                with torch._C._DisableTorchDispatch():
-                    made = {id(t): self._made(t, name, values, sized) for t in tensors}
-                    given = self.run._map(args, [], lambda t: made[id(t)])
-                    named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
-                    most, left = _lamina.taken(function, given, named)
-            except Exception:  # noqa: BLE001, PERF203 - whatever it is that it can't work on
-                continue
-            return max(most - left, 0), left
+            with suppress(Exception):  # whatever it is that it can't work on
+                return self._once(
+                    function, args, kwargs, tensors, partial(self._made, sized=sized, values=values)
+                )
         return None
+
+    def _once(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], make: Callable[[Any, str], Any]
+    ) -> tuple[int, int]:
+        with self.torch._C._DisableTorchDispatch():
+            made = {id(t): make(t, function._schema.name) for t in tensors}
+            given = self.run._map(args, [], lambda t: made[id(t)])
+            named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
+            most, left = _lamina.taken(function, given, named)
+        return max(most - left, 0), left
 
     def _of_fewer(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
     ) -> tuple[int, int, bool] | None:
         """What is too much work is run on fewer examples, as the first tensor has on its first axis, and on
         half of them. From both follows roughly what all take."""
-        examples = tensors[0].shape[0] if tensors[0].dim() else 0  # not a count
-        names = function._schema.name
-        few = examples // 2
-        while few and self._is_dear(names, args, tensors, out, few / examples):
-            few //= 2
+        name, examples = function._schema.name, tensors[0].shape[0] if tensors[0].dim() else 0
+        few = examples // 2  # not a count: examples, as below
+        while few and self._is_dear(name, args, tensors, out, few / examples):  # not a count: a share
+            few //= 2  # not a count: examples
+        half = few // 2  # not a count: examples
         if not few:
             return None
-        took = []
-        for n in (few, few // 2) if few > 1 else (few,):
 
-            def sized(shape: Any, n: int = n) -> Any:
+        def taken(n: int) -> int | None:
+            def sized(shape: Any) -> Any:
                 return (n, *shape[1:]) if shape and shape[0] == examples else shape
 
-            taken = self._of(function, self._listed(args, sized), kwargs, tensors, sized)
-            if taken is None:
-                return None
-            took.append(taken[0])
-        if few == 1:
-            took.append(0)
-        each = (took[0] - took[1]) / (few - few // 2)  # not a count: of memory, as what follows
-        return max(round(took[0] + each * (examples - few)), 0), -1, False
+            told = self._of(function, self._listed(args, sized), kwargs, tensors, sized)
+            return None if told is None else told[0]
+
+        more, less = taken(few), taken(half) if half else 0
+        if more is None or less is None:
+            return None
+        rest = (more - less) * (examples - few) // (few - half)  # not a count: bytes of the others
+        return max(more + rest, 0), -1, False
 
     def _listed(self, args: Any, sized: Callable[[Any], Any]) -> Any:
         """Shapes among the arguments."""
@@ -166,73 +169,73 @@ class Taken:
         return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
     def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
-        everything = [*tensors, *_tensors(out)]
-        size = sum(t.numel() * t.element_size() for t in everything)  # not a count: whether it is run
-        work = sum(t.numel() for t in tensors)  # not a count: as above, and what follows
+        size = sum(
+            math.prod((t.numel(), t.element_size())) for t in [*tensors, *_tensors(out)]
+        )  # not a count: bytes
+        work = self._work(name, args, tensors)
+        return size * share > MOST_BYTES or work * share > MOST_WORK  # not a count: whether it is run
+
+    def _work(self, name: str, args: Any, tensors: list[Any]) -> int:
+        """Products, or how many elements there are, where that is not known."""
         if name in PRODUCTS:
             x, y = (args[at] for at in PRODUCTS[name])
-            work = x.numel() * y.shape[-1]  # not a count
-        elif name.startswith("aten::convolution"):
-            work = self._of_convolution(name, args)
-        elif "attention" in name:
-            q, k = (next(t for t in tensors if t.dim() == 4), tensors[1])  # not a count: axes
-            work = q.numel() * k.shape[-2]  # not a count
-        elif any(part in name for part in SQUARES):
-            work = 16 * max(t.numel() * max([1, *t.shape[-2:]]) for t in tensors)  # not a count
-        return size * share > MOST_BYTES or work * share > MOST_WORK
+            return math.prod((x.numel(), y.shape[-1]))
+        if name in ("aten::convolution", "aten::convolution_backward"):
+            return self._of_convolution(name, args)
+        images = [t for t in tensors if t.dim() == 4]  # not a count: axes
+        if "attention" in name and len(images) > 1:
+            return math.prod((images[0].numel(), images[1].shape[-2]))
+        if any(part in name for part in SQUARES):
+            return max(math.prod((TIMES, t.numel(), *t.shape[-1:])) for t in tensors)
+        return sum(t.numel() for t in tensors)  # not a count: of work
 
     def _of_convolution(self, name: str, args: Any) -> int:
-        """The weights take part in as many products as the output, or a transposed one's input, has places."""
+        """The weights are used at as many places as the output, or a transposed one's input, has."""
         back = name.endswith("backward")
-        places = args[0] if back else None
-        x, w = (args[1], args[2]) if back else (args[0], args[1])
-        transposed = args[7] if back else args[6]
-        if transposed:
-            places = x
-        if places is not None:
-            return int(w.numel() * places.numel() // max(places.shape[1], 1))  # not a count
-        stride = args[3]
-        area = math.prod(-(-n // stride[i % len(stride)]) for i, n in enumerate(x.shape[2:]))
-        return int(w.numel() * x.shape[0] * area)  # not a count
+        x, w, stride = (args[1], args[2], args[4]) if back else (args[0], args[1], args[3])
+        if args[7 if back else 6]:
+            return math.prod((w.numel(), x.shape[0], *x.shape[2:]))
+        axes = enumerate(x.shape[2:])
+        along = (n // stride[min(i, len(stride) - 1)] for i, n in axes)  # not a count: of work
+        return math.prod((w.numel(), x.shape[0], *along))
 
     def _own(self, kwargs: Any) -> dict[str, Any]:
         """In the place of a generator of the user's."""
-        return {k: generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
+        return {k: _generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
 
-    def _made(self, fake: Any, name: str, values: int, sized: Callable[[Any], Any]) -> Any:
-        """A real tensor laid out as this one, with values that hardly any kernel refuses."""
-        torch = self.torch
-        shape = sized(tuple(fake.shape))
+    def _made(self, fake: Any, name: str, sized: Callable[[Any], Any], values: int) -> Any:
+        """A real tensor laid out as this one, with values that hardly any kernel refuses; others where
+        ``values`` is 1."""
+        torch, shape = self.torch, sized(tuple(fake.shape))
         if self.run.knows(fake) and shape == fake.shape:
             return self.run.real(fake)
-        tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype)
-        if fake.numel() == 0:
-            return tensor
+        tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype, device="cpu")
+        memory = torch.empty(0, dtype=fake.dtype, device="cpu").set_(tensor.untyped_storage())
         if not (tensor.is_floating_point() or tensor.is_complex()):
             from_one = values or any(part in name for part in FROM_ONE)
-            return tensor.fill_(1 if from_one and fake.dtype != torch.bool else 0)
-        if values and fake.dim() > 1 and fake.shape[-1] == fake.shape[-2]:
-            return tensor.copy_(torch.eye(fake.shape[-1]).expand(fake.shape))
-        memory = torch.empty(0, dtype=fake.dtype).set_(tensor.untyped_storage())
-        if fake.is_complex():
-            memory = torch.view_as_real(memory).view(-1)
-        whole = memory.numel() // BLOCK * BLOCK  # not a count: of blocks
-        if whole:
-            memory[:whole].view(-1, BLOCK).copy_(self._block())
-        memory[whole:].copy_(self._block()[: memory.numel() - whole])  # not a count: the rest
+            memory.fill_(1 if from_one and fake.dtype != torch.bool else 0)
+        elif values and tensor.dim() > 1 and shape[-1] == shape[-2]:
+            memory.fill_(0)
+            tensor.diagonal(0, -2, -1).fill_(1)
+        else:
+            self._fill(torch.view_as_real(memory).view(-1) if fake.is_complex() else memory)
         return tensor
 
-    def _block(self) -> Any:
-        """Numbers between 0 and 1 that no generator of the user's gave."""
+    def _fill(self, memory: Any) -> None:
+        """With numbers between 0 and 1 that no generator of the user's gave."""
         if "block" not in _blocks:
-            _blocks["block"] = self.torch.rand(BLOCK, generator=generator(self.torch))
-        return _blocks["block"]
+            _blocks["block"] = self.torch.rand(BLOCK, generator=_generator(self.torch), device="cpu")
+        block = _blocks["block"]
+        whole = memory.numel() - memory.numel() % BLOCK  # not a count: elements in whole blocks
+        if whole:
+            memory[:whole].view(-1, BLOCK).copy_(block)
+        memory[whole:].copy_(block[: memory.numel() - whole])
 
 
 _blocks: dict[str, Any] = {}
 
 
-def generator(torch: Any) -> Any:
+def _generator(torch: Any) -> Any:
     """One that is nobody else's."""
     own = torch.Generator()
     own.manual_seed(0)

@@ -175,7 +175,7 @@ def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Written to its first argument, which is a tensor that the caller has made and keeps for nothing else."""
+    """Written to its first argument, a tensor that the caller has made and keeps for nothing else."""
     schema = function._schema
     twin = getattr(getattr(_aten(), schema.name.partition("::")[2] + "_"), schema.overload_name or "default")
     out = _opened(run, lambda: twin(*args, **kwargs))

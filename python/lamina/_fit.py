@@ -153,8 +153,8 @@ def fit(
 
     The model does not run: torch's own autograd, the model's own code and the layers hold tensors without
     memory as long as they would hold real ones. What a kernel takes while it runs is measured: each operator
-    of up to 64 MiB and some billion products runs once, alone, on tensors that are made up. The step goes backward from the floating-point tensors that come out; a loss
-    around them is not part of it.
+    of up to 64 MiB and some billion products runs once, alone, on tensors that are made up. The step goes
+    backward from the floating-point tensors that come out; a loss around them is not part of it.
 
     Args:
         model: any ``torch.nn.Module``; it may be on the meta device.

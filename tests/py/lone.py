@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of one operator each, for predictions of memory: bench/fit_operators.py and test_fit_operators.py."""
+"""Modules of one operator each, for predictions of memory."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ import json
 import math
 import sys
 import weakref
-from pathlib import Path
 
 import allocated
 import corpus_nets

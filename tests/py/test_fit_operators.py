@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peaks of lone operators: what is said exactly is what the allocator counts, and else an operator is named."""
+"""Peaks of lone operators: what is said exactly is what the allocator counts; else an operator is named."""
 
 from __future__ import annotations
 
