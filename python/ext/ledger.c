@@ -109,12 +109,14 @@ int64_t lmx_ledger_turn(lmx_ledger *l) {
     return turn;
 }
 
-/* What its results hold more or less is the largest one's. */
+/* What its results hold more or less is the largest one's. What is gone already was made to answer it. */
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes) {
     pthread_mutex_lock(&l->lock);
     lam_lifetime *all = l->entries.data, *largest = NULL;
     for (size_t i = l->first; l->open && i < l->entries.n; i++) {
-        if (all[i].what != LAM_TAKEN_TENSOR || all[i].freed >= 0) continue;
+        if (all[i].what != LAM_TAKEN_TENSOR) continue;
+        if (all[i].freed >= 0) all[i].bytes = 0;
+        if (all[i].freed >= 0) continue;
         bytes -= all[i].bytes;
         if (!largest || all[i].bytes > largest->bytes) largest = &all[i];
     }

@@ -54,7 +54,8 @@ PyObject *lmx_taken(PyObject *module, PyObject *args) {
     lmx_alloc_close(&a);
     bool ok = out && !forked && sum_up(a.blocks, &most, &left);
     lmx_blocks_free(a.blocks);
+    if (ok) return Py_BuildValue("LLN", (long long)most, (long long)left, out);
+    if (out && !PyErr_Occurred()) PyErr_NoMemory();
     Py_XDECREF(out);
-    if (ok) return Py_BuildValue("LL", (long long)most, (long long)left);
-    return out && !PyErr_Occurred() ? PyErr_NoMemory() : NULL;
+    return NULL;
 }

@@ -311,8 +311,10 @@ PyMethodDef lmx_text_methods[] = {
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
     {"taken", lmx_taken, METH_VARARGS,
-     PyDoc_STR("taken($module, function, args, kwargs, /)\n--\n\nThe most bytes that torch's allocator for "
-               "the CPU had handed out at one time during this call, and how many it still had at its end.")},
+     PyDoc_STR(
+         "taken($module, function, args, kwargs, /)\n--\n\nThe most bytes that torch's allocator for "
+         "the CPU had handed out at one time during this call, how many it still had at its end, and what "
+         "came out.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
      PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
     {"dispatched_by", lmx_dispatched_by, METH_O,

@@ -107,13 +107,16 @@ class Taken:
                 return NOTHING
             return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
         taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
-        return None if taken is None else (*taken, schema.name not in ROUGHLY)
+        if taken is None:
+            return None
+        most, left, real = taken
+        return most, left, schema.name not in ROUGHLY and _are_alike(real, out)
 
     def _of(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], sized: Callable[[Any], Any]
-    ) -> tuple[int, int] | None:
-        """Runs it on tensors of ``sized(shape)``: what it took beside its results, and what these hold; None
-        where it can't work on what was made up."""
+    ) -> tuple[int, int, Any] | None:
+        """Runs it on tensors of ``sized(shape)``: what it took beside its results, what these hold, and they
+        themselves; None where it can't work on what was made up."""
         for values in (0, 1):
             with suppress(Exception):  # whatever it is that it can't work on
                 return self._once(
@@ -123,13 +126,13 @@ class Taken:
 
     def _once(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], make: Callable[[Any, str], Any]
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, Any]:
         with self.torch._C._DisableTorchDispatch():
             made = {id(t): make(t, function._schema.name) for t in tensors}
             given = self.run._map(args, [], lambda t: made[id(t)])
             named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
-            most, left = _lamina.taken(function, given, named)
-        return max(most - left, 0), left
+            most, left, out = _lamina.taken(function, given, named)
+        return max(most - left, 0), left, out
 
     def _of_fewer(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
@@ -240,6 +243,17 @@ def _generator(torch: Any) -> Any:
     own = torch.Generator()
     own.manual_seed(0)
     return own
+
+
+def _are_alike(real: Any, fake: Any) -> bool:
+    """False where results do not lie in memory as the dry run has them: others may copy them then."""
+    pairs = zip(_tensors(real), _tensors(fake), strict=False)
+    return all(
+        [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1]
+        == [s for s, n in zip(b.stride(), b.shape, strict=True) if n > 1]
+        for a, b in pairs
+        if a.numel() > 0
+    )
 
 
 def _tensors(value: Any) -> list[Any]:

@@ -133,31 +133,58 @@ static void foreign_operators_make_it_a_lower_bound(void **state) {
     lam_model_free(m);
 }
 
-/* In bfloat16, in which the workspace of a convolution's backward is not known exactly. */
-static void what_is_known_roughly_says_so(void **state) {
-    (void)state;
-    enum { BFLOAT16 = 15 };
+/* A model of a convolution's backward, of which it is known in one way or another what it takes. */
+static lam_model *convolved(lam_taken what, uint8_t flags) {
     net n = net_new();
     int32_t root = net_linear(&n, 3, 4);
     net_place(&n, -1, "", root);
     int32_t call = net_call(&n, root, -1, SH(1, 3), 0, SH(1, 4), 0);
-    lam_op_arg in = net_op_tensor(0, SH(2, 3, 4, 4));
-    in.dtype = BFLOAT16;
+    const lam_op_arg in = net_op_tensor(0, SH(2, 3, 4, 4));
     const lam_op_info op = {.name = "aten::convolution_backward",
                             .call = call,
                             .parent = -1,
                             .phase = LAM_BACKWARD,
+                            .flags = flags,
                             .n_in = 1,
                             .in = &in};
     NET_OK(&n, lam_build_op(n.b, &op, NULL, &n.e));
     took(&n, 200, 0, -1, LAM_TAKEN_TENSOR);
-    lam_model *m = net_done(&n);
+    took(&n, 30, 0, 0, what);
+    return net_done(&n);
+}
+
+static void what_is_not_measured_says_so(void **state) {
+    (void)state;
+    lam_model *m = convolved(LAM_TAKEN_UNKNOWN, 0);
+    lam_fit *f = fit_of(m, "sgd");
+    assert_null(f->rough);
+    assert_int_equal(f->peak.state, LAM_AT_LEAST);
+    assert_string_equal(f->gap, "what aten::convolution_backward takes beside its results was not measured");
+    lam_fit_free(f);
+    lam_model_free(m);
+    m = convolved(LAM_TAKEN_WORKSPACE, 0);
+    f = fit_of(m, "sgd");
+    assert_null(f->gap);
+    assert_null(f->rough);
+    assert_int_equal(f->part[LAM_HELD_WORKSPACE].n, 30);
+    lam_fit_free(f);
+    lam_model_free(m);
+    m = convolved(LAM_TAKEN_WORKSPACE, LAM_OP_NODE | LAM_OP_VALUES);
+    f = fit_of(m, "sgd");
+    assert_string_equal(f->rough, "values decide what aten::convolution_backward runs");
+    lam_fit_free(f);
+    lam_model_free(m);
+}
+
+static void what_is_known_roughly_says_so(void **state) {
+    (void)state;
+    lam_model *m = convolved(LAM_TAKEN_ROUGHLY, 0);
     lam_error e = {0};
     lam_fit *f = fit_of(m, "sgd");
     assert_null(f->gap);
     assert_int_equal(f->peak.state, LAM_EXACT);
-    assert_string_equal(
-        f->rough, "what aten::convolution_backward takes beside its results in bfloat16 is known roughly");
+    assert_string_equal(f->rough,
+                        "what aten::convolution_backward takes beside its results is known roughly");
     assert_int_equal(lam_fit_write(NULL, f, m, NULL, NULL, false, show_sink(), &e), LAM_OK);
     show_has("\nit may be somewhat less or more: what aten::convolution_backward takes");
     show_lacks("it may be more");
@@ -401,6 +428,7 @@ int main(void) {
         cmocka_unit_test(the_step_itself_may_be_the_peak),
         cmocka_unit_test(sums_in_place_of_elements),
         cmocka_unit_test(what_is_known_roughly_says_so),
+        cmocka_unit_test(what_is_not_measured_says_so),
         cmocka_unit_test(foreign_operators_make_it_a_lower_bound),
         cmocka_unit_test(causal_attention_would_keep_keys),
         cmocka_unit_test(attention_that_is_written_out_may_be_causal),
