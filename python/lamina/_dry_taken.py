@@ -49,7 +49,8 @@ ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
 
 NOTHING = 0, -1, True
 
-_measured: dict[Any, tuple[int, int, bool] | None] = {}
+# The same, and the strides of results that a real run lays out otherwise.
+_measured: dict[Any, tuple[int, int, bool, list[tuple[int, Any]]] | None] = {}
 
 
 class Taken:
@@ -78,7 +79,25 @@ class Taken:
             _measured[key] = self._measure(function, args, kwargs, tensors, out, ruled)
         taken = _measured[key]
         by_values, self.run.by_values = self.run.by_values, False
-        return (*taken[:2], False) if taken and by_values else taken
+        if taken is None:
+            return None
+        bytes_, left, sure, layouts = taken
+        if layouts:
+            sure = self._lay_out(_tensors(out), tensors, layouts) and sure
+        return bytes_, left, sure and not by_values
+
+    def _lay_out(self, results: list[Any], given: list[Any], layouts: list[tuple[int, Any]]) -> bool:
+        """Lays results out as a real run does, before anybody else has them, for what works on them may copy
+        them then. False where that can't be done."""
+        try:
+            with self.torch._C._DisableTorchDispatch():
+                for at, stride in layouts:
+                    if any(results[at] is tensor for tensor in given) or self.run.knows(results[at]):
+                        return False
+                    self.torch.ops.aten.as_strided_.default(results[at], results[at].shape, stride)
+        except RuntimeError:  # it would not fit into the result's memory
+            return False
+        return True
 
     def _key(self, value: Any, tensors: list[Any]) -> Any:
         """What two calls have in common that take the same; gathers the tensors in ``value``."""
@@ -98,19 +117,19 @@ class Taken:
 
     def _measure(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any, ruled: bool
-    ) -> tuple[int, int, bool] | None:
+    ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
-            return NOTHING  # others' are named where the peak is told
+            return *NOTHING, []  # others' are named where the peak is told
         if not self.can or self._is_dear(schema.name, args, tensors, out):
             if not tensors or self._is_map(function, tensors):
-                return NOTHING
+                return *NOTHING, []
             return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
         taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
         if taken is None:
             return None
         most, left, real = taken
-        return most, left, schema.name not in ROUGHLY and _are_alike(real, out)
+        return most, left, schema.name not in ROUGHLY, _layouts(real, out)
 
     def _of(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], sized: Callable[[Any], Any]
@@ -136,7 +155,7 @@ class Taken:
 
     def _of_fewer(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
-    ) -> tuple[int, int, bool] | None:
+    ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
         """What is too much work is run on fewer examples, as the first tensor has on its first axis, and on
         half of them. From both follows roughly what all take."""
         name, examples = function._schema.name, tensors[0].shape[0] if tensors[0].dim() else 0
@@ -158,7 +177,7 @@ class Taken:
         if more is None or less is None:
             return None
         rest = (more - less) * (examples - few) // (few - half)  # not a count: bytes of the others
-        return max(more + rest, 0), -1, False
+        return max(more + rest, 0), -1, False, []
 
     def _listed(self, args: Any, sized: Callable[[Any], Any]) -> Any:
         """Shapes among the arguments."""
@@ -245,15 +264,14 @@ def _generator(torch: Any) -> Any:
     return own
 
 
-def _are_alike(real: Any, fake: Any) -> bool:
-    """False where results do not lie in memory as the dry run has them: others may copy them then."""
-    pairs = zip(_tensors(real), _tensors(fake), strict=False)
-    return all(
-        [s for s, n in zip(a.stride(), a.shape, strict=True) if n > 1]
-        == [s for s, n in zip(b.stride(), b.shape, strict=True) if n > 1]
-        for a, b in pairs
-        if a.numel() > 0
-    )
+def _layouts(real: Any, fake: Any) -> list[tuple[int, Any]]:
+    """Strides of those results that a real run lays out otherwise than the dry run."""
+
+    def along(tensor: Any) -> list[int]:
+        return [s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+
+    pairs = enumerate(zip(_tensors(real), _tensors(fake), strict=False))
+    return [(at, a.stride()) for at, (a, b) in pairs if a.numel() > 0 and along(a) != along(b)]
 
 
 def _tensors(value: Any) -> list[Any]:

@@ -42,6 +42,9 @@ INSIDE = {
         F.interpolate, (leaf(2, 3, 64, 64),), {"size": (30, 40), "mode": "bicubic", "antialias": True}
     ),
     "rfft": lambda: Lone(torch.fft.rfft, (leaf(40, 800),), {}),
+    "hfft2": lambda: Lone(torch.fft.hfft2, (leaf(18, 37, 38),), {"dim": (0, -1)}),
+    "nuclear norm": lambda: Lone(torch.linalg.matrix_norm, (leaf(60, 60), "nuc"), {}),
+    "hinge": lambda: Lone(F.hinge_embedding_loss, (leaf(*CUBE), torch.ones(CUBE)), {}),
     "sort": lambda: Lone(torch.sort, (leaf(30000),), {}),
     "trilinear": lambda: Lone(F.bilinear, (leaf(60, 30), leaf(60, 20), leaf(10, 30, 20)), {}),
 }
