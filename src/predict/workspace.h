@@ -41,8 +41,4 @@ int64_t lmi_recurrent(const lmi_asked *a); /* workspace_rnn.c */
 int64_t lmi_recurrent_backward(const lmi_asked *a);
 int64_t lmi_recurrent_kept(const lmi_asked *a);
 
-/* The type in which what such an operator takes beside its results is known roughly; NULL: it is known
- * (workspace.c). */
-const char *lmi_workspace_rough(const char *name, const lam_op_arg *in, int32_t n_in);
-
 #endif

@@ -4,7 +4,6 @@
  * and when the last who held it let go; here the operators are walked once and the sums kept. What was there
  * before, and what an optimizer keeps, is added. */
 #include "analyse/flow/flow.h"
-#include "predict/workspace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
