@@ -47,6 +47,12 @@ FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
 # What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
 
+# Where callers are not known, under torch's dispatch mode, these may stand for what torch does in place.
+IN_PLACE = frozenset(
+    f"aten::{name}"
+    for name in ("scatter", "scatter_add", "index_add", "index_fill", "logical_and", "logical_or", "isnan")
+)
+
 NOTHING = 0, -1, True
 
 # The same, and the strides of results that a real run lays out otherwise.
@@ -84,7 +90,8 @@ class Taken:
         bytes_, left, sure, layouts = taken
         if layouts:
             sure = self._lay_out(_tensors(out), tensors, layouts) and sure
-        return bytes_, left, sure and not by_values
+        elsewhere = function._schema.name in IN_PLACE and self.run.core.here() >= 0
+        return bytes_, left, sure and not by_values and not elsewhere
 
     def _lay_out(self, results: list[Any], given: list[Any], layouts: list[tuple[int, Any]]) -> bool:
         """Lays results out as a real run does, before anybody else has them, for what works on them may copy

@@ -138,6 +138,15 @@ def test_where_values_decide_it_is_said(name):
     assert "roughly" in str(fit)
 
 
+@needs_allocator
+def test_where_callers_are_not_known_it_is_said(monkeypatch):
+    monkeypatch.setenv("LAMINA_CAPTURE", "dispatch")
+    for name in ("topk", "max", "gather", "clamp"):
+        fit = lamina.fit(IN_PLACE[name](), (), optimizer="sgd")
+        assert "takes beside its results is known roughly" in fit.step.rough
+    assert lamina.fit(INSIDE["logsumexp"](), (), optimizer="sgd").step.rough is None
+
+
 def test_what_one_call_takes():
     made = []
 
