@@ -12,7 +12,7 @@ VENV_PYTHON := .venv/bin/python
 FUZZ_SECONDS := 60
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
-C_FILES = $(wildcard src/*/*.c python/ext/*.c tests/c/*.c)
+C_FILES = $(shell git ls-files "*.c")
 PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof
 
 help: ## says what there is to make

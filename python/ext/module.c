@@ -2,12 +2,15 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
-#include "classes.h"
-#include "dispatch.h"
+#include "base/base.h"
+#include "base/tables.h"
+#include "modules/classes.h"
+#include "observe/observe.h"
+#include "ops/dispatch.h"
+#include "results/results.h"
+#include "torch/tensor.h"
 
 #include <stdlib.h>
-
-lmx_state *lmx_state_of(PyObject *module) { return PyModule_GetState(module); }
 
 static bool add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **out) {
     *out = (PyTypeObject *)PyType_FromModuleAndSpec(module, spec, NULL);

@@ -23,7 +23,8 @@ CLEAN = {
     + '#include "lamina.h"\n#include <stdio.h>\n\nint main(void) { return puts("hello"); }\n',
     "src/count/rules/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
     "include/lamina.h": SPDX + "int lam_version(void);\n",
-    "python/ext/ext.c": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
+    "python/ext/LAYERS": "torch:\ncalls: torch\n",
+    "python/ext/calls/calls.h": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
     "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
 }
 
@@ -83,6 +84,14 @@ SEEDED = [
     ("include, sideways from cmd", "src/cmd/x.c", SPDX + '\n#include "base/base.h"\n', 3, "may not include"),
     ("include, Python in src", "src/base/x.c", SPDX + "#include <Python.h>\n", 2, "may not include"),
     ("include, in a table", "src/base/x.def", '#include "model/model.h"\n', 1, "may not include"),
+    (
+        "include, upward in ext",
+        "python/ext/torch/x.c",
+        SPDX + '#include "calls/calls.h"\n',
+        2,
+        'may not include "calls/calls.h": python/ext/LAYERS lets torch use none above it',
+    ),
+    ("layers, no room in ext", "python/ext/stray/x.c", SPDX, 1, "which python/ext/LAYERS does not name"),
     ("include, ext", "python/ext/x.c", SPDX + '#include "base/base.h"\n', 2, "client of lamina.h"),
     (
         "include, ext and torch",
@@ -230,4 +239,4 @@ def test_a_crowded_folder(tmp_path: Path) -> None:
     seed(root, {f"src/base/x{i}.c": SPDX for i in range(19)})
     assert check(root) == (0, "")
     seed(root, {"src/base/x.c": SPDX})
-    assert "src/base has 21 sources, more than 20" in check(root)[1]
+    assert "base has 21 sources, more than 20" in check(root)[1]

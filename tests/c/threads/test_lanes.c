@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The observer's callbacks under ThreadSanitizer: threads that run operators while captures are opened and
  * closed. What the callbacks ask of torch and of Python is answered here. */
-#include "here.h"
-#include "observe.h"
+#include "observe/here.h"
+#include "observe/observe.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

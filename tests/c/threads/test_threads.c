@@ -4,7 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "alloc.h"
+#include "observe/alloc.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * base: CPython meets lamina.h. The extension pushes what it saw of a live model through lam_build_*,
+ * hands handles to Python and turns lam_error into exceptions. It counts nothing and formats nothing.
+ *
+ * Everything is limited API 3.11, so one build serves every CPython from 3.11 on. Every function needs
+ * the GIL; the free-threaded build is not supported yet, which is why the module does not declare
+ * Py_mod_gil. */
+#ifndef LMX_BASE_H
+#define LMX_BASE_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030B0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string.h>
+
+#include "lamina.h"
+
+#if Py_LIMITED_API + 0 < 0x030C0000
+/* In the limited API since 3.12, and exported by 3.11. */
+extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+#endif
+
+/* What runs at each call of a watched model: it lies together, because the model has pushed out of the
+ * processor what it knew of each page. */
+#if defined(__GNUC__)
+#define LMX_OFTEN __attribute__((hot))
+#else
+#define LMX_OFTEN
+#endif
+
+/* Attribute names that are looked up often, interned once. */
+#define LMX_NAMES(X)                                                                                      \
+    X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
+    X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
+    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
+    X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
+    X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
+    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
+    X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
+
+typedef struct lmx_state lmx_state;
+typedef struct lmx_layout lmx_layout; /* observe/observe.h */
+typedef struct lmx_modes lmx_modes;   /* ops/dispatch.h */
+typedef struct lmx_listener lmx_listener; /* observe/here.h */
+typedef struct lmx_classes lmx_classes; /* modules/classes.h */
+
+/* == small things (util.c) ============================================================================= */
+
+/* A growable array of elements of one size, which the caller names at each push. */
+typedef struct lmx_vec {
+    void *data;
+    size_t n, cap; /* elements */
+} lmx_vec;
+void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more);
+/* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set.
+ * Inlined, because operators are noted by little else. */
+static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
+    if (!v->data || v->cap - v->n < more) return lmx_vec_grow(v, size, more);
+    void *at = (char *)v->data + v->n * size;
+    v->n += more;
+    return at;
+}
+void lmx_vec_free(lmx_vec *v);
+/* Takes the newest item that has `key` at byte `at` out, where the order of the others is nothing; false:
+ * there is none. */
+static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
+    for (size_t i = v->n; i-- > 0;) {
+        char *item = (char *)v->data + i * size;
+        if (*(const void **)(void *)(item + at) != key) continue;
+        memcpy(out, item, size);
+        memmove(item, (char *)v->data + --v->n * size, size);
+        return true;
+    }
+    return false;
+}
+/* Lets the C library keep what captures free, for the next one. Once is enough. */
+void lmx_keep_memory(void);
+
+/* From an object's address to an index. */
+typedef struct lmx_map {
+    const void **keys;
+    int32_t *values;
+    size_t n, mask;
+} lmx_map;
+int32_t lmx_map_get(const lmx_map *m, const void *key); /* -1: absent */
+bool lmx_map_put(lmx_map *m, const void *key, int32_t value);
+bool lmx_map_copy(lmx_map *to, const lmx_map *from); /* false when memory ran out; no exception is set */
+void lmx_map_free(lmx_map *m);
+
+/* A sink that keeps the bytes. */
+typedef struct lmx_text {
+    lmx_vec bytes;
+} lmx_text;
+lam_sink lmx_text_sink(lmx_text *t);
+PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
+
+/* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
+ * user. Any other is cleared. False too when nothing is pending. */
+bool lmx_must_raise(void);
+/* Clears an exception that only says that something has no such attribute or won't do; false when memory
+ * ran out or the exception must reach the user. True when nothing is pending. */
+bool lmx_forgive(void);
+/* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
+const char *lmx_utf8(PyObject *text);
+/* The instance's dict, a new reference; NULL without an exception where it has none. */
+PyObject *lmx_dict_of(PyObject *o);
+/* dict[key], borrowed; NULL without an exception where it is absent or `dict` is no dict. */
+PyObject *lmx_get(PyObject *dict, PyObject *key);
+/* What a module registers under `key` ("_parameters"), a new reference; NULL without an exception where
+ * it has none. A traced module hands such questions on to another object, so it is asked and not its
+ * dict. */
+PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObject *key);
+
+/* == torch, looked at once (torch.c) =================================================================== */
+
+enum { LMX_FORMS = 5, LMX_PARTS = 3 }; /* of sparse tensors: layouts, and the tensors that make one up */
+
+/* The C functions of libtorch that describe a tensor: names, types and meaning as in its stable C shim. */
+typedef struct lmx_shim {
+    int32_t (*dim)(void *tensor, int64_t *out);
+    int32_t (*sizes)(void *tensor, int64_t **out);
+    int32_t (*dtype)(void *tensor, int32_t *out);
+    int32_t (*device)(void *tensor, int32_t *out);
+    int32_t (*data)(void *tensor, void **out);
+    int32_t (*release)(void *tensor);
+    int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
+    /* NULL where they are not exported, as are the next: whether its elements lie one after another, its
+     * strides, and another tensor of the same memory. */
+    int32_t (*dense)(void *tensor, bool *out);
+    int32_t (*strides)(void *tensor, int64_t **out);
+    int32_t (*again)(void *tensor, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
+                     void **out);
+    int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; of what is not sparse none of these: */
+    struct lmx_form {
+        int32_t layout;
+        /* Each makes a tensor of a sparse one, its values last. C++: `out` is where the handle is written. */
+        void *(*parts[LMX_PARTS])(void *out, const void *tensor);
+    } forms[LMX_FORMS];
+    void *(*room)(size_t bytes); /* for a handle that `release` takes; NULL: what is stored can't be told */
+    int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
+    /* As `data`, only to be read: a fake tensor is asked without a warning. May be NULL. */
+    int32_t (*peek)(void *tensor, const void **out);
+    /* C++: whether its values are those in memory with the other sign, as of z.conj().imag. May be NULL. */
+    bool (*negated)(const void *tensor);
+} lmx_shim;
+
+/* What autograd keeps of a tensor, by its C++ object: NULL where that is not exported (grads.c). */
+typedef struct lmx_grads {
+    bool (*wanted)(const void *impl);       /* requires_grad */
+    const void *(*grad)(const void *impl);  /* a reference to an at::Tensor */
+    const void *undefined;                  /* the object of a tensor that is none */
+} lmx_grads;
+
+/* How a Python value is looked through for tensors. */
+typedef enum lmx_kind {
+    LMX_IGNORE, /* holds no tensor that counts */
+    LMX_PLAIN,  /* a tensor whose C object can be read */
+    LMX_ODD,    /* a tensor that answers by its attributes only: fake, wrapped, uninitialised */
+    LMX_TUPLE, LMX_LIST, LMX_DICT,
+    LMX_OBJECT, /* tensors in its __dict__ */
+    LMX_FIELDS, /* a dataclass with slots */
+    LMX_UNSEEN  /* a type met for the first time */
+} lmx_kind;
+
+enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
+
+typedef struct lmx_torch {
+    bool ready, probed;
+    bool knows_types; /* there is something in `types` */
+    PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
+    PyTypeObject *fake; /* strong, of a dry run; NULL before the first */
+    PyObject *dispatch, *shape, *dtype, *device; /* what Tensor itself answers for these names */
+    PyObject *dtypes[LMX_DTYPES];
+    int32_t dtype_numbers[LMX_DTYPES], n_dtypes;
+    PyTypeObject *types[LMX_TYPES]; /* a direct-mapped cache, emptied when the last capture closes */
+    uint8_t kinds[LMX_TYPES];
+    lmx_shim shim;
+    lmx_grads grads;
+    int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
+    char why[240];  /* which way is used and why */
+    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 nobody has asked (looks.c) */
+} lmx_torch;
+
+/* == module state (module.c) =========================================================================== */
+
+struct lmx_state {
+    PyObject *errors; /* the module lamina._errors, once it was needed */
+    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type,
+        *recorder_type, *turns_type;
+#define X(name) PyObject *n_##name;
+    LMX_NAMES(X)
+#undef X
+    lmx_torch torch;
+    lmx_layout *layout; /* of this torch's records */
+    bool watches_ops;          /* the layout was found, and may be used */
+    int identities;            /* captures that want to know whose memory a tensor has: those of operators */
+    lmx_modes *modes;
+    lmx_classes *classes; /* that modules were met of */
+};
+
+lmx_state *lmx_state_of(PyObject *module);
+
+/* == errors and counts (convert.c) ===================================================================== */
+
+/* Raises the exception of lamina._errors that fits; always NULL. An exception that is already set stays. */
+PyObject *lmx_raise(lmx_state *st, const lam_error *e);
+PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const char *format, ...)
+    LAM_PRINTF(4, 5);
+/* The status that fits the pending exception, and its sentence into `e`. The exception is cleared. */
+lam_status lmx_error_from_exception(lmx_state *st, lam_error *e);
+
+PyObject *lmx_count(lam_count c); /* (int of any size, state) */
+bool lmx_count_from(lmx_state *st, PyObject *o, lam_count *out);
+PyObject *lmx_shape(lam_shape s); /* a tuple of ints, or None */
+PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is replaced */
+
+/* == handles (model.c, costs.c) ======================================================================== */
+
+typedef struct lmx_model {
+    PyObject_HEAD
+    lmx_state *st;
+    lam_model *model;
+    int32_t borrowers; /* costs that read it */
+    lam_gadgets *gadgets; /* NULL: nobody asked */
+} lmx_model;
+PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */
+/* The model of a Model object; NULL with an exception. */
+lam_model *lmx_model_get(lmx_state *st, PyObject *o);
+/* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
+lam_model *lmx_model_release(lmx_state *st, PyObject *o);
+/* Puts a value under a name, takes the value over. False with an exception, or when `value` is NULL. */
+bool lmx_put(PyObject *dict, const char *name, PyObject *value);
+/* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an
+ * exception, or when `each` gave false. NULL is an empty dict. */
+bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *self, PyObject *key, PyObject *value),
+              void *self);
+
+#endif

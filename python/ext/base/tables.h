@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tables: what module.c puts into the module. */
+#ifndef LMX_TABLES_H
+#define LMX_TABLES_H
+
+#include "base/base.h"
+
+extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec,
+    lmx_recorder_spec, lmx_turns_spec;
+extern PyMethodDef lmx_text_methods[]; /* text.c */
+extern PyMethodDef lmx_fit_methods[];  /* fitted.c */
+#endif

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Capture: the window in which the calls under one root are noted. */
+#include "observe/capture.h"
+#include "base/base.h"
+#include "base/tables.h"
+#include "calls/calls.h"
+#include "calls/sample.h"
+#include "measure/device.h"
+#include "measure/health.h"
+#include "measure/memory.h"
+#include "modules/snapshot.h"
+#include "modules/tree.h"
+#include "observe/here.h"
+#include "observe/ledger.h"
+#include "observe/observe.h"
+#include "ops/dispatch.h"
+#include "torch/tensor.h"
+
+#include <stdlib.h>
+
+static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
+
+/* `why` is the reason, for a note; an empty one is not told. */
+static bool watch_by_mode(lmx_capture *c, PyObject *why) {
+    if (!PyUnicode_Check(why)) {
+        PyErr_SetString(PyExc_TypeError, "dispatch is the reason for it, a str");
+        return false;
+    }
+    if (PyUnicode_GetLength(why) > 0) {
+        Py_INCREF(why);
+        c->why = why;
+    }
+    return lmx_dispatcher_new(c);
+}
+
+static void drop_owed(lmx_capture *c);
+
+static lmx_capture *blank(lmx_state *st, PyTypeObject *type, PyObject *root) {
+    lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
+    if (!c) return NULL;
+    c->st = st;
+    c->drop = drop_owed;
+    c->open_call = c->alias_call = -1;
+    c->most = UINT64_C(1) << 30;
+    c->most_ops = UINT64_C(4) << 30;
+    Py_INCREF(root);
+    c->root = root;
+    return c;
+}
+
+lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes) {
+    lmx_capture *c = blank(st, (PyTypeObject *)st->capture_type, root);
+    if (!c) return NULL;
+    c->wants_nodes = nodes;
+    c->timed = c->brief = true;
+    return c;
+}
+
+static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"root", "ops", "alias", "dispatch", "nodes", "timed", "brief", NULL};
+    PyObject *root, *alias = NULL, *why = Py_None;
+    int ops = 0, nodes = 0, timed = 0, brief = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|pOOppp:Capture", names, &root, &ops, &alias, &why,
+                                     &nodes, &timed, &brief))
+        return NULL;
+    lmx_state *st = PyType_GetModuleState(type);
+    if (!st || !lmx_torch_ready(st)) return NULL;
+    if (!PyType_IsSubtype(Py_TYPE(root), st->torch.module)) {
+        lmx_tree none = {0};
+        lmx_walk(st, &none, root); /* says what it is instead */
+        return NULL;
+    }
+    lmx_capture *c = blank(st, type, root);
+    if (!c) return NULL;
+    c->wants_ops = ops;
+    c->wants_nodes = nodes;
+    c->timed = timed;
+    c->brief = brief;
+    if (alias && alias != Py_None && alias != root) c->alias = alias;
+    Py_XINCREF(c->alias);
+    if (ops && why != Py_None && !watch_by_mode(c, why)) Py_CLEAR(c);
+    return (PyObject *)c;
+}
+
+/* The alias is known as the root from now on, unless it has a place of its own in the tree. */
+static bool know_alias(lmx_capture *c) {
+    if (!c->alias || lmx_map_get(&c->tree.index, c->alias) >= 0) return true;
+    if (lmx_map_put(&c->tree.index, c->alias, 0)) return true;
+    PyErr_NoMemory();
+    return false;
+}
+
+static void want_identities(lmx_capture *c, bool wanted) {
+    if (c->counted != wanted) c->st->identities += wanted ? 1 : -1;
+    c->counted = wanted;
+}
+
+/* What was found before the start. */
+static void drop_early(lmx_capture *c) {
+    lmx_early_drop(c);
+    Py_CLEAR(c->snapshot);
+    lmx_tree_free(&c->tree);
+    free(c->elsewhere);
+    c->elsewhere = NULL;
+}
+
+bool lmx_capture_open(lmx_capture *c) {
+    want_identities(c, c->wants_ops);
+    const bool known = c->tree.nodes.n > 0; /* capture_snapshot */
+    if ((known || lmx_walk(c->st, &c->tree, c->root)) && know_alias(c) && lmx_watch(c)) return true;
+    want_identities(c, false);
+    drop_early(c);
+    return false;
+}
+
+static PyObject *capture_start(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_capture *c = self_of(self);
+    if (c->phase != LMX_NEW)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "a capture can be started once; make a new one");
+    if (!lmx_torch_ready(c->st)) return NULL;
+    if (!lmx_capture_open(c)) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_stop(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_unwatch(self_of(self));
+    Py_RETURN_NONE;
+}
+
+/* What runs from now on, until it is called again, is not the model's: its operators are not noted. */
+static PyObject *capture_pause(PyObject *self, PyObject *paused) {
+    self_of(self)->paused = PyObject_IsTrue(paused) > 0;
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_no_backward(PyObject *self, PyObject *unused) {
+    (void)unused;
+    self_of(self)->no_backward = true;
+    Py_RETURN_NONE;
+}
+
+static PyObject *add_text(PyObject **list, PyObject *text) {
+    if (!PyUnicode_Check(text)) return PyErr_Format(PyExc_TypeError, "a note is a str");
+    if (!*list && !(*list = PyList_New(0))) return NULL;
+    if (PyList_Append(*list, text) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_note(PyObject *self, PyObject *text) {
+    return add_text(&self_of(self)->notes, text);
+}
+static PyObject *capture_made(PyObject *self, PyObject *text) { return add_text(&self_of(self)->made, text); }
+
+static PyObject *capture_measure_memory(PyObject *self, PyObject *args) {
+    return lmx_measure_memory(self_of(self), args);
+}
+
+static PyObject *capture_memory_events(PyObject *self, PyObject *list) {
+    return lmx_memory_events(self_of(self), list);
+}
+
+static PyObject *capture_memory_gradients(PyObject *self, PyObject *unused) {
+    (void)unused;
+    if (self_of(self)->ledger) lmx_ledger_over(self_of(self)->ledger);
+    return lmx_memory_gradients(self_of(self));
+}
+
+static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_capture *c = self_of(self);
+    if (c->phase != LMX_NEW || c->snapshot || c->brief)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "a capture takes one snapshot, before it is started");
+    want_identities(c, c->wants_ops);
+    c->snapshot = lmx_snapshot_for(c);
+    if (!c->snapshot) drop_early(c);
+    Py_XINCREF(c->snapshot);
+    return c->snapshot;
+}
+
+/* Dropping what was there may run code of the user's, which must find what is there now. */
+static void put(PyObject **at, PyObject *value) {
+    PyObject *old = *at;
+    *at = value;
+    Py_XDECREF(old);
+}
+
+static PyObject *capture_given(PyObject *self, PyObject *function) {
+    Py_INCREF(function);
+    put(&self_of(self)->given, function);
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_gradients(PyObject *self, PyObject *came) {
+    if (!PyDict_Check(came)) return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", came);
+    Py_INCREF(came);
+    put(&self_of(self)->gradients, came);
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_memory_state(PyObject *self, PyObject *args) {
+    return lmx_memory_state(self_of(self), args);
+}
+
+static PyObject *capture_measure_device(PyObject *self, PyObject *args) {
+    return lmx_measure_device(self_of(self), args);
+}
+
+/* Which compiled code runs operator by operator, by the names that torch notes it under. */
+static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
+    PyObject *set = PyFrozenSet_New(names);
+    if (!set) return NULL;
+    put(&self_of(self)->open_regions, set);
+    Py_RETURN_NONE;
+}
+
+static PyObject *capture_is_open(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(self_of(self)->phase == LMX_OPEN);
+}
+
+static PyObject *capture_n_calls(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(self_of(self)->n_calls + self_of(self)->calls.n);
+}
+
+static PyObject *capture_n_ops(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(lmx_observer_n(self_of(self)->observer));
+}
+
+static PyObject *capture_n_modules(PyObject *self, void *unused) {
+    (void)unused;
+    return PyLong_FromSize_t(self_of(self)->n_modules + self_of(self)->tree.nodes.n);
+}
+
+/* The root, the tree and the records are not needed once the model is built. */
+static void drop_records(lmx_capture *c) {
+    want_identities(c, false);
+    c->n_calls = c->calls.n;
+    c->n_modules = c->tree.nodes.n;
+    if (!lmx_dispatch_busy(c)) {
+        lmx_observer_free(c->observer);
+        c->observer = NULL;
+    }
+    lmx_listeners_free(c);
+    lmx_ledger_close(c->ledger);
+    c->ledger = NULL;
+    Py_CLEAR(c->root);
+    Py_CLEAR(c->given);
+    Py_CLEAR(c->gradients);
+    Py_CLEAR(c->alias);
+    Py_CLEAR(c->open_regions);
+    Py_CLEAR(c->notes);
+    Py_CLEAR(c->made);
+    drop_early(c);
+    for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
+    lmx_vec_free(&c->names);
+    lmx_vec_free(&c->calls);
+    lmx_vec_free(&c->words);
+}
+
+static void drop_owed(lmx_capture *c) {
+    PyObject *type, *value, *trace;
+    c->owed = false;
+    PyErr_Fetch(&type, &value, &trace);
+    drop_records(c);
+    PyErr_Restore(type, value, trace);
+}
+
+static PyObject *model_of(lmx_capture *c, PyObject *before) {
+    lam_model *m = NULL;
+    if (c->telling)
+        return lmx_fail(c->st, LAM_USAGE, NULL,
+                        "the capture is being told already, by another thread or around this very code; ask "
+                        "again when that is done");
+    if (!c->model) {
+        lmx_capture_hold(c);
+        c->telling = true;
+        if (lmx_describe_model(c, before, &m)) c->model = lmx_model_wrap(c->st, m);
+        c->telling = false;
+        c->owed = c->model != NULL;
+        lmx_capture_let_go(c);
+    }
+    Py_XINCREF(c->model);
+    return c->model;
+}
+
+static PyObject *capture_model(PyObject *self, PyObject *args) {
+    PyObject *before = Py_None;
+    if (!PyArg_ParseTuple(args, "|O:model", &before)) return NULL;
+    lmx_capture *c = self_of(self);
+    if (c->phase == LMX_NEW) return lmx_fail(c->st, LAM_USAGE, NULL, "the capture was never started");
+    if (c->phase == LMX_OPEN)
+        return lmx_fail(c->st, LAM_USAGE, NULL, "the capture is still open: stop it first");
+    return model_of(c, before == Py_None ? NULL : before);
+}
+
+static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
+    lmx_capture *c = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(c->root);
+    Py_VISIT(c->given);
+    Py_VISIT(c->gradients);
+    Py_VISIT(c->alias);
+    Py_VISIT(c->open_regions);
+    Py_VISIT(c->notes);
+    Py_VISIT(c->made);
+    Py_VISIT(c->model);
+    Py_VISIT(c->snapshot);
+    int done = lmx_early_visit(c, visit, arg);
+    return done ? done : lmx_tree_visit(&c->tree, visit, arg);
+}
+
+static int capture_clear(PyObject *self) {
+    lmx_capture *c = self_of(self);
+    lmx_unwatch(c);
+    drop_records(c);
+    lmx_vec_free(&c->written);
+    lmx_dispatcher_free(c->dispatcher);
+    c->dispatcher = NULL;
+    Py_CLEAR(c->why);
+    Py_CLEAR(c->model);
+    return 0;
+}
+
+static void capture_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    capture_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyObject *capture_written(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lmx_vec *all = &self_of(self)->written;
+    PyObject *set = PySet_New(NULL);
+    for (size_t i = 0; set && i < all->n; i++) {
+        PyObject *one = PyLong_FromUnsignedLongLong(((const uint64_t *)all->data)[i]);
+        if (!one || PySet_Add(set, one) != 0) Py_CLEAR(set);
+        Py_XDECREF(one);
+    }
+    return set;
+}
+
+static PyMethodDef capture_methods[] = {
+    {"start", capture_start, METH_NOARGS,
+     PyDoc_STR("start($self, /)\n--\n\nWalks the tree and opens the capture.")},
+    {"stop", capture_stop, METH_NOARGS,
+     PyDoc_STR("stop($self, /)\n--\n\nCloses the capture; does nothing twice.")},
+    {"pause", capture_pause, METH_O,
+     PyDoc_STR("pause($self, paused, /)\n--\n\nWhile True, operators are not noted.")},
+    {"no_backward", capture_no_backward, METH_NOARGS,
+     PyDoc_STR("no_backward($self, /)\n--\n\nA backward pass was asked for and did not run.")},
+    {"note", capture_note, METH_O,
+     PyDoc_STR("note($self, text, /)\n--\n\nA sentence that the report shows.")},
+    {"made", capture_made, METH_O,
+     PyDoc_STR("made($self, text, /)\n--\n\nHow the next tensor that goes into the root was made up.")},
+    {"memory_events", capture_memory_events, METH_O,
+     PyDoc_STR("memory_events($self, events, /)\n--\n\nAddress, bytes and time of what came and went.")},
+    {"measure_memory", capture_measure_memory, METH_VARARGS,
+     PyDoc_STR("measure_memory($self, source, afterwards=False, /)\n--\n\n"
+               "Before the start: memory is measured too, and the "
+               "report tells `source`, how.")},
+    {"measure_device", capture_measure_device, METH_VARARGS,
+     PyDoc_STR("measure_device($self, time, memory, /)\n--\n\nBefore the start: times are told by a GPU's "
+               "clock too, and its memory, where torch uses one.")},
+    {"written", capture_written, METH_NOARGS,
+     PyDoc_STR("written($self, /)\n--\n\nAfter model(): the memory that operators wrote to in place.")},
+    {"snapshot", capture_snapshot, METH_NOARGS,
+     PyDoc_STR(
+         "snapshot($self, /)\n--\n\nBefore the start: a Snapshot of the model, whose modules are "
+         "described on the way. Where the run changes none of what was told, model() tells that, and "
+         "nothing of the user's may run between model() and the snapshot's restore(); where it does, or "
+         "telling may run code of the user's, model() describes them as ever.")},
+    {"given", capture_given, METH_O,
+     PyDoc_STR(
+         "given($self, function, /)\n--\n\nCalls function(args, kwargs) once, with what the root is first "
+         "called with.")},
+    {"memory_gradients", capture_memory_gradients, METH_NOARGS,
+     PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
+    {"gradients", capture_gradients, METH_O,
+     PyDoc_STR(
+         "gradients($self, came, /)\n--\n\nBy id: a parameter, and whether a backward pass from all outputs "
+         "gave it a gradient.")},
+    {"memory_state", capture_memory_state, METH_VARARGS,
+     PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
+               "`parameter`; None: for no single one.")},
+    {"seen_through", capture_seen_through, METH_O,
+     PyDoc_STR("seen_through($self, names, /)\n--\n\nNames of compiled code that runs operator by operator; "
+               "in other compiled code something runs unseen.")},
+    {"watch_health", lmx_watch_health, METH_VARARGS,
+     PyDoc_STR(
+         "watch_health($self, stats, gradients, allowed, asked, ask, broke=None, /)\n--\n\nHas values looked "
+         "at: "
+         "those of calls, and gradients. What modules in `allowed` give is no finding; `ask(module, "
+         "result)` says [(check, text), ...] of a call of one in `asked`. broke(model, error) is called "
+         "while "
+         "the capture is open, with what there is so far, when something may be a finding or (`error`) the "
+         "root's call raised, until it returns True. Before start().")},
+    {"model", capture_model, METH_VARARGS,
+     PyDoc_STR("model($self, before=None, /)\n--\n\nWhat was seen. The modules are described when this is "
+               "first called, so that lazy layers are concrete: call it before the model is put back as it "
+               "was. That may run code of the user's, properties for one: before(), if given, is called once "
+               "before the first.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static uint64_t *limit_of(PyObject *self, const void *of_ops) {
+    return of_ops ? &self_of(self)->most_ops : &self_of(self)->most;
+}
+
+static PyObject *capture_most(PyObject *self, void *of_ops) {
+    return PyLong_FromUnsignedLongLong(*limit_of(self, of_ops));
+}
+
+static int capture_set_most(PyObject *self, PyObject *value, void *of_ops) {
+    unsigned long long most = value ? PyLong_AsUnsignedLongLong(value) : 0;
+    if (!value) PyErr_SetString(PyExc_TypeError, "a limit can't be deleted");
+    if (PyErr_Occurred()) return -1;
+    *limit_of(self, of_ops) = most;
+    return 0;
+}
+
+static PyGetSetDef capture_getset[] = {
+    {"most", capture_most, capture_set_most, "Bytes that the records of calls may take; for start().", NULL},
+    {"most_ops", capture_most, capture_set_most, "The same of operators, a thread.", "ops"},
+    {"is_open", capture_is_open, NULL, "True between start() and stop().", NULL},
+    {"n_ops", capture_n_ops, NULL, "Operators noted so far; 0 once the model was built.", NULL},
+    {"n_calls", capture_n_calls, NULL, "Calls noted so far.", NULL},
+    {"n_modules", capture_n_modules, NULL, "Distinct modules under the root, once started.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot capture_slots[] = {
+    {Py_tp_doc,
+     "Capture(root, ops=False, alias=None, dispatch=None, nodes=False, timed=False, "
+     "brief=False)\n--\n\nNotes every call "
+     "of the modules under "
+     "`root` in the thread that starts it, and every operator that runs there. A call of `alias` is one of "
+     "`root`. `dispatch`, a str, is why operators are to be watched through torch's dispatch mode. `nodes` "
+     "watches those of backward passes alone; `timed`: the report tells times; `brief`: of calls nothing but "
+     "who called whom and when is noted, and of modules what they are and which parameters they have."},
+    {Py_tp_new, capture_new},
+    {Py_tp_dealloc, capture_dealloc},
+    {Py_tp_traverse, capture_traverse},
+    {Py_tp_clear, capture_clear},
+    {Py_tp_methods, capture_methods},
+    {Py_tp_getset, capture_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_capture_spec = {
+    "lamina._lamina.Capture", sizeof(lmx_capture), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, capture_slots,
+};
+
+/* == one call without a capture ======================================================================== */
+
+static bool note_one(lmx_capture *c, PyObject *inputs, PyObject *result) {
+    Py_ssize_t n = PyTuple_Size(inputs);
+    PyObject **args = PyMem_Malloc((size_t)(n + 1) * sizeof *args);
+    if (!args) {
+        PyErr_NoMemory();
+        return false;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) args[i] = PyTuple_GetItem(inputs, i);
+    bool ok = lmx_walk(c->st, &c->tree, c->root) && lmx_note(c, args, n, result);
+    PyMem_Free(args);
+    return ok;
+}
+
+PyObject *lmx_one_call(PyObject *module, PyObject *args) {
+    PyObject *root, *inputs, *result;
+    if (!PyArg_ParseTuple(args, "OO!O:one_call", &root, &PyTuple_Type, &inputs, &result)) return NULL;
+    lmx_state *st = lmx_state_of(module);
+    PyObject *capture = PyObject_CallFunctionObjArgs((PyObject *)st->capture_type, root, NULL);
+    PyObject *model = NULL;
+    if (capture && note_one(self_of(capture), inputs, result)) model = model_of(self_of(capture), NULL);
+    Py_XDECREF(capture);
+    return model;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Recorder: steps of a run go into a file. What waits for a disk waits without the GIL. */
+#include "base/base.h"
+#include "base/tables.h"
+#include "calls/sample.h"
+
+typedef struct recorder {
+    PyObject_HEAD lmx_state *st;
+    lam_recorder *to; /* NULL once it is closed */
+} recorder;
+
+static recorder *self_of(PyObject *self) { return (recorder *)self; }
+
+static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"file", "command", "host", "torch", "rank", "world", "every", "unix_ns", NULL};
+    PyObject *file;
+    lam_run_info info = {0};
+    long long unix_ns;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&zzziiiL:Recorder", names, PyUnicode_FSConverter, &file,
+                                     &info.command, &info.host, &info.torch, &info.rank, &info.world,
+                                     &info.every, &unix_ns))
+        return NULL;
+    info.unix_ns = unix_ns;
+    lmx_state *st = PyType_GetModuleState(type);
+    recorder *r = st ? (recorder *)PyType_GenericAlloc(type, 0) : NULL;
+    lam_error e = {.at = -1};
+    lam_status s = LAM_OK;
+    if (r) {
+        r->st = st;
+        const char *path = PyBytes_AsString(file);
+        Py_BEGIN_ALLOW_THREADS s = lam_recorder_new(&r->to, path, &info, &e);
+        Py_END_ALLOW_THREADS
+    }
+    Py_DECREF(file);
+    if (r && s != LAM_OK) {
+        Py_DECREF(r);
+        return lmx_raise(st, &e);
+    }
+    return (PyObject *)r;
+}
+
+static PyObject *recorder_step(PyObject *self, PyObject *args) {
+    PyObject *model;
+    lam_step_info info = {0};
+    int training, gradients;
+    long long number, unix_ns, t0_ns;
+    recorder *r = self_of(self);
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "OisLppLL:step", &model, &info.root, &info.name, &number, &training,
+                          &gradients, &unix_ns, &t0_ns))
+        return NULL;
+    if (!r->to) return lmx_fail(r->st, LAM_USAGE, NULL, "the recording is closed");
+    lam_model *m = lmx_model_release(r->st, model);
+    if (!m) return NULL;
+    info.number = number;
+    info.training = training != 0;
+    info.gradients = gradients != 0;
+    info.unix_ns = unix_ns;
+    info.t0_ns = t0_ns;
+    if (lam_recorder_step(r->to, m, &info, &e) != LAM_OK) return lmx_raise(r->st, &e);
+    Py_RETURN_NONE;
+}
+
+lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o) {
+    bool is_one = Py_TYPE(o) == st->recorder_type;
+    if (!is_one) PyErr_SetString(PyExc_TypeError, "expected a lamina Recorder");
+    if (is_one && !self_of(o)->to) lmx_fail(st, LAM_USAGE, NULL, "the recording is closed");
+    return is_one ? self_of(o)->to : NULL;
+}
+
+static lam_status close_it(recorder *r, lam_error *e) {
+    lam_recorder *to = r->to;
+    lam_status s;
+    r->to = NULL;
+    Py_BEGIN_ALLOW_THREADS s = lam_recorder_close(to, e);
+    Py_END_ALLOW_THREADS return s;
+}
+
+static PyObject *recorder_close(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lam_error e = {.at = -1};
+    if (close_it(self_of(self), &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *recorder_dropped(PyObject *self, void *unused) {
+    (void)unused;
+    const lam_recorder *to = self_of(self)->to;
+    return PyLong_FromLongLong(to ? lam_recorder_dropped(to) : 0);
+}
+
+static PyObject *recorder_steps(PyObject *self, void *unused) {
+    (void)unused;
+    const lam_recorder *to = self_of(self)->to;
+    return PyLong_FromLongLong(to ? lam_recorder_steps(to) : 0);
+}
+
+static PyObject *recorder_run(PyObject *self, void *unused) {
+    (void)unused;
+    const lam_recorder *to = self_of(self)->to;
+    return PyLong_FromLongLong(to ? lam_recorder_run(to) : 0);
+}
+
+static void recorder_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    close_it(self_of(self), NULL);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef recorder_methods[] = {
+    {"step", recorder_step, METH_VARARGS,
+     PyDoc_STR(
+         "step($self, model, root, name, number, training, gradients, unix_ns, t0_ns, /)\n--\n\nHands over "
+         "what `model` saw of one step of root number `root`: it is the recorder's then. Raises what ended "
+         "the recording.")},
+    {"close", recorder_close, METH_NOARGS,
+     PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run; does nothing twice.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef recorder_getset[] = {
+    {"dropped", recorder_dropped, NULL, "Steps that were dropped because the disk did not keep up.", NULL},
+    {"steps", recorder_steps, NULL, "Steps that were handed over, without those that were dropped.", NULL},
+    {"run", recorder_run, NULL, "The number of its run in the file, from 1.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot recorder_slots[] = {
+    {Py_tp_doc, "Recorder(file, command, host, torch, rank, world, every, unix_ns)\n--\n\nBegins a run in "
+                "`file`."},
+    {Py_tp_new, recorder_new},
+    {Py_tp_dealloc, recorder_dealloc},
+    {Py_tp_methods, recorder_methods},
+    {Py_tp_getset, recorder_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_recorder_spec = {
+    "lamina._lamina.Recorder", sizeof(recorder), 0, Py_TPFLAGS_DEFAULT, recorder_slots,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What torch adds in place, but for a mode. */
+#include "dry/dry.h"
+#include "observe/capture.h"
+#include "observe/observe.h"
+
+#include <string.h>
+
+/* The same memory as another tensor; NULL with an exception. */
+static PyObject *same_memory(lmx_dry *d, PyObject *tensor) {
+    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
+    PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL, *done = NULL;
+    PyObject *out = in ? PyObject_CallFunctionObjArgs(d->subclass, d->fake, tensor, Py_False, NULL) : NULL;
+    if (out) done = PyObject_CallMethodObjArgs(guard, d->st->n___exit__, Py_None, Py_None, Py_None, NULL);
+    if (!done) Py_CLEAR(out);
+    Py_XDECREF(done);
+    Py_XDECREF(in);
+    Py_XDECREF(guard);
+    return out;
+}
+
+/* True where nobody but the engine of autograd holds a gradient. */
+static bool is_lone(lmx_dry *d, PyObject *tensor) {
+    PyObject *told = PyObject_CallFunctionObjArgs(d->lone, tensor, NULL);
+    bool lone = told == Py_True;
+    Py_XDECREF(told);
+    return lone;
+}
+
+/* torch adds to the first operand itself where it can, but not under a mode: at the end of a linear layer
+ * that has no kernel of its own, and where gradients are added up. Where memory is followed the result is
+ * there. NULL without an exception where it is elsewhere. */
+PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args) {
+    lmx_plain first, second;
+    if (!PyTuple_Check(args) || PyTuple_Size(args) != 2) return NULL;
+    PyObject *to = PyTuple_GetItem(args, 0), *what = PyTuple_GetItem(args, 1);
+    const char *caller = lmx_observer_caller(((lmx_capture *)d->capture)->observer);
+    if (!caller || !PyObject_TypeCheck(to, d->fake) || !PyObject_TypeCheck(what, d->fake)) return NULL;
+    if (!lmx_plain_of(d, to, &first) || !lmx_plain_of(d, what, &second)) return NULL;
+    if (first.dtype != second.dtype || first.ndim < second.ndim) return NULL;
+    if (strcmp(caller, "aten::linear") == 0) return same_memory(d, to);
+    const lam_op_arg a = {.ndim = first.ndim, .sizes = first.sizes};
+    return !*caller && lmx_is_dense(&a, first.strides) && is_lone(d, to) ? same_memory(d, to) : NULL;
+}

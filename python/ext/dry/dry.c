@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Dry: answers operators on fake tensors. Those that a rule of the core serves (vocab/shapes.def)
+ * are answered here, views by torch's own view of the same address, and all others by what Python gave:
+ * torch's own shape functions, which take a hundred times as long. */
+#include "dry/dry.h"
+#include "base/base.h"
+#include "base/tables.h"
+#include "modules/snapshot.h"
+#include "observe/capture.h"
+#include "observe/ledger.h"
+#include "observe/observe.h"
+#include "ops/dispatch.h"
+#include "torch/tensor.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static lmx_dry *self_of(PyObject *self) { return (lmx_dry *)self; }
+
+typedef enum way { BY_RULE, BY_VIEW, BY_OTHERS } way;
+
+typedef struct entry {
+    int32_t rule, workspace;
+    way way;
+    bool adds, writes;     /* aten::add; it writes to its first argument */
+    const char *elsewhere; /* callers in which a real run goes another way, each between spaces; NULL: none */
+} entry;
+
+enum { MAX_ARGS = 64, MAX_INTS = 64 };
+
+/* The arguments of one operator, read. */
+typedef struct reading {
+    lmx_dry *d;
+    lam_op_arg in[MAX_ARGS];
+    const int64_t *strides[MAX_ARGS];
+    PyObject *object[MAX_ARGS]; /* borrowed */
+    int64_t ints[MAX_INTS];
+    int32_t n, n_ints, n_fake, n_known;
+} reading;
+
+/* == what is known of an operator ====================================================================== */
+
+static bool writes(const char *name) {
+    size_t n = strlen(name);
+    return n > 2 && name[n - 1] == '_' && name[n - 2] != '_';
+}
+
+static bool learn(lmx_dry *d, PyObject *function, entry *out) {
+    PyObject *told = PyObject_CallFunctionObjArgs(d->about, function, NULL);
+    PyObject *callers;
+    const char *name;
+    int way;
+    bool ok = told && PyTuple_Check(told) && PyArg_ParseTuple(told, "siO", &name, &way, &callers);
+    if (ok)
+        *out = (entry){way == BY_RULE ? lam_shape_rule(name) : -1,
+                       lam_workspace_rule(name),
+                       (enum way)way,
+                       strcmp(name, "aten::add") == 0,
+                       writes(name),
+                       NULL};
+    /* The text is kept as long as what is known of the operator. */
+    if (ok && callers != Py_None)
+        ok = PyList_Append(d->held, callers) == 0 && (out->elsewhere = lmx_utf8(callers)) != NULL;
+    Py_XDECREF(told);
+    return ok;
+}
+
+static bool entry_of(lmx_dry *d, PyObject *function, entry *out) {
+    int32_t at = lmx_map_get(&d->functions, function);
+    if (at >= 0) {
+        *out = ((entry *)d->entries.data)[at];
+        return true;
+    }
+    if (!learn(d, function, out)) return false;
+    entry *to = lmx_vec_push(&d->entries, sizeof *to, 1);
+    bool ok = to && PyList_Append(d->held, function) == 0;
+    if (ok) *to = *out;
+    if (ok && lmx_map_put(&d->functions, function, (int32_t)d->entries.n - 1)) return true;
+    if (!PyErr_Occurred()) PyErr_NoMemory();
+    return false;
+}
+
+/* == arguments ========================================================================================= */
+
+static lam_op_arg *push(reading *r, int32_t position, PyObject *object) {
+    if (r->n == MAX_ARGS) return NULL;
+    r->object[r->n] = object;
+    r->in[r->n] = (lam_op_arg){.position = position, .dtype = -1, .device = -1, .ndim = -1};
+    return &r->in[r->n++];
+}
+
+static bool push_tensor(reading *r, int32_t position, PyObject *o) {
+    lam_op_arg *a = push(r, position, o);
+    lmx_plain p;
+    if (!a || !lmx_plain_of(r->d, o, &p)) return false;
+    a->is_tensor = true;
+    a->dtype = p.dtype;
+    a->ndim = p.ndim;
+    a->sizes = p.sizes;
+    r->strides[r->n - 1] = p.strides;
+    if (Py_TYPE(o) == r->d->fake)
+        r->n_fake++;
+    else
+        r->n_known++;
+    return true;
+}
+
+static bool is_fake(const lmx_dry *d, PyObject *o) { return Py_TYPE(o) == d->fake || Py_TYPE(o) == d->known; }
+
+static bool whole(PyObject *o, int64_t *out) {
+    if (!PyLong_Check(o)) return false;
+    *out = PyLong_AsLongLong(o);
+    if (!PyErr_Occurred()) return true;
+    PyErr_Clear();
+    return false;
+}
+
+static bool push_list(reading *r, int32_t position, PyObject *list) {
+    Py_ssize_t n = PySequence_Size(list);
+    bool is_list = PyList_Check(list);
+    int64_t *ints = r->ints + r->n_ints;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = is_list ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i);
+        if (is_fake(r->d, item)) {
+            if (r->n_ints != ints - r->ints || !push_tensor(r, position, item)) return false;
+        } else if (r->n_ints == MAX_INTS || !whole(item, &r->ints[r->n_ints++])) {
+            return false;
+        }
+    }
+    int32_t n_ints = r->n_ints - (int32_t)(ints - r->ints);
+    if (n_ints != n && n_ints != 0) return false;
+    if (n_ints == 0 && n > 0) return true;
+    lam_op_arg *a = push(r, position, list);
+    if (a) a->value = (lam_value){.type = LAM_INTS, .n = n_ints, .ints = ints};
+    return a != NULL;
+}
+
+/* False for what no rule reads: a real tensor, a type, a text. */
+static bool push_one(reading *r, int32_t position, PyObject *o) {
+    if (is_fake(r->d, o)) return push_tensor(r, position, o);
+    if (PyList_Check(o) || PyTuple_Check(o)) return push_list(r, position, o);
+    lam_op_arg *a = push(r, position, o);
+    if (!a) return false;
+    if (o == Py_None) return true;
+    if (PyFloat_Check(o)) {
+        a->value = (lam_value){.type = LAM_FLOAT, .f = PyFloat_AsDouble(o)};
+        return true;
+    }
+    a->value.type = PyBool_Check(o) ? LAM_BOOL : LAM_INT;
+    return whole(o, &a->value.i);
+}
+
+/* Keyword arguments that change no shape. */
+static bool harmless(PyObject *kwargs) {
+    static const char *const names[] = {"alpha", "beta", "value", "approximate"};
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    if (!kwargs || kwargs == Py_None) return true;
+    while (PyDict_Next(kwargs, &at, &key, &value)) {
+        const char *name = lmx_utf8(key);
+        size_t i = 0;
+        while (i < sizeof names / sizeof *names && strcmp(names[i], name) != 0) i++;
+        if (i == sizeof names / sizeof *names) return false;
+    }
+    return true;
+}
+
+static bool read_positional(reading *r, lmx_dry *d, PyObject *args) {
+    Py_ssize_t n = PyTuple_Check(args) ? PyTuple_Size(args) : -1;
+    r->d = d;
+    r->n = r->n_ints = r->n_fake = r->n_known = 0;
+    if (n < 0 || n > MAX_ARGS) return false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!push_one(r, (int32_t)i, PyTuple_GetItem(args, i))) return false;
+    return r->n_fake > 0;
+}
+
+/* == answers =========================================================================================== */
+
+static PyObject *one_result(const reading *r, lam_order order, const lam_result *out) {
+    if (out->in >= 0) {
+        PyObject *same = r->object[out->in];
+        Py_INCREF(same);
+        return same;
+    }
+    int64_t strides[LAM_MAX_AXES];
+    const lmx_operands operands = {r->n, r->in, r->strides};
+    if (!lmx_lay_out(&operands, order, out, strides)) return NULL;
+    const lmx_plain p = {out->dtype, out->ndim, out->sizes, strides};
+    return lmx_fake(r->d, r->d->fake, &p, false);
+}
+
+static PyObject *pack(const reading *r, lam_order order, const lam_result *out, int32_t n) {
+    PyObject *first = one_result(r, order, out);
+    if (!first || n == 1) return first;
+    PyObject *all = PyTuple_New(n);
+    if (!all || PyTuple_SetItem(all, 0, first) < 0) {
+        Py_XDECREF(all);
+        return NULL;
+    }
+    for (int32_t i = 1; all && i < n; i++) {
+        PyObject *next = one_result(r, order, &out[i]);
+        if (!next || PyTuple_SetItem(all, i, next) < 0) Py_CLEAR(all);
+    }
+    return all;
+}
+
+/* NULL without an exception where no rule serves. */
+static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
+    lam_result out[LAM_MAX_RESULTS];
+    reading r;
+    if (rule < 0 || !harmless(kwargs) || !read_positional(&r, d, args)) return NULL;
+    int32_t n = lam_shape_run(rule, r.in, r.n, out);
+    if (n == 0) return NULL;
+    /* Values that are known are not known any more once something unknown was written there. */
+    if (out->in >= 0 && Py_TYPE(r.object[out->in]) == d->known) return NULL;
+    return pack(&r, lam_shape_order(rule), out, n);
+}
+
+static PyObject *each_as_subclass(lmx_dry *d, PyObject *type, PyObject *o) {
+    if (is_fake(d, o)) {
+        Py_INCREF(o);
+        return o;
+    }
+    if (PyType_IsSubtype(Py_TYPE(o), d->st->torch.tensor))
+        return PyObject_CallFunctionObjArgs(d->subclass, type, o, Py_False, NULL);
+    Py_ssize_t n = PyList_Check(o) || PyTuple_Check(o) ? PySequence_Size(o) : -1;
+    PyObject *list = n >= 0 ? PySequence_List(o) : NULL;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *item = each_as_subclass(d, type, PyList_GetItem(list, i));
+        if (!item || PyList_SetItem(list, i, item) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+/* What a view is, torch's own kernel says, which touches no data: it makes another tensor at the address. */
+static PyObject *by_view(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
+    PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    if (!first || !is_fake(d, first)) return NULL;
+    PyObject *guard = PyObject_CallFunctionObjArgs(d->below, NULL);
+    PyObject *in = guard ? PyObject_CallMethodObjArgs(guard, d->st->n___enter__, NULL) : NULL;
+    PyObject *made = NULL, *out = NULL;
+    if (in) {
+        PyObject *type, *value, *trace;
+        made = PyObject_Call(function, args, kwargs == Py_None ? NULL : kwargs);
+        out = made ? each_as_subclass(d, (PyObject *)Py_TYPE(first), made) : NULL;
+        PyErr_Fetch(&type, &value, &trace);
+        PyObject *done =
+            PyObject_CallMethodObjArgs(guard, d->st->n___exit__, Py_None, Py_None, Py_None, NULL);
+        if (!done) Py_CLEAR(out);
+        Py_XDECREF(done);
+        if (type) PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(in);
+    Py_XDECREF(guard);
+    return out;
+}
+
+static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
+    return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
+}
+
+/* What an operator took beside its results: measured, by a rule where it was not, or not known. */
+static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
+                           PyObject *out) {
+    lmx_ledger *ledger = lmx_ledger_of(d);
+    if (!ledger || lmx_ledger_turn(ledger) != d->turn) return true;
+    reading r;
+    bool read = e->workspace >= 0 && read_positional(&r, d, args);
+    bool rough = !read || lam_workspace_rough(e->workspace, r.in, r.n);
+    PyObject *told = PyObject_CallFunctionObjArgs(d->taken, function, args, kwargs ? kwargs : Py_None, out,
+                                                  rough ? Py_False : Py_True, NULL);
+    if (!told) return false;
+    int64_t bytes = 0, left = 0;
+    lam_taken what = LAM_TAKEN_UNKNOWN;
+    if (PyTuple_Check(told) && PyTuple_Size(told) == 3 && whole(PyTuple_GetItem(told, 0), &bytes) &&
+        whole(PyTuple_GetItem(told, 1), &left)) {
+        what = PyTuple_GetItem(told, 2) == Py_True ? LAM_TAKEN_WORKSPACE : LAM_TAKEN_ROUGHLY;
+        if (left >= 0) lmx_ledger_left(ledger, left);
+    }
+    if (what == LAM_TAKEN_UNKNOWN && read) {
+        what = rough ? LAM_TAKEN_ROUGHLY : LAM_TAKEN_WORKSPACE;
+        bytes = lam_workspace(e->workspace, r.in, r.strides, r.n, d->cpu);
+    }
+    lmx_ledger_note(ledger, bytes, what);
+    Py_DECREF(told);
+    return true;
+}
+
+static PyObject *answer(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
+    entry e;
+    if (!entry_of(d, function, &e) || !lmx_dry_look_back(d)) return NULL;
+    PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
+    if (e.writes && first && is_fake(d, first) && !lmx_dry_wrote(d, first)) return NULL;
+    bool elsewhere = lmx_dry_elsewhere(d, e.elsewhere);
+    PyObject *out = NULL;
+    if (!elsewhere && e.adds && lmx_ledger_of(d)) out = lmx_added_in_place(d, args);
+    if (!out && PyErr_Occurred()) return NULL;
+    if (!elsewhere && !out && e.way == BY_RULE) out = by_rule(d, e.rule, args, kwargs);
+    if (!elsewhere && e.way == BY_VIEW) out = by_view(d, function, args, kwargs);
+    if (e.way == BY_VIEW && out && !lmx_dry_viewed(d, first, out)) Py_CLEAR(out);
+    if (!out && !PyErr_Occurred()) out = by_others(d, function, args, kwargs);
+    if (out && e.way != BY_VIEW && !note_workspace(d, &e, function, args, kwargs, out)) Py_CLEAR(out);
+    return out;
+}
+
+/* __torch_dispatch__(function, types, args=(), kwargs=None), as of a mode */
+static PyObject *dry_dispatch(PyObject *self, PyObject *const *v, Py_ssize_t n) {
+    lmx_dry *d = self_of(self);
+    if (n < 2 || n > 4)
+        return PyErr_Format(PyExc_TypeError, "__torch_dispatch__ takes 2 to 4 arguments, not %zd", n);
+    PyObject *args = n > 2 ? v[2] : NULL, *none = args ? NULL : PyTuple_New(0);
+    if (!args && !none) return NULL;
+    lmx_capture *c = (lmx_capture *)d->capture;
+    bool paused = c && c->paused, before = d->paused;
+    d->paused = paused;
+    int32_t op = d->op;
+    int64_t turn = d->turn;
+    if (c && c->ledger) {
+        d->op = (int32_t)lmx_observer_own(c->observer) - 1;
+        lmx_ledger_at(c->ledger, d->op, paused && !before);
+        d->turn = lmx_ledger_turn(c->ledger);
+    }
+    if (c) c->paused = true;
+    PyObject *out = answer(d, v[0], args ? args : none, n > 3 ? v[3] : NULL);
+    if (c) c->paused = paused;
+    d->paused = before;
+    d->op = op;
+    d->turn = turn;
+    Py_XDECREF(none);
+    return out;
+}
+
+/* == the type ========================================================================================== */
+
+static PyObject *attribute(PyObject *from, const char *name) {
+    PyObject *o = from ? PyObject_GetAttrString(from, name) : NULL;
+    if (!o) PyErr_Clear();
+    return o;
+}
+
+/* What of torch is needed; false with an exception, where this torch has it not. */
+static bool load(lmx_dry *d) {
+    lmx_state *st = d->st;
+    PyObject *low = lmx_imported("torch._C"), *aoti = attribute(low, "_aoti");
+    void *library = lmx_torch_library();
+    d->subclass = attribute((PyObject *)st->torch.tensor, "_make_subclass");
+    d->steal = attribute(aoti, "alloc_tensors_by_stealing_from_void_ptrs");
+    d->below = attribute(low, "_DisableTorchDispatch");
+    bool ok = library && st->torch.offset >= 0 && d->subclass && d->steal && d->below &&
+              lmx_symbol(library, "aoti_torch_create_tensor_from_blob", &d->api.make) &&
+              lmx_symbol(library, "aoti_torch_get_strides", &d->api.strides);
+    if (ok) lmx_symbol(library, "torch_from_blob", &d->api.owned);
+    Py_XDECREF(aoti);
+    Py_XDECREF(low);
+    if (library) dlclose(library); /* torch keeps it loaded */
+    if (!ok)
+        lmx_fail(st, LAM_UNSUPPORTED, NULL,
+                 "this torch does not offer what a dry run needs: tensors without memory, made by its "
+                 "C functions; leave dry=True out to run the model");
+    return ok;
+}
+
+/* A mode of torch's is a Python class of its own, so what is made is of a subclass. */
+static lmx_state *state_of(PyTypeObject *type) {
+    lmx_state *st = NULL;
+    for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
+        PyErr_Clear();
+    return st;
+}
+
+static PyObject *dry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"fake", "known", "slow", "about", NULL};
+    PyObject *fake, *known, *slow, *about;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!OO:Dry", names, &PyType_Type, &fake, &PyType_Type,
+                                     &known, &slow, &about))
+        return NULL;
+    lmx_state *st = state_of(type);
+    if (!st || !lmx_torch_ready(st)) return NULL;
+    lmx_dry *d = (lmx_dry *)PyType_GenericAlloc(type, 0);
+    if (!d) return NULL;
+    d->st = st;
+    Py_INCREF(fake);
+    Py_INCREF(known);
+    Py_INCREF(slow);
+    Py_INCREF(about);
+    d->fake = (PyTypeObject *)fake;
+    d->known = (PyTypeObject *)known;
+    d->slow = slow;
+    d->about = about;
+    d->dtype = -1;
+    d->held = PyList_New(0);
+    if (!d->held || !load(d)) Py_CLEAR(d);
+    if (d && !st->torch.fake) {
+        Py_INCREF(fake);
+        st->torch.fake = (PyTypeObject *)fake;
+        lmx_torch_forget_types(&st->torch);
+    }
+    return (PyObject *)d;
+}
+
+static PyObject *dry_swap(PyObject *self, PyObject *snapshot) {
+    lmx_dry *d = self_of(self);
+    if (Py_TYPE(snapshot) != d->st->snapshot_type)
+        return PyErr_Format(PyExc_TypeError, "swap takes a Snapshot, not %R", snapshot);
+    if (!lmx_swap(d, (lmx_snapshot *)snapshot)) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* What `function` runs is the model's, as if it had run on the CPU. */
+static PyObject *dry_opened(PyObject *self, PyObject *args) {
+    lmx_dry *d = self_of(self);
+    lmx_capture *c = (lmx_capture *)d->capture;
+    PyObject *function, *given, *kwargs;
+    if (!PyArg_ParseTuple(args, "OO!O!:opened", &function, &PyTuple_Type, &given, &PyDict_Type, &kwargs))
+        return NULL;
+    if (c) c->paused = d->paused;
+    PyObject *out = lmx_dispatch_inside(c, function, given, kwargs);
+    if (c) c->paused = true;
+    return out;
+}
+
+static PyObject *dry_wraps(PyObject *self, PyObject *name) {
+    (void)self;
+    return PyBool_FromLong(lam_word_op_wraps(lam_word_op(lmx_utf8(name))));
+}
+
+static PyObject *dry_serves(PyObject *self, PyObject *capture) {
+    lmx_dry *d = self_of(self);
+    if (Py_TYPE(capture) != d->st->capture_type)
+        return PyErr_Format(PyExc_TypeError, "serves takes a Capture, not %R", capture);
+    Py_INCREF(capture);
+    Py_XDECREF(d->capture);
+    d->capture = capture;
+    const lmx_record_api *api = lmx_record_api_of(d->st);
+    ((lmx_capture *)capture)->dry = 1 + (api && api->modes ? (int32_t)api->modes() : 0);
+    Py_RETURN_NONE;
+}
+
+/* From now on it is noted when memory is taken and given back, for the model of the capture that is served.
+ */
+static PyObject *dry_follow(PyObject *self, PyObject *args) {
+    lmx_dry *d = self_of(self);
+    long n;
+    PyObject *lone, *taken;
+    if (!PyArg_ParseTuple(args, "lOO:follow", &n, &lone, &taken)) return NULL;
+    lmx_capture *c = (lmx_capture *)d->capture;
+    if (!c || !c->wants_ops || c->ledger)
+        return lmx_fail(d->st, LAM_USAGE, NULL, "memory is followed once in a capture of operators");
+    if (!d->api.owned)
+        return lmx_fail(d->st, LAM_UNSUPPORTED, NULL,
+                        "this torch does not tell when memory is given back (its library exports no "
+                        "torch_from_blob, which 2.11 and later do)");
+    Py_INCREF(lone);
+    Py_XDECREF(d->lone);
+    d->lone = lone;
+    Py_INCREF(taken);
+    Py_XDECREF(d->taken);
+    d->taken = taken;
+    d->cpu = lam_cpu_here(n > 0 && n < INT32_MAX ? (int32_t)n : 1);
+    c->ledger = lmx_ledger_new();
+    if (!c->ledger) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* Floating-point tensors that were there before the run stand for ones of this type. */
+static PyObject *dry_cast(PyObject *self, PyObject *name) {
+    lmx_dry *d = self_of(self);
+    int32_t dtype = lam_dtype_by_name(lmx_utf8(name));
+    if (dtype < 0) return lmx_fail(d->st, LAM_USAGE, NULL, "there is no type %s", lmx_utf8(name));
+    d->dtype = dtype;
+    Py_RETURN_NONE;
+}
+
+static PyObject *dry_with(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = self_of(self);
+    if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
+        return PyErr_Format(PyExc_TypeError, "known takes a tensor, not %R", tensor);
+    return lmx_fake_with(d, tensor);
+}
+
+static PyObject *dry_fake_of(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = self_of(self);
+    return lmx_kind_of(d->st, tensor) == LMX_PLAIN ? lmx_fake_of(d, tensor) : (Py_INCREF(tensor), tensor);
+}
+
+/* A new one of the same sizes, strides and type. */
+static PyObject *dry_like(PyObject *self, PyObject *tensor) {
+    lmx_dry *d = self_of(self);
+    lmx_plain p;
+    if (!PyObject_TypeCheck(tensor, d->st->torch.tensor))
+        return PyErr_Format(PyExc_TypeError, "like takes a tensor, not %R", tensor);
+    if (lmx_plain_of(d, tensor, &p)) return lmx_fake(d, d->fake, &p, false);
+    return lmx_fail(d->st, LAM_UNSUPPORTED, NULL, "a tensor without a plain layout came out");
+}
+
+static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
+    lmx_dry *d = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(d->fake);
+    Py_VISIT(d->known);
+    Py_VISIT(d->slow);
+    Py_VISIT(d->about);
+    Py_VISIT(d->lone);
+    Py_VISIT(d->taken);
+    Py_VISIT(d->subclass);
+    Py_VISIT(d->steal);
+    Py_VISIT(d->below);
+    Py_VISIT(d->capture);
+    Py_VISIT(d->held);
+    Py_VISIT(d->written);
+    Py_VISIT(d->seen_last);
+    Py_VISIT(d->chain);
+    Py_VISIT(d->rebuilt);
+    return 0;
+}
+
+static int dry_clear(PyObject *self) {
+    lmx_dry *d = self_of(self);
+    lmx_map_free(&d->functions);
+    lmx_map_free(&d->swapped);
+    lmx_vec_free(&d->entries);
+    Py_CLEAR(d->fake);
+    Py_CLEAR(d->known);
+    Py_CLEAR(d->slow);
+    Py_CLEAR(d->about);
+    Py_CLEAR(d->lone);
+    Py_CLEAR(d->taken);
+    Py_CLEAR(d->subclass);
+    Py_CLEAR(d->steal);
+    Py_CLEAR(d->below);
+    Py_CLEAR(d->capture);
+    Py_CLEAR(d->held);
+    Py_CLEAR(d->written);
+    Py_CLEAR(d->seen_last);
+    Py_CLEAR(d->chain);
+    Py_CLEAR(d->rebuilt);
+    return 0;
+}
+
+static void dry_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    dry_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef dry_methods[] = {
+    {"__torch_dispatch__", (PyCFunction)(void (*)(void))dry_dispatch, METH_FASTCALL,
+     PyDoc_STR(
+         "__torch_dispatch__($self, function, types, args=(), kwargs=None, /)\n--\n\nAnswers one operator.")},
+    {"swap", dry_swap, METH_O,
+     PyDoc_STR("swap($self, snapshot, /)\n--\n\nPuts fake tensors in the place of the model's own; "
+               "snapshot.restore() undoes it.")},
+    {"serves", dry_serves, METH_O,
+     PyDoc_STR("serves($self, capture, /)\n--\n\nThis capture is of the dry run: what runs to answer is not "
+               "the model's, and times mean nothing.")},
+    {"opened", dry_opened, METH_VARARGS,
+     PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls it; what it runs is the model's.")},
+    {"wraps", dry_wraps, METH_O,
+     PyDoc_STR("wraps($self, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
+    {"caller", lmx_dry_caller, METH_O,
+     PyDoc_STR("caller($self, level, /)\n--\n\nThe name of the operator so many levels above the one that is "
+               "answered; None where it is not known.")},
+    {"here", lmx_dry_here, METH_NOARGS,
+     PyDoc_STR(
+         "here($self, /)\n--\n\nThe number of the operator that is answered, where operators are watched "
+         "through torch's dispatch mode; else -1.")},
+    {"aside", lmx_dry_aside, METH_VARARGS,
+     PyDoc_STR(
+         "aside($self, at=-1, /)\n--\n\nThe operator that is answered, or the one of this number, counts "
+         "nothing itself: a real run does not have it.")},
+    {"whole", lmx_dry_whole, METH_O,
+     PyDoc_STR("whole($self, level, /)\n--\n\nThe operator so many levels above does in a real run what "
+               "others do here.")},
+    {"decided", lmx_dry_decided, METH_O,
+     PyDoc_STR("decided($self, level, /)\n--\n\nValues decide what a real run has in the place of the "
+               "operator so many levels above.")},
+    {"fake_of", dry_fake_of, METH_O,
+     PyDoc_STR("fake_of($self, tensor, /)\n--\n\nThe fake one of a real one, always the same.")},
+    {"follow", dry_follow, METH_VARARGS,
+     PyDoc_STR(
+         "follow($self, threads, lone, taken, /)\n--\n\nNotes when memory would be taken and given back, "
+         "where torch "
+         "uses so many threads. `lone(tensor)`: whether only the engine of autograd holds it. "
+         "`taken(function, args, kwargs, out, ruled)`: (bytes that an operator takes beside its results, "
+         "bytes that these hold or -1, whether that is sure), None where it was not measured. `ruled`: the "
+         "core "
+         "knows it too.")},
+    {"cast", dry_cast, METH_O,
+     PyDoc_STR("cast($self, dtype, /)\n--\n\nFloating-point tensors that were there before are of this type, "
+               "named as torch names it.")},
+    {"known", dry_with, METH_O,
+     PyDoc_STR("known($self, tensor, /)\n--\n\nA known fake tensor with the values of this real one.")},
+    {"like", dry_like, METH_O,
+     PyDoc_STR("like($self, tensor, /)\n--\n\nA new fake tensor, laid out as this one.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot dry_slots[] = {
+    {Py_tp_doc,
+     "Dry(fake, known, slow, about)\n--\n\nAnswers operators on tensors of the class `fake` (`known` is its "
+     "subclass with values) with more of them, without computing."},
+    {Py_tp_new, dry_new},
+    {Py_tp_dealloc, dry_dealloc},
+    {Py_tp_traverse, dry_traverse},
+    {Py_tp_clear, dry_clear},
+    {Py_tp_methods, dry_methods},
+    {0, NULL},
+};
+
+PyType_Spec lmx_dry_spec = {
+    "lamina._lamina.Dry",
+    sizeof(lmx_dry),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    dry_slots,
+};

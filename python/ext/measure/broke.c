@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Whether what was seen is a finding is the analysis's to say. So a model is made of what there is so far, of
+ * names and calls alone, and whoever wants to know is asked whether it is enough. */
+#include "measure/broke.h"
+#include "base/base.h"
+#include "modules/tree.h"
+#include "observe/capture.h"
+
+enum { TRIES = 16 };
+
+static lmx_broke *first; /* under the GIL */
+
+void lmx_broke_open(lmx_broke *t, lmx_capture *c) {
+    if (!t->tell) return;
+    t->capture = c;
+    t->next = first;
+    first = t;
+}
+
+void lmx_broke_close(lmx_broke *t) {
+    lmx_broke **at = &first;
+    while (*at && *at != t) at = &(*at)->next;
+    if (*at) *at = t->next;
+    t->capture = NULL;
+}
+
+static bool is_open(const lmx_broke *t) {
+    for (const lmx_broke *at = first; at; at = at->next)
+        if (at == t) return true;
+    return false;
+}
+
+static bool is_enough(lmx_capture *c, PyObject *tell, lam_model *m, PyObject *raised) {
+    PyObject *model = lmx_model_wrap(c->st, m);
+    PyObject *done =
+        model ? PyObject_CallFunctionObjArgs(tell, model, raised ? raised : Py_None, NULL) : NULL;
+    bool told = done == Py_True;
+    Py_XDECREF(done);
+    Py_XDECREF(model);
+    PyErr_Clear();
+    return told;
+}
+
+/* The capture may be closed, by another thread, while Python tells. */
+void lmx_broke_tell(lmx_broke *t, PyObject *raised) {
+    if (!t->capture || t->told || !(atomic_exchange(&t->seen, false) || raised)) return;
+    if (t->tries++ >= TRIES && !raised) return;
+    lmx_capture *c = t->capture;
+    PyObject *tell = t->tell;
+    lam_model *m = NULL;
+    t->told = true; /* whatever is called meanwhile */
+    Py_INCREF((PyObject *)c);
+    Py_INCREF(tell);
+    bool told = lmx_describe_so_far(c, t->push, t->self, &m) && is_enough(c, tell, m, raised);
+    if (!told && is_open(t)) t->told = false;
+    PyErr_Clear();
+    Py_DECREF(tell);
+    Py_DECREF(c);
+}
+
+static int tell_pending(void *unused) {
+    (void)unused;
+    for (lmx_broke *t = first; t; t = t->next) {
+        if (!t->seen || t->told) continue;
+        lmx_broke_tell(t, NULL);
+        t = first; /* the list may be another one by now */
+        if (!t) break;
+    }
+    return 0;
+}
+
+/* Where Python has no room for it, the next call of a module tells, or the end of the capture. */
+void lmx_broke_call(lmx_broke *t) {
+    if (t->tell && !t->told && !atomic_exchange(&t->seen, true)) Py_AddPendingCall(tell_pending, NULL);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * health: what the two halves of looking at values share: calls, which are told under the GIL (health.c), and
+ * operators and nodes, on any thread (healthops.c). Both note what is not finite, in the order in which it is
+ * met, and nothing else: what that means is lam_health_new's to say. */
+#ifndef LMX_HEALTH_H
+#define LMX_HEALTH_H
+
+#include "measure/broke.h"
+#include "measure/came.h"
+#include "observe/here.h"
+#include "observe/trails.h"
+
+#include <stdatomic.h>
+
+enum { LMX_HEALTH_NAME = 56 };
+enum { LMX_ITSELF = -1 }; /* lam_bad.origin of a record that is to get its own number */
+
+/* lam_bad with the texts and sizes that it points to. */
+typedef struct lmx_bad_record {
+    lam_bad bad;
+    char name[LMX_HEALTH_NAME], inside[LMX_HEALTH_NAME];
+    char *text; /* its own; NULL */
+    int64_t sizes[LAM_MAX_AXES];
+    int64_t sequence; /* a node's number; -1 */
+} lmx_bad_record;
+
+/* An argument that was fine when its call was entered. */
+typedef struct lmx_entry {
+    const void *tensor; /* not owned, and not looked into */
+    int64_t version;    /* -1: it was not fine, or would not tell */
+    int32_t call;
+} lmx_entry;
+
+/* What one capture looks at, and what it found. */
+typedef struct lmx_checkup {
+    lmx_listener base;
+    lmx_capture *capture;
+    lmx_looker looker;
+    uint64_t generation;
+    pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
+    lmx_vec records;      /* lmx_bad_record */
+    bool cut, lost;
+    lmx_trails trails; /* under the same lock */
+    lmx_vec stats;     /* of entries of calls' results */
+    lmx_came came;
+    lmx_broke broke;
+    lmx_vec fed;                     /* uint8_t per call: something bad went in */
+    lmx_vec entries;                 /* lmx_entry: arguments of the calls that are open */
+    uint8_t *marks;                  /* per module: ALLOWED, ASKED */
+    PyObject *allowed, *asked, *ask; /* lists of modules; what to call for each of `asked`; or NULL */
+    _Atomic int64_t tensors, bytes, unseen;
+    atomic_bool gradients;
+} lmx_checkup;
+
+/* A record that is still to be filled, and kept: under the GIL or without it. `look` NULL: it is of no values
+ * of a tensor's; `text` is copied. Its number, counted from 1; 0: it was not
+ * kept. */
+lmx_bad_record lmx_health_record(lam_bad_side side, uint8_t phase, int32_t call, int32_t index);
+void lmx_health_name(char *to, const char *from); /* cut to fit; NULL is "" */
+int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text);
+/* Counts a tensor that was looked at, or could not be. */
+void lmx_health_count(lmx_checkup *h, const lmx_look *look, lmx_seen seen);
+
+/* Whose doing it is that a call was given, or gave, what is bad: lam_bad.origin. */
+int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look);
+/* From now on it is nobody's. */
+void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look);
+/* Of the thread that calls: outside every operator and node, what ran before is forgotten. */
+void lmx_health_call_begins(const lmx_checkup *h);
+void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node);
+void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node);
+/* Operators in the forward are looked at where they are watched: they are told only then. */
+void lmx_health_op_began(lmx_listener *l, const lmx_op_run *op);
+void lmx_health_op_ended(lmx_listener *l, const lmx_op_run *op);
+
+/* Has the values that go through the capture looked at (health.c). Before it is started. */
+PyObject *lmx_watch_health(PyObject *self, PyObject *args);
+
+#endif

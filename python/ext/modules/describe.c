@@ -1,0 +1,660 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
+ * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
+ * parametrization or a property of torch's: attributes come from the instance's dict. */
+#include "base/base.h"
+#include "modules/classes.h"
+#include "modules/snapshot.h"
+#include "modules/tree.h"
+#include "observe/capture.h"
+#include "observe/clock.h"
+#include "observe/here.h"
+#include "observe/observe.h"
+#include "torch/tensor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t MEMORY = UINT64_C(8) << 30; /* bytes that a model may have: what a capture may hold */
+
+/* A class of modules, and what it is now: somebody may give it another forward. */
+typedef struct met {
+    PyTypeObject *type;
+    const lmx_class *class;
+    uint32_t flags;
+} met;
+
+typedef struct lmx_teller {
+    lmx_state *st;
+    lmx_capture *c;
+    lam_builder *b;
+    lam_error e;
+    lmx_vec classes;   /* met */
+    lmx_map by_type;   /* type -> class */
+    lmx_map by_tensor; /* tensor object -> tensor index */
+    PyObject *held;    /* list: tensors, so that no address is used twice */
+    PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
+    int32_t module;    /* the one that is being described */
+    bool is_buffer;
+    bool names_only; /* of modules, while the capture is open */
+    bool early;      /* the model has not run yet: nothing of the user's may run, */
+    bool given_up;   /* and this is described when it has */
+} teller;
+
+static bool check(teller *t, lam_status status) {
+    if (status == LAM_OK) return true;
+    lmx_raise(t->st, &t->e);
+    return false;
+}
+
+static bool nomem(void) {
+    PyErr_NoMemory();
+    return false;
+}
+
+/* Code of the user's may run next. False too, without an exception, where it must not. */
+static bool may_run(teller *t) {
+    if (t->early) {
+        t->given_up = true;
+        return false;
+    }
+    PyObject *before = t->before;
+    t->before = NULL;
+    PyObject *done = before ? PyObject_CallNoArgs(before) : NULL;
+    Py_XDECREF(done);
+    return !before || done;
+}
+
+static bool may_ask(teller *t, PyObject *value) { return lmx_asks_nobody(value, t->early) || may_run(t); }
+
+/* == classes =========================================================================================== */
+
+/* The class, new if need be; NULL with an exception. The pointer holds until the next class is asked for. */
+static const met *class_of(teller *t, PyTypeObject *type) {
+    int32_t i = lmx_map_get(&t->by_type, type);
+    if (i >= 0) return (met *)t->classes.data + i;
+    i = (int32_t)t->classes.n;
+    met now = {.type = type, .class = lmx_class_of(t->st, type)};
+    if (!now.class || !lmx_class_flags(t->st, now.class, type, &now.flags)) return NULL;
+    met *at = lmx_vec_push(&t->classes, sizeof *at, 1);
+    if (at) *at = now;
+    if (at) Py_INCREF((PyObject *)type);
+    if (!at || !lmx_map_put(&t->by_type, type, i)) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    return at;
+}
+
+static void teller_free(teller *t) {
+    if (!t) return;
+    t->st->classes->asked--;
+    lam_builder_free(t->b);
+    met *all = t->classes.data;
+    for (size_t i = 0; i < t->classes.n; i++) Py_DECREF(all[i].type);
+    lmx_vec_free(&t->classes);
+    lmx_map_free(&t->by_type);
+    lmx_map_free(&t->by_tensor);
+    Py_XDECREF(t->held);
+    PyMem_Free(t);
+}
+
+/* == values ============================================================================================ */
+
+static bool push_attr(teller *t, PyObject *name, PyObject *o) {
+    int64_t ints[LMX_MAX_INTS];
+    PyObject *text = NULL;
+    lam_value v;
+    Py_INCREF(o); /* what runs meanwhile may take it out of the dict that holds it */
+    bool ok = may_ask(t, o), told = ok && lmx_value_of(t->st, o, ints, &text, &v);
+    ok = ok && !lmx_must_raise();
+    if (ok && told) ok = check(t, lam_build_attr(t->b, t->module, lmx_utf8(name), &v, &t->e));
+    Py_XDECREF(text);
+    Py_DECREF(o);
+    return ok;
+}
+
+/* == one module ======================================================================================== */
+
+/* Whether a gradient came to it, where a backward pass was looked at. */
+static bool push_gradient(teller *t, PyObject *tensor, int32_t index) {
+    PyObject *id = t->c->gradients ? PyLong_FromVoidPtr(tensor) : NULL;
+    PyObject *came = id ? PyDict_GetItemWithError(t->c->gradients, id) : NULL;
+    Py_XDECREF(id);
+    if (!came) return !PyErr_Occurred();
+    bool is_there = PyTuple_Check(came) && PyTuple_GetItem(came, 1) == Py_True;
+    return check(t, lam_build_gradient(t->b, index, is_there, &t->e));
+}
+
+static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
+    *index = lmx_map_get(&t->by_tensor, tensor);
+    if (*index >= 0) return true;
+    if (PyList_Append(t->held, tensor) < 0) return false;
+    lmx_tensor d;
+    lmx_kind kind = lmx_kind_of(t->st, tensor);
+    if ((t->early ? !lmx_is_torchs(t->st, tensor) : kind != LMX_PLAIN) && !may_run(t)) return false;
+    if (!lmx_describe(t->st, tensor, kind, &d)) return false;
+    bool wanted;
+    if (!lmx_wants_grad(t->st, tensor, &wanted) && lmx_must_raise()) return false;
+    lam_tensor_info info = {.dtype = d.dtype,
+                            .ndim = d.ndim,
+                            .sizes = d.sizes,
+                            .bytes = -1,
+                            .requires_grad = wanted,
+                            .storage = d.memory,
+                            .object = d.object};
+    int64_t elsewhere = lmx_elsewhere(t->st, tensor, &d);
+    bool sparse = false;
+    lmx_sparse kept;
+    if (!d.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
+    if (sparse) info.bytes = kept.bytes;
+    if (sparse && info.bytes < 0) info.dtype = -1; /* what it takes is not known */
+    if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
+    if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
+    if (!push_gradient(t, tensor, *index)) return false;
+    return lmx_map_put(&t->by_tensor, tensor, *index) || nomem();
+}
+
+static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
+    teller *t = self;
+    int32_t index;
+    if (!lmx_is_tensor(t->st, tensor)) return true; /* None: registered and absent */
+    if (!tensor_index(t, tensor, &index)) return false;
+    return check(t, lam_build_owns(t->b, t->module, lmx_utf8(name), index, t->is_buffer, &t->e));
+}
+
+static bool push_tensors(teller *t, PyObject *module, PyObject *dict, PyObject *kind, bool is_buffer) {
+    t->is_buffer = is_buffer;
+    PyObject *owned = lmx_registered(t->st, module, dict, kind);
+    bool ok = (!owned || lmx_answers(owned) || may_run(t)) && lmx_each(t->st, owned, push_owned, t);
+    Py_XDECREF(owned);
+    return ok;
+}
+
+enum { HALF = 2, FLOAT32 = 6, FIRST_QUANTISED = 12, LAST_QUANTISED = 17 };
+
+/* A weight that is not quantised is packed in half precision, and was made wider to be told. Whole numbers
+ * are settings. */
+static bool push_packed_tensor(teller *t, const char *name, const lmx_tensor *d) {
+    static const lam_tensor_info nothing = {.dtype = -1, .ndim = -1, .bytes = -1};
+    lam_tensor_info info = nothing;
+    int32_t index;
+    if (d) {
+        bool quantised = d->dtype >= FIRST_QUANTISED && d->dtype <= LAST_QUANTISED;
+        if (!quantised && d->dtype != FLOAT32) return true;
+        info.dtype = d->dtype;
+        info.ndim = d->ndim;
+        info.sizes = d->sizes;
+        if (!quantised && d->ndim > 1) info.bytes = HALF;
+        for (int32_t i = 0; info.bytes > 0 && i < d->ndim; i++) info.bytes *= d->sizes[i];
+    }
+    return check(t, lam_build_tensor(t->b, &info, &index, &t->e)) &&
+           check(t, lam_build_packed(t->b, index, &t->e)) &&
+           check(t, lam_build_owns(t->b, t->module, name, index, true, &t->e));
+}
+
+static bool push_packed_list(teller *t, const char *name, PyObject *tensors) {
+    uint64_t seen[16]; /* of one layer, which may hold a bias twice */
+    int n_seen = 0;
+    for (Py_ssize_t i = 0; i < PyList_Size(tensors); i++) {
+        PyObject *tensor = PyList_GetItem(tensors, i);
+        lmx_tensor d;
+        bool twice = false;
+        if (!lmx_describe(t->st, tensor, lmx_kind_of(t->st, tensor), &d)) return false;
+        for (int k = 0; d.storage && k < n_seen; k++) twice = twice || seen[k] == d.storage;
+        if (d.storage && n_seen < 16) seen[n_seen++] = d.storage;
+        if (!twice && !push_packed_tensor(t, name, &d)) return false;
+    }
+    return true;
+}
+
+/* What torch's own quantised layers keep packed for the machine. */
+static bool push_packed(teller *t, PyObject *dict, const lmx_class *k) {
+    if (!k->packs) return true;
+    if (!may_run(t)) return false;
+    PyObject *const names[] = {t->st->n__packed_params, t->st->n__packed_weight, t->st->n_param};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool told;
+        PyObject *tensors = lmx_unpacked(t->st, dict, names[i], &told);
+        if (!tensors && PyErr_Occurred()) return false;
+        bool ok = !tensors || (push_packed_list(t, lmx_utf8(names[i]), tensors) &&
+                               (told || push_packed_tensor(t, lmx_utf8(names[i]), NULL)));
+        Py_XDECREF(tensors);
+        if (!ok) return false;
+    }
+    return true;
+}
+
+/* A tensor that is neither parameter nor buffer but serves as one: old weight_norm, pruning and
+ * parametrizations make it from others. The attribute True says that it is there. */
+static bool push_present(teller *t, PyObject *dict, PyObject *name) {
+    PyObject *value = lmx_get(dict, name);
+    return !value || !lmx_is_tensor(t->st, value) || push_attr(t, name, value);
+}
+
+static bool push_parametrized(void *self, PyObject *name, PyObject *unused) {
+    (void)unused;
+    return push_attr(self, name, Py_True);
+}
+
+typedef struct stems {
+    teller *t;
+    PyObject *dict;
+} stems;
+
+/* "weight_hh_l0_v" and "gain_orig" stand for "weight_hh_l0" and "gain". */
+static bool push_stem(void *self, PyObject *name, PyObject *unused) {
+    (void)unused;
+    static const char *const suffixes[] = {"_v", "_orig"};
+    const stems *at = self;
+    if (name == at->t->st->n_weight || name == at->t->st->n_bias) return true; /* as most are called */
+    const char *text = lmx_utf8(name);
+    size_t n = strlen(text);
+    for (size_t i = 0; i < 2; i++) {
+        size_t tail = strlen(suffixes[i]);
+        if (n <= tail || strcmp(text + n - tail, suffixes[i]) != 0) continue;
+        PyObject *stem = PyUnicode_FromStringAndSize(text, (Py_ssize_t)(n - tail));
+        if (!stem) return false;
+        bool usual = PyUnicode_Compare(stem, at->t->st->n_weight) == 0 ||
+                     PyUnicode_Compare(stem, at->t->st->n_bias) == 0;
+        bool ok = usual || push_present(at->t, at->dict, stem);
+        Py_DECREF(stem);
+        return ok;
+    }
+    return true;
+}
+
+static bool push_made_tensors(teller *t, PyObject *dict, const lmx_node *node) {
+    if (node->parametrized) {
+        PyObject *made = lmx_get(lmx_get(dict, t->st->n__modules), t->st->n_parametrizations);
+        PyObject *inner = made ? lmx_dict_of(made) : NULL;
+        bool ok = lmx_each(t->st, lmx_get(inner, t->st->n__modules), push_parametrized, t);
+        Py_XDECREF(inner);
+        if (!ok) return false;
+    }
+    if (!push_present(t, dict, t->st->n_weight) || !push_present(t, dict, t->st->n_bias)) return false;
+    stems at = {t, dict};
+    PyObject *parameters = lmx_get(dict, t->st->n__parameters);
+    return !parameters || !PyDict_Check(parameters) || lmx_each(t->st, parameters, push_stem, &at);
+}
+
+/* Attributes of the class, and properties of a subclass, count too when the instance has none of that
+ * name. */
+static bool push_word_attr(teller *t, PyObject *module, PyObject *dict, PyObject *name) {
+    PyObject *value = lmx_get(dict, name);
+    if (value) return push_attr(t, name, value);
+    PyObject *of_class = PyObject_GetAttr((PyObject *)Py_TYPE(module), name);
+    if (!of_class) return !lmx_must_raise();
+    bool plain = of_class == Py_None || PyLong_Check(of_class) || PyUnicode_Check(of_class);
+    Py_DECREF(of_class);
+    if ((t->early || !plain) && !may_run(t)) return false; /* a class's values are compared by nobody */
+    value = PyObject_GetAttr(module, name);
+    bool ok = value ? push_attr(t, name, value) : !lmx_must_raise();
+    Py_XDECREF(value);
+    return ok;
+}
+
+static bool push_attrs(teller *t, PyObject *module, PyObject *dict, const lmx_class *k,
+                       const lmx_node *node) {
+    if (k->word < 0) return true;
+    for (int32_t i = 0; i < k->n_attrs; i++)
+        if (!push_word_attr(t, module, dict, k->attrs[i])) return false;
+    return push_made_tensors(t, dict, node);
+}
+
+static bool is_training(teller *t, PyObject *module, PyObject *dict) {
+    PyObject *training = lmx_get(dict, t->st->n_training);
+    if (training) return training == Py_True;
+    training = PyObject_GetAttr(module, t->st->n_training); /* a scripted module keeps it in C++ */
+    if (!training) PyErr_Clear();
+    Py_XDECREF(training);
+    return training == Py_True;
+}
+
+/* What the module's dict tells of it. */
+static uint32_t own_flags(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+    uint32_t flags = is_training(t, node->object, dict) ? LAM_MODULE_TRAINING : 0;
+    bool other = k->word >= 0 && !node->compiled && lmx_get(dict, t->st->n_forward);
+    return other ? flags | LAM_MODULE_OWN_FORWARD : flags;
+}
+
+static uint32_t flags_of(const lmx_node *node, const met *now, uint32_t own) {
+    uint32_t flags = now->flags | own;
+    /* Parametrizations make a layer's weights; they don't make it a container. */
+    if (node->n_children == (node->parametrized ? 1 : 0)) flags |= LAM_MODULE_LEAF;
+    if (now->class->script || node->opaque) flags |= LAM_MODULE_OPAQUE;
+    return flags;
+}
+
+/* Begins the module `t->module`. */
+static bool begin_module(teller *t, const lmx_node *node, const met *now, uint32_t own, PyObject *type) {
+    const lmx_class *k = now->class;
+    lam_module_info info = {
+        .type = lmx_utf8(type),
+        .type_path = lmx_utf8(k->path),
+        .word = k->word,
+        .flags = flags_of(node, now, own),
+    };
+    return check(t, lam_build_module(t->b, &info, &t->module, &t->e));
+}
+
+static bool push_parts(teller *t, const lmx_node *node, const lmx_class *k, PyObject *dict) {
+    PyObject *module = node->object;
+    return push_tensors(t, module, dict, t->st->n__parameters, false) &&
+           (t->c->brief || (push_tensors(t, module, dict, t->st->n__buffers, true) &&
+                            push_packed(t, dict, k) && push_attrs(t, module, dict, k, node)));
+}
+
+/* Looks the module's dicts through. */
+static bool look_through(teller *t, lmx_node *node, const met *now, PyObject *dict) {
+    const lmx_class *k = now->class;
+    if (t->early && (k->script || node->compiled || node->opaque)) {
+        t->given_up = true; /* what it hides is only known afterwards */
+        return false;
+    }
+    node->scripted = k->script;
+    PyObject *scripted = k->script ? PyObject_GetAttr(node->object, t->st->n_original_name) : NULL;
+    PyErr_Clear();
+    const uint32_t own = own_flags(t, node, k, dict);
+    PyObject *type = scripted && PyUnicode_Check(scripted) ? scripted : k->name;
+    bool ok = begin_module(t, node, now, own, type) && (t->names_only || push_parts(t, node, k, dict));
+    Py_XDECREF(scripted);
+    return ok;
+}
+
+static bool push_module(teller *t, lmx_node *node) {
+    const met *now = class_of(t, Py_TYPE(node->object));
+    if (!now) return false;
+    PyObject *dict = lmx_dict_of(node->object);
+    bool ok = look_through(t, node, now, dict);
+    Py_XDECREF(dict);
+    return ok;
+}
+
+static bool push_modules(teller *t) {
+    for (size_t i = 0; i < t->c->tree.nodes.n; i++)
+        if (!push_module(t, lmx_node_at(&t->c->tree, (int32_t)i))) return false;
+    return true;
+}
+
+static bool push_places(teller *t) {
+    const lmx_tree *tree = &t->c->tree;
+    for (size_t i = 0; i < tree->places.n; i++) {
+        const lmx_place *p = lmx_place_at(tree, (int32_t)i);
+        if (!check(t, lam_build_place(t->b, p->parent, lmx_utf8(p->name), p->node, NULL, &t->e)))
+            return false;
+    }
+    return true;
+}
+
+/* == calls ============================================================================================= */
+
+/* Decodes `n` tensors from the record's words. */
+static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
+    const int64_t *words = (const int64_t *)c->words.data + at;
+    for (int32_t i = 0; i < n; i++) {
+        lmx_found f;
+        memcpy(&f, words, sizeof f);
+        words += sizeof f / sizeof *words;
+        const char *name = f.name >= 0 ? lmx_utf8(((PyObject **)c->names.data)[f.name]) : NULL;
+        out[i] = (lam_arg){name, f.position, f.dtype, f.device, f.ndim, words, f.storage, f.memory, f.object};
+        if (f.ndim > 0) words += f.ndim;
+    }
+}
+
+/* Asked once of a scripted module that was called. Where torch can't tell, it is taken to hide nothing. */
+static bool ask_for_kernels(teller *t, lmx_node *node) {
+    if (!node->scripted || node->hides || !t->c->wants_ops) return true;
+    PyObject *kit = PyImport_ImportModule("lamina._scripted");
+    PyObject *yes = kit ? PyObject_CallMethod(kit, "hides", "O", node->object) : NULL;
+    node->hides = yes == Py_True ? 1 : -1;
+    Py_XDECREF(yes);
+    Py_XDECREF(kit);
+    return lmx_forgive();
+}
+
+static bool push_call(teller *t, size_t i, lmx_vec *args) {
+    const lmx_vec *calls = &t->c->calls;
+    lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
+    if (!ask_for_kernels(t, node)) return false;
+    const lmx_call *call = (const lmx_call *)calls->data + i; /* asking may have moved it */
+    size_t n = (size_t)call->n_in + (size_t)call->n_out;
+    args->n = 0;
+    lam_arg *all = n ? lmx_vec_push(args, sizeof *all, n) : NULL;
+    if (n && !all) return nomem();
+    lam_arg *out = all ? all + call->n_in : NULL;
+    if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
+    if (call->n_out) decode(t->c, call->out_at, call->n_out, out);
+    lam_call_info info = {call->module, call->parent, call->flags, 0, 0, call->n_in, call->n_out, all, out};
+    if (node->hides > 0) info.flags |= LAM_CALL_HIDES;
+    if (!t->c->dry && call->ended) { /* it is over */
+        info.t0_ns = lmx_clock_ns(&t->c->clock, call->began);
+        info.t1_ns = lmx_clock_ns(&t->c->clock, call->ended);
+    }
+    return check(t, lam_build_call(t->b, &info, NULL, &t->e));
+}
+
+static bool push_calls(teller *t) {
+    lmx_vec args = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < t->c->calls.n; i++) ok = push_call(t, i, &args);
+    lmx_vec_free(&args);
+    return ok;
+}
+
+/* A compiled module's inside was not seen if nothing was called in it. What was compiled in place is marked
+ * already; a wrapper's inner module stands for the wrapper. */
+static void mark_opaque(teller *t) {
+    const lmx_call *calls = t->c->calls.data;
+    lmx_tree *tree = &t->c->tree;
+    for (size_t i = 0; i < tree->nodes.n; i++) {
+        const lmx_node *node = lmx_node_at(tree, (int32_t)i);
+        if (node->inner >= 0) lmx_node_at(tree, node->inner)->opaque = true;
+    }
+    for (size_t i = 0; i < tree->nodes.n; i++)
+        if (!lmx_node_at(tree, (int32_t)i)->n_children) lmx_node_at(tree, (int32_t)i)->opaque = false;
+    for (size_t i = 0; i < t->c->calls.n; i++)
+        if (calls[i].parent >= 0) lmx_node_at(tree, calls[calls[i].parent].module)->opaque = false;
+}
+
+/* == notes ============================================================================================= */
+
+static bool push_note(teller *t, PyObject *text) {
+    bool ok = text && check(t, lam_build_note(t->b, lmx_utf8(text), &t->e));
+    Py_XDECREF(text);
+    return ok;
+}
+
+static bool push_twin(teller *t, const lmx_twin *twin) {
+    const lmx_tree *tree = &t->c->tree;
+    PyObject *again = lmx_path(tree, twin->place, twin->name), *first = NULL;
+    for (size_t i = (size_t)twin->place + 1; !first && i < tree->places.n; i++) {
+        const lmx_place *p = lmx_place_at(tree, (int32_t)i);
+        if (p->parent == twin->place && p->node == twin->node) first = lmx_path(tree, p->parent, p->name);
+    }
+    PyObject *text =
+        first && again ? PyUnicode_FromFormat("%U is also registered as %U", first, again) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(again);
+    return push_note(t, text);
+}
+
+static bool push_notes(teller *t) {
+    for (Py_ssize_t i = 0; t->c->notes && i < PyList_Size(t->c->notes); i++) {
+        PyObject *text = PyList_GetItem(t->c->notes, i);
+        Py_INCREF(text);
+        if (!push_note(t, text)) return false;
+    }
+    for (size_t i = 0; i < t->c->tree.twins.n; i++)
+        if (!push_twin(t, (lmx_twin *)t->c->tree.twins.data + i)) return false;
+    if (t->c->strangers &&
+        !push_note(t,
+                   PyUnicode_FromString("another thread called layers of this model too: a capture sees the "
+                                        "calls of the thread that opened it")))
+        return false;
+    if (t->c->replaced &&
+        !push_note(t, PyUnicode_FromString("torch.nn.Module.__call__ was replaced by somebody else "
+                                           "during the capture; theirs was left in place")))
+        return false;
+    if (t->c->why &&
+        !push_note(t, PyUnicode_FromFormat("operators were watched through torch's dispatch mode, because %U",
+                                           t->c->why)))
+        return false;
+    if (t->c->dry &&
+        !push_note(t, PyUnicode_FromString("a dry run: shapes were followed, nothing was computed "
+                                           "and no time was measured")))
+        return false;
+    return !t->c->cut ||
+           push_note(t, PyUnicode_FromFormat("some arguments held more than %d values or %d levels; "
+                                             "tensors beyond that were not seen",
+                                             LMX_BUDGET, LMX_DEPTH));
+}
+
+static bool push_ops(teller *t) {
+    if (t->c->timed && !check(t, lam_build_timed(t->b, &t->e))) return false;
+    if (t->c->no_backward && !check(t, lam_build_no_backward(t->b, &t->e))) return false;
+    if (t->c->observer && !check(t, lmx_push_operators(t->c->observer, t->b, &t->e))) return false;
+    t->c->tensors_told = &t->by_tensor;
+    lam_status s = lmx_tell_push(t->c, t->b, &t->e);
+    t->c->tensors_told = NULL;
+    return check(t, s);
+}
+
+/* Records that could not be kept. */
+static bool push_cut(teller *t) {
+    const lmx_capture *c = t->c;
+    int64_t since = 0;
+    bool ops = lmx_observer_lost(c->observer, &since);
+    char why[160];
+    if (!ops && !c->lost) return true;
+    snprintf(why, sizeof why, "%s after %zu %s, and what ran then was not seen; capture fewer iterations",
+             c->full || lmx_observer_full(c->observer) ? "the capture was full" : "memory ran out",
+             c->lost ? c->calls.n : lmx_observer_n(c->observer), c->lost ? "calls" : "operators");
+    return check(t, lam_build_cut(t->b, why, c->lost, since, &t->e));
+}
+
+static bool build(teller *t, lam_model **out) {
+    lam_builder *b = t->b;
+    t->b = NULL;
+    return check(t, lam_builder_finish(b, out, &t->e));
+}
+
+/* How the inputs were made up. */
+static lam_status push_made(const lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (Py_ssize_t i = 0; s == LAM_OK && c->made && i < PyList_Size(c->made); i++)
+        s = lam_build_made(b, lmx_utf8(PyList_GetItem(c->made, i)), e);
+    return s;
+}
+
+/* Which modules other threads called meanwhile. */
+static lam_status push_elsewhere(const lmx_capture *c, lam_builder *b, lam_error *e) {
+    lam_status s = LAM_OK;
+    for (size_t i = 0; s == LAM_OK && c->elsewhere && i < c->tree.nodes.n; i++)
+        if (c->elsewhere[i]) s = lam_build_called_elsewhere(b, (int32_t)i, e);
+    return s;
+}
+
+static bool tell_the_rest(teller *t, lam_model **out) {
+    return push_places(t) && push_calls(t) && push_cut(t) && check(t, push_made(t->c, t->b, &t->e)) &&
+           check(t, push_elsewhere(t->c, t->b, &t->e)) && push_ops(t) && push_notes(t) && build(t, out);
+}
+
+static teller *teller_new(lmx_capture *c) {
+    teller *t = PyMem_Calloc(1, sizeof *t);
+    if (!t) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *t = (teller){.st = c->st, .c = c, .e = {.at = -1}};
+    if (c->phase == LMX_OPEN) lmx_clock_end(&c->clock); /* it is told so far */
+    lmx_classes_ask(c->st->classes);
+    t->held = PyList_New(0);
+    if (t->held && check(t, lam_builder_new(&t->b, MEMORY, &t->e))) return t;
+    teller_free(t);
+    return NULL;
+}
+
+/* == before the run ==================================================================================== */
+
+bool lmx_early_begin(lmx_capture *c) {
+    c->early = teller_new(c);
+    if (c->early) c->early->early = true;
+    return c->early != NULL;
+}
+
+bool lmx_early_module(lmx_capture *c, int32_t node) {
+    if (!c->early || push_module(c->early, lmx_node_at(&c->tree, node))) return true;
+    bool given_up = c->early->given_up && !PyErr_Occurred();
+    lmx_early_drop(c);
+    return given_up;
+}
+
+void lmx_early_drop(lmx_capture *c) {
+    teller *t = c->early;
+    c->early = NULL;
+    teller_free(t);
+}
+
+int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg) {
+    const teller *t = c->early;
+    if (!t) return 0;
+    Py_VISIT(t->held);
+    for (size_t i = 0; i < t->classes.n; i++) Py_VISIT(((const met *)t->classes.data)[i].type);
+    return 0;
+}
+
+static bool classes_are_same(teller *t, bool *same) {
+    const met *all = t->classes.data;
+    for (size_t i = 0; *same && i < t->classes.n; i++) {
+        uint32_t flags;
+        const lmx_class *k = lmx_class_of(t->st, all[i].type);
+        if (!k || !lmx_class_flags(t->st, k, all[i].type, &flags)) return false;
+        *same = k == all[i].class && flags == all[i].flags;
+    }
+    return true;
+}
+
+/* What was described before the run, if it would be described so again; NULL with an exception or without. */
+static teller *still_true(lmx_capture *c) {
+    teller *t = c->early;
+    c->early = NULL;
+    bool same = t && !c->gradients;
+    if (same && classes_are_same(t, &same) && same && lmx_snapshot_holds(c->snapshot)) {
+        t->early = false;
+        return t;
+    }
+    teller_free(t);
+    return NULL;
+}
+
+/* == all of it ========================================================================================= */
+
+bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out) {
+    if (lmx_observer_told(c->observer)) PyErr_NoMemory();
+    if (PyErr_Occurred()) return false;
+    teller *t = still_true(c);
+    const bool fresh = !t && !PyErr_Occurred() && (t = teller_new(c));
+    if (!t) return false;
+    t->before = before;
+    if (fresh) lmx_snapshot_doubt(c->snapshot);
+    if (fresh) mark_opaque(t);
+    bool ok = (!fresh || push_modules(t)) && tell_the_rest(t, out);
+    teller_free(t);
+    lmx_torch_forget_types(&c->st->torch);
+    return ok;
+}
+
+bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
+                         void *self, lam_model **out) {
+    teller *t = teller_new(c);
+    if (!t) return false;
+    t->names_only = true;
+    lmx_capture_hold(c);
+    bool ok = push_modules(t) && push_places(t) && push_calls(t) && check(t, push(self, t->b, &t->e)) &&
+              build(t, out);
+    lmx_capture_let_go(c);
+    teller_free(t);
+    return ok;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tensors of a snapshot: the values of buffers and of whatever is small are copied, and put back where they
+ * changed. Other parameters are only watched, because copies of all weights would double a model: how often
+ * torch says that they were written to, where they lie, and a few of their numbers.
+ *
+ * A buffer in the CPU's memory is copied byte by byte: cloning it through torch takes longer than many a
+ * small layer. Whether it changed is seen by comparing, since batch normalisation writes to its running
+ * statistics without counting a version. */
+#include "base/base.h"
+#include "modules/snapshot.h"
+#include "torch/tensor.h"
+
+#include <string.h>
+
+static bool nomem(void) {
+    PyErr_NoMemory();
+    return false;
+}
+
+static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
+    return PyObject_CallMethodObjArgs(o, method, arg, NULL);
+}
+
+enum { SMALL = 1 << 14, MOST = 1 << 22 }; /* bytes: of one tensor that is copied anyway, of all such */
+
+/* == remembering ======================================================================================= */
+
+/* How often the tensor was written to in place; -1 for one that does not count (made in inference mode).
+ * False only for an exception that must reach the user. */
+static bool version_of(lmx_state *st, PyObject *tensor, int64_t *out) {
+    PyObject *version = PyObject_GetAttr(tensor, st->n__version);
+    *out = version ? PyLong_AsLongLong(version) : -1;
+    Py_XDECREF(version);
+    return lmx_forgive();
+}
+
+static PyObject *clone_of(lmx_state *st, PyObject *tensor) {
+    PyObject *detached = call(tensor, st->n_detach, NULL);
+    PyObject *clone = detached ? call(detached, st->n_clone, NULL) : NULL;
+    Py_XDECREF(detached);
+    return clone;
+}
+
+static bool is_dense(lmx_state *st, PyObject *tensor) {
+    const lmx_torch *t = &st->torch;
+    bool yes = false;
+    if (t->offset >= 0 && t->shim.dense && lmx_kind_of(st, tensor) == LMX_PLAIN)
+        return !t->shim.dense((char *)tensor + t->offset, &yes) && yes;
+    PyObject *dense = call(tensor, st->n_is_contiguous, NULL);
+    yes = dense == Py_True;
+    Py_XDECREF(dense);
+    return yes;
+}
+
+/* How many bytes at d->storage are the tensor's values, one after another; 0 where they are elsewhere. */
+static size_t plain_bytes(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
+    int64_t bits = lam_dtype_bits(d->dtype), n = 1;
+    if (d->device != LMX_CPU || !d->storage || bits <= 0 || bits % 8 != 0) return 0;
+    for (int32_t i = 0; i < d->ndim; i++)
+        if (__builtin_mul_overflow(n, d->sizes[i], &n)) return 0;
+    if (__builtin_mul_overflow(n, bits / 8, &n)) return 0;
+    return is_dense(st, tensor) ? (size_t)n : 0;
+}
+
+/* The memory it has now, to be given back. An exception is left to the caller. */
+static void hold_on(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    if (lmx_kind_of(s->st, k->tensor) == LMX_PLAIN) k->held = lmx_hold(&s->st->torch, k->tensor, d);
+    if (!k->held) k->data = call(k->tensor, s->st->n_detach, NULL);
+}
+
+static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    size_t n = plain_bytes(s->st, k->tensor, d);
+    if (!n) return lmx_forgive();
+    size_t at = s->bytes.n;
+    char *to = lmx_vec_push(&s->bytes, 1, n);
+    if (!to) return nomem();
+    memcpy(to, (const void *)(uintptr_t)d->storage, n);
+    hold_on(s, k, d);
+    k->bytes_at = at;
+    k->n_bytes = k->held || k->data ? n : 0;
+    return lmx_forgive();
+}
+
+static bool keep_values(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    if (d->device == LMX_META) return true;
+    if (!keep_bytes(s, k, d)) return false;
+    if (k->n_bytes) return true;
+    if (d->storage) hold_on(s, k, d);
+    if (!lmx_forgive()) return false;
+    k->clone = clone_of(s->st, k->tensor);
+    return lmx_forgive();
+}
+
+/* Numbers spread over a tensor's bytes: `.data` and numpy write without torch counting it. */
+static uint64_t sample_of(const char *data, size_t n) {
+    enum { READS = 16 };
+    uint64_t sum = 0, word;
+    for (size_t i = 0; i < READS; i++) {
+        memcpy(&word, data + (n - sizeof word) / (READS - 1) * i, sizeof word);
+        sum = (sum ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        sum ^= sum >> 32;
+    }
+    return sum;
+}
+
+static void take_sample(const lmx_state *st, lmx_kept *k, const lmx_tensor *d, size_t n) {
+    k->memory = lmx_memory_here(st, k->tensor, LMX_PLAIN);
+    k->sampled = n;
+    k->sample = sample_of((const char *)(uintptr_t)d->storage, n);
+}
+
+/* Of what is no buffer. */
+static bool keep_little(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
+    const size_t n = plain_bytes(s->st, k->tensor, d);
+    if (!lmx_forgive()) return false;
+    if (n && n <= SMALL && s->bytes.n + n <= MOST) return keep_bytes(s, k, d);
+    if (lmx_kind_of(s->st, k->tensor) != LMX_PLAIN) return true;
+    if (n >= SMALL) take_sample(s->st, k, d, n);
+    if (d->storage) hold_on(s, k, d);
+    return lmx_forgive();
+}
+
+/* What its values are and where they lie, but for the address. */
+static uint64_t form_of(lmx_state *st, PyObject *tensor, const lmx_tensor *d) {
+    const lmx_torch *t = &st->torch;
+    const bool readable = t->offset >= 0 && t->shim.strides && lmx_kind_of(st, tensor) == LMX_PLAIN;
+    uint64_t form = ((uint64_t)(uint32_t)d->dtype << 32 | (uint32_t)d->device) + 1;
+    int64_t *strides = NULL;
+    if (!readable || !d->storage || t->shim.strides((char *)tensor + t->offset, &strides)) return form;
+    for (int32_t i = 0; i < d->ndim; i++) form = (form ^ (uint64_t)strides[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return form;
+}
+
+static bool keep_flag(lmx_state *st, lmx_kept *k) {
+    k->knows_grad = lmx_wants_grad(st, k->tensor, &k->requires_grad);
+    return lmx_forgive();
+}
+
+static bool keep_grad(lmx_state *st, lmx_kept *k) {
+    if (lmx_has_no_grad(st, k->tensor)) {
+        Py_INCREF(Py_None);
+        k->grad = Py_None;
+        return true;
+    }
+    k->grad = PyObject_GetAttr(k->tensor, st->n_grad);
+    return lmx_forgive();
+}
+
+/* What a gradient holds is kept as any tensor's values are. */
+static bool keep_grads_values(lmx_snapshot *s, const lmx_kept *k) {
+    if (!k->grad || !lmx_is_tensor(s->st, k->grad)) return true;
+    PyObject *grad = k->grad, *name = PyUnicode_FromFormat("%U.grad", k->name);
+    const int32_t node = k->node; /* keeping may move what `k` points to */
+    Py_INCREF(grad);
+    bool ok = name && lmx_tensor_keep(s, node, name, grad, LMX_ATTRIBUTE, false);
+    Py_DECREF(grad);
+    Py_XDECREF(name);
+    return ok;
+}
+
+/* The rest of what is remembered. Each read may fail on a tensor of somebody's own, which then is only
+ * compared. */
+static bool fill(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, lmx_role role, bool clone) {
+    if (d->ndim < 0) { /* no shape yet: a lazy layer's, or one that hides it */
+        k->data = PyObject_GetAttr(k->tensor, s->st->n_data);
+        if (!lmx_forgive()) return false;
+    } else if (!(clone ? keep_values(s, k, d) : keep_little(s, k, d))) {
+        return false;
+    }
+    /* What a buffer holds is compared, and how often it was written to asks torch for a while. */
+    const bool compared = role == LMX_BUFFER && (k->n_bytes || k->clone);
+    if (!compared && !version_of(s->st, k->tensor, &k->version)) return false;
+    return keep_flag(s->st, k) && (role != LMX_PARAMETER || keep_grad(s->st, k));
+}
+
+bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
+                     bool clone) {
+    const int32_t seen = lmx_map_get(&s->seen, tensor);
+    if (seen >= 0) { /* maybe as an attribute of a module around this one */
+        lmx_kept *again = (lmx_kept *)s->kept.data + seen;
+        if (role != LMX_PARAMETER || again->grad) return true;
+        return keep_grad(s->st, again) && keep_grads_values(s, again);
+    }
+    lmx_tensor d;
+    if (!lmx_describe(s->st, tensor, lmx_kind_of(s->st, tensor), &d)) return false;
+    lmx_kept k = {.tensor = tensor, .name = name, .type = Py_TYPE(tensor), .node = node};
+    k.ndim = d.ndim;
+    k.storage = d.storage;
+    k.form = form_of(s->st, tensor, &d);
+    for (int32_t i = 0; i < d.ndim && i < 8; i++) k.sizes[i] = d.sizes[i];
+    Py_INCREF(tensor);
+    Py_INCREF(name);
+    Py_INCREF((PyObject *)k.type);
+    k.version = -1;
+    bool ok = fill(s, &k, &d, role, clone);
+    ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());
+    lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
+    if (at) {
+        *at = k;
+        return keep_grads_values(s, &k);
+    }
+    lmx_kept_free(&k, &s->st->torch);
+    return ok && nomem();
+}
+
+void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {
+    if (k->held) t->shim.release(k->held);
+    k->held = NULL;
+    Py_CLEAR(k->tensor);
+    Py_CLEAR(k->name);
+    Py_CLEAR(k->clone);
+    Py_CLEAR(k->grad);
+    Py_CLEAR(k->data);
+    Py_CLEAR(k->type);
+}
+
+/* == comparing ========================================================================================= */
+
+static bool has_moved(lmx_state *st, const lmx_kept *k, const lmx_tensor *d) {
+    if (d->ndim != k->ndim || d->storage != k->storage || form_of(st, k->tensor, d) != k->form) return true;
+    int32_t n = d->ndim < 8 ? d->ndim : 8;
+    return n > 0 && memcmp(d->sizes, k->sizes, sizeof *k->sizes * (size_t)n) != 0;
+}
+
+/* Whether it is certain that there is nothing to put back. */
+static bool is_untouched(lmx_snapshot *s, const lmx_kept *k, const lmx_tensor *d) {
+    int64_t version = -1;
+    if (k->grad && (k->grad != Py_None || !lmx_has_no_grad(s->st, k->tensor))) return false;
+    if (k->clone || k->data) return false;
+    const char *now = (const char *)(uintptr_t)d->storage;
+    if (k->n_bytes && memcmp(now, (const char *)s->bytes.data + k->bytes_at, k->n_bytes) != 0) return false;
+    if (k->written || (k->sampled && sample_of(now, k->sampled) != k->sample)) return false;
+    if (k->n_bytes && k->version < 0) return true;
+    return version_of(s->st, k->tensor, &version) && version == k->version;
+}
+
+/* A sparse tensor's bytes are told, and of a tensor of many axes not all sizes are kept. */
+bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *k, bool *untouched) {
+    enum { AXES = sizeof k->sizes / sizeof *k->sizes };
+    lmx_tensor d;
+    bool wanted;
+    if (Py_TYPE(k->tensor) != k->type || k->ndim < 0 || k->ndim > AXES || !k->knows_grad) return false;
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
+    if (has_moved(s->st, k, &d) || (!d.storage && d.device != LMX_META)) return false;
+    if (!lmx_wants_grad(s->st, k->tensor, &wanted) || wanted != k->requires_grad) return false;
+    *untouched = *untouched && is_untouched(s, k, &d);
+    return !PyErr_Occurred();
+}
+
+#define PUT_VERSION "_unsafe_set_version_counter"
+
+/* == putting back ====================================================================================== */
+
+/* A lazy layer's tensor becomes shapeless again. */
+static bool unmaterialise(lmx_state *st, const lmx_kept *k) {
+    return k->data && PyObject_SetAttr(k->tensor, st->n_data, k->data) == 0 &&
+           PyObject_SetAttr(k->tensor, st->n___class__, (PyObject *)k->type) == 0;
+}
+
+/* `.data` has a version counter of its own: autograd does not see this write, as it did not happen. */
+static bool copy_back(lmx_state *st, const lmx_kept *k) {
+    PyObject *data = PyObject_GetAttr(k->tensor, st->n_data);
+    PyObject *done = data ? call(data, st->n_copy_, k->clone) : NULL;
+    Py_XDECREF(data);
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+/* The memory and shape that it had. */
+static bool give_back(lmx_snapshot *s, lmx_kept *k) {
+    if (k->held) {
+        k->data = lmx_held(s->st, k->held);
+        k->held = NULL;
+    }
+    return k->data && PyObject_SetAttr(k->tensor, s->st->n_data, k->data) == 0;
+}
+
+/* Gives the tensor the memory and shape it had, and the values. */
+static bool put_bytes(lmx_snapshot *s, lmx_kept *k, lmx_tensor *d, bool moved) {
+    if (moved && (!give_back(s, k) || !lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), d)))
+        return false;
+    if (plain_bytes(s->st, k->tensor, d) != k->n_bytes) return false;
+    void *to = (void *)(uintptr_t)d->storage;
+    const char *from = (const char *)s->bytes.data + k->bytes_at;
+    if (memcmp(to, from, k->n_bytes) != 0) memcpy(to, from, k->n_bytes);
+    return true;
+}
+
+static bool put_clone(lmx_snapshot *s, lmx_kept *k, bool moved) {
+    if (moved && !k->held && !k->data) return PyObject_SetAttr(k->tensor, s->st->n_data, k->clone) == 0;
+    return (!moved || give_back(s, k)) && copy_back(s->st, k);
+}
+
+/* Where the values are what they were, torch's count of writes is too: a graph that the user holds would
+ * refuse to go backward. */
+static bool put_version(lmx_snapshot *s, const lmx_kept *k) {
+    int64_t now;
+    if (!version_of(s->st, k->tensor, &now)) return false;
+    if (k->version < 0 || now == k->version) return true;
+    PyObject *low = PyImport_ImportModule("torch._C._autograd"), *done = NULL;
+    if (low) done = PyObject_CallMethod(low, PUT_VERSION, "(O)(L)", k->tensor, (long long)k->version);
+    if (low && !done && PyErr_ExceptionMatches(PyExc_TypeError)) { /* before torch 2.5 */
+        PyErr_Clear();
+        done = PyObject_CallMethod(low, PUT_VERSION, "OL", k->tensor, (long long)k->version);
+    }
+    Py_XDECREF(done);
+    Py_XDECREF(low);
+    return lmx_forgive(); /* a torch that can't: the values are what counts */
+}
+
+/* Of what was only watched: false where its values are others, or may be. */
+static bool is_as_it_was(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d, bool moved) {
+    int64_t version = -1;
+    if (moved && !give_back(s, k)) return false;
+    if (!version_of(s->st, k->tensor, &version) || (k->version >= 0 && version != k->version)) return false;
+    const char *data = (const char *)(uintptr_t)(moved ? k->storage : d->storage);
+    return !k->written && (!k->sampled || sample_of(data, k->sampled) == k->sample);
+}
+
+static bool restore_values(lmx_snapshot *s, lmx_kept *k) {
+    static const char *const written = "was written to and could not be put back";
+    lmx_tensor d;
+    if (Py_TYPE(k->tensor) != k->type)
+        return unmaterialise(s->st, k) ||
+               lmx_problem(s, k->node, k->name, "changed its type and could not be put back");
+    if (!lmx_describe(s->st, k->tensor, lmx_kind_of(s->st, k->tensor), &d)) return false;
+    bool moved = has_moved(s->st, k, &d);
+    if (d.device == LMX_META && !moved) return true;
+    if (k->n_bytes || k->clone) {
+        bool put = k->n_bytes ? put_bytes(s, k, &d, moved) : put_clone(s, k, moved);
+        return put ? put_version(s, k) : lmx_problem(s, k->node, k->name, written);
+    }
+    return is_as_it_was(s, k, &d, moved) || lmx_problem(s, k->node, k->name, written);
+}
+
+bool lmx_tensor_was_written(lmx_kept *k, PyObject *memory) {
+    PyObject *own = k->memory ? PyLong_FromUnsignedLongLong(k->memory) : NULL;
+    const int in = own ? PySet_Contains(memory, own) : PyErr_Occurred() ? -1 : 0;
+    k->written = k->written || in > 0;
+    Py_XDECREF(own);
+    return in >= 0;
+}
+
+static bool restore_flag(lmx_snapshot *s, const lmx_kept *k) {
+    bool now;
+    if (!k->knows_grad) return true;
+    if (!lmx_wants_grad(s->st, k->tensor, &now)) return false;
+    PyObject *was = k->requires_grad ? Py_True : Py_False;
+    return now == k->requires_grad || PyObject_SetAttr(k->tensor, s->st->n_requires_grad, was) == 0;
+}
+
+static bool restore_grad(lmx_snapshot *s, const lmx_kept *k) {
+    static const char *const changed = "had its gradient or requires_grad changed and could not be put back";
+    if (!k->grad) return restore_flag(s, k) || lmx_problem(s, k->node, k->name, changed);
+    const bool none = k->grad == Py_None && lmx_has_no_grad(s->st, k->tensor);
+    PyObject *now = none ? NULL : PyObject_GetAttr(k->tensor, s->st->n_grad);
+    bool ok = none || (now && (now == k->grad || PyObject_SetAttr(k->tensor, s->st->n_grad, k->grad) == 0));
+    Py_XDECREF(now);
+    ok = ok && restore_flag(s, k);
+    return ok || lmx_problem(s, k->node, k->name, changed);
+}
+
+bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *k) { return restore_values(s, k) && restore_grad(s, k); }

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered
+ * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by kept.c, the states
+ * of random number generators by draws.c. */
+#include "modules/snapshot.h"
+#include "base/base.h"
+#include "base/tables.h"
+#include "modules/tree.h"
+#include "observe/capture.h"
+#include "torch/tensor.h"
+
+#include <stdlib.h>
+
+static lmx_snapshot *self_of(PyObject *self) { return (lmx_snapshot *)self; }
+
+static bool nomem(void) {
+    PyErr_NoMemory();
+    return false;
+}
+
+/* == taking ============================================================================================ */
+
+typedef struct taker {
+    lmx_snapshot *s;
+    int32_t node;
+    lmx_role role;
+    bool clone;
+} taker;
+
+static bool take_tensor(void *self, PyObject *name, PyObject *tensor) {
+    taker *t = self;
+    if (!lmx_is_tensor(t->s->st, tensor) || !PyUnicode_Check(name)) return true;
+    return lmx_tensor_keep(t->s, t->node, name, tensor, t->role, t->clone);
+}
+
+/* An embedding with a max_norm scales its weight in place at every call. */
+static bool renormalises(lmx_state *st, PyObject *dict) {
+    PyObject *max_norm = lmx_get(dict, st->n_max_norm);
+    return max_norm && max_norm != Py_None;
+}
+
+static bool take_registered(taker *t, PyObject *dict, PyObject *kind, lmx_role role, bool clone) {
+    t->role = role;
+    t->clone = clone;
+    PyObject *registered = lmx_get(dict, kind);
+    Py_XINCREF(registered);
+    bool ok = lmx_each(t->s->st, registered, take_tensor, t);
+    Py_XDECREF(registered);
+    return ok;
+}
+
+static bool take_value(taker *t, PyObject *name, PyObject *value) {
+    if (!lmx_is_tensor(t->s->st, value)) return lmx_draw_keep(t->s, t->node, name, value);
+    return take_tensor(t, name, value);
+}
+
+/* Tensors and generators in a container that the module has by this name. */
+static bool take_items(taker *t, PyObject *name, size_t box) {
+    lmx_snapshot *s = t->s;
+    const lmx_box *b = (lmx_box *)s->boxes.data + box;
+    const size_t at = b->at, step = b->type == LMX_BOX_DICT ? 2 : 1, n = b->n * step;
+    if (!PyUnicode_Check(name)) return true;
+    for (size_t i = step - 1; i < n; i += step)
+        if (!take_value(t, name, lmx_ref(((PyObject **)s->refs.data)[at + i]))) return false;
+    return true;
+}
+
+/* Those that hold what is kept under its own name, and the modules. */
+static bool is_registry(const lmx_state *st, PyObject *name) {
+    return name == st->n__parameters || name == st->n__buffers || name == st->n__modules;
+}
+
+/* What the module's dict holds besides: containers, one level deep, and tensors that are neither
+ * parameter nor buffer. */
+static bool take_values(taker *t) {
+    lmx_snapshot *s = t->s;
+    const lmx_box *box = (lmx_box *)s->boxes.data + s->boxes.n - 1;
+    size_t at = box->at, n = box->n;
+    t->role = LMX_ATTRIBUTE;
+    t->clone = false;
+    for (size_t i = 0; i < n; i++) {
+        PyObject *key = ((PyObject **)s->refs.data)[at + 2 * i],
+                 *value = ((PyObject **)s->refs.data)[at + 2 * i + 1];
+        lmx_box_type type = lmx_box_type_of(value);
+        if (type && !lmx_box_size(value, type)) {
+            ((PyObject **)s->refs.data)[at + 2 * i + 1] = lmx_mark_empty(value);
+            continue;
+        }
+        const size_t inner = s->boxes.n;
+        if (!(type ? lmx_box_keep(s, t->node, value, type) : take_value(t, key, value))) return false;
+        if (type && !is_registry(s->st, key) && !take_items(t, key, inner)) return false;
+    }
+    return true;
+}
+
+/* The flag of a scripted module lives in C++; every other one's is in the dict. */
+static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
+    PyObject **at = lmx_vec_push(&s->training, sizeof *at, 1);
+    if (!at) return nomem();
+    bool in_dict = lmx_get(dict, s->st->n_training) != NULL;
+    *at = NULL;
+    PyObject *flag = in_dict ? NULL : PyObject_GetAttr(module, s->st->n_training);
+    if (!lmx_forgive()) return false;
+    ((PyObject **)s->training.data)[s->training.n - 1] = flag;
+    return true;
+}
+
+static bool take_node(lmx_snapshot *s, int32_t node) {
+    PyObject *module = lmx_node_at(&s->tree, node)->object;
+    PyTypeObject **type = lmx_vec_push(&s->types, sizeof *type, 1);
+    if (!type) return nomem();
+    *type = Py_TYPE(module);
+    Py_INCREF(*type);
+    PyObject *dict = lmx_dict_of(module);
+    if (!dict || !PyDict_Check(dict)) {
+        Py_XDECREF(dict);
+        return take_training(s, module, NULL);
+    }
+    taker t = {.s = s, .node = node};
+    bool renormalised = renormalises(s->st, dict);
+    bool ok = take_training(s, module, dict) &&
+              take_registered(&t, dict, s->st->n__parameters, LMX_PARAMETER, renormalised) &&
+              take_registered(&t, dict, s->st->n__buffers, LMX_BUFFER, true) &&
+              lmx_box_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
+    Py_DECREF(dict);
+    return ok;
+}
+
+static lmx_snapshot *blank(lmx_state *st, PyTypeObject *type) {
+    lmx_snapshot *s = (lmx_snapshot *)PyType_GenericAlloc(type, 0);
+    if (s) s->st = st;
+    return s;
+}
+
+static PyObject *snapshot_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"root", NULL};
+    PyObject *root;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Snapshot", names, &root)) return NULL;
+    lmx_state *st = PyType_GetModuleState(type);
+    if (!st || !lmx_torch_ready(st)) return NULL;
+    lmx_snapshot *s = blank(st, type);
+    bool ok = s && lmx_walk(st, &s->tree, root);
+    for (size_t i = 0; ok && i < s->tree.nodes.n; i++) ok = take_node(s, (int32_t)i);
+    if (!ok) Py_CLEAR(s);
+    return (PyObject *)s;
+}
+
+/* Each module is described while what it is made of is in the processor's caches. */
+PyObject *lmx_snapshot_for(lmx_capture *c) {
+    lmx_snapshot *s = blank(c->st, c->st->snapshot_type);
+    bool ok = s && lmx_walk(c->st, &s->tree, c->root) && lmx_tree_copy(&c->tree, &s->tree);
+    ok = ok && lmx_early_begin(c);
+    for (size_t i = 0; ok && i < s->tree.nodes.n; i++)
+        ok = take_node(s, (int32_t)i) && lmx_early_module(c, (int32_t)i);
+    if (!ok) Py_CLEAR(s);
+    return (PyObject *)s;
+}
+
+/* == comparing ========================================================================================= */
+
+/* `box` and `kept`: where this module's begin, and afterwards where they end. */
+static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kept) {
+    const lmx_box *boxes = s->boxes.data;
+    const lmx_kept *tensors = s->kept.data;
+    if (Py_TYPE(lmx_node_at(&s->tree, node)->object) != ((PyTypeObject **)s->types.data)[node]) return false;
+    for (; *box < s->boxes.n && boxes[*box].node == node; ++*box)
+        if (!lmx_box_is_same(s, &boxes[*box])) return false;
+    for (; *kept < s->kept.n && tensors[*kept].node == node; ++*kept)
+        if (!lmx_tensor_is_same(s, &tensors[*kept], &s->untouched)) return false;
+    return !((PyObject **)s->training.data)[node]; /* a scripted module's flag is not asked for here */
+}
+
+bool lmx_snapshot_holds(PyObject *snapshot) {
+    lmx_snapshot *s = self_of(snapshot);
+    bool same = s->untouched = true;
+    if (s->draws.n) s->untouched = false; /* their states are asked for when they are put back */
+    size_t box = 0, kept = 0;
+    for (size_t i = 0; same && i < s->tree.nodes.n; i++) same = node_is_same(s, (int32_t)i, &box, &kept);
+    if (PyErr_Occurred()) same = lmx_forgive() && false; /* the restore says what can't be compared */
+    s->untouched = s->untouched && same;
+    return same;
+}
+
+void lmx_snapshot_doubt(PyObject *snapshot) {
+    if (snapshot) self_of(snapshot)->untouched = false;
+}
+
+/* == putting back ====================================================================================== */
+
+bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {
+    if (!lmx_forgive()) return false;
+    const lmx_tree *tree = &s->tree;
+    int32_t place = 0;
+    while ((size_t)place < tree->places.n && lmx_place_at(tree, place)->node != node) place++;
+    PyObject *path = lmx_path(tree, place, name);
+    PyObject *text = path ? PyUnicode_FromFormat("%U %s", path, what) : NULL;
+    bool ok = text && PyList_Append(s->problems, text) == 0;
+    Py_XDECREF(path);
+    Py_XDECREF(text);
+    return ok;
+}
+
+static bool restore_type(lmx_snapshot *s, int32_t node) {
+    PyObject *module = lmx_node_at(&s->tree, node)->object;
+    PyTypeObject *type = ((PyTypeObject **)s->types.data)[node];
+    if (Py_TYPE(module) == type || PyObject_SetAttr(module, s->st->n___class__, (PyObject *)type) == 0)
+        return true;
+    return lmx_problem(s, node, s->st->n___class__, "was changed and could not be put back");
+}
+
+static bool restore_training(lmx_snapshot *s, int32_t node) {
+    PyObject *flag = ((PyObject **)s->training.data)[node], *module = lmx_node_at(&s->tree, node)->object;
+    if (!flag) return true;
+    PyObject *now = PyObject_GetAttr(module, s->st->n_training);
+    bool same = now == flag;
+    Py_XDECREF(now);
+    if (now && (same || PyObject_SetAttr(module, s->st->n_training, flag) == 0)) return true;
+    return lmx_problem(s, node, s->st->n_training, "was changed and could not be put back");
+}
+
+/* What was raised is kept for the end: one interrupted step must not leave the others undone. */
+static void keep_first(PyObject *raised[3], bool ok) {
+    if (ok) return;
+    if (raised[0])
+        PyErr_Clear();
+    else
+        PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+}
+
+static bool restore(lmx_snapshot *s) {
+    PyObject *raised[3] = {NULL, NULL, NULL};
+    for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_type(s, (int32_t)i));
+    for (size_t i = 0; i < s->boxes.n; i++)
+        keep_first(raised, lmx_box_restore(s, (lmx_box *)s->boxes.data + i));
+    for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_training(s, (int32_t)i));
+    for (size_t i = 0; i < s->kept.n; i++)
+        keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
+    for (size_t i = 0; i < s->draws.n; i++)
+        keep_first(raised, lmx_draw_restore(s, (lmx_draw *)s->draws.data + i));
+    if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
+    return !raised[0];
+}
+
+static PyObject *snapshot_restore(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_snapshot *s = self_of(self);
+    if (s->problems) return lmx_fail(s->st, LAM_USAGE, NULL, "the snapshot is being restored already");
+    s->problems = PyList_New(0);
+    bool ok = s->problems && (s->untouched || restore(s));
+    s->untouched = false;
+    PyObject *problems = s->problems;
+    s->problems = NULL;
+    if (!ok) Py_CLEAR(problems);
+    return problems;
+}
+
+static PyObject *snapshot_wrote(PyObject *self, PyObject *memory) {
+    lmx_snapshot *s = self_of(self);
+    if (!PySet_Check(memory)) return PyErr_Format(PyExc_TypeError, "wrote takes a set, not %R", memory);
+    for (size_t i = 0; i < s->kept.n; i++) {
+        lmx_kept *k = (lmx_kept *)s->kept.data + i;
+        if (k->sampled && !lmx_tensor_was_written(k, memory)) return NULL;
+        if (k->written) s->untouched = false;
+    }
+    Py_RETURN_NONE;
+}
+
+/* == the type ========================================================================================== */
+
+static void drop_all(lmx_vec *v) {
+    for (size_t i = 0; i < v->n; i++) Py_XDECREF(lmx_ref(((PyObject **)v->data)[i]));
+    lmx_vec_free(v);
+}
+
+static int visit_all(const lmx_vec *v, visitproc visit, void *arg) {
+    for (size_t i = 0; i < v->n; i++) {
+        PyObject *o = lmx_ref(((PyObject **)v->data)[i]);
+        Py_VISIT(o);
+    }
+    return 0;
+}
+
+static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
+    lmx_snapshot *s = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(s->problems);
+    for (size_t i = 0; i < s->boxes.n; i++) Py_VISIT(((lmx_box *)s->boxes.data)[i].object);
+    for (size_t i = 0; i < s->kept.n; i++) {
+        lmx_kept *k = (lmx_kept *)s->kept.data + i;
+        Py_VISIT(k->tensor);
+        Py_VISIT(k->clone);
+        Py_VISIT(k->grad);
+        Py_VISIT(k->data);
+        Py_VISIT(k->type);
+    }
+    for (size_t i = 0; i < s->draws.n; i++) {
+        Py_VISIT(((lmx_draw *)s->draws.data)[i].object);
+        Py_VISIT(((lmx_draw *)s->draws.data)[i].state);
+    }
+    int done = visit_all(&s->refs, visit, arg);
+    if (!done) done = visit_all(&s->types, visit, arg);
+    return done ? done : lmx_tree_visit(&s->tree, visit, arg);
+}
+
+static int snapshot_clear(PyObject *self) {
+    lmx_snapshot *s = self_of(self), old = *s;
+    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmx_vec){0};
+    s->seen = (lmx_map){0};
+    s->problems = NULL;
+    lmx_tree_free(&s->tree);
+    for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_box *)old.boxes.data)[i].object);
+    for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
+    for (size_t i = 0; i < old.draws.n; i++) {
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].object);
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].name);
+        Py_DECREF(((lmx_draw *)old.draws.data)[i].state);
+    }
+    drop_all(&old.types);
+    drop_all(&old.training);
+    drop_all(&old.refs);
+    Py_XDECREF(old.problems);
+    lmx_vec_free(&old.boxes);
+    lmx_vec_free(&old.kept);
+    lmx_vec_free(&old.bytes);
+    lmx_vec_free(&old.draws);
+    lmx_map_free(&old.seen);
+    return 0;
+}
+
+static void snapshot_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    snapshot_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef snapshot_methods[] = {
+    {"wrote", snapshot_wrote, METH_O,
+     PyDoc_STR(
+         "wrote($self, memory, /)\n--\n\nWhat Capture.written() tells: large tensors that lie there were "
+         "changed, though torch did not count it.")},
+    {"restore", snapshot_restore, METH_NOARGS,
+     PyDoc_STR("restore($self, /)\n--\n\nPuts everything back; returns a sentence for each thing that could "
+               "not be.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot snapshot_slots[] = {
+    {Py_tp_doc, "Snapshot(root)\n--\n\nThe modules under `root` as they are now: dicts, modes, tensors, "
+                "gradients, generators."},
+    {Py_tp_new, snapshot_new},
+    {Py_tp_dealloc, snapshot_dealloc},
+    {Py_tp_traverse, snapshot_traverse},
+    {Py_tp_clear, snapshot_clear},
+    {Py_tp_methods, snapshot_methods},
+    {0, NULL},
+};
+
+PyType_Spec lmx_snapshot_spec = {
+    "lamina._lamina.Snapshot",
+    sizeof(lmx_snapshot),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    snapshot_slots,
+};

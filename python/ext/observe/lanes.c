@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What one thread did for a capture: its operators, their names, and their arguments packed into words. This
+ * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
+#include "base/base.h"
+#include "observe/clock.h"
+#include "observe/observe.h"
+#include "torch/looks.h"
+#include "torch/tensor.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+enum { MAX_INTS = 32 };
+
+/* == lanes ============================================================================================= */
+
+/* One that was used, empty again: captures mostly follow each other, and each would need the same memory and
+ * meet the same names. */
+static _Atomic(lmx_lane *) spare;
+enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
+
+lmx_lane *lmx_lane_new(void) {
+    lmx_lane *lane = atomic_exchange(&spare, NULL);
+    return lane ? lane : calloc(1, sizeof *lane);
+}
+
+/* Torch makes what holds a thread's open transforms when that is first asked for, and from then on copies it
+ * for each backward pass of the thread. So it is not asked for where there is none. */
+void lmx_lane_find_holder(lmx_lane *lane) {
+    const lmx_record_api *api = lane->api;
+    const bool can = api->transforms && api->is_batched && api->wrapper && api->transforming;
+    lane->holder = can ? api->transforming() : NULL;
+    lane->vector_at = 0;
+}
+
+/* Where the vector of open transforms lies in what holds it; once there is such a thing. */
+static bool find_vector(lmx_lane *lane, const void *held) {
+    enum { NEAR = 256 };
+    uint64_t at = (uint64_t)((const char *)lane->api->transforms() - (const char *)held);
+    if (at >= NEAR)
+        lane->holder = NULL;
+    else
+        lane->vector_at = (size_t)at;
+    return lane->holder != NULL;
+}
+
+/* The vector moves: each backward pass has a copy of what the thread that asked for it had. The pointer to
+ * what holds it stays, and so does the vector's place in there, behind what makes it an object. */
+bool lmx_lane_transforms(lmx_lane *lane, const void *held) {
+    if (!lane->vector_at && !find_vector(lane, held)) return false;
+    return lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
+}
+
+void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own) {
+    lane->clock = clock;
+    lane->own_last = 0;
+    lane->last = own ? &clock->last : &lane->own_last;
+}
+
+static void release(lmx_lane *lane) {
+    lmx_vec_free(&lane->ops);
+    lmx_vec_free(&lane->words);
+    lmx_vec_free(&lane->parts);
+    lmx_vec_free(&lane->ids);
+    free(lane->by_part);
+    lmx_vec_free(&lane->names);
+    lmx_vec_free(&lane->frames);
+    lmx_vec_free(&lane->origins);
+    free(lane->by_text);
+    free(lane);
+}
+
+static void make_empty(lmx_lane *lane) {
+    lane->next = NULL;
+    lane->thread = 0;
+    lane->inside = lane->lost = lane->full = lane->told = false;
+    if (lane->parts.n) memset(lane->by_part, 0, (lane->part_mask + 1) * sizeof *lane->by_part);
+    lane->ops.n = lane->words.n = lane->parts.n = lane->ids.n = lane->frames.n = lane->origins.n = 0;
+    lane->packed = lane->ids_packed = 0;
+    lane->n_packed = 0;
+}
+
+void lmx_lane_free(lmx_lane *lane) {
+    size_t bytes = lane->ops.cap * sizeof(lmx_op) + lane->words.cap * sizeof(int64_t) +
+                   lane->parts.cap * sizeof(lmx_part) + lane->ids.cap * sizeof(lmx_id) + lane->names.cap +
+                   (lane->frames.cap + lane->origins.cap) * FRAME_BYTES;
+    if (bytes <= SPARE_BYTES) {
+        make_empty(lane);
+        lane = atomic_exchange(&spare, lane);
+    }
+    if (lane) release(lane);
+}
+
+/* == names ============================================================================================= */
+
+/* What lies before the text of a name; offsets of names are those of the texts. */
+typedef struct name_head {
+    bool asked, closed; /* closed, and mask: once somebody asked */
+    int16_t mask;
+} name_head;
+
+static name_head *head_of_name(const lmx_lane *lane, int32_t name) {
+    return (name_head *)((char *)lane->names.data + name) - 1;
+}
+
+static size_t hash_of(const char *text, size_t n) {
+    uint64_t h = n, word;
+    for (; n >= sizeof word; n -= sizeof word, text += sizeof word) {
+        memcpy(&word, text, sizeof word);
+        h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+        h ^= h >> 32;
+    }
+    word = 0;
+    memcpy(&word, text, n);
+    h = (h ^ word) * 0x9E3779B97F4A7C15ull;
+    return (size_t)(h ^ h >> 32);
+}
+
+static size_t place_of(const lmx_lane *lane, const char *text, size_t n) {
+    size_t at = hash_of(text, n) & lane->mask;
+    while (lane->by_text[at] >= 0 && strcmp((char *)lane->names.data + lane->by_text[at], text) != 0)
+        at = (at + 1) & lane->mask;
+    return at;
+}
+
+static bool widen_names(lmx_lane *lane) {
+    size_t cap = lane->by_text ? (lane->mask + 1) * 2 : 512;
+    int32_t *old = lane->by_text, *wide = malloc(cap * sizeof *wide);
+    size_t n = old ? lane->mask + 1 : 0;
+    if (!wide) return false;
+    memset(wide, 0xFF, cap * sizeof *wide);
+    lane->by_text = wide;
+    lane->mask = cap - 1;
+    for (size_t i = 0; i < n; i++) {
+        const char *text = (char *)lane->names.data + old[i];
+        if (old[i] >= 0) wide[place_of(lane, text, strlen(text))] = old[i];
+    }
+    free(old);
+    return true;
+}
+
+static int32_t add_name(lmx_lane *lane, const char *text) {
+    const size_t most = INT32_MAX / 2, before = sizeof(name_head);
+    if ((!lane->by_text || lane->n_names * 2 > lane->mask) && !widen_names(lane)) return -1;
+    size_t n = strlen(text), at = place_of(lane, text, n);
+    if (lane->by_text[at] >= 0) return lane->by_text[at];
+    if (n > most || lane->names.n + n > most) return -1;
+    char *to =
+        lmx_vec_push(&lane->names, 1, before + (n + before) / before * before); /* heads stay aligned */
+    if (!to) return -1;
+    memset(to, 0, before);
+    memcpy(to + before, text, n + 1);
+    lane->n_names++;
+    lane->by_text[at] = (int32_t)(to + before - (char *)lane->names.data);
+    return lane->by_text[at];
+}
+
+static size_t place_of_address(const char *text) {
+    return (size_t)(((uintptr_t)text >> 3) * 0x9E3779B97F4A7C15ull >> 55);
+}
+
+/* torch keeps an operator's name at one address, so most are found without hashing; the text decides. */
+int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
+    size_t at = place_of_address(text);
+    const char *known = lane->seen[at].at == text ? (char *)lane->names.data + lane->seen[at].name : NULL;
+    if (known && strcmp(known, text) == 0) return lane->seen[at].name;
+    int32_t name = add_name(lane, text);
+    lane->seen[at].at = name >= 0 ? text : NULL;
+    lane->seen[at].name = name;
+    lane->seen[at].arity = (lmx_arity){-1, -1};
+    return name;
+}
+
+/* What is told of the name's word, which is looked up now at the latest. */
+static const name_head *worded(lmx_lane *lane, int32_t name) {
+    name_head *head = head_of_name(lane, name);
+    if (!head->asked) {
+        const char *text = (char *)(head + 1);
+        int32_t word = lam_word_op(text);
+        /* Factors come as a list of reals, which is not kept, and one by one to the overload that is called.
+         */
+        bool inside_tells = strstr(text, "upsample_") != NULL;
+        *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word) && !inside_tells,
+                            (int16_t)lam_word_op_mask(word)};
+    }
+    return head;
+}
+
+bool lmx_lane_closes(lmx_lane *lane, int32_t name) { return worded(lane, name)->closed; }
+
+int32_t lmx_lane_masked(lmx_lane *lane, int32_t name) { return worded(lane, name)->mask; }
+
+lmx_arity *lmx_lane_arity(lmx_lane *lane, const char *text) {
+    return &lane->seen[place_of_address(text)].arity;
+}
+
+/* == operators ========================================================================================= */
+
+lmx_op *lmx_lane_op(lmx_lane *lane, const char *name, bool kept) {
+    uint64_t used = (uint64_t)lane->ops.n * sizeof(lmx_op) + (uint64_t)lane->ids.n * sizeof(lmx_id) +
+                    (uint64_t)lane->words.n * sizeof(int64_t);
+    lane->full =
+        lane->full || used > lane->most || lane->ids.n >= UINT32_MAX / 2 || lane->words.n >= UINT32_MAX / 2;
+    int32_t text = lane->full ? -1 : kept ? lmx_lane_name(lane, name) : add_name(lane, name);
+    lmx_op *op = text < 0 ? NULL : lmx_vec_push(&lane->ops, sizeof *op, 1);
+    if (op)
+        *op = (lmx_op){.name = text, .in.part = -1, .out.part = -1};
+    else
+        lane->lost = true;
+    return op;
+}
+
+/* == parts: packed arguments that repeat =============================================================== */
+
+static uint32_t hash_words(const int64_t *words, size_t n) {
+    const uint64_t golden = 0x9E3779B97F4A7C15ull; /* 2^64 over the golden ratio */
+    uint64_t a = n, b = ~(uint64_t)n;              /* two, so that one need not wait for the other */
+    size_t i = 0;
+    for (; i + 1 < n; i += 2) {
+        a = (a ^ (uint64_t)words[i]) * golden;
+        b = (b ^ (uint64_t)words[i + 1]) * golden;
+        a ^= a >> 32;
+        b ^= b >> 32;
+    }
+    if (i < n) a = (a ^ (uint64_t)words[i]) * golden;
+    a = (a ^ (b << 32 | b >> 32)) * golden;
+    return (uint32_t)(a >> 32);
+}
+
+static size_t place_of_part(const lmx_lane *lane, const int64_t *words, size_t n, uint32_t hash) {
+    const lmx_part *parts = lane->parts.data;
+    size_t at = hash & lane->part_mask;
+    for (; lane->by_part[at]; at = (at + 1) & lane->part_mask) {
+        const lmx_part *p = &parts[lane->by_part[at] - 1];
+        if (p->hash == hash && p->n_words == n &&
+            (n == 0 || memcmp((int64_t *)lane->words.data + p->at, words, n * sizeof *words) == 0))
+            break;
+    }
+    return at;
+}
+
+static bool widen_parts(lmx_lane *lane) {
+    size_t cap = lane->by_part ? (lane->part_mask + 1) * 2 : 256;
+    int32_t *wide = calloc(cap, sizeof *wide);
+    const lmx_part *parts = lane->parts.data;
+    if (!wide) return false;
+    for (size_t i = 0; i < lane->parts.n; i++) {
+        size_t at = parts[i].hash & (cap - 1);
+        while (wide[at]) at = (at + 1) & (cap - 1);
+        wide[at] = (int32_t)i + 1;
+    }
+    free(lane->by_part);
+    lane->by_part = wide;
+    lane->part_mask = cap - 1;
+    return true;
+}
+
+/* The part that equals the words from `packed` on, which are dropped where it was there. */
+static int32_t part_of(lmx_lane *lane) {
+    if ((!lane->by_part || lane->parts.n * 2 > lane->part_mask) && !widen_parts(lane)) return -1;
+    size_t n = lane->words.n - lane->packed;
+    const int64_t *words = n ? (int64_t *)lane->words.data + lane->packed : NULL;
+    uint32_t hash = hash_words(words, n);
+    size_t at = place_of_part(lane, words, n, hash);
+    if (!lane->by_part[at]) {
+        lmx_part *p = lmx_vec_push(&lane->parts, sizeof *p, 1);
+        if (!p) return -1;
+        *p = (lmx_part){(uint32_t)lane->packed, (uint32_t)n, hash, lane->n_packed};
+        lane->packed = lane->words.n;
+        lane->by_part[at] = (int32_t)lane->parts.n;
+    }
+    return lane->by_part[at] - 1;
+}
+
+lmx_args lmx_lane_take(lmx_lane *lane) {
+    lmx_args args = {part_of(lane), (uint32_t)lane->ids_packed};
+    if (args.part < 0) lane->lost = true;
+    lane->words.n = lane->packed;
+    lane->ids_packed = lane->ids.n;
+    lane->n_packed = 0;
+    return args;
+}
+
+/* == values ============================================================================================ */
+
+lmx_values lmx_inputs_of(const lmx_layout *l, const void *record) {
+    uintptr_t at = (uintptr_t)lmx_word_at(record, (size_t)l->inputs);
+    return (lmx_values){(const char *)at, (size_t)lmx_word_at(record, (size_t)l->inputs + 8)};
+}
+
+static lmx_values between(uint64_t from, uint64_t to) {
+    return (lmx_values){(const char *)(uintptr_t)from, to > from ? (size_t)(to - from) / LMX_IVALUE : 0};
+}
+
+lmx_values lmx_outputs_of(const lmx_layout *l, const void *record) {
+    return between(lmx_word_at(record, (size_t)l->outputs), lmx_word_at(record, (size_t)l->outputs + 8));
+}
+
+lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
+    const char *list = (const char *)(uintptr_t)lmx_word_at(value, 0);
+    if (!list || l->list < 0) return (lmx_values){NULL, 0};
+    return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
+}
+
+/* A word that tells what follows, and room for `n` words after it. */
+static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
+    int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
+    if (!at) {
+        lane->lost = true;
+        return NULL;
+    }
+    memcpy(at, &head, sizeof *at);
+    lane->n_packed++;
+    return at + 1;
+}
+
+static uint64_t eighth(uint64_t address) { return address >> 48 ? 0 : address >> 3; }
+
+static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_t object,
+                       const int64_t *sizes) {
+    size_t dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
+    lmx_id *id = lmx_vec_push(&lane->ids, sizeof *id, 1);
+    if (!id) lane->lost = true;
+    int64_t *to = id ? pack(lane, head, dims) : NULL;
+    if (!to) return false;
+    uint64_t a = eighth(memory), b = eighth(object);
+    *id = (lmx_id){{(uint32_t)a, (uint32_t)b}, (uint32_t)(a >> 32) | (uint32_t)(b >> 32) << 16};
+    for (size_t i = 0; i < dims; i++) to[i] = sizes[i];
+    return true;
+}
+
+/* The same with `n` words before its sizes, which `kind` says the meaning of. */
+static bool put_more(lmx_lane *lane, lmx_packed head, lmx_arg_kind kind, uint64_t memory, uint64_t object,
+                     const int64_t *sizes, const void *more, size_t n) {
+    static const int64_t no_sizes[1];
+    size_t at = lane->words.n, dims = head.n == LMX_NO_SHAPE ? 0 : head.n;
+    head.kind = (uint8_t)kind;
+    if (!put_tensor(lane, head, memory, object, dims ? sizes : no_sizes)) return false;
+    if (!lmx_vec_push(&lane->words, sizeof(int64_t), n)) {
+        lane->lost = true;
+        return false;
+    }
+    int64_t *to = (int64_t *)lane->words.data + at + 1;
+    memmove(to + n, to, dims * sizeof *to);
+    memcpy(to, more, n * sizeof *to);
+    return true;
+}
+
+static bool put_sparse(lmx_lane *lane, lmx_packed head, uint64_t object, const int64_t *sizes,
+                       const lmx_sparse *kept) {
+    return put_more(lane, head, LMX_ARG_SPARSE, 0, object, sizes, kept, sizeof *kept / sizeof(int64_t));
+}
+
+static bool put_mask(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_t object, const int64_t *sizes,
+                     const lam_mask *left) {
+    return put_more(lane, head, LMX_ARG_MASK, memory, object, sizes, left, sizeof *left / sizeof(int64_t));
+}
+
+static bool pack_tensor(lmx_lane *lane, const lmx_layout *l, size_t position, const char *value, bool masks) {
+    const lmx_shim *s = &lane->api->shim;
+    void *handle = (void *)(uintptr_t)value;
+    uint64_t object = lmx_word_at(value, 0);
+    if (!object || object == (uint64_t)(uintptr_t)lane->api->undefined)
+        return pack(lane, (lmx_packed){.position = (uint16_t)position, .kind = LMX_ARG_NONE}, 0) != NULL;
+    if (l->python >= 0)
+        lane->classed |= lmx_word_at((void *)(uintptr_t)object, (size_t)l->keys) >> l->python & 1;
+    lmx_packed head = {(uint16_t)position, LMX_ARG_TENSOR, LMX_NO_SHAPE, -1, -1};
+    int64_t dims = -1, *sizes = NULL;
+    int32_t number;
+    if (!s->dtype(handle, &number)) head.dtype = (int16_t)number;
+    if (!s->device(handle, &number)) head.device = (int16_t)number;
+    if (!s->dim(handle, &dims) && !s->sizes(handle, &sizes) && dims >= 0 && dims <= LMX_DIMS)
+        head.n = (uint8_t)dims;
+    uint64_t memory = lmx_memory_of(l, s, value);
+    lmx_sparse kept;
+    lam_mask left;
+    if (!memory && lmx_sparse_of(s, value, &kept)) return put_sparse(lane, head, object, sizes, &kept);
+    if (masks && head.n != LMX_NO_SHAPE && lmx_mask_at(s, value, &left))
+        return put_mask(lane, head, memory, object, sizes, &left);
+    return put_tensor(lane, head, memory, object, sizes);
+}
+
+int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t n) {
+    enum { LONGEST = 31 };
+    if (n > LONGEST || memchr(text, 0, n)) return 0;
+    size_t words = n / sizeof(int64_t) + 1;
+    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_TEXT, .n = (uint8_t)words};
+    int64_t *to = pack(lane, head, words);
+    if (!to) return 0;
+    memset(to, 0, words * sizeof *to);
+    memcpy(to, text, n);
+    return 1;
+}
+
+/* A std::string: where its bytes are and how many. Long ones, and all other kinds of values (a device, a
+ * generator), are nothing that counts. */
+static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
+    if (!object) return false;
+    const char *text = (const char *)(uintptr_t)lmx_word_at(object, (size_t)l->text_at);
+    uint64_t n = lmx_word_at(object, (size_t)l->text_at + 8);
+    return lmx_lane_text(lane, (int32_t)position, text, (size_t)n) > 0;
+}
+
+static bool pack_number(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    int32_t tag = lmx_tag_of(value);
+    uint64_t word = lmx_word_at(value, 0);
+    lmx_packed head = {.position = (uint16_t)position, .n = 1};
+    if (tag == l->boolean) {
+        head.kind = LMX_ARG_BOOL;
+        word &= 0xFF;
+    } else if (tag == l->integer) {
+        head.kind = LMX_ARG_INT;
+    } else if (tag == l->real) {
+        head.kind = LMX_ARG_REAL;
+    } else if (tag == l->none) {
+        head.kind = LMX_ARG_NONE;
+        head.n = 0;
+    } else {
+        return tag == l->text && l->text_at >= 0 && pack_text(lane, position, l, value);
+    }
+    int64_t *to = pack(lane, head, head.n);
+    if (to && head.n) memcpy(to, &word, sizeof word);
+    return to != NULL;
+}
+
+static bool pack_ints(lmx_lane *lane, size_t position, const lmx_layout *l, lmx_values list) {
+    if (list.n > MAX_INTS) return false;
+    for (size_t i = 0; i < list.n; i++) {
+        int32_t tag = lmx_tag_of(list.at + i * LMX_IVALUE);
+        if (tag != l->integer && tag != l->boolean) return false;
+    }
+    lmx_packed head = {.position = (uint16_t)position, .kind = LMX_ARG_INTS, .n = (uint8_t)list.n};
+    int64_t *to = pack(lane, head, list.n);
+    for (size_t i = 0; to && i < list.n; i++) {
+        uint64_t word = lmx_word_at(list.at + i * LMX_IVALUE, 0);
+        to[i] = (int64_t)(lmx_tag_of(list.at + i * LMX_IVALUE) == l->boolean ? word & 0xFF : word);
+    }
+    return to != NULL;
+}
+
+static int32_t pack_list(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
+    lmx_values list = lmx_list_of(l, value);
+    if (list.n > LMX_MAX_LIST || !list.n) return 0;
+    int32_t n = 0;
+    for (size_t i = 0; i < list.n; i++)
+        if (lmx_tag_of(list.at + i * LMX_IVALUE) == l->tensor)
+            n += pack_tensor(lane, l, position, list.at + i * LMX_IVALUE, false);
+    return n ? n : pack_ints(lane, position, l, list);
+}
+
+int32_t lmx_lane_pack(lmx_lane *lane, const lmx_layout *l, lmx_values values, int32_t mask) {
+    int32_t n = 0;
+    if (values.n > LMX_MAX_LIST) return 0;
+    for (size_t i = 0; i < values.n; i++) {
+        const char *value = values.at + i * LMX_IVALUE;
+        int32_t tag = lmx_tag_of(value);
+        if (tag == l->tensor)
+            n += pack_tensor(lane, l, i, value, (int32_t)i == mask);
+        else if (tag == l->list_tag && l->list >= 0)
+            n += pack_list(lane, i, l, value);
+        else
+            n += pack_number(lane, i, l, value);
+    }
+    return n;
+}
+
+static lmx_packed head_of(int32_t position, const lmx_tensor *t) {
+    bool known = t->ndim >= 0 && t->ndim < LMX_NO_SHAPE;
+    return (lmx_packed){(uint16_t)position, LMX_ARG_TENSOR, known ? (uint8_t)t->ndim : LMX_NO_SHAPE,
+                        (int16_t)t->dtype, (int16_t)t->device};
+}
+
+int32_t lmx_lane_tensor(lmx_lane *lane, int32_t position, const lmx_tensor *t) {
+    return put_tensor(lane, head_of(position, t), t->memory, t->object, t->sizes);
+}
+
+int32_t lmx_lane_sparse(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lmx_sparse *kept) {
+    return put_sparse(lane, head_of(position, t), t->object, t->sizes, kept);
+}
+
+int32_t lmx_lane_mask(lmx_lane *lane, int32_t position, const lmx_tensor *t, const lam_mask *left) {
+    return put_mask(lane, head_of(position, t), t->memory, t->object, t->sizes, left);
+}
+
+int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, const int64_t *words, int32_t n) {
+    lmx_packed head = {.position = (uint16_t)position, .kind = (uint8_t)kind, .n = (uint8_t)n};
+    int64_t *to = pack(lane, head, (size_t)n);
+    if (to && n) memcpy(to, words, (size_t)n * sizeof *to);
+    return to != NULL;
+}
+
+/* == origins =========================================================================================== */
+
+/* From this sequence number on, autograd's nodes were made by `call`. */
+typedef struct origin {
+    int64_t sequence;
+    int32_t call;
+} origin;
+
+/* Who reads another thread's waits for its writer and the writer for them. Both are rare and short: a writer
+ * changes something where a call begins to make nodes, and a reader is a backward on another thread. */
+static void hold_origins(lmx_lane *lane) {
+    while (atomic_exchange_explicit(&lane->origins_held, true, memory_order_acquire)) {
+        const struct timespec moment = {0, 1000};
+        nanosleep(&moment, NULL);
+    }
+}
+
+static void let_origins_go(lmx_lane *lane) {
+    atomic_store_explicit(&lane->origins_held, false, memory_order_release);
+}
+
+int32_t lmx_lane_origin(lmx_lane *lane, int64_t sequence) {
+    hold_origins(lane);
+    const origin *all = lane->origins.data;
+    size_t from = 0, to = lane->origins.n;
+    while (from < to) {
+        size_t mid = (from + to) / 2;
+        if (all[mid].sequence <= sequence)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    int32_t call = from ? all[from - 1].call : -1;
+    let_origins_go(lane);
+    return call;
+}
+
+/* The thread itself is the only one that changes them, so it may look without holding them. */
+void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
+    const origin *all = lane->origins.data;
+    const size_t had = lane->origins.n;
+    size_t n = had;
+    while (n && all[n - 1].sequence >= sequence) n--;
+    const bool known = n && all[n - 1].call == call;
+    if (known && n == had) return;
+    hold_origins(lane);
+    lane->origins.n = n;
+    origin *at = known ? NULL : lmx_vec_push(&lane->origins, sizeof *at, 1);
+    if (at) *at = (origin){sequence, call};
+    let_origins_go(lane);
+    if (!at && !known) lane->lost = true;
+}
+
+/* == what the lanes say together ======================================================================= */
+
+bool lmx_observer_told(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->told) return true;
+    return false;
+}
+
+bool lmx_observer_lost(const lmx_observer *o, int64_t *since_ns) {
+    bool lost = false;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) {
+        const lmx_op *ops = lane->ops.data;
+        int64_t last = lane->ops.n ? ops[lane->ops.n - 1].began : 0;
+        if (!lane->lost) continue;
+        last = lmx_clock_ns(lane->clock, last);
+        *since_ns = lost && *since_ns < last ? *since_ns : last;
+        lost = true;
+    }
+    return lost;
+}
+
+bool lmx_observer_full(const lmx_observer *o) {
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)
+        if (lane->full) return true;
+    return false;
+}
+
+size_t lmx_observer_n(const lmx_observer *o) {
+    size_t n = 0;
+    for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next) n += lane->ops.n;
+    return n;
+}
+
+bool lmx_observer_strange(const lmx_observer *o) { return o && atomic_load(&o->strange); }

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The command line from Python: the host's sinks, its live models and its part of `doctor` are the
+ * methods of a Python object; an exception in one of them becomes the core's error, and
+ * KeyboardInterrupt ends the command. */
+#include "base/base.h"
+#include "base/tables.h"
+#include "results/results.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct outlet {
+    struct host *host;
+    PyObject *write; /* bound method */
+    char tail[4];    /* the start of a UTF-8 sequence that was cut between two calls */
+    size_t n_tail;
+} outlet;
+
+typedef struct host {
+    lmx_state *st;
+    PyObject *self;
+    outlet out, err;
+    PyObject *raised[3]; /* what must be raised again when the command has ended */
+    bool broken;         /* it came from a sink, which is not written to any more */
+} host;
+
+static void keep_exception(host *h) {
+    PyObject **raised = h->raised;
+    if (raised[0]) {
+        PyErr_Clear();
+        return;
+    }
+    PyErr_Fetch(&raised[0], &raised[1], &raised[2]);
+    PyErr_NormalizeException(&raised[0], &raised[1], &raised[2]);
+}
+
+/* == sinks ============================================================================================= */
+
+static PyObject *decode(outlet *o, const char *bytes, size_t n) {
+    char *all = malloc(o->n_tail + n + 1);
+    if (!all) return PyErr_NoMemory();
+    memcpy(all, o->tail, o->n_tail);
+    memcpy(all + o->n_tail, bytes, n);
+    n += o->n_tail;
+    o->n_tail = 0;
+    /* Python before 3.11.5 doesn't set what it used where all of it is ASCII (gh-99612). */
+    Py_ssize_t used = (Py_ssize_t)n;
+    PyObject *text = PyUnicode_DecodeUTF8Stateful(all, (Py_ssize_t)n, "replace", &used);
+    if (text && n - (size_t)used < sizeof o->tail) {
+        o->n_tail = n - (size_t)used;
+        memcpy(o->tail, all + used, o->n_tail);
+    }
+    free(all);
+    return text;
+}
+
+static lam_status put(void *to, const char *bytes, size_t n) {
+    outlet *o = to;
+    if (o->host->broken) return LAM_IO;
+    PyObject *text = decode(o, bytes, n);
+    PyObject *done = text ? PyObject_CallFunctionObjArgs(o->write, text, NULL) : NULL;
+    Py_XDECREF(text);
+    Py_XDECREF(done);
+    if (done) return LAM_OK;
+    o->host->broken = true;
+    keep_exception(o->host);
+    return LAM_IO;
+}
+
+/* == live models ======================================================================================= */
+
+static PyObject *texts(const char *const *items, int32_t n) {
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && items && (n < 0 ? items[i] != NULL : i < n); i++) {
+        PyObject *item = lmx_str(items[i]);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+/* What was seen before the exception, if it carries that. */
+static void partial_model(host *h, PyObject *exception, lam_model **out) {
+    PyObject *model = exception ? PyObject_GetAttr(exception, h->st->n_lamina_model) : NULL;
+    if (model && Py_TYPE(model) == h->st->model_type) *out = lmx_model_release(h->st, model);
+    Py_XDECREF(model);
+    PyErr_Clear();
+}
+
+static lam_status failed(host *h, lam_model **out, lam_error *e) {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) {
+        keep_exception(h);
+        partial_model(h, h->raised[1], out);
+        if (e && !e->text[0]) {
+            *e = (lam_error){.status = LAM_FAILED, .at = -1};
+            snprintf(e->text, sizeof e->text, "interrupted");
+        }
+        return LAM_FAILED;
+    }
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    partial_model(h, value, out);
+    PyErr_Restore(type, value, trace);
+    lam_status status = lmx_error_from_exception(h->st, e);
+    return *out ? LAM_FAILED : status;
+}
+
+static PyObject *truth(bool value) { return value ? Py_True : Py_False; }
+
+/* The fields of the request by their names; `ops` is None for "or layers". */
+static PyObject *ask_live(host *h, const lam_live *what) {
+    PyObject *ops = what->ops && what->or_layers ? Py_None : truth(what->ops);
+    PyObject *request =
+        Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:O,s:i,s:L}", "target",
+                      lmx_str(what->target), "inputs", texts(what->inputs, what->n_inputs), "mode",
+                      lmx_str(what->mode), "build", texts(what->build_kwargs, -1), "dtype",
+                      lmx_str(what->dtype), "given", lmx_str(what->given), "ops", ops, "backward",
+                      truth(what->backward), "unfused", truth(what->unfused), "dry", truth(what->dry), "time",
+                      truth(what->time), "follow", truth(what->follow), "health", truth(what->health),
+                      "memory", truth(what->memory), "repeats", (int)what->repeats, "batch",
+                      what->batch > 0 ? (long long)what->batch : 0LL);
+    PyObject *model = NULL;
+    if (request) model = PyObject_CallMethodObjArgs(h->self, h->st->n_live, request, NULL);
+    Py_XDECREF(request);
+    return model;
+}
+
+static lam_status live(void *self, const lam_live *what, lam_model **out, lam_error *e) {
+    host *h = self;
+    *out = NULL;
+    PyObject *model = ask_live(h, what);
+    if (model) *out = lmx_model_release(h->st, model);
+    lam_status status = *out ? LAM_OK : failed(h, out, e);
+    Py_XDECREF(model);
+    return status;
+}
+
+static lam_status doctor(void *self, lam_sink to, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *text = PyObject_CallMethodObjArgs(h->self, h->st->n_doctor, NULL);
+    if (!text) return failed(h, &none, e);
+    PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    Py_DECREF(text);
+    if (!bytes) return failed(h, &none, e);
+    char *at;
+    Py_ssize_t n;
+    PyBytes_AsStringAndSize(bytes, &at, &n);
+    lam_status status = to.put(to.to, at, (size_t)n);
+    Py_DECREF(bytes);
+    return status;
+}
+
+/* The program is run by Python once the command has ended: nothing of ours is to stand under it. */
+static lam_status script(void *self, const lam_script *what, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *method = PyObject_GetAttr(h->self, h->st->n_script), *words = texts(what->argv, what->n_argv);
+    PyObject *module = lmx_str(what->module), *file = lmx_str(what->file), *done = NULL;
+    PyObject *every = PyLong_FromLong(what->every);
+    if (method && words && module && file && every)
+        done = PyObject_CallFunctionObjArgs(method, module, words, file, every,
+                                            what->memory ? Py_True : Py_False,
+                                            what->health ? Py_True : Py_False, NULL);
+    Py_XDECREF(method);
+    Py_XDECREF(words);
+    Py_XDECREF(module);
+    Py_XDECREF(file);
+    Py_XDECREF(every);
+    if (!done) return failed(h, &none, e);
+    Py_DECREF(done);
+    return LAM_OK;
+}
+
+/* In Python, where a Ctrl-C is heard. */
+static lam_status wait_for(void *self, int32_t milliseconds) {
+    host *h = self;
+    PyObject *done = PyObject_CallMethod(h->self, "wait", "i", (int)milliseconds);
+    Py_XDECREF(done);
+    if (done) return LAM_OK;
+    keep_exception(h);
+    return LAM_FAILED;
+}
+
+static lam_status roof(void *self, lam_peak *out, lam_error *e) {
+    host *h = self;
+    lam_model *none = NULL;
+    PyObject *best = PyObject_CallMethod(h->self, "roof", NULL);
+    bool ok = best && PyArg_ParseTuple(best, "dd", &out->flops, &out->bytes);
+    Py_XDECREF(best);
+    return ok ? LAM_OK : failed(h, &none, e);
+}
+
+/* == the call ========================================================================================== */
+
+static bool flag(PyObject *self, const char *name) {
+    PyObject *o = PyObject_GetAttrString(self, name);
+    bool yes = o && PyObject_IsTrue(o) > 0;
+    Py_XDECREF(o);
+    PyErr_Clear();
+    return yes;
+}
+
+static int32_t width_of(PyObject *self) {
+    PyObject *o = PyObject_GetAttrString(self, "width");
+    long width = o ? PyLong_AsLong(o) : 0;
+    Py_XDECREF(o);
+    PyErr_Clear();
+    return width > 0 && width < INT32_MAX ? (int32_t)width : 0;
+}
+
+static bool open_outlet(host *h, outlet *o, PyObject *name) {
+    PyObject *stream = PyObject_GetAttr(h->self, name);
+    o->host = h;
+    o->write = stream ? PyObject_GetAttr(stream, h->st->n_write) : NULL;
+    Py_XDECREF(stream);
+    return o->write != NULL;
+}
+
+static const char **argv_of(PyObject *list, int *argc) {
+    Py_ssize_t n = PyList_Size(list);
+    const char **argv = n < INT32_MAX ? calloc((size_t)n + 1, sizeof *argv) : NULL;
+    if (!argv) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        argv[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (!argv[i]) {
+            free(argv);
+            return NULL;
+        }
+    }
+    *argc = (int)n;
+    return argv;
+}
+
+static int run(host *h, int argc, const char **argv) {
+    lam_host given = {
+        .self = h,
+        .out = {put, &h->out},
+        .err = {put, &h->err},
+        .out_is_terminal = flag(h->self, "is_terminal"),
+        .out_is_utf8 = flag(h->self, "is_utf8"),
+        .width = width_of(h->self),
+        .live = live,
+        .doctor = doctor,
+        .script = script,
+        .wait = wait_for,
+        .roof = roof,
+    };
+    return lam_command(argc, argv, &given);
+}
+
+PyObject *lmx_command(PyObject *module, PyObject *args) {
+    PyObject *list;
+    host h = {.st = lmx_state_of(module)};
+    if (!PyArg_ParseTuple(args, "O!O:command", &PyList_Type, &list, &h.self)) return NULL;
+    int argc = 0, code = 0;
+    PyObject *held =
+        PyList_GetSlice(list, 0, PyList_Size(list)); /* the host's code can't change what argv points to */
+    const char **argv = held ? argv_of(held, &argc) : NULL;
+    bool ok = argv && open_outlet(&h, &h.out, h.st->n_out) && open_outlet(&h, &h.err, h.st->n_err);
+    if (ok) code = run(&h, argc, argv);
+    free(argv);
+    Py_XDECREF(held);
+    Py_XDECREF(h.out.write);
+    Py_XDECREF(h.err.write);
+    if (h.raised[0]) {
+        PyErr_Restore(h.raised[0], h.raised[1], h.raised[2]);
+        ok = false;
+    }
+    return ok ? PyLong_FromLong(code) : NULL;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A model counted under several conventions, as text in one of the core's formats. */
+#include "base/base.h"
+#include "results/results.h"
+
+#include <stdlib.h>
+
+/* Borrowed from the list's texts; NULL with an exception. */
+static const char **names_of(PyObject *list, Py_ssize_t *n) {
+    *n = PyList_Size(list);
+    const char **names = *n < INT32_MAX ? calloc((size_t)*n + 1, sizeof *names) : NULL;
+    if (!names) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (Py_ssize_t i = 0; i < *n; i++) {
+        names[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+        if (names[i]) continue;
+        free(names);
+        return NULL;
+    }
+    return names;
+}
+
+static lam_status write_text(const lam_model *m, const lam_compare_options *o, const char *format,
+                             int32_t width, bool exact, lam_sink to, lam_error *e) {
+    lam_comparison *c = NULL;
+    lam_status s = lam_compare_new(&c, m, o, e);
+    if (s == LAM_OK) s = lam_compare_write(c, format, width, exact, to, e);
+    lam_compare_free(c);
+    return s;
+}
+
+PyObject *lmx_compared(lmx_model *m, PyObject *args) {
+    PyObject *list, *held;
+    const char *format = NULL;
+    int width = 0, exact = 0, flops = 0, backward = 0;
+    Py_ssize_t n;
+    if (!PyArg_ParseTuple(args, "O!|zippp:compare", &PyList_Type, &list, &format, &width, &exact, &flops,
+                          &backward))
+        return NULL;
+    held = PyList_GetSlice(list, 0, PyList_Size(list)); /* another thread may change the list meanwhile */
+    const char **names = held ? names_of(held, &n) : NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    lam_status s = LAM_NOMEM;
+    if (names) {
+        lam_compare_options o = {names, (int32_t)n, flops ? LAM_FLOPS : LAM_MACS,
+                                 backward ? LAM_BACKWARD : LAM_FORWARD};
+        m->borrowers++;
+        s = write_text(m->model, &o, format, width, exact != 0, lmx_text_sink(&text), &e);
+        m->borrowers--;
+    }
+    free(names);
+    Py_XDECREF(held);
+    if (s == LAM_OK) return lmx_text_take(&text);
+    lmx_vec_free(&text.bytes);
+    return PyErr_Occurred() ? NULL : lmx_raise(m->st, &e);
+}

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Costs: a model counted under one convention, its totals and its tables as text. */
+#include "base/base.h"
+#include "base/tables.h"
+#include "results/results.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct lmx_costs {
+    PyObject_HEAD lmx_state *st;
+    lmx_model *model; /* strong: the costs read it */
+    lam_costs *costs;
+} lmx_costs;
+
+static lmx_costs *self_of(PyObject *self) { return (lmx_costs *)self; }
+
+/* == the user's own counts ============================================================================= */
+
+typedef struct custom {
+    lmx_state *st;
+    PyObject *function;
+    bool failed; /* its exception is pending; nothing more is asked */
+} custom;
+
+bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]) {
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        PyObject *key = PyUnicode_FromString(lam_metric_name((lam_metric)i));
+        PyObject *value = key ? PyDict_GetItemWithError(dict, key) : NULL;
+        Py_XDECREF(key);
+        out[i] = (lam_count){0, 0, LAM_UNKNOWN};
+        if (PyErr_Occurred() || (value && !lmx_count_from(st, value, &out[i]))) return false;
+    }
+    return true;
+}
+
+static bool counts_from_tuple(lmx_state *st, PyObject *tuple, lam_count out[LAM_N_METRICS]) {
+    Py_ssize_t n = PyTuple_Size(tuple);
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        out[i] = (lam_count){0, 0, LAM_UNKNOWN};
+        if (i < n && !lmx_count_from(st, PyTuple_GetItem(tuple, i), &out[i])) return false;
+    }
+    return true;
+}
+
+/* True when `told` overrides the rule. */
+static bool take_counts(custom *c, PyObject *told, lam_count out[LAM_N_METRICS], bool *omit) {
+    if (told == Py_None) return false;
+    bool ok = true;
+    if (PyUnicode_Check(told) && strcmp(lmx_utf8(told), "omit") == 0)
+        *omit = true;
+    else if (PyDict_Check(told))
+        ok = lmx_counts_from_dict(c->st, told, out);
+    else if (PyTuple_Check(told))
+        ok = counts_from_tuple(c->st, told, out);
+    else {
+        lmx_fail(c->st, LAM_USAGE, NULL,
+                 "a custom count is None, 'omit', a dict, or a tuple (macs, flops, dmas)");
+        ok = false;
+    }
+    c->failed = !ok;
+    return ok;
+}
+
+static bool ask_custom(void *self, const lam_model *m, int32_t event, lam_count out[LAM_N_METRICS],
+                       bool *omit) {
+    (void)m;
+    custom *c = self;
+    if (c->failed || PyErr_Occurred()) return false;
+    PyObject *told = PyObject_CallFunction(c->function, "i", (int)event);
+    if (!told) {
+        c->failed = true;
+        return false;
+    }
+    bool overrides = take_counts(c, told, out, omit);
+    Py_DECREF(told);
+    return overrides;
+}
+
+/* == making one ======================================================================================== */
+
+static lam_costs *count(lmx_model *m, const char *convention, bool released, PyObject *function,
+                        lmx_own *own) {
+    custom c = {m->st, function, false};
+    lam_cost_options o = {.convention = convention, .released = released, .totals_only = true};
+    if (function != Py_None) {
+        o.custom = ask_custom;
+        o.custom_self = &c;
+    }
+    o.own = own->rules;
+    o.ask = own->ask ? lmx_own_ask : NULL;
+    o.ask_self = own;
+    lam_error e = {.at = -1};
+    lam_costs *costs = NULL;
+    m->borrowers++; /* the function is the user's: it must not hand the model away meanwhile */
+    lam_status s = lam_costs_new(&costs, m->model, &o, &e);
+    m->borrowers--;
+    if (s == LAM_OK && !c.failed && !own->failed) return costs;
+    if (s == LAM_OK) lam_costs_free(costs);
+    lmx_raise(m->st, &e);
+    return NULL;
+}
+
+PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"convention", "released", "custom", "own", "ask", NULL};
+    const char *convention = NULL;
+    int released = 0;
+    PyObject *function = Py_None, *rules = Py_None, *ask = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|zpOOO:costs", names, &convention, &released, &function,
+                                     &rules, &ask))
+        return NULL;
+    if (function != Py_None && !PyCallable_Check(function))
+        return lmx_fail(m->st, LAM_USAGE, NULL, "custom is a function of the number of a call");
+    lmx_own own;
+    bool taken = lmx_own_take(&own, m->st, rules, ask);
+    lam_costs *costs = taken ? count(m, convention, released, function, &own) : NULL;
+    lmx_own_release(&own);
+    if (!costs) return NULL;
+    lmx_costs *self = (lmx_costs *)PyType_GenericAlloc(m->st->costs_type, 0);
+    if (!self) {
+        lam_costs_free(costs);
+        return NULL;
+    }
+    Py_INCREF((PyObject *)m);
+    m->borrowers++;
+    self->st = m->st;
+    self->model = m;
+    self->costs = costs;
+    return (PyObject *)self;
+}
+
+static void costs_dealloc(PyObject *self) {
+    lmx_costs *c = self_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    lam_costs_free(c->costs);
+    if (c->model) c->model->borrowers--;
+    Py_XDECREF((PyObject *)c->model);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+/* Who asks for totals alone does not wait for rows. NULL with an exception. */
+static lam_costs *settled(PyObject *self) {
+    lam_error e = {.at = -1};
+    if (lam_costs_settle(self_of(self)->costs, &e) == LAM_OK) return self_of(self)->costs;
+    lmx_raise(self_of(self)->st, &e);
+    return NULL;
+}
+
+static PyObject *costs_rows(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = settled(self);
+    return c ? lmx_rows(c) : NULL;
+}
+
+/* == totals ============================================================================================ */
+
+static PyObject *costs_totals(PyObject *self, PyObject *args) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    const char *name = phases[LAM_FORWARD];
+    if (!PyArg_ParseTuple(args, "|s:totals", &name)) return NULL;
+    int phase = 0;
+    while (phase < LAM_N_PHASES && strcmp(phases[phase], name) != 0) phase++;
+    if (phase == LAM_N_PHASES)
+        return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
+                        "there is no phase '%.40s'; it is forward, backward or recompute", name);
+    PyObject *d = PyDict_New();
+    lam_count n[LAM_N_METRICS];
+    for (int i = 0; i < LAM_N_METRICS; i++)
+        n[i] = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
+    if (d && !lmx_put_metrics(d, n)) Py_CLEAR(d);
+    return d;
+}
+
+/* One number of what `totals` gives: who asks for one need not wait for all. */
+static PyObject *costs_total(PyObject *self, PyObject *name) {
+    lam_count n[LAM_N_METRICS];
+    if (!PyUnicode_Check(name))
+        return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "a metric's name is a str, such as 'macs'");
+    for (int i = 0; i < LAM_N_METRICS; i++) {
+        n[i] = lam_costs_total(self_of(self)->costs, (lam_metric)i);
+        if (PyUnicode_CompareWithASCIIString(name, lam_metric_name((lam_metric)i)) == 0)
+            return lmx_count(n[i]);
+    }
+    if (PyUnicode_CompareWithASCIIString(name, "bytes") == 0) return lmx_count(lam_metric_bytes(n));
+    return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "unknown metric");
+}
+
+static PyObject *costs_times(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = settled(self);
+    return c ? lmx_times(c) : NULL;
+}
+
+static PyObject *costs_speeds(PyObject *self, PyObject *args) {
+    lam_peak peak;
+    if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
+    const lam_costs *c = settled(self);
+    return c ? lmx_speeds(c, &peak) : NULL;
+}
+
+static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *name;
+    int32_t n = 0;
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (name = lam_costs_unruled_op(c, i, &n)); i++) {
+        PyObject *item = Py_BuildValue("(si)", name, (int)n);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_operator(PyObject *self, PyObject *args) {
+    int op;
+    bool counted = false;
+    lam_count n[LAM_N_METRICS];
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "i:operator", &op)) return NULL;
+    if (lam_costs_op(self_of(self)->costs, op, n, &counted, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted)) && lmx_put_metrics(d, n);
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *costs_params(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    lam_param_totals p = lam_costs_params(c);
+    PyObject *d = PyDict_New();
+    bool ok =
+        d && lmx_put(d, "params", lmx_count(p.params)) &&
+        lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
+        lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
+        lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) && lmx_put(d, "buffers", lmx_count(p.buffers)) &&
+        lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) && lmx_put(d, "packed", lmx_count(p.packed)) &&
+        lmx_put(d, "packed_bytes", lmx_count(p.packed_bytes)) &&
+        lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
+        lmx_put(d, "local_params", lmx_count(p.local_params)) &&
+        lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *type;
+    int32_t n = 0;
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (type = lam_costs_unruled(c, i, &n)); i++) {
+        PyObject *item = Py_BuildValue("(sis)", type, (int)n, lam_costs_unruled_path(c, i));
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_gaps(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const char *gap;
+    const lam_costs *c = settled(self);
+    PyObject *list = c ? PyList_New(0) : NULL;
+    for (int32_t i = 0; list && (gap = lam_costs_gap(c, i)); i++) {
+        PyObject *item = lmx_str(gap);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_convention(PyObject *self, void *unused) {
+    (void)unused;
+    return lmx_str(lam_convention_name(lam_costs_convention(self_of(self)->costs)));
+}
+
+/* == changing and explaining =========================================================================== */
+
+static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
+    int depth;
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "i:aggregate", &depth)) return NULL;
+    lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_costs_aggregate(c, depth, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *costs_rf_backwards(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lam_error e = {.at = -1};
+    lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_costs_rf_backwards(c, &e) != LAM_OK) return lmx_raise(self_of(self)->st, &e);
+    Py_RETURN_NONE;
+}
+
+static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
+    int row, axis;
+    long long element;
+    int64_t first, last;
+    lam_error e = {.at = -1};
+    if (!PyArg_ParseTuple(args, "iiL:rf_seen", &row, &axis, &element)) return NULL;
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    lam_rf_axis x;
+    int shown = -1, i = 0;
+    for (; lam_costs_rf_axis(c, row, i, &x, NULL) == LAM_OK; i++)
+        if (x.shown && ++shown == axis) break;
+    if (lam_costs_rf_seen(c, row, i, element, &first, &last, &e) != LAM_OK)
+        return lmx_raise(self_of(self)->st, &e);
+    return Py_BuildValue("(LL)", (long long)first, (long long)last);
+}
+
+static PyObject *why_as_dict(const lam_why *w) {
+    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "metric", lmx_str(lam_metric_name(w->metric))) &&
+              lmx_put(d, "phase", lmx_str(phases[w->phase])) && lmx_put(d, "formula", lmx_str(w->formula)) &&
+              lmx_put(d, "substituted", lmx_str(w->substituted)) &&
+              lmx_put(d, "value", lmx_count(w->value)) && lmx_put(d, "note", lmx_str(w->note));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+/* The row's number from the arguments, checked. */
+static bool parse_row(PyObject *self, PyObject *args, int *row) {
+    if (!PyArg_ParseTuple(args, "i", row)) return false;
+    const lam_costs *c = settled(self);
+    if (!c) return false;
+    int32_t n = lam_costs_n_rows(c);
+    if (*row >= 0 && *row < n) return true;
+    lmx_fail(self_of(self)->st, LAM_RANGE, NULL, "there is no row %d; there are %d", *row, (int)n);
+    return false;
+}
+
+static PyObject *costs_why(PyObject *self, PyObject *args) {
+    int row;
+    lam_why w;
+    if (!parse_row(self, args, &row)) return NULL;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && lam_costs_why(self_of(self)->costs, row, i, &w, NULL) == LAM_OK; i++) {
+        PyObject *item = why_as_dict(&w);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *costs_facts(PyObject *self, PyObject *args) {
+    int row;
+    const char *name;
+    int64_t value;
+    if (!parse_row(self, args, &row)) return NULL;
+    PyObject *d = PyDict_New();
+    for (int32_t i = 0; d && lam_costs_fact(self_of(self)->costs, row, i, &name, &value); i++)
+        if (!lmx_put(d, name, PyLong_FromLongLong(value))) Py_CLEAR(d);
+    return d;
+}
+
+/* == the layer that raised ============================================================================= */
+
+static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
+    while (below >= 0 && below != above) below = lam_model_event(m, below)->parent;
+    return below == above;
+}
+
+/* The innermost failed call under the last call of the root; -1 when that one did not fail. Of siblings
+ * the last one counts, because what an earlier one raised was caught. */
+static int32_t failed_call(const lam_model *m) {
+    int32_t at = -1;
+    for (int32_t i = 0; i < lam_model_n_events(m); i++) {
+        const lam_event *ev = lam_model_event(m, i);
+        bool failed = ev->flags & LAM_CALL_FAILED;
+        if (ev->parent < 0)
+            at = failed ? i : -1;
+        else if (failed && at >= 0 && is_at_or_above(m, ev->parent, at))
+            at = i;
+    }
+    return at;
+}
+
+static PyObject *shapes_text(const lam_event *ev) {
+    PyObject *shapes = lmx_arg_shapes(ev->in, ev->n_in), *dtypes = lmx_arg_dtypes(ev->in, ev->n_in);
+    PyObject *parts = shapes && dtypes ? PyList_New(0) : NULL, *comma = PyUnicode_FromString(", "),
+             *text = NULL;
+    for (int32_t i = 0; parts && i < ev->n_in; i++) {
+        PyObject *part =
+            PyUnicode_FromFormat("%S %S", PyTuple_GetItem(dtypes, i), PyTuple_GetItem(shapes, i));
+        if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
+        Py_XDECREF(part);
+    }
+    if (parts && comma) text = ev->n_in ? PyUnicode_Join(comma, parts) : PyUnicode_FromString("no tensors");
+    Py_XDECREF(shapes);
+    Py_XDECREF(dtypes);
+    Py_XDECREF(parts);
+    Py_XDECREF(comma);
+    return text;
+}
+
+/* "layer1.0 (Block)"; of a path that is very long both ends. */
+static PyObject *layer_text(const lam_model *m, const lam_event *ev) {
+    enum { LONG = 120, END = 20 };
+    const char *path = lam_model_place(m, ev->place)->path, *type = lam_model_module(m, ev->module)->type;
+    size_t n = strlen(path);
+    if (n > LONG) return PyUnicode_FromFormat("%.20s[...]%s (%s)", path, path + n - END, type);
+    return PyUnicode_FromFormat("%s (%s)", n ? path : "the model itself", type);
+}
+
+static PyObject *costs_failed_layer(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lam_costs_model(self_of(self)->costs);
+    int32_t i = failed_call(m);
+    if (i < 0) Py_RETURN_NONE;
+    return layer_text(m, lam_model_event(m, i));
+}
+
+static PyObject *costs_failure(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_model *m = lam_costs_model(self_of(self)->costs);
+    int32_t i = failed_call(m);
+    if (i < 0) Py_RETURN_NONE;
+    const lam_event *ev = lam_model_event(m, i);
+    PyObject *layer = layer_text(m, ev), *got = layer ? shapes_text(ev) : NULL;
+    PyObject *text = got ? PyUnicode_FromFormat("raised in %U, which was given %U", layer, got) : NULL;
+    Py_XDECREF(layer);
+    Py_XDECREF(got);
+    return text;
+}
+
+/* == tables ============================================================================================ */
+
+typedef struct choice {
+    const char *name;
+    int value;
+} choice;
+static const choice wraps[] = {{"mid", LAM_WRAP_MID},
+                               {"end", LAM_WRAP_END},
+                               {"none", LAM_WRAP_NONE},
+                               {NULL, 0}};
+static const choice numbers[] = {{"raw", LAM_FMT_RAW},
+                                 {"clever", LAM_FMT_CLEVER},
+                                 {"ratio", LAM_FMT_RATIO},
+                                 {NULL, 0}};
+
+static const struct option {
+    const char *name;
+    enum { NAME, NUMBER, SWITCH, DOUBLE, CHOICE, PEAK } type;
+    size_t at;
+    const choice *choices;
+} options[] = {
+#define OPTION(member, type, choices)                                                                        \
+    { #member, type, offsetof(lam_report_options, member), choices }
+    OPTION(layout, NAME, NULL),
+    OPTION(format, NAME, NULL),
+    OPTION(width, NUMBER, NULL),
+    OPTION(max_depth, NUMBER, NULL),
+    OPTION(color, SWITCH, NULL),
+    OPTION(ascii, SWITCH, NULL),
+    OPTION(exact, SWITCH, NULL),
+    OPTION(expand, SWITCH, NULL),
+    OPTION(receptive_field, SWITCH, NULL),
+    OPTION(effective_rf_stats, SWITCH, NULL),
+    OPTION(bytes, SWITCH, NULL),
+    OPTION(why, SWITCH, NULL),
+    OPTION(by, NAME, NULL),
+    OPTION(sort, NAME, NULL),
+    OPTION(rows, NUMBER, NULL),
+    OPTION(time, SWITCH, NULL),
+    OPTION(peak, PEAK, NULL),
+    OPTION(memory, SWITCH, NULL),
+    OPTION(wrap, CHOICE, wraps),
+    OPTION(numbers, CHOICE, numbers),
+    OPTION(old_params, SWITCH, NULL),
+    OPTION(overhead_mb, DOUBLE, NULL),
+#undef OPTION
+};
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static bool set_choice(lmx_state *st, const struct option *o, PyObject *value, void *at) {
+    const char *name = value == Py_None ? "none" : lmx_utf8(value);
+    for (const choice *c = o->choices; c->name; c++) {
+        if (strcmp(c->name, name) != 0) continue;
+        /* The two enums have int's size and representation. */
+        memcpy(at, &c->value, sizeof c->value);
+        return true;
+    }
+    lmx_fail(st, LAM_USAGE, NULL, "%s can't be '%.40s'; the first it can be is '%s'", o->name, name,
+             o->choices[0].name);
+    return false;
+}
+
+static bool set_name(const struct option *o, PyObject *value, const char **to) {
+    if (value == Py_None) return true;
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "%s is a text, not %R", o->name, value);
+        return false;
+    }
+    *to = PyUnicode_AsUTF8AndSize(value, NULL);
+    return *to != NULL;
+}
+
+static bool set_number(const struct option *o, PyObject *value, int32_t *to) {
+    long n = PyLong_AsLong(value);
+    if (PyErr_Occurred()) return false;
+    if (n < INT32_MIN || n > INT32_MAX) {
+        PyErr_Format(PyExc_OverflowError, "%s can't be %ld: that is too large", o->name, n);
+        return false;
+    }
+    *to = (int32_t)n;
+    return true;
+}
+
+static bool set_peak(PyObject *value, lam_peak *to) {
+    PyObject *ignored = NULL;
+    if (!PyTuple_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "roof is what lamina.roof() gives, not %R", value);
+        return false;
+    }
+    if (!PyArg_ParseTuple(value, "dd|O:peak", &to->flops, &to->bytes, &ignored)) return false;
+    if (to->flops > 0 && to->bytes > 0) return true; /* nor are they NaN */
+    PyErr_Format(PyExc_ValueError, "a roof has more than 0 FLOPs and bytes a second, and this is %R", value);
+    return false;
+}
+
+static bool set_option(lmx_state *st, const struct option *o, PyObject *value, lam_report_options *to) {
+    void *at = (char *)to + o->at;
+    switch (o->type) {
+    case NAME: return set_name(o, value, at);
+    case NUMBER: return set_number(o, value, at);
+    case SWITCH: *(bool *)at = PyObject_IsTrue(value) > 0; break;
+    case DOUBLE: *(double *)at = PyFloat_AsDouble(value); break;
+    case CHOICE: return set_choice(st, o, value, at);
+    case PEAK: return set_peak(value, at);
+    }
+    return !PyErr_Occurred();
+}
+
+static bool set_named(lmx_state *st, PyObject *key, PyObject *value, lam_report_options *to) {
+    const char *name = lmx_utf8(key);
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0) return set_option(st, &options[i], value, to);
+    lmx_fail(st, LAM_USAGE, NULL, "a report has no option '%.40s'", name);
+    return false;
+}
+
+static PyObject *costs_write(PyObject *self, PyObject *args) {
+    PyObject *dict = NULL, *key, *value;
+    if (!PyArg_ParseTuple(args, "|O!:write", &PyDict_Type, &dict)) return NULL;
+    lmx_state *st = self_of(self)->st;
+    lam_report_options o;
+    lam_report_defaults(&o);
+    Py_ssize_t at = 0;
+    while (dict && PyDict_Next(dict, &at, &key, &value))
+        if (!set_named(st, key, value, &o)) return NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmx_vec_free(&text.bytes);
+        return lmx_raise(st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
+/* == the type ========================================================================================== */
+
+static PyMethodDef costs_methods[] = {
+    {"rows", costs_rows, METH_NOARGS,
+     PyDoc_STR("rows($self, /)\n--\n\nEvery row as a dict; counts are (value, state).")},
+    {"totals", costs_totals, METH_VARARGS,
+     PyDoc_STR("totals($self, phase='forward', /)\n--\n\nEvery metric of everything that ran, by name.")},
+    {"total", costs_total, METH_O,
+     PyDoc_STR("total($self, metric, /)\n--\n\nOne metric of everything that ran: value and state.")},
+    {"operator", costs_operator, METH_VARARGS,
+     PyDoc_STR("operator($self, op, /)\n--\n\nEvery metric of one operator alone, and whether it is counted "
+               "itself.")},
+    {"unruled_ops", costs_unruled_ops, METH_NOARGS,
+     PyDoc_STR("unruled_ops($self, /)\n--\n\nOperators without a rule: name and how many ran.")},
+    {"rf_seen", costs_rf_seen, METH_VARARGS,
+     PyDoc_STR(
+         "rf_seen($self, row, axis, element, /)\n--\n\nFirst and last position of the row's axis-th axis "
+         "shown that an element depends on.")},
+    {"params", costs_params, METH_NOARGS,
+     PyDoc_STR("params($self, /)\n--\n\nParameters and buffers of the whole model.")},
+    {"unruled", costs_unruled, METH_NOARGS,
+     PyDoc_STR("unruled($self, /)\n--\n\nTypes without a rule: name, number of calls, dotted path.")},
+    {"gaps", costs_gaps, METH_NOARGS,
+     PyDoc_STR("gaps($self, /)\n--\n\nWhy a total is not exact, a sentence each.")},
+    {"aggregate", costs_aggregate, METH_VARARGS,
+     PyDoc_STR(
+         "aggregate($self, max_depth, /)\n--\n\nSums rows up into their ancestor at this depth, in place.")},
+    {"rf_backwards", costs_rf_backwards, METH_NOARGS,
+     PyDoc_STR("rf_backwards($self, /)\n--\n\nReceptive fields as torchscan 0.1.1 has them, in place.")},
+    {"why", costs_why, METH_VARARGS,
+     PyDoc_STR("why($self, row, /)\n--\n\nEach number of a row with its formula.")},
+    {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
+    {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
+    {"speeds", costs_speeds, METH_VARARGS,
+     PyDoc_STR("speeds($self, flops, moved, /)\n--\n\nHow fast rows were, beside a peak.")},
+    {"failed_layer", costs_failed_layer, METH_NOARGS,
+     PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
+    {"failure", costs_failure, METH_NOARGS,
+     PyDoc_STR("failure($self, /)\n--\n\nThe layer that raised and what it was given, or None.")},
+    {"write", costs_write, METH_VARARGS, PyDoc_STR("write($self, options={}, /)\n--\n\nThe report as text.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef costs_getset[] = {
+    {"convention", costs_convention, NULL, "The convention's name.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot costs_slots[] = {
+    {Py_tp_doc, "A model counted under one convention."},
+    {Py_tp_dealloc, costs_dealloc},
+    {Py_tp_methods, costs_methods},
+    {Py_tp_getset, costs_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_costs_spec = {
+    "lamina._lamina.Costs",
+    sizeof(lmx_costs),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    costs_slots,
+};

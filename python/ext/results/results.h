@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * results: what was found, as objects of Python. */
+#ifndef LMX_RESULTS_H
+#define LMX_RESULTS_H
+
+#include "modules/tree.h"
+
+PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
+PyObject *lmx_compared(lmx_model *m, PyObject *args);
+PyObject *lmx_rows(const lam_costs *c); /* rows.c: a list of dicts */
+/* Every metric under its name, and "bytes" and "intensity". False with an exception. */
+bool lmx_put_metrics(PyObject *dict, const lam_count metric[LAM_N_METRICS]);
+PyObject *lmx_row_time(const lam_costs *c, int32_t row); /* times.c: None without */
+PyObject *lmx_times(const lam_costs *c);
+PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak);
+PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
+PyObject *lmx_graph(lmx_model *self); /* graph.c */
+PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
+PyObject *lmx_graph_findings(lmx_model *self);
+PyObject *lmx_health(lmx_model *self); /* healthy.c */
+PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
+/* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers that
+ * lie there; with `stats` as their statistics tell it, which know no first. For the bench. */
+PyObject *lmx_scan_values(PyObject *module, PyObject *args);
+PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
+/* Counts by metric's name; one that is missing or None is unknown. */
+bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
+/* ((position, shape and type, or value), ...) */
+PyObject *lmx_op_args(const lam_op_arg *args, int32_t n);
+
+/* -- rules of the user's own (own.c) --------------------------------------------------------------------- */
+
+typedef struct lmx_own {
+    lmx_state *st;
+    lam_rules *rules; /* NULL: none */
+    PyObject *ask;    /* borrowed; NULL: none */
+    bool failed;      /* its exception is pending; nothing more is asked */
+} lmx_own;
+/* From a list of (name, {metric: formula}, asks) and the function of the open ones. To be released also after
+ * a failure. */
+bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
+void lmx_own_release(lmx_own *o);
+/* lam_cost_options.ask of an lmx_own. */
+bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
+                 lam_count out[LAM_N_METRICS]);
+extern PyMethodDef lmx_own_methods[];
+PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);
+PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
+
+/* -- of a Model (held.c) --------------------------------------------------------------------------------- */
+
+PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
+/* Totals, and one dict a place; an error where it was not measured. */
+PyObject *lmx_memory_told(lmx_model *self);
+/* The same of a device's allocator; None where it was not asked. */
+PyObject *lmx_device_memory_told(lmx_model *self);
+/* memory_course(points): [(nanoseconds, bytes), ...] */
+PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
+
+/* -- for text.c ------------------------------------------------------------------------------------------ */
+
+PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
+PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */
+PyObject *lmx_thoplw_write(PyObject *module, PyObject *args);
+PyObject *lmx_scan_cell(PyObject *module, PyObject *args);
+
+#endif

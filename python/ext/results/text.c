@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Functions of the module that need no capture: conventions, rules, formulas, and numbers and names as
+ * text. */
+#include "base/base.h"
+#include "base/tables.h"
+#include "calls/calls.h"
+#include "dry/taken.h"
+#include "measure/device.h"
+#include "measure/memory.h"
+#include "ops/dispatch.h"
+#include "results/results.h"
+#include "torch/tensor.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static PyObject *text_version(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return lmx_str(lam_version());
+}
+
+static PyObject *text_conventions(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && i < lam_n_conventions(); i++) {
+        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", lam_convention_name(i), "source",
+                                       lam_convention_source(i), "default",
+                                       PyBool_FromLong(i == lam_convention_find(lam_convention_of(NULL))),
+                                       "counts_ops", PyBool_FromLong(lam_convention_counts_ops(i)), "unfused",
+                                       PyBool_FromLong(lam_convention_unfused(i)));
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *formulas(const char *const *formula) {
+    PyObject *d = PyDict_New();
+    for (int i = 0; d && i < LAM_N_METRICS; i++)
+        if (!lmx_put(d, lam_metric_name((lam_metric)i), lmx_str(formula[i]))) Py_CLEAR(d);
+    return d;
+}
+
+static PyObject *rule_as_dict(const lam_rule *r) {
+    PyObject *d = PyDict_New();
+    bool ok = d && lmx_put(d, "kind", lmx_str(r->kind)) && lmx_put(d, "formula", formulas(r->formula)) &&
+              lmx_put(d, "released", formulas(r->released)) && lmx_put(d, "note", lmx_str(r->note));
+    if (!ok) Py_CLEAR(d);
+    return d;
+}
+
+/* Fails as the core does for a name that no convention has: its sentence lists those there are. */
+static PyObject *no_convention(lmx_state *st, const char *name) {
+    lam_builder *b = NULL;
+    lam_model *m = NULL;
+    lam_costs *c = NULL;
+    lam_error e = {.at = -1};
+    lam_cost_options o = {.convention = name};
+    int32_t module;
+    lam_module_info info = {.type = "", .type_path = "", .word = -1};
+    bool ok = lam_builder_new(&b, 0, &e) == LAM_OK && lam_build_module(b, &info, &module, &e) == LAM_OK &&
+              lam_build_place(b, -1, "", module, NULL, &e) == LAM_OK;
+    if (!ok) lam_builder_free(b);
+    if (ok && lam_builder_finish(b, &m, &e) == LAM_OK) lam_costs_new(&c, m, &o, &e);
+    lam_costs_free(c);
+    lam_model_free(m);
+    return lmx_raise(st, &e);
+}
+
+static PyObject *text_rules(PyObject *module, PyObject *args) {
+    const char *name;
+    if (!PyArg_ParseTuple(args, "s:rules", &name)) return NULL;
+    int32_t convention = lam_convention_find(name);
+    if (convention < 0) return no_convention(lmx_state_of(module), name);
+    lam_rule r;
+    PyObject *list = PyList_New(0);
+    for (int32_t i = 0; list && lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++) {
+        PyObject *item = rule_as_dict(&r);
+        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+static PyObject *text_facts(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    PyObject *d = PyDict_New();
+    const char *name;
+    for (int32_t i = 0; d && (name = lam_fact_name(i)); i++)
+        if (!lmx_put(d, name, lmx_str(lam_fact_meaning(i)))) Py_CLEAR(d);
+    return d;
+}
+
+/* == formulas ========================================================================================== */
+
+static PyObject *evaluate(lmx_state *st, const char *formula, PyObject *facts, const char **names,
+                          int64_t *values) {
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    int32_t n = 0;
+    while (facts && PyDict_Next(facts, &at, &key, &value)) {
+        names[n] = PyUnicode_AsUTF8AndSize(key, NULL);
+        if (!names[n]) return NULL;
+        if (!PyLong_Check(value)) /* what stands for one may run code that puts more into the dict */
+            return PyErr_Format(PyExc_TypeError, "the fact %R is an int, not %R", key, value);
+        values[n++] = PyLong_AsLongLong(value);
+        if (PyErr_Occurred()) return NULL;
+    }
+    lam_error e = {.at = -1};
+    lam_count out;
+    if (lam_formula_eval(formula, names, values, n, &out, &e) != LAM_OK) return lmx_raise(st, &e);
+    return lmx_count(out);
+}
+
+static PyObject *text_formula(PyObject *module, PyObject *args) {
+    const char *formula;
+    PyObject *facts = NULL;
+    if (!PyArg_ParseTuple(args, "s|O!:formula", &formula, &PyDict_Type, &facts)) return NULL;
+    size_t n = facts ? (size_t)PyDict_Size(facts) : 0;
+    const char **names = malloc((n + 1) * sizeof *names);
+    int64_t *values = malloc((n + 1) * sizeof *values);
+    PyObject *out =
+        names && values ? evaluate(lmx_state_of(module), formula, facts, names, values) : PyErr_NoMemory();
+    free(names);
+    free(values);
+    return out;
+}
+
+/* == numbers =========================================================================================== */
+
+static PyObject *scaled(PyObject *args, double (*scale)(double, const char **)) {
+    double value;
+    const char *unit = "";
+    if (!PyArg_ParseTuple(args, "d", &value)) return NULL;
+    value = scale(value, &unit);
+    return Py_BuildValue("(ds)", value, unit);
+}
+
+static PyObject *text_unit_scale(PyObject *module, PyObject *args) {
+    (void)module;
+    return scaled(args, lam_unit_scale);
+}
+
+static PyObject *text_clever_scale(PyObject *module, PyObject *args) {
+    (void)module;
+    return scaled(args, lam_clever_scale);
+}
+
+static PyObject *text_count(PyObject *module, PyObject *args) {
+    PyObject *o;
+    int exact = 0;
+    lam_count c;
+    char buf[128];
+    if (!PyArg_ParseTuple(args, "O|p:text_count", &o, &exact) || !lmx_count_from(lmx_state_of(module), o, &c))
+        return NULL;
+    lam_text_count(buf, sizeof buf, c, exact);
+    return lmx_str(buf);
+}
+
+static PyObject *text_bytes(PyObject *module, PyObject *args) {
+    PyObject *o;
+    lam_count c;
+    char buf[128];
+    if (!PyArg_ParseTuple(args, "O:text_bytes", &o) || !lmx_count_from(lmx_state_of(module), o, &c))
+        return NULL;
+    lam_text_bytes(buf, sizeof buf, c);
+    return lmx_str(buf);
+}
+
+/* == names ============================================================================================= */
+
+static PyObject *text_format_name(PyObject *module, PyObject *args) {
+    const char *name;
+    int depth = 0;
+    if (!PyArg_ParseTuple(args, "s|i:format_name", &name, &depth)) return NULL;
+    int n = lam_format_name(NULL, 0, name, depth);
+    char *buf = n >= 0 ? malloc((size_t)n + 1) : NULL;
+    if (!buf)
+        return n >= 0 ? PyErr_NoMemory()
+                      : lmx_fail(lmx_state_of(module), LAM_RANGE, NULL,
+                                 "the depth is %d; no tree is deeper than %d", depth, LAM_SCAN_DEEPEST);
+    lam_format_name(buf, (size_t)n + 1, name, depth);
+    PyObject *text = lmx_str(buf);
+    free(buf);
+    return text;
+}
+
+static bool wrap_mode(const char *name, lam_wrap *mode) {
+    static const char *const names[] = {"mid", "end", "none"};
+    static const lam_wrap modes[] = {LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(name ? name : "none", names[i]) != 0) continue;
+        *mode = modes[i];
+        return true;
+    }
+    return false;
+}
+
+static PyObject *text_wrap_string(PyObject *module, PyObject *args) {
+    const char *text, *delimiter = ".", *wrap = "[...]", *name = "end";
+    long long max_len;
+    lam_wrap mode = LAM_WRAP_NONE;
+    if (!PyArg_ParseTuple(args, "sL|ssz:wrap_string", &text, &max_len, &delimiter, &wrap, &name)) return NULL;
+    /* An unknown mode is an error only where the text is too long, as in torchscan. */
+    if (!wrap_mode(name, &mode)) mode = (lam_wrap)INT_MAX;
+    int n = lam_wrap_string(NULL, 0, text, max_len, delimiter, wrap, mode);
+    if (n < 0)
+        return lmx_fail(lmx_state_of(module), LAM_USAGE, NULL,
+                        "there is no wrap mode '%.40s'; it is 'mid' or 'end'", name);
+    char *buf = malloc((size_t)n + 1);
+    if (!buf) return PyErr_NoMemory();
+    lam_wrap_string(buf, (size_t)n + 1, text, max_len, delimiter, wrap, mode);
+    PyObject *out = lmx_str(buf);
+    free(buf);
+    return out;
+}
+
+/* None is no width. */
+static bool width_from(PyObject *o, int32_t *out) {
+    long width = o == Py_None ? -1 : PyLong_AsLong(o);
+    if (width == -1 && PyErr_Occurred()) return false;
+    *out = width < 0 ? (o == Py_None ? -1 : 0) : width > INT32_MAX ? INT32_MAX : (int32_t)width;
+    return true;
+}
+
+static PyObject *text_format_s(PyObject *module, PyObject *args) {
+    (void)module;
+    const char *text;
+    PyObject *low = Py_None, *high = Py_None;
+    int32_t min = -1, max = -1;
+    if (!PyArg_ParseTuple(args, "s|OO:format_s", &text, &low, &high)) return NULL;
+    if (!width_from(low, &min) || !width_from(high, &max)) return NULL;
+    int n = lam_format_s(NULL, 0, text, min, max);
+    char *buf = n >= 0 ? malloc((size_t)n + 1) : NULL;
+    if (!buf) return PyErr_NoMemory();
+    lam_format_s(buf, (size_t)n + 1, text, min, max);
+    PyObject *out = lmx_str(buf);
+    free(buf);
+    return out;
+}
+
+/* table(rows, width): a list of tuples of texts, all as long as the first. */
+static PyObject *text_table(PyObject *module, PyObject *args) {
+    PyObject *rows;
+    int width;
+    if (!PyArg_ParseTuple(args, "O!i:table", &PyList_Type, &rows, &width)) return NULL;
+    Py_ssize_t n = PyList_Size(rows), columns = n ? PyTuple_Size(PyList_GetItem(rows, 0)) : 0;
+    if (columns < 0) return NULL;
+    if (n > INT32_MAX || columns < 1 || columns > 64 || n > INT32_MAX / columns)
+        return PyErr_Format(PyExc_ValueError, "a table has rows, of 1 to 64 cells");
+    const char **cells = calloc((size_t)(n * columns), sizeof *cells);
+    if (!cells) return PyErr_NoMemory();
+    bool ok = true;
+    for (Py_ssize_t i = 0; ok && i < n * columns; i++) {
+        PyObject *cell = PyTuple_GetItem(PyList_GetItem(rows, i / columns), i % columns);
+        cells[i] = cell ? PyUnicode_AsUTF8AndSize(cell, NULL) : NULL;
+        ok = cells[i] != NULL;
+    }
+    lmx_text t = {0};
+    lam_error e = {.at = -1};
+    if (ok) {
+        lam_sink to = lmx_text_sink(&t);
+        ok = lam_table_write(cells, (int32_t)columns, (int32_t)n, width, to, &e) == LAM_OK;
+    }
+    free(cells);
+    if (ok) return lmx_text_take(&t);
+    lmx_vec_free(&t.bytes);
+    return PyErr_Occurred() ? NULL : lmx_raise(lmx_state_of(module), &e);
+}
+
+PyMethodDef lmx_text_methods[] = {
+    {"version", text_version, METH_NOARGS,
+     PyDoc_STR("version($module, /)\n--\n\nThe version of the library.")},
+    {"conventions", text_conventions, METH_NOARGS,
+     PyDoc_STR("conventions($module, /)\n--\n\nEvery convention: its name and source, whether it is the "
+               "default, and whether it counts operators.")},
+    {"rules", text_rules, METH_VARARGS,
+     PyDoc_STR("rules($module, convention, /)\n--\n\nThe rules of a convention.")},
+    {"facts", text_facts, METH_NOARGS,
+     PyDoc_STR("facts($module, /)\n--\n\nEvery fact that a formula may name, with its meaning.")},
+    {"formula", text_formula, METH_VARARGS,
+     PyDoc_STR("formula($module, text, facts={}, /)\n--\n\nThe value of a formula, as (value, state).")},
+    {"table", text_table, METH_VARARGS,
+     PyDoc_STR("table($module, rows, width, /)\n--\n\nTexts as a table, the titles first.")},
+    {"unit_scale", text_unit_scale, METH_VARARGS,
+     PyDoc_STR(
+         "unit_scale($module, value, /)\n--\n\ntorchscan's scaling: the scaled number and its prefix.")},
+    {"clever_scale", text_clever_scale, METH_VARARGS,
+     PyDoc_STR("clever_scale($module, value, /)\n--\n\nthoplw's scaling: the scaled number and its unit.")},
+    {"text_count", text_count, METH_VARARGS,
+     PyDoc_STR(
+         "text_count($module, count, exact=False, /)\n--\n\nA count as text: '1.81 G', '>= 1.81 G', '?'.")},
+    {"text_bytes", text_bytes, METH_VARARGS,
+     PyDoc_STR("text_bytes($module, count, /)\n--\n\nBytes as text: '97.7 MiB'.")},
+    {"format_name", text_format_name, METH_VARARGS,
+     PyDoc_STR("format_name($module, name, depth=0, /)\n--\n\nA name behind its branch of the tree.")},
+    {"format_s", text_format_s, METH_VARARGS,
+     PyDoc_STR("format_s($module, text, min_width=None, max_width=None, /)\n--\n\nA text padded and cut.")},
+    {"wrap_string", text_wrap_string, METH_VARARGS,
+     PyDoc_STR("wrap_string($module, text, max_len, delimiter='.', wrap='[...]', mode='end', /)\n--\n\n"
+               "A text cut to max_len characters, with a marker.")},
+    {"scan_write", lmx_scan_write, METH_VARARGS,
+     PyDoc_STR("scan_write($module, info, wrap_mode, receptive_field, effective_rf_stats, /)\n--\n\n"
+               "torchscan's table of a dict that crawl_module returned.")},
+    {"scan_cell", lmx_scan_cell, METH_VARARGS,
+     PyDoc_STR(
+         "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
+    {"unseen", lmx_unseen, METH_O,
+     PyDoc_STR(
+         "unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that torch "
+         "keeps no record of. Captures that are open on this thread are told.")},
+    {"pretend_device", lmx_pretend_device, METH_O,
+     PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
+    {"thoplw_write", lmx_thoplw_write, METH_VARARGS,
+     PyDoc_STR("thoplw_write($module, info, name, kind, numbers, /)\n--\n\n"
+               "thoplw's table of the logs of a LayersInfo.")},
+    {"probe_memory", lmx_probe_memory, METH_NOARGS,
+     PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
+    {"taken", lmx_taken, METH_VARARGS,
+     PyDoc_STR(
+         "taken($module, function, args, kwargs, /)\n--\n\nThe most bytes that torch's allocator for "
+         "the CPU had handed out at one time during this call, how many it still had at its end, and what "
+         "came out.")},
+    {"describe_status", lmx_describe_status, METH_NOARGS,
+     PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
+    {"dispatched_by", lmx_dispatched_by, METH_O,
+     PyDoc_STR("dispatched_by($module, cls, /)\n--\n\nThe method that is __torch_dispatch__ of a class of "
+               "modes.")},
+    {"scan_values", lmx_scan_values, METH_VARARGS,
+     PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nHow many NaN and "
+               "Inf lie there, and "
+               "the index of the first.")},
+    {"rest", lmx_rest, METH_O,
+     PyDoc_STR(
+         "rest($module, wanted, /)\n--\n\nAfter True, until False was given as often, what a capture puts "
+         "in torch.nn.Module is there, and stays when none is open.")},
+    {"behind", lmx_behind, METH_O,
+     PyDoc_STR("behind($module, function, /)\n--\n\nWhat an entry for captures calls; any other function as "
+               "it is.")},
+    {"in_place", lmx_in_place, METH_NOARGS,
+     PyDoc_STR("in_place($module, /)\n--\n\nTrue while calls of modules reach a capture, or would.")},
+    {"find", lmx_find_roots, METH_O,
+     PyDoc_STR("find($module, finder, /)\n--\n\nWhile calls of modules reach C between captures, asks "
+               "`finder` about each module that is called outside any other: None, or what to call instead. "
+               "find(None) ends that.")},
+    {"within_found", lmx_within_found, METH_NOARGS,
+     PyDoc_STR("within_found($module, /)\n--\n\nTrue where a call of which a finder was asked is under way "
+               "in this thread.")},
+    {"count", lmx_count_calls, METH_VARARGS,
+     PyDoc_STR(
+         "count($module, root, turns, told, how=None, /)\n--\n\nWhile a capture is open or rests, calls of "
+         "`root` are counted by `turns`. told(0, kind, None) when one begins whose turn it is, or while a "
+         "step is being seen, told(1, 0, None) when it ends, told(2, 0, None) when it raises. With `how` (a "
+         "Recorder, the root's number and name, whether nodes are watched, torch's list of those who are "
+         "told of compiling) steps are seen and recorded without: told(3, 0, error) when that failed, "
+         "told(4, 0, None) when it can't be done any more.")},
+    {"uncount", lmx_uncount_calls, METH_O,
+     PyDoc_STR("uncount($module, address, /)\n--\n\nEnds what count() began for the root at this id().")},
+    {"end_step", lmx_end_step, METH_VARARGS,
+     PyDoc_STR("end_step($module, address, record, /)\n--\n\nEnds the step that is being seen of the root at "
+               "this id(), and records it, or gives it up.")},
+    {"one_call", lmx_one_call, METH_VARARGS,
+     PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
+               "one call.")},
+    {"command", lmx_command, METH_VARARGS,
+     PyDoc_STR("command($module, argv, host, /)\n--\n\nRuns one command line and returns its exit code.")},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What autograd keeps of a tensor, asked of its C++ object: an attribute of Python's takes ten times as long,
+ * and a snapshot asks every parameter twice. Both functions are exported, neither raises, and both are proved
+ * with a tensor of torch's own. */
+#include "base/base.h"
+#include "torch/tensor.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static const void *impl_of(const lmx_torch *t, PyObject *tensor) {
+    void *impl;
+    memcpy(&impl, (char *)tensor + t->offset, sizeof impl);
+    return impl;
+}
+
+/* Types that answer as torch's own do: a property of a subclass's may hide the attribute. */
+static bool answers(const lmx_state *st, PyObject *tensor) {
+    const lmx_torch *t = &st->torch;
+    return t->offset >= 0 && t->grads.wanted && lmx_is_torchs(st, tensor) && impl_of(t, tensor);
+}
+
+static bool has_grad(const lmx_torch *t, const void *impl) {
+    const void *const *grad = t->grads.grad(impl); /* a reference to an at::Tensor */
+    return *grad != t->grads.undefined;
+}
+
+bool lmx_wants_grad(lmx_state *st, PyObject *tensor, bool *wanted) {
+    const lmx_torch *t = &st->torch;
+    if (answers(st, tensor)) {
+        *wanted = t->grads.wanted(impl_of(t, tensor));
+        return true;
+    }
+    PyObject *told = PyObject_GetAttr(tensor, st->n_requires_grad);
+    *wanted = told == Py_True;
+    Py_XDECREF(told);
+    return told != NULL;
+}
+
+bool lmx_has_no_grad(lmx_state *st, PyObject *tensor) {
+    const lmx_torch *t = &st->torch;
+    return answers(st, tensor) && !has_grad(t, impl_of(t, tensor));
+}
+
+void lmx_load_grads(lmx_grads *g, void *library) {
+    *g = (lmx_grads){.undefined = dlsym(library, "_ZN3c1019UndefinedTensorImpl10_singletonE")};
+    if (!g->undefined || !lmx_symbol(library, "_ZNK3c1010TensorImpl4gradEv", &g->grad) ||
+        !lmx_symbol(library, "_ZNK3c1010TensorImpl13requires_gradEv", &g->wanted))
+        *g = (lmx_grads){NULL, NULL, NULL};
+}
+
+/* Whether the functions tell the one and then the other. */
+static bool tells(const lmx_torch *t, PyObject *probe, bool wanted, bool grad) {
+    const void *impl = impl_of(t, probe);
+    return t->grads.wanted(impl) == wanted && has_grad(t, impl) == grad;
+}
+
+void lmx_prove_grads(lmx_state *st, PyObject *probe) {
+    lmx_torch *t = &st->torch;
+    if (!t->grads.wanted) return;
+    PyObject *other = PyObject_CallMethodObjArgs(probe, st->n_detach, NULL);
+    bool ok = other && tells(t, probe, false, false) &&
+              PyObject_SetAttr(probe, st->n_requires_grad, Py_True) == 0 && tells(t, probe, true, false) &&
+              PyObject_SetAttr(probe, st->n_grad, other) == 0 && tells(t, probe, true, true) &&
+              PyObject_SetAttr(probe, st->n_grad, Py_None) == 0 && tells(t, probe, true, false) &&
+              PyObject_SetAttr(probe, st->n_requires_grad, Py_False) == 0 && tells(t, probe, false, false);
+    Py_XDECREF(other);
+    PyErr_Clear();
+    if (!ok) t->grads.wanted = NULL;
+}

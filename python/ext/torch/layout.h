@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * layout: where this torch's records and tensors keep what is read of them. Found by the proof (probe.c). */
+#ifndef LMX_LAYOUT_H
+#define LMX_LAYOUT_H
+
+#include "base/base.h"
+
+/* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
+ * object, (callbacks) what torch keeps of a thread's callbacks, (keys) who runs a tensor's operators and
+ * (python) its bit for the tensor's class, (asks) the key under which Python answers, where that has no
+ * record of its own; and the tags of an IValue. -1: unknown. */
+/* clang-format off */
+#define LMX_LAYOUT(X)                                                                                        \
+    X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
+    X(integer) X(real) X(storage) X(text) X(text_at) X(callbacks) X(keys) X(python) X(asks)
+/* clang-format on */
+struct lmx_layout {
+#define X(name) int32_t name;
+    LMX_LAYOUT(X)
+#undef X
+};
+
+static inline uint64_t lmx_word_at(const void *from, size_t bytes) {
+    uint64_t word;
+    memcpy(&word, (const char *)from + bytes, sizeof word);
+    return word;
+}
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Tensors that are not stored as their shape says: sparse ones, which keep indices and values, and weights
+ * that a quantised layer keeps packed for the machine in an object that is no tensor. Its state has them
+ * unpacked. */
+#include "base/base.h"
+#include "torch/tensor.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+/* -- sparse -------------------------------------------------------------------------------------------- */
+
+/* Each with the methods, and the functions of libtorch, that give the tensors it is made of, values last. */
+#define CSR(name) "_ZN2at6native" name "_sparse_csrERKNS_6TensorE"
+static const struct {
+    const char *layout, *number, *parts[LMX_PARTS], *functions[LMX_PARTS];
+} layouts[LMX_FORMS] = {
+    {"torch.sparse_coo",
+     "aoti_torch_layout_sparse_coo",
+     {"_indices", "_values", NULL},
+     {"_ZN2at6native15_indices_sparseERKNS_6TensorE", "_ZN2at6native14_values_sparseERKNS_6TensorE", NULL}},
+    {"torch.sparse_csr",
+     "aoti_torch_layout_sparse_csr",
+     {"crow_indices", "col_indices", "values"},
+     {CSR("23crow_indices"), CSR("22col_indices"), CSR("17values")}},
+    {"torch.sparse_bsr",
+     "aoti_torch_layout_sparse_bsr",
+     {"crow_indices", "col_indices", "values"},
+     {CSR("23crow_indices"), CSR("22col_indices"), CSR("17values")}},
+    {"torch.sparse_csc",
+     "aoti_torch_layout_sparse_csc",
+     {"ccol_indices", "row_indices", "values"},
+     {CSR("23ccol_indices"), CSR("22row_indices"), CSR("17values")}},
+    {"torch.sparse_bsc",
+     "aoti_torch_layout_sparse_bsc",
+     {"ccol_indices", "row_indices", "values"},
+     {CSR("23ccol_indices"), CSR("22row_indices"), CSR("17values")}},
+};
+#undef CSR
+
+static const lmx_sparse untold = {-1, -1, -1};
+
+/* One more of the tensors that it is made of, the values last; -1 leaves all unknown. */
+static void add_part(lmx_sparse *out, int64_t elements, int64_t item) {
+    int64_t bytes;
+    if (elements < 0 || item <= 0 || __builtin_mul_overflow(elements, item, &bytes) ||
+        __builtin_add_overflow(out->stored, elements, &out->stored) ||
+        __builtin_add_overflow(out->bytes, bytes, &out->bytes))
+        *out = untold;
+    else
+        out->values = elements;
+}
+
+/* What a method without arguments gives as a number; -1 with an exception. */
+static int64_t ask(PyObject *tensor, const char *method) {
+    PyObject *n = PyObject_CallMethod(tensor, method, NULL);
+    int64_t value = n ? PyLong_AsLongLong(n) : -1;
+    Py_XDECREF(n);
+    return value;
+}
+
+static void read_part(PyObject *tensor, const char *name, lmx_sparse *out) {
+    PyObject *part = PyObject_CallMethod(tensor, name, NULL);
+    int64_t n = part ? ask(part, "numel") : -1, item = n >= 0 ? ask(part, "element_size") : -1;
+    Py_XDECREF(part);
+    add_part(out, n, item);
+}
+
+static int layout_of(PyObject *tensor) {
+    PyObject *layout = PyObject_GetAttrString(tensor, "layout"), *text = layout ? PyObject_Str(layout) : NULL;
+    const char *name = text ? lmx_utf8(text) : "";
+    int i = 0;
+    while (i < LMX_FORMS && strcmp(layouts[i].layout, name) != 0) i++;
+    Py_XDECREF(layout);
+    Py_XDECREF(text);
+    return i;
+}
+
+bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse) {
+    int layout = layout_of(tensor);
+    *sparse = layout < LMX_FORMS;
+    *out = *sparse ? (lmx_sparse){0} : untold;
+    for (int i = 0; *sparse && i < LMX_PARTS && layouts[layout].parts[i] && out->bytes >= 0; i++)
+        read_part(tensor, layouts[layout].parts[i], out);
+    return lmx_forgive();
+}
+
+/* How a function returns a C++ object is known of this machine alone. */
+#if defined(__x86_64__) && defined(__linux__)
+enum { RETURNS = 1 };
+#else
+enum { RETURNS = 0 };
+#endif
+
+void lmx_sparse_load(lmx_shim *s, void *library) {
+    bool all = RETURNS;
+    for (int i = 0; i < LMX_FORMS; i++) {
+        int32_t (*number)(void);
+        s->forms[i].layout = lmx_symbol(library, layouts[i].number, &number) ? number() : -1;
+        for (int k = 0; k < LMX_PARTS && layouts[i].functions[k]; k++)
+            all = lmx_symbol(library, layouts[i].functions[k], &s->forms[i].parts[k]) && all;
+    }
+    lmx_symbol(library, "aoti_torch_get_layout", &s->layout);
+    lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
+    /* `release` deletes with the operator that the whole process has, which a program, or what is preloaded,
+     * may have put in the place of the one that the library was linked with. */
+    const bool made = lmx_symbol(RTLD_DEFAULT, "_Znwm", &s->room) || lmx_symbol(library, "_Znwm", &s->room);
+    if (!all || !s->release || !made) s->room = NULL;
+}
+
+static void part_of(const lmx_shim *s, const struct lmx_form *form, int i, const void *tensor,
+                    lmx_sparse *out) {
+    void *part = s->room(sizeof(void *));
+    int64_t dims = -1, *sizes, n = 1;
+    int32_t dtype = -1;
+    form->parts[i](part, tensor);
+    if (s->dim(part, &dims) || s->sizes(part, &sizes) || s->dtype(part, &dtype)) dims = -1;
+    for (int64_t k = 0; k < dims; k++)
+        if (__builtin_mul_overflow(n, sizes[k], &n)) dims = -1;
+    add_part(out, dims < 0 ? -1 : n, lam_dtype_bits(dtype) / 8);
+    s->release(part);
+}
+
+bool lmx_sparse_of(const lmx_shim *s, const void *handle, lmx_sparse *out) {
+    int32_t layout = -1;
+    int i = 0;
+    if (!s->layout || s->layout((void *)(uintptr_t)handle, &layout)) return false;
+    while (i < LMX_FORMS && s->forms[i].layout != layout) i++;
+    if (i == LMX_FORMS) return false;
+    *out = s->room ? (lmx_sparse){0} : untold;
+    for (int k = 0; k < LMX_PARTS && s->forms[i].parts[k] && out->bytes >= 0; k++)
+        part_of(s, &s->forms[i], k, handle, out);
+    return true;
+}
+
+/* -- packed -------------------------------------------------------------------------------------------- */
+
+enum { DEEPEST = 12 }; /* of a packed layer in a packed recurrence, in a list */
+
+static bool is_packed(PyObject *o) {
+    PyObject *name = PyObject_GetAttrString((PyObject *)Py_TYPE(o), "__name__");
+    bool yes = name && strcmp(lmx_utf8(name), "ScriptObject") == 0;
+    Py_XDECREF(name);
+    PyErr_Clear();
+    return yes;
+}
+
+/* What a packed weight was before it was packed. Its kernel writes to memory that it asks torch for, which a
+ * mode (a dry run's, or one of the user's own) would answer with tensors without any. */
+static PyObject *unpack(PyObject *packed) {
+    PyObject *low = PyImport_ImportModule("torch._C");
+    PyObject *below = low ? PyObject_GetAttrString(low, "_DisableTorchDispatch") : NULL;
+    PyObject *guard = below ? PyObject_CallFunctionObjArgs(below, NULL) : NULL;
+    PyObject *in = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
+    PyErr_Clear(); /* the guard of an old torch works from when it is made until it goes */
+    PyObject *state = PyObject_CallMethod(packed, "__getstate__", NULL);
+    if (in) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyObject *out = PyObject_CallMethod(guard, "__exit__", "OOO", Py_None, Py_None, Py_None);
+        if (!out) PyErr_Clear();
+        Py_XDECREF(out);
+        PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(in);
+    Py_XDECREF(guard);
+    Py_XDECREF(below);
+    Py_XDECREF(low);
+    return state;
+}
+
+static bool collect(lmx_state *st, PyObject *o, int depth, PyObject *into, bool *told) {
+    if (lmx_is_tensor(st, o)) return PyList_Append(into, o) == 0;
+    if (depth == DEEPEST) return true;
+    bool ok = true;
+    if (PyTuple_Check(o) || PyList_Check(o)) {
+        Py_ssize_t n = PySequence_Size(o);
+        for (Py_ssize_t i = 0; ok && i < n; i++) {
+            PyObject *item = PySequence_GetItem(o, i);
+            ok = item && collect(st, item, depth + 1, into, told);
+            Py_XDECREF(item);
+        }
+    } else if (is_packed(o)) {
+        PyObject *state = unpack(o);
+        if (!state) *told = false;
+        ok = state ? collect(st, state, depth + 1, into, told) : lmx_forgive();
+        Py_XDECREF(state);
+    }
+    return ok;
+}
+
+PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told) {
+    PyObject *packed = lmx_get(dict, name), *tensors = packed && is_packed(packed) ? PyList_New(0) : NULL;
+    *told = true;
+    if (tensors && !collect(st, packed, 0, tensors, told)) Py_CLEAR(tensors);
+    return tensors;
+}
