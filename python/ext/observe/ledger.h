@@ -9,7 +9,7 @@
 
 /* NULL with an exception. */
 lmx_ledger *lmx_ledger_new(void);
-/* lmx_ledger_close (ext.h): nothing is noted any more; what torch still holds keeps it until it lets go. */
+/* lmx_ledger_close: nothing is noted any more; what torch still holds keeps it until it lets go. */
 
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
  * what is made is not the model's. */
