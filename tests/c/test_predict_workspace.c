@@ -148,6 +148,25 @@ static void others(void **state) {
     assert_int_equal(ask("aten::native_layer_norm", wide, true, &turned, 1), 2 * 56 * 56 * 96 * 4);
 }
 
+static bool rough(const char *name, const char *type) {
+    lam_op_arg in[] = {T(0, 8, 8), T(1, 8, 8)};
+    in[0].dtype = in[1].dtype = lam_dtype_by_name(type);
+    return lam_workspace_rough(lam_workspace_rule(name), in, 2);
+}
+
+static void some_rules_are_not_sure(void **state) {
+    (void)state;
+    assert_true(rough("aten::mm", "bfloat16"));
+    assert_false(rough("aten::mm", "float32"));
+    assert_int_equal(rough("aten::mm", "float16"), lam_cpu_here(1).half);
+    assert_true(rough("aten::sum", "bool")); /* which it adds up as whole numbers, in a copy */
+    assert_false(rough("aten::sum", "bfloat16"));
+    assert_false(rough("aten::clone", "int64"));
+    assert_false(lam_workspace_rough(-1, NULL, 0));
+    const lam_op_arg one[] = {T(0, 8, 8)};
+    assert_int_equal(ask("aten::sum", wide, false, one, 1), 0);
+}
+
 static void nothing_is_known_of_others(void **state) {
     (void)state;
     assert_int_equal(lam_workspace_rule("aten::relu"), -1);
@@ -196,6 +215,7 @@ int main(void) {
         cmocka_unit_test(recurrences_in_16_bits),
         cmocka_unit_test(strides_count),
         cmocka_unit_test(others),
+        cmocka_unit_test(some_rules_are_not_sure),
         cmocka_unit_test(nothing_is_known_of_others),
         cmocka_unit_test(hostile_arguments),
     };
