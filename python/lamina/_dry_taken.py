@@ -18,7 +18,7 @@ from . import _lamina
 from ._memory import refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ._dry import _Run
 
@@ -43,6 +43,7 @@ SQUARES = (
     "ldl",
 )
 TIMES = 16  # that they do, at most
+KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # to take nothing
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
 # What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
@@ -129,7 +130,7 @@ class Taken:
         if schema is None or schema.name.partition("::")[0] not in OURS:
             return *NOTHING, []  # others' are named where the peak is told
         if not self.can or self._is_dear(schema.name, args, tensors, out):
-            if not tensors or self._is_map(function, tensors):
+            if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
                 return *NOTHING, []
             return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
         taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
@@ -139,14 +140,24 @@ class Taken:
         return most, left, schema.name not in ROUGHLY, _layouts(real, out)
 
     def _of(
-        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], sized: Callable[[Any], Any]
+        self,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        tensors: list[Any],
+        sized: Callable[[Any], Any],
+        whole: Sequence[Any] = (),
     ) -> tuple[int, int, Any] | None:
-        """Runs it on tensors of ``sized(shape)``: what it took beside its results, what these hold, and they
-        themselves; None where it can't work on what was made up."""
+        """Runs it on tensors of ``sized(shape)``, all but those in ``whole``: what it took beside results,
+        what these hold, and they themselves; None where it can't work on what was made up."""
         for values in (0, 1):
             with suppress(Exception):  # whatever it is that it can't work on
                 return self._once(
-                    function, args, kwargs, tensors, partial(self._made, sized=sized, values=values)
+                    function,
+                    args,
+                    kwargs,
+                    tensors,
+                    partial(self._made, sized=sized, values=values, whole=whole),
                 )
         return None
 
@@ -177,8 +188,13 @@ class Taken:
             def sized(shape: Any) -> Any:
                 return (n, *shape[1:]) if shape and shape[0] == examples else shape
 
-            told = self._of(function, self._listed(args, sized), kwargs, tensors, sized)
-            return None if told is None else told[0]
+            listed = self._listed(args, sized)
+            # What comes out tells whether there are only as many channels as examples somewhere.
+            for whole in ([], tensors[1:], *([t] for t in tensors[1:])):
+                told = self._of(function, listed, kwargs, tensors, sized, whole)
+                if told is not None and _are_of(told[2], out, sized):
+                    return told[0]
+            return None
 
         more, less = taken(few), taken(half) if half else 0
         if more is None or less is None:
@@ -232,10 +248,14 @@ class Taken:
         """In the place of a generator of the user's."""
         return {k: _generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
 
-    def _made(self, fake: Any, name: str, sized: Callable[[Any], Any], values: int) -> Any:
+    def _made(
+        self, fake: Any, name: str, sized: Callable[[Any], Any], values: int, whole: Sequence[Any]
+    ) -> Any:
         """A real tensor laid out as this one, with values that hardly any kernel refuses; others where
         ``values`` is 1."""
-        torch, shape = self.torch, sized(tuple(fake.shape))
+        torch, shape = self.torch, tuple(fake.shape)
+        if not any(fake is tensor for tensor in whole):
+            shape = sized(shape)
         if self.run.knows(fake) and shape == fake.shape:
             return self.run.real(fake)
         tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype, device="cpu")
@@ -269,6 +289,12 @@ def _generator(torch: Any) -> Any:
     own = torch.Generator()
     own.manual_seed(0)
     return own
+
+
+def _are_of(real: Any, fake: Any, sized: Callable[[Any], Any]) -> bool:
+    """True where results are those of fewer examples, and as large otherwise."""
+    pairs = zip(_tensors(real), _tensors(fake), strict=False)
+    return all(tuple(a.shape) in (tuple(b.shape), sized(tuple(b.shape))) for a, b in pairs)
 
 
 def _layouts(real: Any, fake: Any) -> list[tuple[int, Any]]:

@@ -222,6 +222,18 @@ def test_what_is_too_much_work_is_named(monkeypatch):
     assert fit.forward.gap == "what aten::convolution takes beside its results was not measured"
     assert fit.forward.bytes.state == "at least"
     assert fit.forward.bytes <= exact.bytes
+    # as many channels as examples
+    net, x = nn.Conv2d(3, 16, 3, padding=1), torch.rand(16, 3, 24, 24)
+    monkeypatch.setattr(_dry_taken, "MOST_BYTES", 1 << 26)
+    exact = lamina.fit(net, x)
+    _dry_taken._measured.clear()
+    monkeypatch.setattr(_dry_taken, "MOST_BYTES", x.numel() * 4)
+    fit = lamina.fit(net, x)
+    for peak, right in ((fit.forward, exact.forward), (fit.step, exact.step)):
+        assert (peak.gap, right.gap, right.rough) == (None, None, None)
+        assert peak.rough is not None
+        assert 0.5 * right.bytes <= peak.bytes <= 1.5 * right.bytes  # oneDNN has another kernel for two
+    monkeypatch.setattr(_dry_taken, "MOST_BYTES", 1)
     # what is known of all sizes needs no measuring
     for known in (nn.Linear(8, 8), nn.ReLU()):
         fit = lamina.fit(known, torch.rand(4, 8))
