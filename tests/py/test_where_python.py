@@ -402,7 +402,7 @@ def test_an_operator_of_ones_own_is_not_sent_by_hand():
         return x.mm(torch.ones(4, 4)) * 2
 
     product.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
-    twice = torch.library.custom_op("between::twice", product, mutates_args=())
+    twice = torch.library.custom_op("lamina_test_between::twice", product, mutates_args=())
     twice.register_autograd(lambda ctx, grad: grad * 2)
     for given in (x(), x().requires_grad_()):
         net = Calls(lambda self, x: twice(x))
