@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command, a part of lamina.h: one command line from its first word to its exit code, for a host that has
- * streams and, where it can, live models. */
+ * The command, a part of lamina.h: runs one command line for a host that has output streams and, optionally,
+ * live models. */
 #ifndef LAMINA_COMMAND_H
 #define LAMINA_COMMAND_H
 
@@ -11,57 +11,57 @@
 extern "C" {
 #endif
 
-typedef struct lam_live { /* what a live source is asked for */
+typedef struct lam_live { /* a request to capture a live model */
     const char *target;   /* "torchvision.models:resnet18" or "path/to/file.py:Net" */
     int32_t n_inputs;
     const char *const *inputs;       /* as given to -i: "1x3x224x224", "ids=1x16:int64=arange" */
-    const char *given;               /* "file.py:name" of what gives the inputs instead; NULL: the inputs */
-    const char *mode;                /* "eval", "train", or NULL: as the model is */
+    const char *given;               /* "file.py:name" that supplies the inputs; NULL: `inputs` */
+    const char *mode;                /* "eval", "train", or NULL: keep the model's mode */
     const char *const *build_kwargs; /* "weights=None", ...; NULL-terminated, may be NULL */
     bool ops;                        /* watch operators too */
-    bool or_layers;                  /* with `ops`: where they can't be watched, layers alone and a note */
-    bool backward;                   /* and those of a backward pass from the sum of the outputs */
+    bool or_layers;                  /* with `ops`: if they can't be watched, layers alone and a note */
+    bool backward;                   /* also run a backward pass from the sum of the outputs */
     bool unfused;                    /* every layer runs its own forward (lam_convention_unfused) */
-    bool dry;                        /* follow the shapes and compute nothing */
-    bool health;                     /* look for NaN and Inf */
-    bool time;                       /* tell how long it takes, over */
-    int32_t repeats;                 /* so many runs; 0: as the host likes */
-    bool follow;                     /* of a dry run: note when memory would be taken and given back */
-    int64_t batch;                   /* the first size of every input instead of what is given; 0: as given */
-    const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: as they are */
+    bool dry;                        /* compute shapes and no values */
+    bool health;                     /* check for NaN and Inf */
+    bool time;                       /* measure times over `repeats` runs */
+    int32_t repeats;                 /* 0: the host chooses */
+    bool follow;                     /* of a dry run: note when memory would be allocated and freed */
+    int64_t batch;                   /* replaces the first size of every input; 0: keep the sizes */
+    const char *dtype;               /* of floating-point parameters, buffers and inputs; NULL: keep theirs */
     bool memory;                     /* measure memory */
 } lam_live;
 
-typedef struct lam_script { /* a program that is to be recorded */
+typedef struct lam_script { /* a request to run and record a program */
     const char *module;     /* "pkg.train", or NULL: argv[0] is the file */
     int32_t n_argv;
-    const char *const *argv; /* the program's own arguments; without `module` its file first */
-    const char *file;        /* of the recording */
-    int32_t every;
-    bool memory, health; /* what layers allocate is measured too; NaN and Inf are looked for */
+    const char *const *argv; /* the program's arguments; without `module`, its file comes first */
+    const char *file;        /* the recording's file */
+    int32_t every;           /* record one in `every` steps */
+    bool memory, health; /* also measure the memory of layers; check for NaN and Inf */
 } lam_script;
 
-/* What the command runs in. Everything it prints goes through the two sinks. */
+/* The environment of the command. All output goes to the two sinks. */
 typedef struct lam_host {
     void *self;
     lam_sink out, err;
     bool out_is_terminal, out_is_utf8;
-    int32_t width; /* of the terminal; 0 unknown */
-    /* Captures a live model. On failure it may still give what was seen (*out non-NULL together with
-     * LAM_FAILED). */
+    int32_t width; /* of the terminal, in columns; 0 unknown */
+    /* Captures a live model. If the model fails, it may return LAM_FAILED and the part that ran in *out. */
     lam_status (*live)(void *self, const lam_live *what, lam_model **out, lam_error *e);
-    /* Text for `lamina doctor` about the live side; NULL: there is none. */
+    /* Writes the text of `lamina doctor` about live models; NULL: none. */
     lam_status (*doctor)(void *self, lam_sink to, lam_error *e);
-    /* Runs a script, or notes that it is to be run once the command has ended; NULL: it can't. Pointers are
-     * the command line's. */
+    /* Runs a script, now or after the command has ended; NULL: not supported. Pointers are borrowed from the
+     * command line. */
     lam_status (*script)(void *self, const lam_script *what, lam_error *e);
-    /* Waits for so long; anything but LAM_OK when the command is to end. NULL: the command waits itself. */
+    /* Waits; any status but LAM_OK ends the command. NULL: the command waits itself. */
     lam_status (*wait)(void *self, int32_t milliseconds);
-    lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's; NULL: not known */
+    lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's peak; NULL: unknown */
 } lam_host;
 
-/* Runs one command line (argv[0] is skipped). Exit codes: 0 fine; 1 a finding; 2 usage; 3 the file or the
- * model failed (what was seen is printed first); 4 an internal error; 130 interrupted. */
+/* Runs one command line (argv[0] is skipped) and returns its exit code: 0 success; 1 a finding; 2 wrong
+ * usage; 3 the file or the model failed (the part that ran is printed first); 4 an internal error; 130
+ * interrupted. */
 LAM_API int lam_command(int argc, const char *const *argv, const lam_host *host);
 
 #ifdef __cplusplus
