@@ -3,13 +3,13 @@
 
 ``lamina.inspect(model, args, kwargs)`` runs a PyTorch model once and returns a :class:`Report` of its
 layers: shapes, parameters, multiply-accumulates, operations and memory accesses. ``lamina.capture(model)``
-does the same around code of your own. ``lamina.summary``, ``crawl_module``, ``profile`` and
+does the same around your own code. ``lamina.summary``, ``crawl_module``, ``profile`` and
 ``clever_format`` are drop-in replacements for torchscan and thoplw; ``lamina.torchscan`` and
 ``lamina.thoplw`` hold the rest of those packages' names. ``lamina.InspectorGadgets`` replaces that of
 torch_inspector.
 
-Importing lamina imports nothing but the standard library: every name below is loaded when it is first
-used, and torch only when a live model is looked at.
+Importing lamina imports nothing but the standard library. Every name below is loaded when it is first
+used, and torch when a live model is first inspected.
 """
 
 from __future__ import annotations

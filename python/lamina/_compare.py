@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of a model, counted as other tools would have counted it, and why they differ."""
+"""One run of a model, counted as other tools would count it, with the causes of the differences."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class Cause(NamedTuple):
-    """One reason for a difference.
+    """One cause of a difference.
 
-    ``difference`` is what it adds to what the reference says, negative for what is left out; ``calls`` how
-    often, 0 for what no cause explains; ``note`` what the convention's table says of it.
+    ``difference`` is its part, negative for work that is left out; ``calls`` the number of calls, 0 for the
+    part that no cause explains; ``note`` the note of the convention's table.
     """
 
     text: str
@@ -28,11 +28,11 @@ class Cause(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """What one convention says of a forward, or of a backward pass.
+    """The numbers of one convention for a forward or a backward pass.
 
-    ``difference`` is that of its MACs, or FLOPs, from the reference's, None where the convention does not
-    tell or know them, and then ``gap`` says why; those of ``causes`` add up to it. ``limits``: where the tool
-    itself gives another number than lamina says of it, and why.
+    ``difference`` is the difference of its MACs, or FLOPs, from the reference, the sum of those of
+    ``causes``. It is None if the numbers are not counted or unknown; ``gap`` then has the reason.
+    ``limits``: where and why the tool itself prints another number.
     """
 
     convention: str
@@ -48,8 +48,8 @@ class Compared(NamedTuple):
 class Comparison:
     """One capture under several conventions; the first row is the reference, ``exact``.
 
-    ``print(comparison)`` is a table with the reasons beside each number: the three largest, or all of them
-    where the conventions were named. ``rows`` and the JSON have every reason.
+    ``print(comparison)`` is a table with the causes beside each number: the three largest, or all of them
+    if the conventions were named. ``rows`` and the JSON have every cause.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def rows(self) -> list[Compared]:
-        """What each convention says, the reference first."""
+        """The numbers of each convention, the reference first."""
         return [_row(row) for row in self._data["conventions"]]
 
     def __getitem__(self, convention: str) -> Compared:
@@ -88,21 +88,21 @@ class Comparison:
     __repr__ = __str__
 
     def show(self, *, width: int | None = None, exact: bool = False) -> None:
-        """Prints the table; ``exact`` writes numbers in full."""
+        """Prints the table; ``exact`` prints numbers in full."""
         from ._report import terminal_width
 
         sys.stdout.write(self._write("text", width=width or terminal_width(), exact=exact))
 
     def to_json(self) -> str:
-        """Everything as JSON with a schema number; plain integers."""
+        """Returns everything as JSON with a schema number; plain integers."""
         return self._write("json")
 
     def to_csv(self) -> str:
-        """One line a convention, and one a cause."""
+        """Returns CSV: one line a convention, and one a cause."""
         return self._write("csv")
 
     def to_markdown(self, *, exact: bool = False) -> str:
-        """The table in Markdown, every reason in its last column."""
+        """Returns the table in Markdown, with every cause in its last column."""
         return self._write("md", exact=exact)
 
     def _repr_html_(self) -> str:
@@ -148,26 +148,25 @@ def compare(
 ) -> Comparison:
     """Runs ``model(*args, **kwargs)`` once and counts that run under several conventions side by side.
 
-    The forward runs without gradients, and torch's fast path of attention layers in eval mode is off, because
-    the tools that the conventions are named after don't see it taken. Nothing is back-propagated, unless
-    ``backward`` asks for it.
+    The forward runs without gradients and without torch's fast path of attention layers in eval mode,
+    because the other tools never see that path. A backward pass runs only with ``backward``.
 
     Args:
         model: any ``torch.nn.Module``.
-        args: the positional arguments as a tuple; a lone tensor is taken as one.
+        args: the positional arguments as a tuple, or a single tensor.
         kwargs: the keyword arguments.
-        conventions: names, as ``("torch", "fvcore")``, or one alone; ``"all"``: every tool. Default: those
-            that count operators alone, ``exact``, ``torch`` and ``fvcore``.
-        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
-        flops: explain FLOPs instead of MACs.
-        backward: compare the backward pass, from the sum of the floating-point outputs, instead of the
-            forward; every gradient is put back as it was.
-        dry: computes nothing: shapes are followed, as in :func:`lamina.inspect`.
+        conventions: names, as ``("torch", "fvcore")``, or one name; ``"all"``: every tool. Default: those
+            that count operators, ``exact``, ``torch`` and ``fvcore``.
+        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model keeps its mode.
+        flops: explains FLOPs instead of MACs.
+        backward: compares the backward pass, from the sum of the floating-point outputs, instead of the
+            forward; every gradient is restored.
+        dry: computes nothing, only shapes, as in :func:`lamina.inspect`.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple, ``kwargs`` no mapping or a convention no name.
         ValueError: there is no such convention or mode, or operators can't be watched here.
-        Exception: what the forward itself raises comes through as it is.
+        Exception: an exception of the forward propagates unchanged.
     """
     from ._inspect import check_mode, positional
     from ._run import check_module, run_once

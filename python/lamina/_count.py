@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number that knows whether it is whole."""
+"""A number with a state: exact, a lower bound or unknown."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ STATES: tuple[State, ...] = ("exact", "at least", "unknown")
 class Count(int):
     """An ``int`` with a ``state``: ``"exact"``, ``"at least"`` or ``"unknown"``.
 
-    It compares, hashes and calculates like the plain int it is. ``str()`` gives ``"1814073344"`` when exact,
-    ``">= 5"`` for a lower bound and ``"?"`` when unknown; then the int holds what is known, 0 where
-    nothing is. Adding keeps the worse of the two states; every other operation gives a plain int.
+    It compares, hashes and calculates like a plain int. ``str()`` is ``"1814073344"`` if exact, ``">= 5"``
+    for a lower bound and ``"?"`` if unknown; the int is then the known part, 0 if nothing is known. Adding
+    keeps the worse of the two states; every other operation returns a plain int.
 
     Raises:
         ValueError: for a state that does not exist.

@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class LaminaError(Exception):
-    """What all of lamina's own exceptions have in common.
+    """The base class of lamina's exceptions.
 
     Attributes:
-        status: the core's name for it, ``"USAGE"``; empty when Python raised it.
-        where: what it is about, ``"layer1.0.conv1"``; may be empty.
-        at: the byte offset in a text that is malformed; -1 where none applies.
+        status: the core's name for it, ``"USAGE"``; empty if Python code raised it.
+        where: its subject, ``"layer1.0.conv1"``; may be empty.
+        at: the byte offset in a malformed text; -1: none.
     """
 
     status: str = ""
@@ -24,15 +24,15 @@ class LaminaError(Exception):
 
 
 class UsageError(LaminaError, ValueError):
-    """The caller asked for something that does not exist or can't be done; the sentence says what can."""
+    """The request names something that does not exist or can't be done; the sentence says what can."""
 
 
 class UnsupportedError(UsageError):
-    """What was asked for is well formed, but this torch, this machine or this source can't do it."""
+    """The request is well formed, but this torch, this machine or this source does not support it."""
 
 
 class NeedsValuesError(UnsupportedError):
-    """A dry run came to where a model looks at values, which nobody computed, or can't be followed.
+    """In a dry run, the model reads values, which were not computed, or can't be followed.
 
     Attributes:
         lamina_report: the layers up to there.
@@ -50,7 +50,7 @@ class LimitError(LaminaError):
 
 
 class RangeError(LaminaError, IndexError):
-    """An index or a number lies outside its range."""
+    """An index or a number is out of range."""
 
 
 class InternalError(LaminaError, RuntimeError):
@@ -58,15 +58,15 @@ class InternalError(LaminaError, RuntimeError):
 
 
 class CountError(LaminaError, RuntimeError):
-    """A function that was registered for an operator's numbers raised, or gave no number."""
+    """A function that was registered for an operator's cost raised, or returned no number."""
 
 
 class NoRuleError(LaminaError, ValueError):
-    """Something ran that has no rule, and ``strict=True`` was asked for.
+    """Something without a rule ran, under ``strict=True``.
 
     Attributes:
-        report: the report all the same.
-        operators: operators without a rule, each with how many ran.
+        report: the report.
+        operators: operators without a rule, each with the number of its runs.
         layers: types of layers without a rule, each with the number of its calls.
     """
 

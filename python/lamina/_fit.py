@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Will it fit: the peak of memory of a forward pass and of a training step, from dry runs."""
+"""The peak memory of a forward pass and of a training step, predicted from dry runs."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ MOST_KNOWN = 65536  # numbers of an input that a dry run looks at
 
 
 class Peak:
-    """The most memory that is held at one time during one run, in bytes.
+    """The peak memory of one run, in bytes.
 
     Attributes:
-        bytes: all of it, a lower bound where ``gap`` says why.
-        parts: by what it is held as: ``parameters``, ``buffers``, ``gradients`` (of parameters),
-            ``optimizer``, ``input``, ``activations``, ``backward`` (gradients of results) and ``workspace``.
-        at: the operator that runs then, or ``"the optimizer's step"``.
-        rows: the layers that hold something then, most first: ``path`` (None outside every layer), ``bytes``
-            and the parts of it.
-        optimizer: what makes the step, None for a forward pass.
+        bytes: the whole peak; a lower bound if ``gap`` is set.
+        parts: its parts: ``parameters``, ``buffers``, ``gradients`` (of parameters), ``optimizer``,
+            ``input``, ``activations``, ``backward`` (gradients of results) and ``workspace``.
+        at: the operator that runs at the peak, or ``"the optimizer's step"``.
+        rows: the layers that hold memory at the peak, the largest first: ``path`` (None outside every
+            layer), ``bytes`` and its parts.
+        optimizer: the optimizer of the step, None for a forward pass.
         gap: why it may be more, or None.
         rough: why it may be some per cent less or more, or None.
-        measured, off: what was counted instead, and by how many per cent the prediction differs, where
-            :meth:`Fit.beside` was told; else None.
+        measured, off: the measured peak of :meth:`Fit.beside`, and the error of the prediction in per cent;
+            None without one.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -62,15 +62,15 @@ class Fit:
 
     Attributes:
         forward: the :class:`Peak` of a forward pass in eval mode without gradients.
-        step: that of a training step: forward, backward and the optimizer's step; None where there is none.
-        no_step: why there is none, in a sentence: no parameter gets a gradient, or the model can't be
-            followed in train mode; None where there is one.
-        apart: of :meth:`lamina.Report.fit`, why what the run measured does not stand beside a prediction: it
-            was of another kind of run. None where it does, and where nothing was measured.
-        cached_layers, cache_bytes: how many layers attend causally, and what all of them would keep of a
-            token's keys and values, in bytes.
-        masked_layers, masked_bytes: the same of layers that attend to themselves through a mask of the
-            model's own, which may be causal.
+        step: the :class:`Peak` of a training step: forward, backward and the optimizer's step; or None.
+        no_step: why ``step`` is None, in a sentence: no parameter gets a gradient, or the model can't be
+            followed in train mode.
+        apart: of :meth:`lamina.Report.fit`, why the measured peak is not compared with a prediction: the run
+            was of another kind. None if it is compared, or nothing was measured.
+        cached_layers, cache_bytes: the number of layers with causal attention, and the bytes of a cache of
+            one token's keys and values for all of them.
+        masked_layers, masked_bytes: the same for layers with self-attention through the model's own mask,
+            which may be causal.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Fit:
         return _lamina.fitted(*self._given, self._measured, form, exact)
 
     def beside(self, forward: int | None = None, step: int | None = None) -> Fit:
-        """The same with what was measured instead, in bytes, and the errors in per cent.
+        """Returns the same with measured peaks, in bytes, and the errors in per cent.
 
         Raises:
             TypeError, ValueError: a measurement is no whole number, or is not above 0.
@@ -122,11 +122,11 @@ class Fit:
         return str(self)
 
     def show(self, *, exact: bool = False) -> None:
-        """Prints both; ``exact``: bytes in full."""
+        """Prints both peaks; ``exact``: bytes in full."""
         sys.stdout.write(self._shown(exact=exact))
 
     def to_json(self) -> str:
-        """Both as JSON, in bytes."""
+        """Returns both peaks as JSON, in bytes."""
         return self._text("json")
 
 
@@ -149,29 +149,29 @@ def fit(
     optimizer: str | None = None,
     dtype: Any = None,
 ) -> Fit:
-    """Predicts the peak of memory of a forward pass and of a training step of ``model``, on a CPU.
+    """Predicts the peak memory of a forward pass and of a training step of ``model``, on a CPU.
 
-    The model does not run: torch's own autograd, the model's own code and the layers hold tensors without
-    memory as long as they would hold real ones. What a kernel takes while it runs is measured: each operator
-    of up to 64 MiB and some billion products runs once, alone, on tensors that are made up. The step goes
-    backward from the floating-point tensors that come out; a loss around them is not part of it.
+    The model does not run: autograd, the model's code and the layers hold tensors without memory as long as
+    they would hold real ones. The workspace of kernels is measured: each operator of up to 64 MiB and 2^31
+    products runs once, alone, on made-up tensors. The backward starts at the floating-point outputs; a loss
+    is not included.
 
     Args:
         model: any ``torch.nn.Module``; it may be on the meta device.
-        args: the positional arguments as a tuple, or a lone tensor; they may be on the meta device.
+        args: the positional arguments as a tuple, or a single tensor; they may be on the meta device.
         kwargs: the keyword arguments.
-        batch: predicts for so many examples: the first axis of every tensor that has as many as the first
-            of them.
-        optimizer: what makes the step: ``"adamw"`` (the default), ``"sgd"``, ``"sgd-momentum"``, ...
-        dtype: predicts as if parameters, buffers and inputs that are floating-point were of this type, as
+        batch: the number of examples: replaces the first axis of the first tensor, and of every tensor
+            whose first axis has the same size.
+        optimizer: the optimizer of the step: ``"adamw"`` (the default), ``"sgd"``, ``"sgd-momentum"``, ...
+        dtype: predicts as if floating-point parameters, buffers and inputs were of this type, as
             ``torch.bfloat16``.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple, ``batch`` no whole number, or ``optimizer`` no
             name.
         ValueError: there is no such optimizer or type, or nothing has a batch axis.
-        NeedsValuesError: the model looks at values, which nobody computed. Where it does so in train mode
-            alone, :attr:`Fit.no_step` says it.
+        NeedsValuesError: the model reads values, which were not computed. If it reads them in train mode
+            alone, :attr:`Fit.no_step` says so instead.
     """
     from ._inspect import positional
 

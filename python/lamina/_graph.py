@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of the data: which operator gave what to which."""
+"""The data-flow graph: operators and the tensors between them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ LEVELS = ("module", "op")
 
 
 class Graph:
-    """What went into a model, what it ran, what came out, and which gave what to which.
+    """The data-flow graph of a run: inputs, operators and outputs, and the tensors between them.
 
     Attributes:
         nodes: a dict each: ``id``; ``type``, one of ``"input"``, ``"parameter"``, ``"buffer"``,
             ``"operator"`` and ``"output"``; ``name``; ``path`` of the module whose call it ran in, None
             outside every call; ``phase``; ``shape``; for operators ``kind``, ``in_shapes`` and
-            ``out_shapes`` too. Views and operators that only call others are looked through.
-        edges: a dict each: ``from`` and ``to``, both ids of nodes; ``arg``, which entry of the arguments;
-            ``shape`` of the tensor as it is read.
+            ``out_shapes`` too. Views and operators that only call others are left out.
+        edges: a dict each: ``from`` and ``to``, both ids of nodes; ``arg``, the index of the argument;
+            ``shape`` of the tensor that is read.
     """
 
     def __init__(self, model: _lamina.Model) -> None:
@@ -34,10 +34,10 @@ class Graph:
         self.edges: list[dict[str, Any]] = parts["edges"]
 
     def dot(self, level: Literal["module", "op"] = "module") -> str:
-        """The graph as text in Graphviz' DOT.
+        """Returns the graph as Graphviz' DOT.
 
-        ``"module"``: a node for what one call did between two calls of others, forward only. ``"op"``: a
-        node an operator, parameter and input.
+        ``"module"``: a node for a call's work between two of its inner calls, of the forward only. ``"op"``:
+        a node for each operator, parameter and input.
 
         Raises:
             ValueError: there is no such level.

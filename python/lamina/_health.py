@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health: where NaN and Inf come from, statistics of results, and checks of the user's own."""
+"""Health: where NaN and Inf come from, statistics of results, and user-defined checks."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Finding(NamedTuple):
-    """One thing that is wrong, and whose work it was.
+    """One finding and the layer that made it.
 
-    ``text`` says it in a sentence. ``path``, ``type`` and ``call`` (from 1) name the layer, None outside of
-    every layer. ``own``: it was born in what that layer does itself, between its calls of ``before`` and
-    ``after`` (paths; None at either end). ``owned`` is the parameter or buffer that holds it, ``op`` the
-    operator or node that gave it, None where that is not known. ``input``: it came in from outside.
-    ``check``: the check of yours that said it. ``explained``: what was found before is enough to cause it.
-    ``value`` is ``"NaN"``, ``"Inf"`` or ``"-Inf"``; ``first`` holds the indices of the first one in a tensor
-    of ``shape`` and ``dtype``. ``times``: how often it was found there; ``passed``: layers that handed it on.
+    ``text`` is the finding as a sentence. ``path``, ``type`` and ``call`` (from 1) name the layer, None
+    outside of every layer. ``own``: it was born in that layer's own forward, between its calls of ``before``
+    and ``after`` (paths; None at either end). ``owned`` is the parameter or buffer that holds it, ``op`` the
+    operator or node that returned it, None if unknown. ``input``: it was in an input of the model. ``check``:
+    your check that reported it. ``explained``: an earlier finding is enough to cause it. ``value`` is
+    ``"NaN"``, ``"Inf"`` or ``"-Inf"``; ``first`` holds the indices of the first one in a tensor of ``shape``
+    and ``dtype``. ``times``: how often it was found there; ``passed``: layers that passed it on.
     """
 
     text: str
@@ -54,9 +54,9 @@ class Finding(NamedTuple):
 
 
 class Stats(NamedTuple):
-    """What the numbers of one result are like; a complex number is two. ``least``, ``greatest`` and ``mean``
-    are of the finite ones, NaN where there are none. ``headroom`` is how often the largest magnitude can be
-    doubled before it overflows its type, infinite where all are zero."""
+    """Statistics of one result; a complex number counts as two. ``least``, ``greatest`` and ``mean`` are of
+    the finite numbers, NaN if there are none. ``headroom`` is how often the largest magnitude can be doubled
+    before it overflows its type, infinite if all are zero."""
 
     numbers: int
     nan: int
@@ -70,9 +70,9 @@ class Stats(NamedTuple):
 
 
 class CallHealth(NamedTuple):
-    """One call. ``forward`` and ``backward`` are ``"fine"``, ``"born"`` (it gave what is not finite although
-    nothing of the kind was given to it), ``"passed"`` (it was), or ``"unknown"`` (not looked at). ``stats``:
-    of each result, where they were asked for."""
+    """The state of one call. ``forward`` and ``backward`` are ``"fine"``, ``"born"`` (finite inputs, results
+    that are not), ``"passed"`` (inputs that are not finite), or ``"unknown"`` (not checked). ``stats``: of
+    each result, if requested."""
 
     path: str
     type: str
@@ -87,12 +87,12 @@ class Health:
 
     Attributes:
         sentence: the first finding, or that there is none.
-        findings: every finding, in the order in which they were met.
-        calls: what became of each call.
-        tensors, bytes: how much was looked at.
-        unseen: tensors that could not be: on another device, sparse, fake.
-        gradients, operators: whether those of backward passes, and operators' results, were looked at.
-        cut: there was more that is not finite than was kept.
+        findings: every finding, in order.
+        calls: the state of each call.
+        tensors, bytes: the amount that was checked.
+        unseen: tensors that could not be checked: on another device, sparse, fake.
+        gradients, operators: whether gradients, and results of operators, were checked.
+        cut: some non-finite values were not kept.
     """
 
     def __init__(self, model: _lamina.Model, told: Mapping[str, Any]) -> None:
@@ -109,16 +109,16 @@ class Health:
 
     @property
     def first(self) -> Finding | None:
-        """The first finding; None where there is none."""
+        """The first finding; None if there is none."""
         return self.findings[0] if self.findings else None
 
     @property
     def ok(self) -> bool:
-        """True where there is no finding."""
+        """True if there is no finding."""
         return not self.findings
 
     def tail(self, n: int = 20) -> str:
-        """The last ``n`` calls before the first finding, or before the capture closed, a line each.
+        """Returns the last ``n`` calls before the first finding, or before the capture closed, one a line.
 
         Raises:
             TypeError, ValueError: ``n`` is no whole number, or is not above 0.

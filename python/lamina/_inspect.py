@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""lamina's own two ways in: ``inspect`` runs the model, ``capture`` watches while your code does."""
+"""lamina's two entry points: ``inspect`` runs the model, ``capture`` watches it while your code runs it."""
 
 from __future__ import annotations
 
@@ -59,47 +59,44 @@ def inspect(
     """Runs ``model(*args, **kwargs)`` once without gradients and reports on every layer.
 
     Args:
-        model: any ``torch.nn.Module``. A model under ``torch.compile`` is seen layer by layer.
-        args: the positional arguments as a tuple, as ``torch.export`` takes them; a lone tensor is taken
-            as one.
+        model: any ``torch.nn.Module``. A model under ``torch.compile`` is shown layer by layer.
+        args: the positional arguments as a tuple, as for ``torch.export``, or a single tensor.
         kwargs: the keyword arguments.
         convention: how to count, one of ``lamina conventions``; by default ``exact``, which counts every
-            operator that runs. Where operators can't be watched it is ``layers``, and a note says so.
-        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model runs as it is.
+            operator that runs. If operators can't be watched it is ``layers``, and a note says so.
+        mode: ``"eval"`` or ``"train"`` for this one forward; by default the model keeps its mode.
         receptive_field: shows the receptive field too.
         depth: shows layers down to this depth; deeper ones are folded into their ancestor.
-        ops: watches every operator that runs: by default, unless a convention that counts layers is named.
-        backward: runs the forward with gradients, then back-propagates the sum of the floating-point
-            tensors that came out. Every ``grad`` is as before afterwards, and ``report.backward`` tells
-            what it cost.
-        time: runs the model several times more and tells how long each layer takes, with ``backward`` its
-            backward too: the median of the runs in the table, all of it in ``report.time``. The runs that
-            are timed watch no operators, and each sees what the one before left in the model.
-        warmup: runs before those that are timed.
-        repeats: runs that are timed; by default 5 to 20, as many as fit into ten seconds. With ``warmup=0,
+        ops: watches every operator that runs; the default, unless ``convention`` counts layers.
+        backward: runs the forward with gradients, then a backward pass from the sum of the floating-point
+            outputs. Every ``grad`` is restored afterwards, and ``report.backward`` has the cost.
+        time: runs the model several times more and measures the time of each layer, with ``backward`` its
+            backward too. The table shows the median run, ``report.time`` all runs. The timed runs watch no
+            operators, and the model is not restored between them.
+        warmup: runs before the timed ones.
+        repeats: timed runs; by default 5 to 20, as many as fit into ten seconds. With ``warmup=0,
             repeats=1`` the model runs once and that run is timed.
-        memory: tells what each layer allocated and retained, and who holds the peak: ``report.memory``.
-        health: looks for NaN and Inf in results and gradients: ``report.health``. Its options
-            ``health_allow``, ``stats``, ``ring`` and ``checks`` are in docs/health.md; each asks for it.
-        dry: computes nothing and allocates nothing: shapes are followed through the model's own forward. The
-            model and ``args`` may be on the meta device. What the model does with values that nobody
-            computed, such as ``.item()``, ends it.
-        rules: a file of rules of your own, which win over lamina's and over those of :func:`lamina.register`.
-        strict: raises where an operator or a layer has no rule.
+        memory: measures what each layer allocates and retains, and what makes the peak: ``report.memory``.
+        health: checks results and gradients for NaN and Inf: ``report.health``. Its options
+            ``health_allow``, ``stats``, ``ring`` and ``checks`` are in docs/health.md; each implies it.
+        dry: computes and allocates nothing: the model's own forward runs on shapes alone. The model and
+            ``args`` may be on the meta device. A model that reads values, as with ``.item()``, ends the run.
+        rules: a file of your own rules, which override lamina's and those of :func:`lamina.register`.
+        strict: raises if an operator or a layer has no rule.
 
     Returns:
-        The report. The model and the random number generators are as before, or ``notes`` names what is not.
+        The report. The model and the random number generators are restored; ``notes`` names exceptions.
 
     Raises:
         TypeError: the model is no module, ``args`` no tuple or ``kwargs`` no mapping.
-        NeedsValuesError: a dry run came to where the model looks at values, or can't follow it; the sentence
-            names the layer, and ``lamina_report`` holds those up to there. Leave ``dry`` out to run it.
-        ValueError: there is no such convention or mode; or operators are to be watched and can't be, and the
-            sentence says why. Also where ``rules`` is malformed, with its line; and, a
-            ``lamina.NoRuleError`` that holds the report, where ``strict`` finds something without a rule.
+        NeedsValuesError: in a dry run, the model reads values or can't be followed. The sentence names the
+            layer, and ``lamina_report`` holds the layers up to there. Leave ``dry`` out to run the model.
+        ValueError: there is no such convention or mode; or operators can't be watched, with the reason; or
+            ``rules`` is malformed, with the line. A ``lamina.NoRuleError``, which holds the report, if
+            ``strict`` finds something without a rule.
         OSError: ``rules`` can't be read.
-        Exception: what the forward itself raises comes through as it is. Its ``lamina_report`` holds the
-            layers up to the one that failed, and a note on it names that layer and the shapes that went in.
+        Exception: an exception of the forward propagates unchanged. Its ``lamina_report`` holds the layers
+            up to the one that failed, and a note on it names that layer and its input shapes.
     """
     root = check_module(model)
     given = positional(args, kwargs, root)
@@ -217,10 +214,10 @@ def explain(error: BaseException, report: Report) -> None:
 
 
 class Capture:
-    """The open or closed capture that :func:`capture` gives.
+    """An open or closed capture, from :func:`capture`.
 
     Attributes:
-        error: the exception that ended the block, or None. It has gone on to the caller.
+        error: the exception that ended the block and propagated to the caller, or None.
     """
 
     _runs_again = True  # the report can be asked what another batch would need
@@ -333,12 +330,12 @@ class Capture:
         rules: str | os.PathLike[str] | None = None,
         strict: bool = False,
     ) -> Report:
-        """The report of what ran in the block, also of one that an exception ended.
+        """Returns the report of the block, also if an exception ended it.
 
         Raises:
             RuntimeError: the block is still open, or was never entered.
-            ValueError: there is no such convention; the file of ``rules`` is malformed; or something ran
-                without a rule, under ``strict``. Both are as in :func:`inspect`.
+            ValueError: there is no such convention; the file of ``rules`` is malformed; or, with ``strict``,
+                something ran without a rule. ``rules`` and ``strict`` are as in :func:`inspect`.
         """
         if self._watch is not None:
             raise RuntimeError("the capture is still open; ask for its report after the with block")
@@ -364,36 +361,37 @@ def capture(
     health: bool = False,
     **look: Unpack[Look],
 ) -> Capture:
-    """Watches the calls of ``model`` and of everything in it, while code of your own runs.
+    """Watches the calls of ``model`` and of everything in it, while your own code runs.
 
     ``with lamina.capture(model) as cap: ...`` and then ``cap.report()``. Captures nest, and two threads
-    may each capture a model of their own. lamina changes nothing here, and what your code does to the
-    model stays done.
+    may each capture a model. lamina changes nothing here and restores nothing: changes that your code makes
+    to the model stay.
 
-    Every operator of this thread is watched, those of a backward pass included, so the report counts
-    operators and tells forward, backward and recomputation apart. Where operators can't be watched, layers
-    are counted and a note says so. ``ops=True`` raises there; ``ops=False`` watches layers alone, which costs
-    less where operators are many and small. Compiled code that there is for the inputs at hand runs, and is
-    counted by the operators that it runs; what the compiler fused into kernels of its own is not seen, so its
-    row says "at least". With ``ops=False``, compiled code is stepped around, layer by layer. Nothing is
-    compiled or recompiled in the block,
-    but for the backward of compiled code that never went backward: torch compiles it when it first runs, a
-    note says so, and what the compiler does is not counted.
+    Every operator of this thread is watched, also in backward passes, so the report counts operators, with
+    forward, backward and recomputation separate. If operators can't be watched, layers are counted and a
+    note says so. ``ops=True`` raises then; ``ops=False`` watches layers alone, which costs less for many
+    small operators.
+
+    Compiled code runs if it exists for these inputs, and counts the operators that it calls; kernels that
+    the compiler fused are not visible, so its row says "at least". With ``ops=False`` compiled code is
+    bypassed, layer by layer. Nothing is compiled or recompiled in the block, except the backward of compiled
+    code that never ran one: torch compiles it when it first runs, a note says so, and the compiler's own
+    work is not counted.
 
     ``time=True`` times each layer, forward and backward, at a few per cent of the run's time. Backward
-    passes are told by layer where operators can be watched; elsewhere a note says why they are not.
+    passes are split by layer if operators can be watched; otherwise a note says why they are not.
 
-    ``memory=True`` notes every block of memory that torch's allocator for the CPU hands out and takes back:
-    ``report.memory`` tells what each layer allocated, freed and retained, and who holds what at the peak.
+    ``memory=True`` notes every block of memory that torch's CPU allocator allocates and frees:
+    ``report.memory`` has what each layer allocated, freed and retained, and the parts of the peak.
 
-    ``health=True`` looks for NaN and Inf in what every layer gives and in gradients, and ``report.health``
-    tells where the first one came from; ``health_allow``, ``stats``, ``ring`` and ``checks`` are as in
+    ``health=True`` checks the results of every layer, and gradients, for NaN and Inf, and ``report.health``
+    says where the first one came from; ``health_allow``, ``stats``, ``ring`` and ``checks`` are as in
     :func:`inspect`. See docs/health.md.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.
-        ValueError: when the block is entered, if operators can't be watched here, or memory not measured; the
-            sentence says why.
+        ValueError: when the block is entered, if operators can't be watched or memory can't be measured
+            here, with the reason.
     """
     return Capture(model, ops, time, memory, looks(look, health=health, of=capture))
 

@@ -200,12 +200,11 @@ def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class MemoryUse(NamedTuple):
-    """What a layer did with memory in one phase, in bytes.
+    """The memory use of a layer in one phase, in bytes.
 
-    ``allocated`` is what it asked for, ``freed`` what of it was given back until the capture closed, whoever
-    did that; ``retained`` what of it was there when its call returned (saved for the backward, or part of the
-    result; of a backward: when the capture closed), and ``peak`` the most that there was above what there was
-    when it began.
+    ``allocated`` is what the layer allocated; ``freed`` the part that any code freed before the capture
+    closed; ``retained`` the part that was live when its call returned (saved for the backward, or part of
+    the result; of a backward: when the capture closed); ``peak`` the largest increase during the call.
     """
 
     allocated: int
@@ -215,9 +214,9 @@ class MemoryUse(NamedTuple):
 
 
 class MemoryRow(NamedTuple):
-    """A place in the model. The first three are the layer itself, the totals with the layers in it; ``held``
-    is what it held when the model's peak was reached, by what it was. ``None``: a backward that can't be told
-    by layer here, which ``report.notes`` say."""
+    """The memory of a place in the model. The first three are the layer itself, the totals include the layers
+    in it; ``held`` is what it held at the model's peak, by use. ``None``: the backward can't be split by
+    layer here; ``report.notes`` say so."""
 
     path: str
     type: str
@@ -241,9 +240,9 @@ def _row(place: Mapping[str, Any]) -> MemoryRow:
 
 
 class DeviceMemoryRow(NamedTuple):
-    """A place in the model, by what the GPU's allocator told at its beginning and its end. The first three
-    are the layer itself, the totals with the layers in it. ``freed`` is what went meanwhile, whoever had
-    asked for it, ``retained`` by how much more there was at the end; a ``peak`` is with the layers in it."""
+    """The GPU memory of a place in the model, from the allocator's statistics at the begin and end of its
+    calls. The first three are the layer itself, the totals include the layers in it. ``freed`` counts all
+    frees during the call, ``retained`` is the increase at its end; ``peak`` includes the layers in it."""
 
     path: str
     type: str
@@ -256,17 +255,17 @@ class DeviceMemoryRow(NamedTuple):
 
 
 class DeviceMemory:
-    """What a run did with the memory of a GPU, by its caching allocator's own counters; in bytes, as it hands
-    them out, and of all threads.
+    """The GPU memory of a run, from the counters of torch's caching allocator: bytes as it hands them out, of
+    all threads.
 
     Attributes:
-        peak: the most that there was at a time, whatever it was.
-        peak_allocated: by how much that was more than ``before``.
-        peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
+        peak: the most memory in use at one moment.
+        peak_allocated: ``peak`` less ``before``.
+        peak_in: the path of the layer that ran at the peak; None: no layer.
         peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``.
-        allocated: what was handed out from the beginning to the end of the capture.
-        freed: what was taken back meanwhile.
-        before: what there was at the beginning.
+        allocated: allocated during the capture.
+        freed: freed during the capture.
+        before: in use at the beginning.
         rows: one :class:`DeviceMemoryRow` for each place of the model.
     """
 
@@ -299,33 +298,31 @@ class DeviceMemory:
 
 
 class Memory:
-    """What a run did with memory. Sizes are bytes, as they were asked for.
+    """The memory of a run. Sizes are the requested bytes.
 
     Attributes:
-        peak: the most that there was at a time: what was there when the capture opened and is known
-            (parameters, buffers, gradients, inputs, what an optimizer keeps) and what was allocated since.
-        peak_allocated: the most that there was at a time of what was allocated since the capture opened; this
-            is what torch's own counters say.
-        peak_in: the path of the layer that was at work when ``peak`` was reached; None where none was.
-        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None where no layer was,
-            and backward passes can't be told by layer.
-        allocated: allocated since the capture opened, in all.
-        freed: of that, what was given back until it closed.
-        before: what was there when the capture opened, as far as it is known.
-        elsewhere: allocated meanwhile by threads whose work the capture does not see; in no other
-            number.
-        held: what ``peak`` is made of: ``parameters``, ``buffers``, ``gradients`` (of parameters),
-            ``optimizer`` (its state), ``input``, ``activations`` (made in a forward, and there when the layer
-            returned), ``backward`` (gradients on their way, and what a backward needs meanwhile),
-            ``workspace`` (gone when the layer returned), ``other`` (outside the model). Where backward
-            passes can't be told by layer there is no ``backward``: it is in ``other``.
-        unplaced: of ``held``, what no layer has.
+        peak: the most memory in use at one moment: allocated since the capture opened, and known memory from
+            before (parameters, buffers, gradients, inputs, an optimizer's state).
+        peak_allocated: the same without memory from before the capture; equal to torch's own counters.
+        peak_in: the path of the layer that ran at the peak; None: no layer.
+        peak_phase: its phase then, ``"forward"``, ``"backward"`` or ``"recompute"``; None if no layer ran and
+            backward passes can't be split by layer.
+        allocated: allocated during the capture.
+        freed: the part of it that was freed before the capture closed.
+        before: known memory from before the capture.
+        elsewhere: allocated by threads that the capture does not watch; in no other number.
+        held: the parts of ``peak``: ``parameters``, ``buffers``, ``gradients`` (of parameters),
+            ``optimizer`` (its state), ``input``, ``activations`` (allocated in a forward, live when the layer
+            returned), ``backward`` (allocated in a backward, other than gradients of parameters),
+            ``workspace`` (freed before the layer returned), ``other`` (outside the model). If backward passes
+            can't be split by layer, there is no ``backward``: it is in ``other``.
+        unplaced: the part of ``held`` that no layer holds.
         rss: resident memory of the process when the capture ``"open"``ed, at its ``"peak"`` and at its
-            ``"close"``; None where it is not known.
+            ``"close"``; None if unknown.
         source: how it was measured.
         rows: one :class:`MemoryRow` for each place of the model.
-        device: the memory of the GPU that the model is on, a :class:`DeviceMemory`; None where there is none,
-            or it is not known, which ``report.notes`` say.
+        device: the memory of the GPU that the model is on, a :class:`DeviceMemory`; None if there is no GPU
+            or it is unknown, with the reason in ``report.notes``.
     """
 
     def __init__(self, model: _lamina.Model) -> None:
@@ -365,9 +362,9 @@ class Memory:
             raise no_layer(path, self._by_path) from None
 
     def timeline(self, points: int = 1000) -> list[tuple[int, int]]:
-        """How much there was, as pairs of a time and bytes, at most ``points`` of them.
+        """Returns memory in use over time, as at most ``points`` pairs of a time and bytes.
 
-        Each is the greatest value of its piece of the run. Times are nanoseconds of the clock of
+        Each is the maximum of its part of the run. Times are nanoseconds of the clock of
         ``time.monotonic_ns()``; the first, before anything was allocated, is 0.
         """
         return self._model.memory_course(points)

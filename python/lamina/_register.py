@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the user's own: for operators that lamina has no rule for, or another one, and for layers."""
+"""User-defined rules for operators and layers, which add to lamina's rules or override them."""
 
 from __future__ import annotations
 
@@ -45,28 +45,28 @@ def register(
     bytes_read: Value = None,
     bytes_written: Value = None,
 ) -> None:
-    """Says what an operator, or a layer, costs. It wins over lamina's own rule, until :func:`unregister`.
+    """Sets the cost of an operator or a layer. It overrides lamina's own rule, until :func:`unregister`.
 
     Args:
-        op: an operator as ``"mylib::op"``, ``torch.ops.mylib.op`` (an overload too), or what
-            ``torch.library.custom_op`` or ``torch.library.triton_op`` gave; or a layer's class, or its name.
+        op: an operator as ``"mylib::op"``, ``torch.ops.mylib.op`` (an overload too), or the object that
+            ``torch.library.custom_op`` or ``torch.library.triton_op`` returned; or a layer's class or its
+            name.
         macs: multiply-accumulates: a number, a formula over facts (``"out*x_last"``; docs/your-own-rules.md
             lists them), or a function.
         flops: operations, the same; a formula may name ``macs``.
-        dmas: elements read and written. Of an operator by default each tensor that goes in and comes out
-            once.
-        bytes_read: bytes that it reads, by default as ``dmas``; a formula may ask for ``ins_bytes``, and of a
-            layer for ``params_bytes``.
-        bytes_written: bytes that it writes, the same; ``outs_bytes``.
+        dmas: elements read and written; the default for an operator is each input and output tensor once.
+        bytes_read: bytes read, by default as ``dmas``; a formula may name ``ins_bytes``, and for a layer
+            ``params_bytes``.
+        bytes_written: bytes written, the same; ``outs_bytes``.
 
-    A function is called as ``f(inputs, outputs)``, two tuples of the shapes of all tensors that went in and
-    came out, a shape that is not known as None; and with what it takes besides by name, if the operator has
-    arguments of these names that are no tensors. It gives an int, or None where it does not know. What is
-    not given is unknown. An operator's rule counts everything that runs inside it; a layer's what it does
-    itself, without the layers that it calls.
+    A function is called as ``f(inputs, outputs)`` with two tuples of shapes of all input and output tensors;
+    an unknown shape is None. Its other parameters get the operator's arguments of these names, if those are
+    no tensors. It returns an int, or None for unknown. A metric that is not given is unknown. An operator's
+    rule counts everything that runs inside it; a layer's rule the layer's own work, without the layers that
+    it calls.
 
     Raises:
-        TypeError: ``op`` is no such thing, or a value is none.
+        TypeError: ``op`` is no operator or layer, or a value has the wrong type.
         ValueError: a formula is malformed; the sentence says where.
     """
     rule = _rule(op, _given(macs, flops, dmas, bytes_read, bytes_written))
@@ -75,7 +75,7 @@ def register(
 
 
 def unregister(op: Any) -> None:
-    """Forgets the rule of :func:`register` or :func:`rules_file` for ``op``.
+    """Removes the rule of :func:`register` or :func:`rules_file` for ``op``.
 
     Raises:
         KeyError: there is none.
@@ -97,7 +97,7 @@ def registered(
     bytes_read: Value = None,
     bytes_written: Value = None,
 ) -> Iterator[None]:
-    """A rule for the reports that are made in a ``with`` block; see :func:`register`."""
+    """Registers a rule for the reports in a ``with`` block; see :func:`register`."""
     rule = _rule(op, _given(macs, flops, dmas, bytes_read, bytes_written))
     with _lock:
         before = _rules.get(rule.name)
@@ -116,7 +116,7 @@ def rules_file(path: str | os.PathLike[str]) -> list[str]:
     """Registers every rule of a file and returns their names; docs/your-own-rules.md has the syntax.
 
     Raises:
-        TypeError: ``path`` names no file.
+        TypeError: ``path`` is no path.
         OSError: the file can't be read.
         ValueError: it is malformed; ``file:line:column`` and a sentence.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one capture showed, under one convention: totals, rows, and the tables that the core writes."""
+"""The report of one capture under one convention: totals, rows, and the tables that the core writes."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def _value(value: Any) -> Any:
 
 
 class Work(NamedTuple):
-    """What one part of a run cost: multiply-accumulates, operations, elements read and written, and the same
-    in bytes. ``intensity`` is FLOPs a byte, None where it is not known; the effective counts leave out what
-    a causal attention masks."""
+    """The cost of one part of a run: multiply-accumulates, operations, elements read and written, and the
+    same in bytes. ``intensity`` is FLOPs a byte, None if unknown; the effective counts leave out masked
+    scores of attention."""
 
     macs: Count
     flops: Count
@@ -128,9 +128,9 @@ class Work(NamedTuple):
 
 
 class Report:
-    """The layers of a model as one capture saw them, counted under one convention.
+    """The layers of a model in one capture, counted under one convention.
 
-    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree to open and close.
+    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree that folds and unfolds.
     ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
     """
 
@@ -165,9 +165,10 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads what :meth:`to_json` wrote: totals, rows, gaps, notes, the convention, and a table to print.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, the convention, and a table to print.
 
-        What needs the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raises ValueError.
+        Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
+        ValueError.
 
         Raises:
             OSError: the file can't be read.
@@ -202,7 +203,7 @@ class Report:
 
     @property
     def bytes_read(self) -> Count:
-        """Bytes read, by each tensor's own type; unknown under a convention that does not count them."""
+        """Bytes read, in each tensor's own type; unknown under a convention that does not count them."""
         return from_core(self._costs.total("bytes_read"))
 
     @property
@@ -222,23 +223,23 @@ class Report:
 
     @property
     def effective_macs(self) -> Count:
-        """``macs`` without what attention masks: by a causal flag, or by a mask in this machine's memory,
-        whose values are read. Where they can't be the count is a lower bound."""
+        """``macs`` without masked scores of attention: by a causal flag, or by a mask in this machine's
+        memory, whose values are read. If they can't be read, the count is a lower bound."""
         return from_core(self._costs.total("effective_macs"))
 
     @property
     def effective_flops(self) -> Count:
-        """``flops`` without what attention masks; see :attr:`effective_macs`."""
+        """``flops`` without masked scores of attention; see :attr:`effective_macs`."""
         return from_core(self._costs.total("effective_flops"))
 
     @property
     def backward(self) -> Work:
-        """What ran in backward passes; unknown under a convention that counts calls and not operators."""
+        """The cost of backward passes; unknown under a convention that counts calls and not operators."""
         return self._phase("backward")
 
     @property
     def recompute(self) -> Work:
-        """Forward work that was done again in a backward pass, as activation checkpointing does."""
+        """Forward work that a backward pass repeats, as activation checkpointing does."""
         return self._phase("recompute")
 
     def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
@@ -247,10 +248,10 @@ class Report:
 
     @property
     def memory(self) -> Memory:
-        """What the run did with memory, layer by layer.
+        """The memory of the run, layer by layer.
 
         Raises:
-            ValueError: it was not measured; ``lamina.inspect(model, args, memory=True)`` does.
+            ValueError: it was not measured; ``lamina.inspect(model, args, memory=True)`` measures it.
         """
         if self._memory is None:
             from ._memory import Memory
@@ -265,7 +266,7 @@ class Report:
 
     @property
     def local_params(self) -> Count:
-        """What this process holds of them where they are spread over several; else all of :attr:`params`."""
+        """This process's part of :attr:`params` if they are sharded over several; else all of them."""
         return from_core(self._costs.params()["local_params"])
 
     @property
@@ -292,39 +293,39 @@ class Report:
 
     @property
     def unruled(self) -> dict[str, int]:
-        """Types of layers that the convention has no rule for, each with the number of its calls."""
+        """Types of layers without a rule in the convention, each with the number of its calls."""
         return {name: calls for name, calls, *_ in self._costs.unruled()}
 
     @property
     def unruled_ops(self) -> dict[str, int]:
-        """Operators that the convention has no rule for, each with how many ran."""
+        """Operators without a rule in the convention, each with the number of its runs."""
         return dict(self._costs.unruled_ops())
 
     @property
     def gaps(self) -> list[str]:
-        """Why a total is not exact, a sentence each; empty when every total is."""
+        """The reasons why a total is not exact, one sentence each; empty if every total is."""
         return list(self._costs.gaps())
 
     @property
     def notes(self) -> list[str]:
-        """What else there is to know about this capture, a sentence each."""
+        """Other notes about this capture, one sentence each."""
         return [*self._model.notes(), *self._left]
 
     def under(self, convention: str) -> Report:
-        """The same capture counted under another convention.
+        """Returns the same capture counted under another convention.
 
         Raises:
-            ValueError: there is no such convention; the sentence lists those there are.
+            ValueError: there is no such convention; the sentence lists the known ones.
         """
         report = Report(self._model, convention, left=self._left, own=self._first, **self._shown)
         report._again = self._again
         return report
 
     def compare(self, *conventions: str, flops: bool = False, backward: bool = False) -> Comparison:
-        """The same capture under several conventions side by side, with the reasons for each difference.
-        Default: ``exact``, ``torch`` and ``fvcore``; ``"all"`` is every tool. Its operators must have been
-        watched (``ops=True``). ``flops`` explains FLOPs instead of MACs, ``backward`` compares the backward
-        pass instead of the forward.
+        """Returns the same capture under several conventions side by side, with the causes of each
+        difference. Default: ``exact``, ``torch`` and ``fvcore``; ``"all"`` is every tool. It needs a capture
+        that watched operators (``ops=True``). ``flops`` explains FLOPs instead of MACs, ``backward`` compares
+        the backward pass instead of the forward.
 
         Raises:
             ValueError: there is no such convention, or no operators were watched.
@@ -334,17 +335,18 @@ class Report:
         return Comparison(self._model, conventions, flops=flops, backward=backward)
 
     def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
-        """Which input positions one element of the first output of the layer at ``path`` depends on.
+        """Returns the input positions that one element of the first output of the layer at ``path`` depends
+        on.
 
-        ``element`` is its index along each axis in ``row.rf_axes``, as those axes are listed; the answer is
-        the first and last position along each, borders taken into account, None for no position; with
-        dilation not all between are read. Where ``at_most`` is true, it may see less. It needs
-        operators to have been watched.
+        ``element`` is its index along each axis in ``row.rf_axes``, in that order. The result is the first
+        and last position along each axis, clipped at the borders, None for no position. With dilation some
+        positions between are not read. If ``at_most`` is true, it may depend on fewer. It needs a capture
+        that watched operators.
 
         Raises:
-            KeyError: no row has that path, or no graph tells of it.
-            ValueError: an operator does something unknown to positions, or ``element`` has not one index for
-                each axis.
+            KeyError: no row has that path, or its receptive field is not known.
+            ValueError: an operator does something unknown to positions, or ``element`` does not have one
+                index for each axis.
             IndexError: the output has no such element.
         """
         for index, row in enumerate(self.rows):
@@ -368,9 +370,9 @@ class Report:
         )
 
     def why(self, path: str) -> list[dict[str, Any]]:
-        """How the numbers of the layer at ``path`` come about: one dict a number, with the formula and the
-        values. Where operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for what that did again; ``phase`` tells which.
+        """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
+        values. If operators are counted, each of them follows with its name as the note, and then the same
+        for the backward and for recomputation; ``phase`` names the phase.
 
         Raises:
             KeyError: no row has that path.
@@ -381,7 +383,7 @@ class Report:
         raise no_layer(path, (row["path"] for row in self.rows))
 
     def graph(self) -> Graph:
-        """Which operator gave what to which, as data and as DOT.
+        """Returns the data-flow graph, as data and as DOT.
 
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
@@ -390,16 +392,17 @@ class Report:
         return Graph(self._model)
 
     def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
-        """The peaks of memory of a forward pass and of a training step, predicted by running the model dry
-        again, with what it was first called with; see :func:`lamina.fit`. Where memory was measured, and
-        neither ``batch`` nor ``dtype`` is given, what was measured is beside the prediction, with the error
-        in per cent: of the forward pass, where it ran in eval mode without gradients (gradients of parameters
-        that lay there are left out), or of the step where your own code went backward in train mode in
-        ``lamina.capture``, from no gradients, and with an optimizer that keeps something where ``optimizer``
-        does. Else :attr:`lamina.Fit.apart` says what was different.
+        """Predicts the peak memory of a forward pass and of a training step by a dry run of the model with
+        the arguments of its first call; see :func:`lamina.fit`.
+
+        If memory was measured, and neither ``batch`` nor ``dtype`` is given, the measured peak is compared
+        with the prediction, with the error in per cent. It is the forward pass's if that ran in eval mode
+        without gradients (existing gradients of parameters are left out). It is the step's if your own code
+        ran a backward in train mode in ``lamina.capture``, from no gradients, and with the optimizer's state
+        if ``optimizer`` has one. Otherwise :attr:`lamina.Fit.apart` names the difference.
 
         Raises:
-            ValueError: the model is gone, was not called, or the report is of a file;
+            ValueError: the model no longer exists or was not called, or the report was loaded from a file;
                 ``lamina.fit(model, args)`` needs no report.
         """
         if self._again is None:
@@ -419,8 +422,8 @@ class Report:
 
     @property
     def unused(self) -> dict[str, str]:
-        """Paths of modules that were never called, or of which some result reaches no output of the model,
-        each with the reason.
+        """Paths of modules that were never called, or have a result that reaches no output of the model, each
+        with the reason.
 
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
@@ -430,7 +433,7 @@ class Report:
 
     @property
     def no_gradient(self) -> dict[str, str]:
-        """Names of parameters to which no gradient comes from the floating-point outputs, with the reason.
+        """Names of parameters that get no gradient from the floating-point outputs, each with the reason.
 
         Raises:
             ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
@@ -440,10 +443,10 @@ class Report:
 
     @property
     def time(self) -> Times:
-        """How long it took, layer by layer and run by run.
+        """The times, layer by layer and run by run.
 
         Raises:
-            ValueError: times were not asked for; ``lamina.inspect(model, args, time=True)`` does.
+            ValueError: they were not measured; ``lamina.inspect(model, args, time=True)`` measures them.
         """
         told = self._costs.times()
         if told is None:
@@ -455,7 +458,7 @@ class Report:
         """Where NaN and Inf come from.
 
         Raises:
-            ValueError: values were not looked at; ``lamina.inspect(model, args, health=True)`` does.
+            ValueError: values were not checked; ``lamina.inspect(model, args, health=True)`` checks them.
         """
         from ._health import health_of
 
@@ -464,14 +467,13 @@ class Report:
         return self._health
 
     def speed(self, roof: Roof | None = None) -> list[Speed]:
-        """How fast each row did its own work, and what limited it, beside ``roof``: by default this
-        machine's, which is measured once. A row that goes beyond the roof raises it. It needs times, and a
-        convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Where the work was
-        done on a GPU its clock counts, and what limited a row is told only beside a ``roof`` of the GPU's
-        that you give.
+        """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this
+        machine's, which is measured once. A row that exceeds the roof raises it. It needs times, and a
+        convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Work on a GPU is
+        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``.
 
         Raises:
-            ValueError: times were not asked for.
+            ValueError: times were not measured.
         """
         told = self._costs.times()
         if told is None:
@@ -485,7 +487,7 @@ class Report:
         return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes)]
 
     def failure(self) -> str | None:
-        """The layer that raised: its path, its type and the shapes that went in; None when none did."""
+        """Returns the layer that raised: its path, its type and its input shapes; None if none did."""
         return self._costs.failure()
 
     # -- tables ----------------------------------------------------------------------------------------------
@@ -520,14 +522,14 @@ class Report:
     def show(self, **options: Any) -> None:
         """Prints the table.
 
-        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (equal
-        siblings apart), ``by`` (the column that ``%`` is the share of: ``"macs"``, ``"flops"``,
-        ``"params"``, ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest
-        first), ``rows`` (so many of them), ``why`` (every reason why a total is not complete, and all notes),
+        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (no folding
+        of equal siblings), ``by`` (the column whose share is ``%``: ``"macs"``, ``"flops"``, ``"params"``,
+        ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest first),
+        ``rows`` (the length of that list), ``why`` (every reason why a total is not complete, and all notes),
         ``bytes`` (elements moved, bytes read and written, and FLOPs a byte), ``time``, ``memory``, ``roof``
-        (as :func:`lamina.roof` gives it: how fast each row was beside it), ``receptive_field``,
-        ``effective_rf_stats``, ``layout``, ``format``. Colour and characters follow the terminal,
-        ``NO_COLOR`` and ``FORCE_COLOR`` unless said.
+        (of :func:`lamina.roof`: the speed of each row relative to it), ``receptive_field``,
+        ``effective_rf_stats``, ``layout``, ``format``. By default colour and characters follow the terminal,
+        ``NO_COLOR`` and ``FORCE_COLOR``.
 
         Raises:
             TypeError: there is no such option.
@@ -539,7 +541,7 @@ class Report:
     def to_csv(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """The rows as CSV with plain integers; written to ``path`` when one is given. Returns the text.
+        """Returns the rows as CSV with plain integers, and writes them to ``path`` if it is given.
 
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
@@ -549,27 +551,27 @@ class Report:
     def to_json(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """The report as JSON with a schema number; see :meth:`to_csv`."""
+        """Returns the report as JSON with a schema number; see :meth:`to_csv`."""
         return self._save("json", path, options, overwrite=overwrite)
 
     def to_markdown(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """The table in Markdown; see :meth:`to_csv`."""
+        """Returns the table in Markdown; see :meth:`to_csv`."""
         return self._save("md", path, options, overwrite=overwrite)
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """The table as one HTML page that needs no network; see :meth:`to_csv`."""
+        """Returns the table as one HTML page that needs no network; see :meth:`to_csv`."""
         return self._save("html", path, options, overwrite=overwrite)
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """What ran when, one timeline a thread, as Chrome's trace events, which https://ui.perfetto.dev and
-        ``chrome://tracing`` open; see :meth:`to_csv`. Backward passes are in it where their nodes or
-        operators were watched.
+        """Returns a timeline of each thread as Chrome's trace events, for https://ui.perfetto.dev and
+        ``chrome://tracing``; see :meth:`to_csv`. It has backward passes if their nodes or operators were
+        watched.
 
         Raises:
             ValueError: nothing has a time, as in a dry run.
@@ -579,7 +581,7 @@ class Report:
     def to_speedscope(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
     ) -> str:
-        """The same for https://www.speedscope.app; see :meth:`to_trace`."""
+        """Returns the same for https://www.speedscope.app; see :meth:`to_trace`."""
         return self._save("speedscope", path, options, overwrite=overwrite)
 
     def _save(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine reaches at best with the threads that torch has: measured once and kept in a small file
-under the user's cache folder."""
+"""The peak performance of this machine with torch's threads: measured once and kept in a small file in the
+user's cache folder."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECONDS, LEAST = 0.1, 2  # of one try of each, and runs
 
 
 class Roof(NamedTuple):
-    """Floating point operations (float32, ``torch.mm``) and bytes (read and written by a copy) a second, with
-    so many threads."""
+    """Peak performance: FLOPs a second (float32, ``torch.mm``), bytes a second (read and written by a copy),
+    and the number of threads."""
 
     flops: float
     bytes: float
@@ -31,9 +31,9 @@ class Roof(NamedTuple):
 
 
 def roof(*, again: bool = False) -> Roof:
-    """This machine's roof. It takes a second when it is first asked for, or when ``again`` has it measured
-    anew. Other work on the machine makes it lower, so the best of several tries counts, and a report raises
-    it to what its run reached."""
+    """Returns this machine's roof. Measuring takes a second, on the first call or with ``again``. Other work
+    on the machine makes it lower, so the best of several tries counts, and a report raises it to the speed
+    of its run."""
     key = _key()
     path = _path(key)
     kept = None if again else _read(path, key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long it took. All times are nanoseconds; None is what is not known."""
+"""Times. All are nanoseconds; None is unknown."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Spent(NamedTuple):
-    """Time of one phase: with every call made inside, and without them."""
+    """The time of one phase, with the calls inside (``total``) and without them (``self``)."""
 
     total: int | None
     self: int | None
 
 
 class DeviceTime(NamedTuple):
-    """How long one row took by the clock of the GPU that did the work."""
+    """The time of one row by the GPU's clock."""
 
     forward: Spent
     backward: Spent
@@ -25,8 +25,8 @@ class DeviceTime(NamedTuple):
 
 
 class Time(NamedTuple):
-    """How long one row took: ``row.time.forward.total``. The recomputation is forward work that was done
-    again in a backward pass. ``device`` is the same by a GPU's clock, None where none was read."""
+    """The time of one row: ``row.time.forward.total``. ``recompute`` is forward work that a backward pass
+    repeats. ``device`` is the same by a GPU's clock, None if none was read."""
 
     forward: Spent
     backward: Spent
@@ -36,7 +36,7 @@ class Time(NamedTuple):
 
 class Spread(NamedTuple):
     """One time over ``n`` runs. ``deviation`` is the median of the absolute differences from the median;
-    ``most_run`` the run, from 0, of the largest."""
+    ``most_run`` is the run, from 0, of the largest time."""
 
     n: int
     median: int
@@ -47,8 +47,8 @@ class Spread(NamedTuple):
 
 
 class LayerTime(NamedTuple):
-    """The ``call``-th call, from 0, that a run makes at ``path``, over the runs: with everything inside, and
-    (``_self``) without. None where it is not known."""
+    """The time of the ``call``-th call, from 0, at ``path`` in a run, over the runs: with everything inside,
+    and (``_self``) without. None if unknown."""
 
     path: str
     call: int
@@ -61,8 +61,8 @@ class LayerTime(NamedTuple):
 
 
 class Late(NamedTuple):
-    """A run that took much longer than others: more than 5 standard deviations and 5 % above the median. What
-    was late most, by ``late``, is the layer at ``path``; None: autograd's engine or nodes of no layer."""
+    """A run that took much longer than others: more than 5 standard deviations and 5 % above the median.
+    ``path`` is the layer with the largest delay, ``late``; None: autograd's engine or nodes of no layer."""
 
     run: int
     whole: int
@@ -72,8 +72,8 @@ class Late(NamedTuple):
 
 
 class OperatorTime(NamedTuple):
-    """Operators of one name and phase in all runs together, where operators were watched; nodes of the
-    backward in any case. ``total`` is with the operators inside."""
+    """All operators of one name and phase, in all runs together, if operators were watched; nodes of the
+    backward in any case. ``total`` includes the operators inside."""
 
     name: str
     phase: str
@@ -84,11 +84,11 @@ class OperatorTime(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """How fast the row at ``path`` did its own work in one phase: floating point operations and bytes a
-    second, None where the work is not exactly known.
+    """The speed of the own work of the row at ``path`` in one phase: FLOPs and bytes a second, None if the
+    work is not exact.
 
-    ``bound`` is what limits it, ``"compute"`` or ``"memory"``, whichever is nearer to its peak, and ``share``
-    how much of that peak is reached; ``"neither"`` where neither reaches a tenth; ``"unknown"``.
+    ``bound`` is its limit, ``"compute"`` or ``"memory"``, the one that is nearer to its peak, and ``share``
+    the share of that peak; ``"neither"`` if neither reaches a tenth; or ``"unknown"``.
     """
 
     path: str
@@ -102,21 +102,21 @@ class Speed(NamedTuple):
 
 
 class Times(NamedTuple):
-    """How long a capture took, part by part. Every outermost call of the model begins a run.
+    """The times of a capture, part by part. Every outermost call of the model begins a run.
 
     Attributes:
-        runs: how many there are.
-        forward: what the calls of a run took.
-        backward: the nodes that they made.
-        recompute: what was done again.
+        runs: the number of runs.
+        forward: the calls of a run.
+        backward: the nodes that these calls made.
+        recompute: forward work that a backward pass repeats.
         engine: autograd between its nodes.
-        outside: nodes that no call made, as the loss's.
-        whole: all of these.
+        outside: nodes that no call made, such as those of a loss.
+        whole: the sum of these.
         layers: each call by place, in the order of the model's tree.
         outliers: runs that took much longer.
-        operators: most time of their own first.
-        device: the same by the clock of the GPU that did the work, without operators; ``engine`` is what lies
-            between the nodes. None where none was read, and ``report.notes`` say why if there is a GPU.
+        operators: the largest own time first.
+        device: the same by the GPU's clock, without operators; ``engine`` is the time between the nodes. None
+            if none was read; if there is a GPU, ``report.notes`` say why.
     """
 
     runs: int

@@ -482,12 +482,12 @@ MOST_EVERY = 0x7FFF_FFFF
 
 
 class Watch:
-    """The recording that :func:`watch` gives, to be entered with ``with``.
+    """The recording of :func:`watch`, a context manager.
 
     Attributes:
-        file: the file that it writes, with the rank in its name where several processes run together.
-        every: one in so many calls of a model is seen.
-        stopped: the sentence that ended the recording before its time, or None. It was written to stderr.
+        file: the file that it writes, with the rank in its name in a distributed run.
+        every: one in ``every`` calls of a model is recorded.
+        stopped: the error that ended the recording early, as a sentence, or None. stderr had it too.
     """
 
     def __init__(
@@ -665,23 +665,23 @@ def watch(
 ) -> Watch:
     """Records one in ``every`` steps of a training loop: ``with lamina.watch(model): ...``
 
-    A step is one call of ``model``, or several before one backward pass, and what follows until the next, the
-    backward pass with it. ``model`` may be a list of models, whose steps are counted apart, as are those in
-    train and in eval mode, with and without gradients. The first step of each is seen, then one in each
-    ``every`` calls, at a place that moves from window to window, so that a loop which does several things in
-    turn shows each of them: how long each layer takes; with ``memory`` what it allocates and retains; with
-    ``health`` whether there is a NaN or Inf, and which layer made the first one. In
-    between a call of a layer costs some ten nanoseconds more, and a recorded step some 0.15 ms and a few
-    microseconds a layer.
+    A step is one call of ``model``, or several before one backward pass, and everything until the next call,
+    including the backward pass. ``model`` may be a list of models. Steps are counted separately for each
+    model, in train and in eval mode, with and without gradients. The first step of each is recorded, then one
+    in ``every`` calls, at a position that moves from window to window, so that all parts of a loop with a
+    period are seen. A step records the time of each layer, with ``memory`` what the layer allocates and
+    retains, with ``health`` any NaN or Inf and the layer that made the first one. Between recorded steps a
+    call of a layer costs some ten nanoseconds more; a recorded step costs some 0.15 ms and a few microseconds
+    a layer.
 
-    ``file`` is an SQLite database (docs/recording.md). It is written by a thread of its own within half a
-    second of a step's end; if the process is killed, the file is whole and has all but the last second.
-    Where it has runs already, this is one more. Where several processes run together (``RANK`` and
-    ``WORLD_SIZE``, as torchrun sets them, or an initialised process group), each writes its own:
-    ``run.0.lamina``. ``lamina show``, ``lamina live`` and ``lamina export`` read it.
+    ``file`` is an SQLite database (docs/recording.md). A separate thread writes it within half a second of a
+    step's end; if the process is killed, the file is valid and lacks at most the last second. A new run is
+    appended to an existing file. In a distributed run (``RANK`` and ``WORLD_SIZE``, as torchrun sets them, or
+    an initialised process group) each process writes its own: ``run.0.lamina``. ``lamina show``,
+    ``lamina live`` and ``lamina export`` read it.
 
-    What keeps the file from being written, such as a full disk, ends the recording with one sentence on
-    stderr, and not the training.
+    An error in writing the file, such as a full disk, ends the recording with one sentence on stderr, and not
+    the training.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layers that a profile saw, and their table."""
+"""The layers of a profile, and their table."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class LayersInfo:
         name: the root's class.
         shape: the shape of the input.
         info: ``(dotted name, log)`` for every layer that was called. A log is a dict: ``macs`` and ``params``
-            (None for a layer that is not counted), ``shapes_in`` (a list of shapes, None where the inputs
-            are no tensors), ``shape_out`` (None where it is no tensor) and ``description``.
-        report: everything else that the capture knows, as a :class:`lamina.Report`; None for an info made by
-            hand. It does not follow changes of ``info``.
+            (None for a layer that is not counted), ``shapes_in`` (a list of shapes, None if the inputs are
+            no tensors), ``shape_out`` (None if it is no tensor) and ``description``.
+        report: the full :class:`lamina.Report` of the capture; None for an info made by hand. Changes of
+            ``info`` do not change it.
     """
 
     def __init__(self, model_name: str, shape_input: Any) -> None:
@@ -37,11 +37,11 @@ class LayersInfo:
         self.report: Report | None = None
 
     def append(self, layer_name: str, layer_log: dict[str, Any]) -> None:
-        """Adds a layer of your own to ``info``, and so to the total and to the table.
+        """Adds your own layer to ``info``, and so to the total and the table.
 
         Args:
             layer_name: its dotted name.
-            layer_log: a log, with all names that a log has.
+            layer_log: a log with all its entries.
         """
         self.info.append((layer_name, layer_log))
 
@@ -58,7 +58,7 @@ class LayersInfo:
             fmt: "raw" for whole numbers, "clever" for numbers with units, "ratio" for percents of the total.
 
         Raises:
-            ValueError: there is no such kind, or a log lacks a name or has numbers that are none.
+            ValueError: there is no such kind, or a log lacks an entry or has values that are no numbers.
         """
         if kind not in KINDS:
             raise ValueError(f"there is no table kind {kind!r}; it is one of {', '.join(KINDS)}")

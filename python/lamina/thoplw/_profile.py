@@ -32,20 +32,20 @@ def profile(
     """Multiply-accumulates and parameters of a model, in total and layer by layer.
 
     Args:
-        model: any ``torch.nn.Module``. It runs in eval mode, and is left as it was.
+        model: any ``torch.nn.Module``. It runs in eval mode and is restored.
         tensor: its input; a tuple for several.
-        custom_ops: ``{class: function}`` for layers to be counted your way. The function gets the layer,
-            its inputs as a tuple and its output, and returns the multiply-accumulates, or None to leave
-            the layer out. It serves exactly that class, not its subclasses.
-        verbose: prints which layers are not counted.
+        custom_ops: ``{class: function}`` for layers with your own counts. The function gets the layer, its
+            inputs as a tuple and its output, and returns the multiply-accumulates, or None to leave the
+            layer out. It applies to exactly that class, not to subclasses.
+        verbose: prints the layers that are not counted.
 
     Returns:
         Multiply-accumulates, parameters, and the layers.
 
     Raises:
         TypeError: ``model`` is no module, or ``custom_ops`` no dict of functions.
-        ValueError: a custom function returned something else than a whole number or None.
-        Exception: what the forward or a custom function itself raises.
+        ValueError: a custom function returned something other than a whole number or None.
+        Exception: an exception of the forward or of a custom function.
     """
     root = check_module(model)
     args = tensor if isinstance(tensor, tuple) else (tensor,)

@@ -18,8 +18,9 @@ def clever_format(x: Sequence[float], fmt: str = ..., *, fmt_str: str | None = .
 def clever_format(
     x: float | Sequence[float], fmt: str = "%6.2f", *, fmt_str: str | None = None
 ) -> str | list[str]:
-    """A number with a unit: ``"  1.82 G"``. It is divided by 1000 while it is 1000 or more, at most five
-    times, and written with the %-format ``fmt``, a space, and one of " ", K, M, G, T, P. A list gives a list.
+    """Returns a number with a unit: ``"  1.82 G"``. It is divided by 1000 while it is 1000 or more, at most
+    five times, and written with the %-format ``fmt``, a space, and one of " ", K, M, G, T, P. A list returns
+    a list.
 
     ``fmt_str`` is thoplw's name for ``fmt``.
     """

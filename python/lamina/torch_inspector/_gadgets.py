@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_inspector's ``InspectorGadgets``: its file, with what was measured in it."""
+"""torch_inspector's ``InspectorGadgets``: its file format, with lamina's measurements."""
 
 from __future__ import annotations
 
@@ -32,25 +32,24 @@ _written: dict[Path, weakref.ref[Any]] = {}
 
 
 class InspectorGadgets:
-    """Times, memory and values of every layer of a model, in training.
+    """Measures times, memory and values of every layer of a model, in training.
 
-    ``with InspectorGadgets(model, save_file="run.json"): ...`` around any code of yours, or :meth:`start`
-    and :meth:`finish`. No hook is registered, and the model runs as it would without. What was measured is
-    in the file, in :attr:`layers` and, in full, in :attr:`report`.
+    Use ``with InspectorGadgets(model, save_file="run.json"): ...`` around your own code, or :meth:`start`
+    and :meth:`finish`. No hook is registered, and the model runs unchanged. The measurements are in the file,
+    in :attr:`layers` and, in full, in :attr:`report`.
 
     Args:
-        model: any ``torch.nn.Module``, or up to 8 in a list; one that is in it twice is watched once.
+        model: any ``torch.nn.Module``, or a list of up to 8; duplicates are watched once.
         watch_forward: False leaves the fields of the forward null.
-        watch_backward: False leaves those of the backward null.
-        watch_depth: lists layers down to this depth, the model itself being at 0; -1: all.
-        save_file: where :meth:`finish` writes: ``run.json`` stands for ``run_ResNet.json`` with the name
-            of the model's class. The folder is made. A file of another model of that class gets a number.
-            Where several processes run together each writes its own: ``run_ResNet.0.json``.
+        watch_backward: False leaves the fields of the backward null.
+        watch_depth: lists layers down to this depth; the model itself is at 0; -1: all.
+        save_file: the file that :meth:`finish` writes: ``run.json`` becomes ``run_ResNet.json`` with the name
+            of the model's class. The folder is created. A file of another model of that class gets a number.
+            In a distributed run each process writes its own: ``run_ResNet.0.json``.
 
     Raises:
         TypeError: a model is no module, or ``save_file`` no path.
-        ValueError: there is no model, or there are more than 8; or ``watch_depth`` is no whole number from
-            -1.
+        ValueError: there is no model, or more than 8; or ``watch_depth`` is no whole number from -1.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class InspectorGadgets:
     # -- a session -------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begins to watch, from nothing; does nothing while it watches already."""
+        """Starts watching with empty measurements; does nothing if it is already watching."""
         if self._open is not None:
             return
         memory = refused() is None
@@ -103,11 +102,11 @@ class InspectorGadgets:
         self._layers, self._finished, self._removed = None, False, set()
 
     def finish(self) -> None:
-        """Ends it, and writes a file for each model where ``save_file`` was given. Does nothing twice.
+        """Stops watching and, with ``save_file``, writes a file for each model. A second call does nothing.
 
         Raises:
             RuntimeError: :meth:`start` was not called.
-            OSError: a file can't be written. What was measured stays.
+            OSError: a file can't be written. The measurements are kept.
         """
         if not self._captures:
             raise RuntimeError("nothing was watched yet; call start() first, or use a with block")
@@ -145,7 +144,7 @@ class InspectorGadgets:
 
     @property
     def layers(self) -> list[dict[str, Any]]:
-        """What the files hold, a dict for each model: ``{class: {"info": ..., "children": ...}}``.
+        """The contents of the files, a dict for each model: ``{class: {"info": ..., "children": ...}}``.
 
         Raises:
             RuntimeError: it is still open, or was never started.
@@ -157,7 +156,7 @@ class InspectorGadgets:
 
     @property
     def report(self) -> Report:
-        """The report of the one model: its table, ``time``, ``memory`` and ``health``.
+        """The report of a single model: its table, ``time``, ``memory`` and ``health``.
 
         Raises:
             ValueError: there are several; see :attr:`reports`.
@@ -184,15 +183,15 @@ class InspectorGadgets:
     # -- names that torch_inspector has ----------------------------------------------------------------------
 
     def forward_mode(self) -> None:
-        """Says that a forward follows. What runs is told apart without."""
+        """Sets ``mode`` to ``"forward"``; forwards are recognised without it."""
         self.set_mode("forward")
 
     def backward_mode(self) -> None:
-        """Says that a backward follows. What runs is told apart without."""
+        """Sets ``mode`` to ``"backward"``; backward passes are recognised without it."""
         self.set_mode("backward")
 
     def set_mode(self, mode: str) -> None:
-        """Keeps ``mode``, and changes nothing else."""
+        """Stores ``mode``, and changes nothing else."""
         self.mode = mode
 
     def initialize_hooks(self) -> None:
@@ -203,11 +202,11 @@ class InspectorGadgets:
         """Does nothing: the clock is read at every call."""
 
     def remove_forward_hooks(self) -> None:
-        """Ends the watching, once :meth:`remove_backward_hooks` was called too."""
+        """Stops watching, once :meth:`remove_backward_hooks` was called too."""
         self._remove("forward")
 
     def remove_backward_hooks(self) -> None:
-        """Ends the watching, once :meth:`remove_forward_hooks` was called too."""
+        """Stops watching, once :meth:`remove_forward_hooks` was called too."""
         self._remove("backward")
 
     def _remove(self, phase: str) -> None:

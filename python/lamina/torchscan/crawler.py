@@ -31,8 +31,8 @@ DEEPEST = 0x7FFF_FFFF  # that the core can be asked for
 def apply(module: Any, fn: Callable[[Any, str], object], name: str | None = None) -> None:
     """Calls ``fn(module, dotted name)`` on the whole tree, parents first.
 
-    The root's name is its class's in lower case, unless ``name`` gives another. A module in two places is
-    visited at both.
+    The root's name is ``name``, or its class's name in lower case. A module in two places is visited at
+    both.
     """
     top = type(module).__name__.lower() if name is None else name
     pending = [(module, top)]
@@ -44,18 +44,18 @@ def apply(module: Any, fn: Callable[[Any, str], object], name: str | None = None
 
 
 def crawl_module(module: Any, input_shape: Any, dtype: Any = None) -> dict[str, Any]:
-    """Runs the model once on random values and returns what every layer costs.
+    """Runs the model once on random values and returns the cost of every layer.
 
     Args:
-        module: any ``torch.nn.Module``; it runs in the mode it is in and is left as it was.
-        input_shape: the shape of the input without its batch axis, or a list of such shapes, one an input.
-            The batch is 1.
+        module: any ``torch.nn.Module``; it runs in its current mode and is restored.
+        input_shape: the shape of the input without its batch axis, or a list of such shapes, one for each
+            input. The batch is 1.
         dtype: one dtype, or a list with one for each input; by default that of the first parameter.
 
     Returns:
-        ``{"overheads": ..., "layers": [...], "overall": ...}``: one dict a call in ``layers``, parents
-        first. Numbers that torchscan has no formula for are a :class:`lamina.Count` 0 whose state is
-        "unknown", with a UserWarning.
+        ``{"overheads": ..., "layers": [...], "overall": ...}``: one dict for each call in ``layers``, parents
+        first. Numbers without a formula in torchscan are a :class:`lamina.Count` 0 with state "unknown", and
+        cause a UserWarning.
 
     Raises:
         TypeError: ``module`` is no module, the shape no tuple of sizes, or ``dtype`` no dtype.
@@ -84,12 +84,12 @@ def summary(
     """Prints the table of layers and returns it as a report.
 
     Args:
-        module, input_shape, dtype: as :func:`crawl_module` takes them.
-        wrap_mode: how names that are too long are cut: "mid", "end", or None for plainly.
-        max_depth: sums deeper layers up into their ancestor at this depth.
-        receptive_field: adds the receptive field; ``effective_rf_stats`` adds stride and padding to it.
-        style: "0.1.2" for torchscan 0.1.2's layout, "0.1.1" for that of its README, "lamina" for lamina's
-            own, which counts every call.
+        module, input_shape, dtype: as for :func:`crawl_module`.
+        wrap_mode: how long names are cut: "mid", "end", or None for a plain cut.
+        max_depth: sums up deeper layers into their ancestor at this depth.
+        receptive_field: adds the receptive field; ``effective_rf_stats`` adds its stride and padding.
+        style: "0.1.2" for torchscan 0.1.2's layout, "0.1.1" for the layout of its README, "lamina" for
+            lamina's own, which counts every call.
 
     Raises:
         TypeError: ``module`` is no module, the shape no tuple of sizes, or ``dtype`` no dtype.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one call of one layer costs, from the layer and the tensors that went in and came out. Nothing is
-run."""
+"""The cost of one call of one layer, from the layer, its inputs and its outputs. Nothing runs."""
 
 from __future__ import annotations
 
@@ -46,8 +45,8 @@ def warn_unsupported(name: str, what: str, stacklevel: int = 4) -> None:
 
 
 def module_flops(module: Any, inputs: tuple[Any, ...], out: Any) -> Count:
-    """Floating point operations of the call ``out = module(*inputs)``; state unknown, and a UserWarning,
-    without a formula.
+    """Floating point operations of the call ``out = module(*inputs)``. Without a formula the state is
+    unknown, with a UserWarning.
 
     Raises:
         TypeError: ``module`` is no ``torch.nn.Module``.
@@ -66,8 +65,8 @@ def module_dmas(module: Any, inp: Any, out: Any) -> Count:
 
 
 def module_rf(module: Any, inp: Any, out: Any) -> tuple[float, float, float]:
-    """Receptive field, stride and padding of this layer alone; (1, 1, 0), and a UserWarning, where it has
-    none."""
+    """Receptive field, stride and padding of this layer alone. Without a formula they are (1, 1, 0), with a
+    UserWarning."""
     model = _one_call(module, inp, out)
     size, stride, padding, state = model.rf(0, CONVENTION)
     if state == "unknown" or not model.modules()[0]["leaf"]:

@@ -9,10 +9,10 @@ TIMEOUT = 10  # seconds
 
 
 def get_process_gpu_ram(pid: int) -> float:
-    """MiB that process ``pid`` holds on all NVIDIA GPUs together, as ``nvidia-smi`` tells it; 0.0 when it
+    """Returns the MiB that process ``pid`` holds on all NVIDIA GPUs together, from ``nvidia-smi``; 0.0 if it
     holds none.
 
-    Warns (UserWarning) and returns 0.0 when ``nvidia-smi`` is not there or fails.
+    If ``nvidia-smi`` is missing or fails, it warns (UserWarning) and returns 0.0.
     """
     import subprocess
 

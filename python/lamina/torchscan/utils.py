@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchscan's text helpers. They take the plain dicts that ``crawl_module`` returns, also changed ones,
-and the core writes the text."""
+"""torchscan's text helpers. They take the dicts that ``crawl_module`` returns, also changed ones; the core
+writes the text."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ PLAIN, WITH_RF, ALL = 4, 5, 7
 
 
 def format_name(name: str, depth: int = 0) -> str:
-    """The name with the tree's lines before it: ``"|    └─conv1"`` at depth 2."""
+    """Returns the name with the tree's lines before it: ``"|    └─conv1"`` at depth 2."""
     return _lamina.format_name(name, depth)
 
 
 def wrap_string(s: str, max_len: int, delimiter: str = ".", wrap: str = "[...]", mode: str = "end") -> str:
-    """``s`` cut to ``max_len`` characters, the marker ``wrap`` whole: at its end, or before its last
-    component.
+    """Cuts ``s`` to ``max_len`` characters, with the marker ``wrap`` at its end or before its last component.
 
     Raises:
         ValueError: the mode is neither "end" nor "mid".
@@ -41,14 +40,14 @@ def wrap_string(s: str, max_len: int, delimiter: str = ".", wrap: str = "[...]",
 
 
 def unit_scale(val: float) -> tuple[float, str]:
-    """The number divided by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and T, G, M, k; or the
-    number as it is, and nothing."""
+    """Divides the number by the largest of 1e12, 1e9, 1e6 and 1e3 that it reaches, and returns it with T, G,
+    M or k; smaller numbers are returned unchanged, with ""."""
     scaled, prefix = _lamina.unit_scale(val)
     return (scaled, prefix) if prefix else (val, prefix)
 
 
 def format_s(f_string: str, min_w: int | None = None, max_w: int | None = None) -> str:
-    """The string padded to ``min_w`` and cut to ``max_w`` characters."""
+    """Pads the string to ``min_w`` and cuts it to ``max_w`` characters."""
     return _lamina.format_s(f_string, min_w, max_w)
 
 
@@ -59,8 +58,7 @@ def format_line_str(
     receptive_field: bool = False,
     effective_rf_stats: bool = False,
 ) -> list[str]:
-    """The cells of one layer's line, padded and cut to ``col_w``; without ``col_w`` they are as long as
-    they are.
+    """Returns the cells of one layer's line, padded and cut to ``col_w``; without ``col_w`` unchanged.
 
     Raises:
         ValueError: the name is too long and there is no such wrap mode.
@@ -77,7 +75,7 @@ def format_info(
     receptive_field: bool = False,
     effective_rf_stats: bool = False,
 ) -> str:
-    """The table of a dict that ``crawl_module`` returned, as torchscan 0.1.2 lays it out.
+    """Returns the table of a dict from ``crawl_module``, in the layout of torchscan 0.1.2.
 
     Raises:
         KeyError: the dict lacks something that the table shows.
@@ -87,8 +85,8 @@ def format_info(
 
 
 def aggregate_info(info: dict[str, Any], max_depth: int) -> dict[str, Any]:
-    """Sums every container at ``max_depth`` up over the layers under it and drops those; changes and
-    returns ``info``.
+    """Sums up every container at ``max_depth`` over the layers under it and drops those; changes and returns
+    ``info``.
 
     Raises:
         ValueError: no layer has exactly that depth; the sentence names the deepest.
