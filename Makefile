@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan proof valgrind fuzz coverage lint fmt bench bench-fit golden docs clean
+.PHONY: help setup demo test asan proof valgrind fuzz mutants coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -13,7 +13,7 @@ FUZZ_SECONDS := 60
 IN_VENV := PATH="$(CURDIR)/.venv/bin:$$PATH"
 TESTS := -DLAMINA_TESTS=ON -DLAMINA_WERROR=ON -DCMAKE_BUILD_TYPE=Debug
 C_FILES = $(shell git ls-files "*.c")
-PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof
+PY_FILES = python/lamina tests bench tools/check tools/setup tools/tally tools/proof tools/mutants
 
 help: ## says what there is to make
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -55,6 +55,10 @@ fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SEC
 	    mkdir -p build/fuzz/found-$$(basename $$target); \
 	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) || exit 1; \
 	    done; echo "fuzz: nothing was found"
+
+mutants: ## changes one place of ROOM at a time (make mutants ROOM=base) and tells what no test notices
+	@$(SETUP) test
+	@$(IN_VENV) tools/mutants "$(or $(ROOM),base)"
 
 coverage: ## branch coverage of src/ by the tests; fails under 90 %
 	@$(SETUP) coverage

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/mutants: what a test looks at is killed, what it only runs survives, the tree is left alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = """#include "base/base.h"
+
+int lmi_larger(int a, int b) {
+    if (a > b) return a;
+    return b;
+}
+
+/* nobody looks: a > b */
+int lmi_count(int *seen) {
+    *seen = 3;
+    return *seen;
+}
+"""
+LOOKS = """#include "base/base.h"
+
+int main(void) {
+    int seen;
+    lmi_count(&seen);
+    return lmi_larger(1, 2) != 2 || lmi_larger(2, 1) != 2 || lmi_larger(2, 2) != 2;
+}
+"""
+TREE = {
+    "src/LAYERS": "base:\nmodel: base\ncmd:\n",
+    "src/base/base.h": "int lmi_larger(int a, int b);\nint lmi_count(int *seen);\n",
+    "src/base/base.c": SOURCE,
+    "src/model/model.c": '#include "base/base.h"\n\nint lmi_two(void) {\n    return lmi_larger(1, 2);\n}\n',
+    "include/lamina.h": "",
+    "tests/c/test_base_all.c": LOOKS,
+    "tests/c/test_cmd_all.c": "int main(void) {\n    return 0;\n}\n",
+}
+
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+
+
+def tree(root: Path, **changed: str) -> Path:
+    for name, text in {**TREE, **changed}.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return root
+
+
+def mutants(root: Path, *words: str) -> tuple[int, list[str]]:
+    command = [sys.executable, ROOT / "tools/mutants", "--root", root, "--jobs", "1", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, (done.stdout + done.stderr).splitlines()
+
+
+def test_survivors_are_what_no_test_looks_at(tmp_path: Path) -> None:
+    code, lines = mutants(tree(tmp_path), "base", "-n", "100")
+    assert code == 0
+    *survivors, last = lines
+    assert "src/base/base.c:10: *seen = 3; | *seen = 4;" in survivors
+    assert "src/base/base.c:10: *seen = 3; | ;" in survivors
+    assert "src/base/base.c:11: return *seen; | return 0;" in survivors
+    looked_at = {"!(a > b)": 4, "0 && (a > b)": 4, "return !(b)": 5, "return 1": 4}
+    for text, line in looked_at.items():
+        assert not [
+            found for found in survivors if found.startswith(f"src/base/base.c:{line}:") and text in found
+        ]
+    killed, tried = int(last.split()[2]), int(last.split()[4])
+    assert last.startswith("tools/mutants: base: ")
+    assert killed >= 6
+    assert tried == killed + len(survivors)
+
+
+def test_what_compiles_to_the_same_is_not_counted(tmp_path: Path) -> None:
+    _, lines = mutants(tree(tmp_path), "base", "-n", "100")
+    assert not [line for line in lines if "a >= b" in line]  # either returns the larger of two equal ones
+    assert not [line for line in lines if "nobody looks" in line]  # a comment
+
+
+def test_the_tree_is_left_as_it_was(tmp_path: Path) -> None:
+    mutants(tree(tmp_path), "base", "-n", "5")
+    assert {name: (tmp_path / name).read_text("utf-8") for name in TREE} == TREE
+    assert [path.name for path in tmp_path.iterdir() if path.name not in {"src", "include", "tests"}] == [
+        "build"
+    ]
+    assert sorted(path.name for path in (tmp_path / "build/mutants").iterdir() if path.is_dir()) == [
+        "objects",
+        "tests",
+    ]
+
+
+def test_the_seed_decides(tmp_path: Path) -> None:
+    root = tree(tmp_path)
+    first = mutants(root, "base", "-n", "4", "--seed", "7")
+    assert mutants(root, "base", "-n", "4", "--seed", "7") == first
+
+
+def test_a_mutant_that_hangs_is_killed(tmp_path: Path) -> None:
+    hanging = SOURCE.replace(
+        "    *seen = 3;", "    volatile int i = 0;\n    while (i < 3) i++;\n    *seen = i;"
+    )
+    _, lines = mutants(
+        tree(tmp_path, **{"src/base/base.c": hanging}), "src/base/base.c", "--limit", "1", "-n", "100"
+    )
+    assert " killed, " in lines[-1]
+    assert not [line for line in lines if line.endswith("while (i < 3) ;")]  # for ever
+
+
+def test_python_is_tried_by_the_tests_of_its_file(tmp_path: Path) -> None:
+    source = "def larger(a, b):\n    if a > b:\n        return a\n    return b\n"
+    looks = "from lamina._compare import larger\n\n\ndef test_larger():\n    assert larger(2, 1) == 2\n"
+    changed = {"python/lamina/_compare.py": source, "build/site/lamina/_compare.py": source}
+    changed["build/site/lamina/__init__.py"] = ""
+    _, lines = mutants(tree(tmp_path, **changed, **{"tests/py/test_compare.py": looks}), "python/lamina")
+    assert sorted(lines[:-1]) == [
+        "python/lamina/_compare.py:2: if a > b: | if a >= b:",
+        "python/lamina/_compare.py:4: return b | return None",
+    ]
+    assert lines[-1].startswith("tools/mutants: python/lamina: 3 of 5 killed, 2 survived")
+    assert (tmp_path / "build/site/lamina/_compare.py").read_text("utf-8") == source
+
+
+@pytest.mark.parametrize(
+    ("changed", "word", "said"),
+    [
+        ({}, "nowhere", "tools/mutants: nowhere has no sources; src/LAYERS lists the rooms."),
+        ({"src/base/base.c": "int x\n"}, "base", "tools/mutants: src/base/base.c does not compile as it is"),
+        (
+            {"tests/c/test_base_all.c": "int main(void) {\n    return 1;\n}\n"},
+            "base",
+            "tools/mutants: test_base_all fails on the code as it is",
+        ),
+    ],
+)
+def test_what_can_not_be_tried_is_said(tmp_path: Path, changed: dict[str, str], word: str, said: str) -> None:
+    code, lines = mutants(tree(tmp_path, **changed), word)
+    assert code == 1
+    assert lines[-1].startswith(said)
