@@ -7,6 +7,7 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 
 typedef struct taker {
     char got[256];
@@ -129,6 +130,8 @@ static void decodes_utf8(void **state) {
         {"\xf0\x9f\x98\x80", 0x1f600, 4},
         {"\xf4\x8f\xbf\xbf", 0x10ffff, 4},
         {"\x80", LMI_BAD_UTF8, 1},             /* a continuation alone */
+        {"\x90\x80", LMI_BAD_UTF8, 1},         /* several, which would be a letter */
+        {"\xf9\x80\x80\x80", LMI_BAD_UTF8, 1}, /* too long a spelling, which would be one too */
         {"\xc1\xbf", LMI_BAD_UTF8, 1},         /* overlong */
         {"\xe0\x9f\xbf", LMI_BAD_UTF8, 1},     /* overlong */
         {"\xf0\x8f\xbf\xbf", LMI_BAD_UTF8, 1}, /* overlong */
@@ -145,6 +148,30 @@ static void decodes_utf8(void **state) {
         uint32_t code;
         assert_int_equal(lmi_utf8(all[i].s, &code), all[i].n);
         assert_int_equal(code, all[i].code);
+    }
+}
+
+/* Both ends of each range, and what stands beside them. */
+static void ends_of_what_drives_a_terminal(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t code;
+        bool drives;
+    } all[] = {{0x01, true},   {0x1f, true},   {0x20, false},  {0x7e, false},   {0x7f, true},
+               {0x80, true},   {0x9f, true},   {0xa0, false},  {0x2027, false}, {0x2028, true},
+               {0x2029, true}, {0x202a, true}, {0x202e, true}, {0x202f, false}, {0x2065, false},
+               {0x2066, true}, {0x2069, true}, {0x206a, false}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const uint32_t c = all[i].code;
+        char text[4] = {(char)c}, kept[4];
+        if (c >= 0x800)
+            snprintf(text, sizeof text, "%c%c%c", (int)(0xe0 | c >> 12), (int)(0x80 | (c >> 6 & 63)),
+                     (int)(0x80 | (c & 63)));
+        else if (c >= 0x80)
+            snprintf(text, sizeof text, "%c%c", (int)(0xc0 | c >> 6), (int)(0x80 | (c & 63)));
+        memcpy(kept, text, sizeof kept);
+        lmi_clean(text);
+        if (strcmp(text, all[i].drives ? "?" : kept) != 0) fail_msg("U+%04X gives '%s'", (unsigned)c, text);
     }
 }
 
@@ -390,6 +417,7 @@ int main(void) {
         cmocka_unit_test(builder_survives_lack_of_memory),
         cmocka_unit_test(decodes_utf8),
         cmocka_unit_test(cleans_what_drives_a_terminal),
+        cmocka_unit_test(ends_of_what_drives_a_terminal),
         cmocka_unit_test(measures_columns),
         cmocka_unit_test(fits_a_prefix),
         cmocka_unit_test(counts_add_up),

@@ -76,6 +76,22 @@ static void only_the_newest(void **state) {
     lam_recording_free(r);
 }
 
+/* Times come in any order, and the one in the middle is told. */
+static void the_middle_of_times_in_any_order(void **state) {
+    (void)state;
+    static const int64_t slow[] = {90, 5, 1, 7, 2, 3}; /* the first warms up */
+    const char *file = step_file("middle.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 6; i++) step_put(w, i, slow[i], true);
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    const lam_middle ns = lam_recording_place(r, 0, 1)->forward_ns;
+    assert_int_equal(ns.n, 5);
+    assert_int_equal(ns.median, 3 * STEP_FIRST);
+    assert_int_equal(ns.deviation, 2 * STEP_FIRST); /* of 2, 2, 4, 1, 0 */
+    lam_recording_free(r);
+}
+
 static void runs_follow_each_other(void **state) {
     (void)state;
     lam_error e = {0};
@@ -260,6 +276,21 @@ static void other_files_stay(void **state) {
 static void wait_ms(int ms) {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000L};
     nanosleep(&t, NULL);
+}
+
+/* The writer wakes between any two of them, and each is there. */
+static void steps_that_come_one_at_a_time(void **state) {
+    (void)state;
+    const char *file = step_file("slowly.lamina");
+    lam_recorder *w = step_recorder(file, 0, 1);
+    for (int64_t i = 0; i < 5; i++) {
+        step_put(w, i + 1, 1, true);
+        wait_ms(250);
+    }
+    assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
+    lam_recording *r = opened(file, 0, 0);
+    assert_int_equal(lam_recording_model(r, 0)->n_steps, 5);
+    lam_recording_free(r);
 }
 
 /* Records a step each 5 ms at most until it is killed, and tells how many there were. */
@@ -540,10 +571,65 @@ static void reading_without_memory(void **state) {
     oom_sweep(try_open, (void *)(uintptr_t)step_recording("memory.lamina", 0, 1, 1));
 }
 
+/* Models are made before anything is refused: they are what is handed over. */
+static lam_model *given_model(void) {
+    const int64_t at = oom_fail_at;
+    oom_disarm();
+    lam_model *m = step_model(1, true);
+    oom_seen = 0;
+    oom_fail_at = at;
+    return m;
+}
+
+/* A run with a step that is whole and one without its tree. Where that one's tree was not kept, nothing was
+ * lost: the next step is to come whole. */
+static void try_recording(void *arg, bool *ok) {
+    const lam_run_info run = {.command = "x", .every = 1, .unix_ns = 1};
+    const lam_step_info info = {.name = "Net", .number = 1, .training = true, .unix_ns = 1, .t0_ns = 1};
+    lam_call_info calls[CALLS];
+    lam_op_info nodes[NODES];
+    lam_error e = {0};
+    lam_model *m = given_model();
+    lam_recorder *w = NULL;
+    bool known = false;
+    step_parts(1, calls, nodes);
+    lam_status s = lam_recorder_new(&w, arg, &run, &e);
+    assert_int_equal(w != NULL, s == LAM_OK);
+    if (!w) lam_model_free(m);
+    if (w) s = lam_recorder_step(w, m, &info, &e);
+    if (s == LAM_OK) s = lam_recorder_again(w, &info, calls, CALLS, nodes, NODES, &known, &e);
+    const int64_t taken = w ? lam_recorder_steps(w) : 0;
+    lam_status closed = lam_recorder_close(w, s == LAM_OK ? &e : NULL);
+    if (s == LAM_OK) s = closed;
+    *ok = s == LAM_OK && known;
+    if (*ok) assert_int_equal(taken, 2);
+    if (s != LAM_OK && (s != LAM_NOMEM || e.status != s || !*e.text)) fail_msg("%s", lam_status_name(s));
+}
+
+/* What a run without memory leaves can be read, and has whole steps only. */
+static void recording_without_memory(void **state) {
+    (void)state;
+    const char *file = step_file("scarce.lamina");
+    oom_sweep(try_recording, (void *)(uintptr_t)file);
+    lam_recording *r = opened(file, 0, 0);
+    const int64_t runs = lam_recording_run(r)->run;
+    assert_int_equal(lam_recording_model(r, 0)->n_steps, 2);
+    lam_recording_free(r);
+    for (int64_t i = 1; i <= runs; i++) {
+        r = opened(file, i, 0);
+        const lam_recorded_model *m = lam_recording_model(r, 0);
+        for (int32_t k = 0; m && m->n_steps && k < 3; k++)
+            assert_int_equal(lam_recording_place(r, 0, k)->n_steps, m->n_steps);
+        lam_recording_free(r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_come_back),
         cmocka_unit_test(only_the_newest),
+        cmocka_unit_test(the_middle_of_times_in_any_order),
+        cmocka_unit_test(steps_that_come_one_at_a_time),
         cmocka_unit_test(runs_follow_each_other),
         cmocka_unit_test(a_changed_tree_is_told_again),
         cmocka_unit_test(a_step_without_its_tree),
@@ -560,6 +646,7 @@ int main(void) {
         cmocka_unit_test(pieces_of_memory_are_used_again),
         cmocka_unit_test(a_tree_without_memory),
         cmocka_unit_test(reading_without_memory),
+        cmocka_unit_test(recording_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

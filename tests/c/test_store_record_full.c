@@ -68,6 +68,53 @@ static void calls_within_themselves(void **state) {
     lam_model_free(m);
 }
 
+/* Two calls are enough for one of them to be within the other. */
+static void one_call_within_another(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 2, 2), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    int32_t outer = step_call(&n, a, step_call(&n, root, -1, 1000, 2000, 0), 1100, 1500, 0);
+    step_call(&n, a, outer, 1200, 1300, 0);
+    lam_model *m = net_done(&n);
+    lmi_packet *step = lmi_packet_step(m, &info);
+    assert_true(row_of(step, 1)->calls == 2 && row_of(step, 1)->forward == 400);
+    lmi_packet_free(step);
+    lam_model_free(m);
+}
+
+/* A module at two places is one module: its parameters and their bytes count once, at the first. */
+static void a_module_at_two_places(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 4, 4), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    net_place(&n, p, "b", a);
+    lam_model *m = net_done(&n);
+    lmi_packet *tree = lmi_packet_tree(m, &info);
+    assert_true(tree->n_places == 3 && tree->places[1].params == 20 && tree->places[2].params == 0);
+    assert_int_equal(tree->params, 20);
+    assert_int_equal(tree->param_bytes, 80);
+    lmi_packet_free(tree);
+    lam_model_free(m);
+}
+
+/* A clock may stand still during a call: that is a time, of 0 ns. */
+static void a_call_that_took_no_time(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 2, 2), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    int32_t r = step_call(&n, root, -1, 1000, 2000, 0);
+    step_call(&n, a, r, 1100, 1100, 0);
+    lam_model *m = net_done(&n);
+    lmi_packet *step = lmi_packet_step(m, &info);
+    assert_true(row_of(step, 0)->forward == 1000 && row_of(step, 0)->self == 1000);
+    assert_true(row_of(step, 1)->forward == 0 && row_of(step, 1)->self == 0);
+    lmi_packet_free(step);
+    lam_model_free(m);
+}
+
 /* A call that never ended has no time, nor has what it was made in time of its own. */
 static void unknown_is_not_zero(void **state) {
     (void)state;
@@ -267,7 +314,8 @@ int main(void) {
         cmocka_unit_test(unknown_is_not_zero),          cmocka_unit_test(all_of_it_comes_back),
         cmocka_unit_test(all_of_it_as_scalars),         cmocka_unit_test(a_table_that_is_missing),
         cmocka_unit_test(a_row_that_is_refused),        cmocka_unit_test(a_step_without_its_model),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(memory_may_run_out),           cmocka_unit_test(a_module_at_two_places),
+        cmocka_unit_test(a_call_that_took_no_time),     cmocka_unit_test(one_call_within_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

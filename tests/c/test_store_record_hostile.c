@@ -22,14 +22,18 @@ static void refused(const char *file, const char *why) {
                      LAM_IO);
 }
 
-/* A good recording in which `sql` was run. */
-static const char *after(const char *sql) {
-    const char *file = step_recording("hostile.lamina", 0, 1, 1);
+static void run_in(const char *file, const char *sql) {
     sqlite3 *db;
     char *said = NULL;
     assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
     if (sqlite3_exec(db, sql, NULL, NULL, &said) != SQLITE_OK) fail_msg("%s: %s", sql, said);
     sqlite3_close(db);
+}
+
+/* A good recording in which `sql` was run. */
+static const char *after(const char *sql) {
+    const char *file = step_recording("hostile.lamina", 0, 1, 1);
+    run_in(file, sql);
     return file;
 }
 
@@ -42,6 +46,7 @@ static void values_that_cannot_be(void **state) {
         "UPDATE layers SET calls = 1e300",
         "UPDATE layers SET backward_ns = zeroblob(100)",
         "UPDATE layers SET place = 4000000000 WHERE place = 2",
+        "UPDATE layers SET place = 3 WHERE place = 2", /* one too far */
         "UPDATE steps SET number = -1",
         "UPDATE steps SET number = 1 << 60",
         "UPDATE steps SET training = 7",
@@ -117,6 +122,39 @@ static void too_large_to_be_read(void **state) {
     assert_int_equal(lam_recording_open(&r, file, 0, 0, &e), LAM_LIMIT);
     assert_null(r);
     assert_non_null(strstr(e.text, "too large to be read"));
+}
+
+/* Tables of somebody else's may allow what ours do not. */
+static void nothing_where_something_must_be(void **state) {
+    (void)state;
+    static const char *const all[][2] = {
+        {"runs", "started_unix_ns"},
+        {"runs", "seen_unix_ns"},
+        {"runs", "rank"},
+        {"runs", "world"},
+        {"runs", "every"},
+        {"runs", "dropped"},
+        {"models", "name"},
+        {"places", "depth"},
+        {"places", "path"},
+        {"places", "type"},
+        {"steps", "number"},
+        {"steps", "training"},
+        {"steps", "started_unix_ns"},
+        {"steps", "started_ns"},
+        {"steps", "calls"},
+        {"steps", "failed"},
+        {"steps", "looked"},
+        {"layers", "calls"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *file = after("PRAGMA writable_schema = ON;"
+                                 "UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')");
+        char sql[100];
+        snprintf(sql, sizeof sql, "UPDATE %s SET %s = NULL", all[i][0], all[i][1]);
+        run_in(file, sql);
+        refused(file, strcmp(all[i][0], "layers") == 0 ? "no calls of a layer" : sql);
+    }
 }
 
 /* Names are cleaned, so they can't drive a terminal. */
@@ -212,9 +250,10 @@ static void damaged_bytes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_that_cannot_be), cmocka_unit_test(rows_that_name_nothing),
-        cmocka_unit_test(too_large_to_be_read),  cmocka_unit_test(names_are_cleaned),
-        cmocka_unit_test(no_recordings),         cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(values_that_cannot_be),  cmocka_unit_test(nothing_where_something_must_be),
+        cmocka_unit_test(rows_that_name_nothing), cmocka_unit_test(too_large_to_be_read),
+        cmocka_unit_test(names_are_cleaned),      cmocka_unit_test(no_recordings),
+        cmocka_unit_test(damaged_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
