@@ -62,6 +62,7 @@ static void the_peak_is_the_most_at_any_moment(void **state) {
         for (int32_t i = -1; i < d.n_ops; i++) most = there(&d, i) > most ? there(&d, i) : most;
         assert_int_equal(f->peak.n, always + most);
         assert_int_equal(there(&d, f->op), most);
+        for (int32_t i = -1; i < f->op; i++) assert_true(there(&d, i) < most); /* the first of several */
         assert_string_equal(f->at, f->op < 0 ? "before the first operator" : "aten::mm");
         assert_int_equal(f->backward, d.forward < d.n_ops);
         for (int k = 0; k < LAM_N_HELD; k++) parts += f->part[k].n;

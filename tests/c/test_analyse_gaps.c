@@ -80,6 +80,8 @@ static void without_a_rule(void **state) {
     assert_string_equal(lam_costs_unruled(c, 2, NULL), "GELU");
     assert_string_equal(lam_costs_unruled_path(c, 2), "torch.nn.GELU");
     assert_null(lam_costs_unruled(c, 3, &n));
+    assert_null(lam_costs_unruled(c, -1, &n));
+    assert_null(lam_costs_unruled_path(c, -1));
     assert_null(lam_costs_unruled_path(c, 3));
     lam_costs_free(c);
     /* thoplw names every class it passes over, containers of the user's own and what is never called

@@ -119,6 +119,72 @@ static void paths_meet_in_the_hull(void **state) {
     lmi_arena_free(&a);
 }
 
+/* Paths differ where one end does. */
+static void paths_that_differ_at_one_end(void **state) {
+    (void)state;
+    static const layer to_the_right = {1, 1, 0, 2, 1}, to_the_left = {1, 1, -2, 0, 1};
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    for (int left = 0; left < 2; left++)
+        for (int long_axis = 0; long_axis < 2; long_axis++) {
+            const int64_t n = long_axis ? LMI_EACH_MAX + 1 : 100;
+            lmi_span x, y;
+            assert_true(lmi_span_input(&a, &x, 2, n));
+            y = x;
+            assert_true(apply(&a, &y, left ? &to_the_left : &to_the_right));
+            assert_true(lmi_span_join(&a, &x, &y, n, n));
+            assert_true(x.paths);
+            lmi_reach r = lmi_span_at(&x, 10);
+            assert_true(r.lo == (left ? 8 : 10) && r.hi == (left ? 10 : 12));
+            y = x;
+            y.paths = false;
+            assert_true(lmi_span_join(&a, &y, &x, n, n)); /* the same as itself */
+            lmi_arena_free(&a);
+        }
+}
+
+/* Along an axis too long to look at each element the first's intervals hold what the second sees as well;
+ * along one that is longer still, every element is said to see all. */
+static void unlike_jumps_along_a_long_axis(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    lmi_span x, y, whole;
+    int64_t n = LMI_EACH_MAX + 4;
+    assert_true(lmi_span_input(&a, &x, 2, INT64_C(1) << 24));
+    y = x;
+    assert_true(apply(&a, &y, &(layer){1, 2, 0, 0, 1})); /* every second position */
+    whole = x;
+    assert_true(lmi_span_join(&a, &x, &y, n, n));
+    assert_true(x.kind == LMI_SPAN_TRACK && x.loose && x.paths);
+    for (int64_t o = 0; o < n; o += 37) {
+        lmi_reach r = lmi_span_at(&x, o);
+        assert_true(r.lo <= o && r.hi >= 2 * o);
+    }
+    n = INT64_C(1) << 23;
+    assert_true(lmi_span_join(&a, &whole, &y, n, n));
+    assert_true(whole.kind == LMI_SPAN_FIXED && whole.loose && whole.paths);
+    assert_true(whole.at[0].lo == 0 && whole.at[0].hi == n - 1);
+    lmi_arena_free(&a);
+}
+
+static void fields_that_are_given_up(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    lmi_span x;
+    const int64_t none = 0, wide = INT64_C(1) << 23, far = INT64_C(1) << 49, n = LMI_EACH_MAX + 1;
+    assert_true(lmi_span_input(&a, &x, 2, n));
+    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &none, &wide, NULL}, n, n));
+    assert_int_equal(x.kind, LMI_SPAN_UNKNOWN);
+    assert_string_equal(x.why, "a window too large to follow");
+    assert_true(lmi_span_input(&a, &x, 2, n));
+    assert_true(lmi_span_window(&a, &x, &(lmi_taps){1, 1, 1, &far, &far, NULL}, n, n));
+    assert_int_equal(x.kind, LMI_SPAN_UNKNOWN);
+    assert_string_equal(x.why, "a field larger than any input");
+    lmi_arena_free(&a);
+}
+
 /* A name that is no operator's word would be passed over in silence. */
 static void every_name_is_a_word(void **state) {
     (void)state;
@@ -226,6 +292,30 @@ static void operators_do_what_they_do(void **state) {
     expect("aten::scatter", N(1, 2), D(0, 9, 1, 4, 8), (want){1, 1, LAM_EXACT, false, true});
 }
 
+/* What calls its own name with more arguments is understood by these: a pool that is not told its window has
+ * another field. */
+static void an_overload_inside_itself(void **state) {
+    (void)state;
+    for (int inside = 0; inside < 2; inside++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 9, 1, 4, 4);
+        int32_t r = net_step_of(&n, root, -1, &x, &y);
+        int32_t outer = net_op_args(&n, "aten::avg_pool1d", (op_at){r, -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+        if (inside)
+            net_op_args(&n, "aten::avg_pool1d", (op_at){r, outer, LAM_FORWARD, 0}, IN(x, I(1, 2)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_rf_axis axis;
+        assert_int_equal(lam_costs_rf_axis(c, 0, 1, &axis, NULL), LAM_OK);
+        if (inside) assert_int_equal(axis.state, LAM_EXACT);
+        assert_int_equal(axis.size == 2, inside);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     (void)state;
     lam_model *m;
@@ -299,6 +389,10 @@ int main(void) {
         cmocka_unit_test(every_name_is_a_word),
         cmocka_unit_test(intervals_are_those_that_a_search_finds),
         cmocka_unit_test(paths_meet_in_the_hull),
+        cmocka_unit_test(paths_that_differ_at_one_end),
+        cmocka_unit_test(unlike_jumps_along_a_long_axis),
+        cmocka_unit_test(fields_that_are_given_up),
+        cmocka_unit_test(an_overload_inside_itself),
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),

@@ -313,6 +313,26 @@ static void cut_after_a_call(void **state) {
     lam_model_free(m);
 }
 
+static void count_all(void *arg, bool *ok) {
+    lam_costs *c = NULL;
+    lam_error e = {0};
+    lam_cost_options o = {.convention = "exact"};
+    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK;
+    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    lam_costs_free(c);
+}
+
+static void cut_without_memory(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    NET_OK(&n, lam_build_cut(n.b, "it was full", true, 500, &n.e));
+    lam_model *m = net_done(&n);
+    oom_sweep(count_all, m);
+    lam_model_free(m);
+}
+
 /* The model of a builder that is full can still be finished. */
 static void full_and_finished(void **state) {
     (void)state;
@@ -342,13 +362,13 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),     cmocka_unit_test(by_redispatch),
-        cmocka_unit_test(values_decide),     cmocka_unit_test(through_numpy),
-        cmocka_unit_test(in_another_thread), cmocka_unit_test(by_another_thread_alone),
-        cmocka_unit_test(of_strangers),      cmocka_unit_test(later),
-        cmocka_unit_test(out_of_memory),     cmocka_unit_test(cut_short),
-        cmocka_unit_test(cut_backward),      cmocka_unit_test(cut_after_a_call),
-        cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),      cmocka_unit_test(by_redispatch),
+        cmocka_unit_test(values_decide),      cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread),  cmocka_unit_test(by_another_thread_alone),
+        cmocka_unit_test(of_strangers),       cmocka_unit_test(later),
+        cmocka_unit_test(out_of_memory),      cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_backward),       cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(cut_without_memory), cmocka_unit_test(full_and_finished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

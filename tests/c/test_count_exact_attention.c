@@ -279,16 +279,21 @@ static void lengths_are_values(void **state) {
         out_tensor(0, SIZES(2, 5, 3, 4));
         op_says(cases[i].macs ? 2 * 3 * 25 * 8 : -1, -1, 4 * 120 + 3);
     }
-    op_new(
-        "aten::_flash_attention_forward"); /* a causal flag before windows: which end it is at is not told */
-    in_tensor(0, SIZES(1, 2, 1, 4));
-    for (int32_t k = 1; k < 3; k++) in_tensor(k, SIZES(1, 5, 1, 4));
-    in_bool(8, true);
-    out_tensor(0, SIZES(1, 2, 1, 4));
-    lam_count got[LAM_N_METRICS];
-    op_counts(got);
-    op_same(LAM_MACS, got[LAM_MACS], 2 * 5 * 8);
-    assert_int_equal(got[LAM_EFFECTIVE_MACS].state, LAM_UNKNOWN);
+    /* A causal flag before windows: which end it is at is not told, and matters where there are more keys. */
+    for (int64_t keys = 2; keys < 6; keys++) {
+        op_new("aten::_flash_attention_forward");
+        in_tensor(0, SIZES(1, 2, 1, 4));
+        for (int32_t k = 1; k < 3; k++) in_tensor(k, SIZES(1, keys, 1, 4));
+        in_bool(8, true);
+        out_tensor(0, SIZES(1, 2, 1, 4));
+        lam_count got[LAM_N_METRICS];
+        op_counts(got);
+        op_same(LAM_MACS, got[LAM_MACS], 2 * keys * 8);
+        if (keys == 2)
+            op_same(LAM_EFFECTIVE_MACS, got[LAM_EFFECTIVE_MACS], 3 * 8);
+        else
+            assert_int_equal(got[LAM_EFFECTIVE_MACS].state, LAM_UNKNOWN);
+    }
 }
 
 /* With P the weights: dV = P^T dO, dP = dO V^T, dS = P * (dP - sum dO*O), dQ = dS K / sqrt(d) and dK = dS^T Q

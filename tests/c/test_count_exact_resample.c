@@ -291,6 +291,22 @@ static void smoothed_without(void **state) {
     op_says(0, -1, 16 + 64);
 }
 
+/* Axes longer than anybody walks along are not counted; the longest is. */
+static void smoothed_from_afar(void **state) {
+    (void)state;
+    for (int far = 0; far < 2; far++) {
+        const int64_t n = (INT64_C(1) << 24) + far;
+        op_new("aten::_upsample_bilinear2d_aa");
+        the.dtype = FLOAT32;
+        in_tensor(0, SIZES(1, 1, n, 1));
+        in_bool(2, false);
+        out_tensor(0, SIZES(1, 1, 2, 1));
+        lam_count got[LAM_N_METRICS];
+        op_counts(got);
+        assert_int_equal(got[LAM_FLOPS].state == LAM_UNKNOWN, far);
+    }
+}
+
 /* -- windows that lie at random -------------------------------------------------------------------------- */
 
 static void fractional(void **state) {
@@ -328,7 +344,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interpolations),   cmocka_unit_test(grid),
         cmocka_unit_test(grid_backward),    cmocka_unit_test(smoothed),
-        cmocka_unit_test(smoothed_without), cmocka_unit_test(fractional),
+        cmocka_unit_test(smoothed_without), cmocka_unit_test(smoothed_from_afar),
+        cmocka_unit_test(fractional),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,39 @@ static void only_some_spellings(void **state) {
     assert_false(serves("Conv2dX", "Conv2d"));
 }
 
+/* Rules are listed one table after the other: of layers, then, where a convention hooks both, of operators.
+ */
+static void listed_rules_say_whose_they_are(void **state) {
+    (void)state;
+    const lmi_convention *c;
+    bool both = false;
+    for (int32_t k = 0; (c = lmi_convention_at(k)) != NULL; k++) {
+        int32_t first = 0, i = 0;
+        for (int32_t r = 0; r < c->n_rules; r++) first += c->rules[r].given;
+        lam_rule rule;
+        for (; lam_convention_rule(k, i, &rule, NULL) == LAM_OK; i++)
+            if (rule.of_op != (c->which == LMI_OPS || i >= first))
+                fail_msg("%s: rule %d, of %s", c->name, (int)i, rule.kind);
+        assert_int_equal(i > first, c->which == LMI_HOOKS);
+        both = both || i > first;
+    }
+    assert_true(both);
+}
+
+/* One tensor given twice comes in once; two shapes of one memory are two tensors. */
+static void tensors_of_one_memory(void **state) {
+    for (int same = 0; same < 2; same++) {
+        start("Bilinear");
+        lam_arg in[] = {arg(SIZES(2, 6)), arg(SIZES(2, 3))}, out = arg(SIZES(2, 4));
+        if (same) in[1] = in[0];
+        in[0].storage = in[1].storage = 9;
+        in[1].position = 1;
+        call(2, in, 1, &out);
+        IS(in_once, same ? 12 : 18);
+        done(state);
+    }
+}
+
 /* A released form that can't be had gives way to the rule; a formula that can't be read counts nothing. */
 static void released_or_rule(void **state) {
     (void)state;
@@ -172,8 +205,15 @@ static void overflow(void **state) {
 int main(void) {
 #define TEST(f) cmocka_unit_test_teardown(f, done)
     const struct CMUnitTest tests[] = {
-        TEST(interpolations),      TEST(bare_transformer), TEST(transformers), TEST(doubts),
-        TEST(only_some_spellings), TEST(released_or_rule), TEST(overflow),
+        TEST(interpolations),
+        TEST(bare_transformer),
+        TEST(transformers),
+        TEST(doubts),
+        TEST(listed_rules_say_whose_they_are),
+        TEST(tensors_of_one_memory),
+        TEST(only_some_spellings),
+        TEST(released_or_rule),
+        TEST(overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,6 +174,33 @@ static void not_asked_or_not_known(void **state) {
     lam_model_free(m);
 }
 
+/* Memory is measured on the CPU: where a tensor lies elsewhere, what a call retained is not known. */
+static void tensors_elsewhere(void **state) {
+    (void)state;
+    for (int what = 0; what < 3; what++) { /* on the CPU; what comes in elsewhere; what comes out */
+        net n = net_new();
+        int32_t root = net_module(&n, "Net", 0), fc = net_leaf(&n, "Mine"), index;
+        net_place(&n, net_place(&n, -1, "", root), "fc", fc);
+        const lam_arg first = {.dtype = NET_FLOAT32, .device = what == 1, .ndim = 2, .sizes = sizes};
+        const lam_arg result = {.dtype = NET_FLOAT32, .device = what == 2, .ndim = 2, .sizes = wide};
+        lam_call_info c = {.module = root, .parent = -1, .t0_ns = 1, .t1_ns = 9};
+        NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
+        c = (lam_call_info){
+            .module = fc, .parent = index, .n_in = 1, .n_out = 1, .in = &first, .out = &result};
+        NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
+        NET_OK(&n, lam_build_memory(n.b, &(lam_memory_info){"a test", 1000, 3000, 2000, false}, &n.e));
+        lam_model *m = net_done(&n);
+        write_page(m, NULL);
+        const char *root_has = strstr(shown, "effective_additional_memory_fwd\": ");
+        assert_non_null(root_has);
+        const char *fc_has = strstr(root_has + 1, "effective_additional_memory_fwd\": ");
+        assert_non_null(fc_has);
+        assert_int_equal(strncmp(strchr(root_has, ':'), ": null", 6) == 0, what != 0);
+        assert_int_equal(strncmp(strchr(fc_has, ':'), ": null", 6) == 0, what != 0);
+        lam_model_free(m);
+    }
+}
+
 static void unknown_sizes(void **state) {
     (void)state;
     net n = net_new();
@@ -260,6 +287,7 @@ int main(void) {
         cmocka_unit_test(every_field),
         cmocka_unit_test(a_layer_at_two_places),
         cmocka_unit_test(not_asked_or_not_known),
+        cmocka_unit_test(tensors_elsewhere),
         cmocka_unit_test(unknown_sizes),
         cmocka_unit_test(deep),
         cmocka_unit_test(memory_may_run_out),
