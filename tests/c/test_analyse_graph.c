@@ -90,6 +90,45 @@ static void a_node_is_what_a_call_did_between_others(void **state) {
     assert_null(strstr(shown, "m1 -> m1"));
 }
 
+/* Each of a model's results has a node of its own. */
+static void two_results(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "A"), b = net_leaf(&n, "B"), calls[3];
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    net_place(&n, p, "b", b);
+    const lam_op_arg x = D(0, 1, 2, 3), y = D(0, 2, 2, 3), z = D(0, 3, 5);
+    const lam_arg in = {NULL, 0, NET_FLOAT32, 0, 2, x.sizes, 1, 1, 1};
+    const lam_arg out[] = {{NULL, 0, NET_FLOAT32, 0, 2, y.sizes, 2, 2, 2},
+                           {NULL, 1, NET_FLOAT32, 0, 1, z.sizes, 3, 3, 3}};
+    for (int i = 0; i < 3; i++) {
+        const lam_call_info c = {.module = i,
+                                 .parent = i ? calls[0] : -1,
+                                 .n_in = 1,
+                                 .in = &in,
+                                 .n_out = i ? 1 : 2,
+                                 .out = i ? &out[i - 1] : out};
+        NET_OK(&n, lam_build_call(n.b, &c, &calls[i], &n.e));
+    }
+    net_op_args(&n, "aten::neg", (op_at){calls[1], -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+    net_op_args(&n, "aten::sum", (op_at){calls[2], -1, LAM_FORWARD, 0}, IN(x), OUT(z));
+    lam_model *m = net_done(&n);
+    lam_graph *g = graph_of(m);
+    int32_t results[2], found = 0;
+    for (int32_t i = 0; i < lam_graph_n_nodes(g); i++)
+        if (lam_graph_node(g, i)->type == LAM_NODE_OUTPUT) results[found++ % 2] = i;
+    assert_int_equal(found, 2);
+    assert_int_equal(lam_graph_dot(g, false, show_sink(), NULL), LAM_OK);
+    for (int i = 0; i < 2; i++) {
+        char edge[80];
+        snprintf(edge, sizeof edge, "m%d -> n%d [label=\"%s\"]", i, (int)results[i], i ? "5" : "2×3");
+        show_has(edge);
+    }
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
 static void operators_are_nodes_too(void **state) {
     (void)state;
     dot_of(true);
@@ -160,6 +199,33 @@ static lam_model *in_vain(bool output_seen) {
     index.position = 2;
     net_op_args(&n, "aten::where", mine, IN(index, D(1, 10, 2, 2), V(2, 40, 12, 2, 2)), OUT(out));
     return net_done(&n);
+}
+
+/* What is cleared in place still comes from the parameter, the whole of it too: torch passes on a gradient.
+ */
+static void what_is_cleared_in_place(void **state) {
+    (void)state;
+    for (int whole = 0; whole < 2; whole++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Net");
+        net_place(&n, -1, "", root);
+        net_numbered(&n, root, "weight", 100, true, SH(2, 8));
+        const lam_op_arg x = D(0, 1, 2, 8), y = D(0, 5, 2, 8), part = V(0, 3, 2, 2, 1);
+        const op_at at = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, LAM_OP_GRAD};
+        net_op_args(&n, "aten::clone", at, IN(D(0, 100, 2, 8)), OUT(D(0, 2, 2, 8)));
+        if (!whole)
+            net_op_args(&n, "aten::slice", at, IN(D(0, 2, 2, 8), N(1, 1), N(2, 0), N(3, 1), N(4, 1)),
+                        OUT(part));
+        net_op_args(&n, "aten::zero_", at, IN(whole ? D(0, 2, 2, 8) : part),
+                    OUT(whole ? D(0, 2, 2, 8) : part));
+        net_op_args(&n, "aten::add", at, IN(x, D(1, 2, 2, 8)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_graph *g = graph_of(m);
+        assert_null(lam_graph_no_gradient(g, 0, NULL));
+        assert_null(lam_graph_unused(g, 0, NULL));
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
 }
 
 static void reasons_without_a_gradient(void **state) {
@@ -347,6 +413,8 @@ int main(void) {
         cmocka_unit_test(names_of_strangers_are_quoted),
         cmocka_unit_test(a_node_is_what_a_call_did_between_others),
         cmocka_unit_test(operators_are_nodes_too),
+        cmocka_unit_test(two_results),
+        cmocka_unit_test(what_is_cleared_in_place),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(reasons_without_a_gradient),
         cmocka_unit_test(what_runs_without_gradients),

@@ -143,6 +143,26 @@ static void refused(net *n, const lam_op_info *o, lam_status want, const char *p
     if (!strstr(e.text, part)) fail_msg("'%s' lacks '%s'", e.text, part);
 }
 
+/* As many elements open as there are, in as few rows. */
+static void masks_that_fit(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_op_arg x;
+    const lam_op_info o = {.name = "aten::mm", .call = -1, .parent = -1, .n_in = 1, .in = &x};
+    const struct {
+        lam_op_arg of;
+        int64_t open, rows;
+    } fit[] = {{T(0, 2, 3), 3, 1}, {T(0, 2, 3), 6, 2}, {T(0, 4), 4, 1}, {{0}, 1, 1}}; /* the last: no axis */
+    for (size_t i = 0; i < sizeof fit / sizeof *fit; i++) {
+        x = fit[i].of.ndim ? fit[i].of : net_op_tensor(0, NULL, 0);
+        x.masks = true;
+        x.open = fit[i].open;
+        x.open_rows = fit[i].rows;
+        NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    }
+    lam_model_free(net_done(&n));
+}
+
 static void refusals(void **state) {
     (void)state;
     net n = net_new();
@@ -317,9 +337,9 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(read_back), cmocka_unit_test(seen_or_not),      cmocka_unit_test(nodes_alone),
-        cmocka_unit_test(refusals),  cmocka_unit_test(names_are_shared), cmocka_unit_test(limits),
-        cmocka_unit_test(many),      cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(read_back),      cmocka_unit_test(seen_or_not), cmocka_unit_test(nodes_alone),
+        cmocka_unit_test(masks_that_fit), cmocka_unit_test(refusals),    cmocka_unit_test(names_are_shared),
+        cmocka_unit_test(limits),         cmocka_unit_test(many),        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * where calls are counted. */
 #include "oom.h"
 
-#include "ops_net.h"
+#include "graph_net.h"
 #include "show.h"
 
 static void has(const char *part) {
@@ -283,6 +283,31 @@ static void never_called(void **state) {
     lam_model_free(m);
 }
 
+/* A field behind an operator that nobody knows is a question mark. */
+static void a_field_that_is_not_known(void **state) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Net", 0), fc = net_leaf(&n, "Mine");
+        net_place(&n, net_place(&n, -1, "", root), "fc", fc);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 2, 1, 4, 8);
+        int32_t call = net_step_of(&n, fc, net_step_of(&n, root, -1, &x, &y), &x, &y);
+        net_op_args(&n, known ? "aten::relu" : "my::op", (op_at){call, -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_report_options o = show_options(NULL, NULL);
+        o.receptive_field = true;
+        show(c, &o);
+        const char *row = strstr(shown, "fc (Mine)");
+        assert_non_null(row);
+        size_t end = strcspn(row, "\n");
+        while (row[end - 1] == ' ') end--;
+        assert_memory_equal(row + end - 2, known ? " 1" : " ?", 2);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 static void write_all(void *arg, bool *ok) {
     static const char *const formats[] = {"text", "csv", "json", "html"};
     lam_status s = LAM_OK;
@@ -306,9 +331,11 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),          cmocka_unit_test(forward_alone),
-        cmocka_unit_test(no_backward),     cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),
-        cmocka_unit_test(folded),          cmocka_unit_test(never_called),    cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),
+        cmocka_unit_test(forward_alone),   cmocka_unit_test(no_backward),
+        cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),
+        cmocka_unit_test(folded),          cmocka_unit_test(never_called),
+        cmocka_unit_test(out_of_memory),   cmocka_unit_test(a_field_that_is_not_known),
         cmocka_unit_test(bytes_asked_for), cmocka_unit_test(effective_foot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

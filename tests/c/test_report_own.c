@@ -223,11 +223,27 @@ static void folding(void **state) {
     assert_false(has("Block)"));
 }
 
+/* Of a parameter that the root has too, the root is the first owner. */
+static void tied_to_the_root(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_linear(&n, 4, 4), fc = net_leaf(&n, "Mine"), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", fc);
+    net_owns(&n, fc, "weight", 0);
+    net_call(&n, fc, net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0), SH(1, 4), 0, SH(1, 4), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    show(c, NULL);
+    assert_true(has("fc (Mine) tied to weight "));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* Only neighbours with consecutive numbers are one line, whatever their names start with. */
 static void fold_names(void **state) {
     (void)state;
-    static const char *const names[] = {"conv9", "conv10", "conv12", "x",   "y",
-                                        "02",    "03",     "99",     "100", "7777777"};
+    static const char *const names[] = {"conv9", "conv10", "conv12", "x",  "y",   "z",
+                                        "z1",    "02",     "03",     "99", "100", "7777777"};
     net n = net_new();
     int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root);
     int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
@@ -243,6 +259,7 @@ static void fold_names(void **state) {
     assert_true(has(" conv12 (Tanh)"));
     assert_true(has(" x (Tanh)"));
     assert_true(has(" y (Tanh)"));
+    assert_true(has(" z (Tanh)") && has(" z1 (Tanh)"));
     assert_true(has(" 02..03 x2 (Tanh)"));
     assert_true(has(" 99..100 x2 (Tanh)"));
     assert_true(has(" 7777777 (Tanh)"));
@@ -516,6 +533,7 @@ int main(void) {
         cmocka_unit_test(other_conventions),
         cmocka_unit_test(folding),
         cmocka_unit_test(fold_names),
+        cmocka_unit_test(tied_to_the_root),
         cmocka_unit_test(never_wider),
         cmocka_unit_test(how_inputs_were_made_up_is_told),
         cmocka_unit_test(ascii_is_ascii),

@@ -188,6 +188,22 @@ static void reals(void **state) {
     assert_string_equal(text_of(&b), "??    2.35100000000000000000000");
 }
 
+/* Three digits, also where the last of them is rounded up. */
+static void intensities(void **state) {
+    (void)state;
+    static const struct {
+        double v;
+        const char *want;
+    } cases[] = {{0, "0.00"},  {9.944, "9.94"}, {9.994, "9.99"}, {9.995, "10.0"}, {9.996, "10.0"},
+                 {10, "10.0"}, {99.94, "99.9"}, {99.95, "100"},  {99.96, "100"},  {12345.6, "12346"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lmi_buf b;
+        lmi_buf_init(&b);
+        lmi_put_intensity(&b, cases[i].v);
+        assert_string_equal(text_of(&b), cases[i].want);
+    }
+}
+
 /* Numbers look the same where the decimal point is a comma, if the machine has such a locale. */
 static void locale(void **state) {
     (void)state;
@@ -255,10 +271,9 @@ static void tables_are_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrap_string), cmocka_unit_test(format_name),
-        cmocka_unit_test(format_s),    cmocka_unit_test(scan_cells),
-        cmocka_unit_test(aligned),     cmocka_unit_test(middles),
-        cmocka_unit_test(reals),       cmocka_unit_test(locale),
+        cmocka_unit_test(wrap_string), cmocka_unit_test(format_name),      cmocka_unit_test(format_s),
+        cmocka_unit_test(scan_cells),  cmocka_unit_test(aligned),          cmocka_unit_test(middles),
+        cmocka_unit_test(reals),       cmocka_unit_test(locale),           cmocka_unit_test(intensities),
         cmocka_unit_test(multiples),   cmocka_unit_test(tables_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

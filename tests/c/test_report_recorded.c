@@ -2,6 +2,8 @@
  *
  * Recordings as tables, CSV, JSON and scalars: one run, and several processes side by side. */
 #include "oom.h"
+
+#include "json_text.h"
 #include "step_net.h"
 
 #include "show.h"
@@ -210,11 +212,13 @@ static void as_data(void **state) {
     has("\"path\": \"first\", \"type\": \"Linear\"");
     has("\"nonfinite_steps\": 1");
     has("\"stragglers\": []");
+    assert_string_equal(json_value(shown), "\n");
     lam_recording_free(r);
     r = recorded("unknown.lamina", 0, 1, 1, NULL);
     written(&r, 1, &o);
     has("\"peak_bytes\": null");
     has("\"nonfinite_steps\": null");
+    assert_string_equal(json_value(shown), "\n");
     lam_recording_free(r);
 }
 
@@ -257,6 +261,7 @@ static void processes_side_by_side(void **state) {
     written(all, RANKS, &o);
     has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
     has("/run.2.lamina\"}");
+    assert_string_equal(json_value(shown), "\n");
     o.format = "csv";
     written(all, RANKS, &o);
     has("\n2,Net,1,1,1,1,1,first,Linear");
