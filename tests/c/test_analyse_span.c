@@ -273,6 +273,7 @@ static void operators_do_what_they_do(void **state) {
     const want same = {1, 1, LAM_EXACT, false, false}, whole = {8, 8, LAM_EXACT, true, false},
                bound = {8, 8, LAM_EXACT, true, true}, unknown = {0, 0, LAM_UNKNOWN, false, false};
     expect("aten::relu", N(1, 0), D(0, 9, 1, 4, 8), same);
+    expect("aten::contiguous", N(1, 0), D(0, 9, 1, 4, 8), same);
     expect("aten::softmax_of_mine", N(1, -1), D(0, 9, 1, 4, 8), unknown);
     expect("aten::_softmax", N(1, -1), D(0, 9, 1, 4, 8), whole);
     expect("aten::cumsum", N(1, -1), D(0, 9, 1, 4, 8), (want){8, 1, LAM_EXACT, false, false});

@@ -101,6 +101,15 @@ static void elements_one_by_one(void **state) {
         }
         op_proves();
     }
+    for (int lists = 0; lists < 2; lists++) { /* either part changes its sign */
+        op_new(lists ? "aten::_foreach_neg" : "aten::neg");
+        the.dtype = COMPLEX64;
+        in_tensor(0, SIZES(3));
+        if (lists) in_tensor(0, SIZES(2));
+        out_tensor(0, SIZES(3));
+        if (lists) out_tensor(0, SIZES(2));
+        op_says(0, lists ? 2 * 5 : 2 * 3, lists ? 10 : 6);
+    }
     op_new("aten::acosh"); /* has no line */
     the.dtype = COMPLEX64;
     in_tensor(0, SIZES(3));

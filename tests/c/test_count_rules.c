@@ -189,6 +189,23 @@ static void released_or_rule(void **state) {
     assert_int_equal(lmi_rule_count(&r, LAM_DMAS, false, &facts).state, LAM_UNKNOWN);
 }
 
+/* torchscan's released form of an average pool takes every axis after the first two for a spatial one, so
+ * without a batch it has one too few. */
+static void a_pool_as_it_was_released(void **state) {
+    for (int released = 0; released < 2; released++) {
+        start("AvgPool2d");
+        attr_int("kernel_size", 3);
+        attr_int("stride", 1);
+        attr_int("padding", 0);
+        call1(arg(SIZES(2, 4, 4)), arg(SIZES(2, 2, 2)));
+        lam_count got[LAM_N_METRICS];
+        lmi_count_event(lmi_convention_named("torchscan", NULL), model, 0, released, got);
+        assert_int_equal(got[LAM_FLOPS].n, 8 * (3 - 1 + (released ? 1 : 2)));
+        assert_int_equal(got[LAM_DMAS].n, 8 * (released ? 3 : 9) + 8);
+        done(state);
+    }
+}
+
 /* A count that does not fit is unknown, not wrapped. */
 static void overflow(void **state) {
     (void)state;
@@ -214,6 +231,7 @@ int main(void) {
         TEST(only_some_spellings),
         TEST(released_or_rule),
         TEST(overflow),
+        TEST(a_pool_as_it_was_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
