@@ -53,7 +53,8 @@ fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SEC
 	@$(IN_VENV) cmake --build build/fuzz --target fuzzers
 	@for target in build/fuzz/tests/c/fuzz/fuzz_*; do [ -x "$$target" ] && [ ! -d "$$target" ] || continue; \
 	    mkdir -p build/fuzz/found-$$(basename $$target); \
-	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) || exit 1; \
+	    $$target -max_total_time=$(FUZZ_SECONDS) -close_fd_mask=1 build/fuzz/found-$$(basename $$target) \
+	    tests/c/fuzz/corpus/$$(basename $$target) || exit 1; \
 	    done; echo "fuzz: nothing was found"
 
 mutants: ## changes one place of ROOM at a time (make mutants ROOM=base) and tells what no test notices
