@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * analyse: one question a file. cost.c: what the whole costs. price.c: what one call costs by itself.
- * rows.c: which calls and places are shown. params.c: which row a tensor belongs to. gaps.c: what is not
- * known, by name. ops.c: which operators count and whose they are; opgaps.c: those that are not known, by
- * name. rfield.c: how far a layer sees; rfchain.c: along a chain; rfgraph.c: on the graph of the data (span,
- * route, rfrows). graph.c: that graph (flow.c, dot.c). unused.c: what of it is in vain. aggregate.c: rows
- * below a depth summed up. why.c: a number with its formula. times.c, timestats.c: how long it took.
- * memory.c: who holds memory, and when. fit.c: how much a run would take; cache.c: and a cache of keys. */
+ * costs: the numbers of one model under one convention, which the rooms of analyse fill. tree/: the order of
+ * places and callers. flow/: the graph of the data, unused layers, traced graphs. field/: receptive fields.
+ * run/: times, memory, health, devices. cost/: prices of calls, rows, sums, parameters, reasons, `why`,
+ * `compare`. fit/: predicted memory. */
 #ifndef LMI_ANALYSE_COSTS_H
 #define LMI_ANALYSE_COSTS_H
 

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * report: rows and columns, written to a sink. Columns (columns.def) and layouts (layouts.def) are data;
- * one file an output format. A report never computes, percentages and sums of folded rows aside.
+ * report: a report that is being written, and the table. Columns (columns.def) and layouts (layouts.def) are
+ * data. A report never computes, apart from percentages and the sums of folded rows.
  *
- * report.c: which writer. columns.c: what stands in a cell. table.c: cells as columns of text. shown.c:
- * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places
- * behind our own table; figures.c: that tree as a list by size; own.c: that table; ends.c, reasons.c: what
- * stands around it. torchscan.c, scan.c, thoplw.c: the tables of those
- * tools. csv.c, md.c, json.c, html.c: formats; trace.c: what ran when, as
- * other viewers read it. */
+ * columns.c: the text of a cell. table.c: cells as columns of text. shown.c: shapes, ties and sums. pieces.c:
+ * code points, padding, wrapping. nodes.c, fold.c: the tree of places behind the table; figures.c: that tree
+ * as a list by size; own.c: the table; ends.c, reasons.c: the lines above and below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
