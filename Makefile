@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan proof valgrind fuzz mutants coverage lint fmt bench bench-fit golden docs clean
+.PHONY: help setup demo test asan proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
