@@ -140,9 +140,10 @@ static const lam_op_arg none_added = {
     .position = 3, .value = {.type = LAM_INT, .i = 0}, .dtype = -1, .device = -1, .ndim = -1};
 
 /* Scores and what is added to them in one operator; `more`: how many of the arguments after those. */
-static void by_baddbmm(net *n, int32_t call, int32_t more, const char *weigh) {
-    const lam_op_arg in[] = {T(0, 1, 3, 4), T(1, 1, 3, 2), T(2, 1, 2, 4), none_added},
-                     out[] = {T(0, 1, 3, 4)};
+static void by_baddbmm(net *n, int32_t call, int32_t more, int64_t beta, const char *weigh) {
+    lam_op_arg in[] = {T(0, 1, 3, 4), T(1, 1, 3, 2), T(2, 1, 2, 4), none_added};
+    const lam_op_arg out[] = {T(0, 1, 3, 4)};
+    in[3].value.i = beta;
     op_at at = {call, -1, LAM_FORWARD, 0};
     net_op_args(n, "aten::baddbmm", at, in, 3 + more, out, 1);
     net_op_args(n, weigh, at, out, 1, out, 1);
@@ -165,8 +166,8 @@ static void effective_without_an_operator(void **state) {
         net_calls k = net_plain(&n);
         net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 3, 2, 4);
         add_mask(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, cases[i].add, cases[i].weigh);
-        by_baddbmm(&n, k.act, 0, i % 2 ? "aten::softmax" : "aten::_softmax");
-        by_baddbmm(&n, k.mine, 1, "aten::softmax");
+        by_baddbmm(&n, k.act, i == 4, i == 4 ? 2 : 0, i % 2 ? "aten::softmax" : "aten::_softmax");
+        by_baddbmm(&n, k.mine, 1, 0, "aten::softmax");
         net_mm(&n, (op_at){k.act, -1, LAM_BACKWARD, 0}, 3, 2, 4);
         lam_model *m = net_done(&n);
         lam_costs *c = net_costs(m, "exact", false);

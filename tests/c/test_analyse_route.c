@@ -371,6 +371,10 @@ static void convolutions_without_a_window(void **state) {
     expect(CALL("aten::convolution", T(0, 1, 4, 4), T(0, 1, 4, 4), T(1, 4, 2, 1), I(3, 1), I(4, 0), I(5, 1),
                 N(8, 2)),
            0, "0 * 2{1 1 1: 0..0} spatial");
+    /* each axis has a step, padding and dilation of its own */
+    expect(CALL("aten::convolution", T(0, 1, 4, 8, 4), T(0, 1, 2, 8, 8), T(1, 4, 2, 3, 2), I(3, 1, 2),
+                I(4, 2, 0), I(5, 2, 1)),
+           0, "0 * 2{1 1 2: -2..2} 3{1 2 1: 0..1} spatial");
 }
 
 static void pools_read_their_windows(void **state) {

@@ -361,6 +361,14 @@ static void texts_are_cut_like_snprintf(void **state) {
     assert_string_equal(text, "");
     assert_int_equal(lam_text_shape(text, 4, s, ","), 8);
     assert_string_equal(text, "10,");
+    for (size_t size = 1; size <= 10; size++) { /* in a buffer of just that size */
+        char *exact = malloc(size), whole[16];
+        assert_non_null(exact);
+        assert_int_equal(lam_text_shape(exact, size, s, ","), 8);
+        snprintf(whole, size, "10,200,3");
+        assert_string_equal(exact, whole);
+        free(exact);
+    }
 }
 
 static void shapes_read_well(void **state) {

@@ -163,6 +163,50 @@ static void listed_rules_say_whose_they_are(void **state) {
     assert_true(both);
 }
 
+/* Which tools see the layers that a fused kernel would hide: those with hooks, and those that see what is
+ * called. */
+static void who_needs_layers_unfused(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        bool unfused;
+    } all[] = {{"exact", false},    {"layers", false}, {"torchscan", true}, {"thoplw", true},
+               {"torchinfo", true}, {"ptflops", true}, {"deepspeed", true}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (lmi_unfused(lmi_convention_named(all[i].name, NULL)) != all[i].unfused)
+            fail_msg("%s", all[i].name);
+}
+
+/* A parameter of no elements is known, and one whose size nobody knows makes the sum unknown. */
+static void parameters_of_no_elements(void **state) {
+    for (int known = 0; known < 2; known++) {
+        assert_int_equal(lam_builder_new(&builder, 0, NULL), LAM_OK);
+        add_place(-1, "", "Linear", LAM_MODULE_LEAF);
+        if (known)
+            own(0, "weight", SIZES(0, 4));
+        else
+            own(0, "weight", UNKNOWN_SHAPE);
+        own(0, "bias", SIZES(3));
+        call1(arg(SIZES(2, 4)), arg(SIZES(2, 0)));
+        IS(plain_params, known ? 3 : -1);
+        IS(params_bytes, known ? 12 : -1);
+        done(state);
+    }
+}
+
+/* Interpolations are of 3 to 5 axes. */
+static void interpolations_of_other_axes(void **state) {
+    for (int32_t ndim = 2; ndim <= 6; ndim++) {
+        static const int64_t sizes[] = {1, 2, 4, 4, 4, 4};
+        start("Upsample");
+        attr_type("mode", LAM_TEXT, 0, "nearest");
+        attr_int("scale_factor", 1);
+        call1(arg(ndim, sizes), arg(ndim, sizes));
+        IS(taps, ndim >= 3 && ndim <= 5 ? 1 : -1);
+        done(state);
+    }
+}
+
 /* One tensor given twice comes in once; two shapes of one memory are two tensors. */
 static void tensors_of_one_memory(void **state) {
     for (int same = 0; same < 2; same++) {
@@ -231,6 +275,9 @@ int main(void) {
         TEST(only_some_spellings),
         TEST(released_or_rule),
         TEST(overflow),
+        TEST(who_needs_layers_unfused),
+        TEST(parameters_of_no_elements),
+        TEST(interpolations_of_other_axes),
         TEST(a_pool_as_it_was_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

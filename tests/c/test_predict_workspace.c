@@ -36,6 +36,15 @@ static int64_t ask(const char *name, lam_cpu cpu, bool last, const lam_op_arg *i
     ask(name, wide, false, (lam_op_arg[]){__VA_ARGS__},                                                      \
         (int32_t)(sizeof((lam_op_arg[]){__VA_ARGS__}) / sizeof(lam_op_arg)))
 
+/* A vector has no matrices to copy. */
+static void products_of_vectors(void **state) {
+    (void)state;
+    lam_op_arg in[] = {T(0, 4096), T(1, 4096)};
+    for (int i = 0; i < 2; i++) in[i].dtype = 15; /* bfloat16 */
+    assert_int_equal(ask("aten::mm", wide, false, in, 2), 0);
+    assert_int_equal(ask("aten::bmm", wide, false, in, 2), 0);
+}
+
 /* The same in another type: 5 float16, 7 float64, 15 bfloat16. */
 static int64_t ask_in(int32_t dtype, const char *name, lam_cpu cpu, const lam_op_arg *in, int32_t n) {
     lam_op_arg all[MOST];
@@ -210,6 +219,7 @@ static void hostile_arguments(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_vectors),
         cmocka_unit_test(products_in_16_bits),
         cmocka_unit_test(recurrences),
         cmocka_unit_test(recurrences_in_16_bits),

@@ -119,6 +119,31 @@ static int csv_records(int cells) {
     return records;
 }
 
+/* A field may be half a position more than a whole number of them. */
+static void json_halves(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t up = net_conv(&n, "ConvTranspose2d", 2, 3, 8, 2, 2, 0);
+    net_place(&n, -1, "", up);
+    net_call(&n, up, -1, SH(1, 3, 4, 4), 1, SH(1, 8, 8, 8), 2);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "torchscan", true);
+    lam_report_options o = show_options(NULL, "json");
+    show(c, &o);
+    bool half = false;
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *row = lam_costs_row(c, i);
+        char text[64];
+        if (row->rf_state == LAM_UNKNOWN || row->rf_stride == (double)(int64_t)row->rf_stride) continue;
+        snprintf(text, sizeof text, "\"rf_stride\": %g,", row->rf_stride);
+        assert_true(has(text));
+        half = true;
+    }
+    assert_true(half);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void csv_keeps_its_cells(void **state) {
     (void)state;
     lam_model *m = hostile();
@@ -443,6 +468,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_is_json),
         cmocka_unit_test(json_fields),
+        cmocka_unit_test(json_halves),
         cmocka_unit_test(json_large_numbers),
         cmocka_unit_test(csv_keeps_its_cells),
         cmocka_unit_test(csv_quotes_tuples),

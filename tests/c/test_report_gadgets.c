@@ -174,6 +174,24 @@ static void not_asked_or_not_known(void **state) {
     lam_model_free(m);
 }
 
+/* What came to a result only is no gradient of an input. */
+static void gradients_of_one_side(void **state) {
+    (void)state;
+    for (int input = 0; input < 2; input++) {
+        net n = net_new();
+        int32_t fc = net_module(&n, "Linear", 0);
+        net_place(&n, -1, "", fc);
+        call(&n, fc, -1, 0, 1, 2);
+        NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.gradients = true}, &n.e));
+        NET_OK(&n, lam_build_grad(n.b, &(lam_grad){.is_input = input, .seen = true}, &n.e));
+        lam_model *m = net_done(&n);
+        write_page(m, NULL);
+        show_has(input ? "\"grad_in_shape\": [[2, 3]]" : "\"grad_in_shape\": []");
+        show_has(input ? "\"grad_out_shape\": []" : "\"grad_out_shape\": [[2, 4]]");
+        lam_model_free(m);
+    }
+}
+
 /* Memory is measured on the CPU: where a tensor lies elsewhere, what a call retained is not known. */
 static void tensors_elsewhere(void **state) {
     (void)state;
@@ -288,6 +306,7 @@ int main(void) {
         cmocka_unit_test(a_layer_at_two_places),
         cmocka_unit_test(not_asked_or_not_known),
         cmocka_unit_test(tensors_elsewhere),
+        cmocka_unit_test(gradients_of_one_side),
         cmocka_unit_test(unknown_sizes),
         cmocka_unit_test(deep),
         cmocka_unit_test(memory_may_run_out),

@@ -192,6 +192,20 @@ static void write_list(void *arg, bool *ok) {
     if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
 }
 
+/* Of a model without a layer there is nothing to list. */
+static void a_list_of_nothing(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.sort = "macs";
+    show(c, &o);
+    lacks("not shown");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = rows();
@@ -208,6 +222,7 @@ int main(void) {
         cmocka_unit_test(lists),
         cmocka_unit_test(what_cannot_be),
         cmocka_unit_test(what_is_next),
+        cmocka_unit_test(a_list_of_nothing),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * Timelines: what is inside ends before what is around it, threads apart, and names of strangers quoted. */
 #include "oom.h"
 
+#include "json_text.h"
 #include "ops_net.h"
 #include "shown.h"
 
@@ -51,6 +52,13 @@ static void trace_events(void **state) {
     show_has("\"ph\": \"X\", \"pid\": 1, \"tid\": 0, \"ts\": 0.000, \"dur\": 0.900, ");
     show_has("{\"name\": \"f\\\"c\", \"cat\": \"layer,forward\"");
     show_has("\"ts\": 0.100, \"dur\": 0.800, ");
+    assert_string_equal(json_value(shown), "\n");
+    const char *args = strstr(shown, "\"inputs\": \"");
+    assert_non_null(args);
+    args = strstr(args, "\", \"outputs\": \"");
+    assert_non_null(args);
+    args = strchr(args + strlen("\", \"outputs\": \""), '"');
+    assert_memory_equal(args, "\"}", 2); /* and nothing after them */
     show_has("\"ts\": 2.000, \"dur\": 1.001, \"args\": {\"layer\": \"f\\\"c\"}}");
     show_has("\"tid\": 1, \"args\": {\"name\": \"thread 1\"}");
     show_has("\n]}\n");

@@ -157,6 +157,21 @@ static void nothing_where_something_must_be(void **state) {
     }
 }
 
+/* When something was is told in 64 bits, of which half are enough for every clock. */
+static void the_last_moments(void **state) {
+    (void)state;
+    static const char *const moments[] = {"4611686018427387903", "-4611686018427387903",
+                                          "4611686018427387904", "-4611686018427387904"};
+    for (int i = 0; i < 4; i++) {
+        char sql[100];
+        snprintf(sql, sizeof sql, "UPDATE steps SET started_unix_ns = %s", moments[i]);
+        const char *file = after(sql);
+        lam_recording *r;
+        assert_int_equal(lam_recording_open(&r, file, 0, 0, NULL), i < 2 ? LAM_OK : LAM_IO);
+        lam_recording_free(r);
+    }
+}
+
 /* Names are cleaned, so they can't drive a terminal. */
 static void names_are_cleaned(void **state) {
     (void)state;
@@ -252,8 +267,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_that_cannot_be),  cmocka_unit_test(nothing_where_something_must_be),
         cmocka_unit_test(rows_that_name_nothing), cmocka_unit_test(too_large_to_be_read),
-        cmocka_unit_test(names_are_cleaned),      cmocka_unit_test(no_recordings),
-        cmocka_unit_test(damaged_bytes),
+        cmocka_unit_test(the_last_moments),       cmocka_unit_test(names_are_cleaned),
+        cmocka_unit_test(no_recordings),          cmocka_unit_test(damaged_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
