@@ -260,6 +260,7 @@ static void try_line(void *arg, bool *ok) {
     int code = lamina(arg);
     *ok = code == 0;
     if (code && code != 1 && code != 3 && code != 4) fail_msg("%s: exit code %d", (char *)arg, code);
+    if (code) ERR_HAS("memory");
 }
 
 static void without_memory(void **state) {
