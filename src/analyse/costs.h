@@ -11,53 +11,53 @@
 /* Why a row's numbers are not exact, one sentence each (gaps.c). */
 typedef enum lmi_cause {
     LMI_CAUSE_NONE,
-    LMI_CAUSE_HIDDEN,      /* a container with a forward of the user's own */
+    LMI_CAUSE_HIDDEN,      /* a container with a user-defined forward */
     LMI_CAUSE_OWN_FORWARD, /* a subclass whose forward may do more than the rule counts */
     LMI_CAUSE_FAILED,      /* it raised */
     LMI_CAUSE_FACT,        /* a fact that the formula needs is unknown, or the formula says `unknown` */
     LMI_CAUSE_OPAQUE,      /* scripted, traced or compiled */
-    LMI_CAUSE_FUSED,       /* one kernel ran it, where the tool makes it run its own layers */
+    LMI_CAUSE_FUSED,       /* one kernel ran it; under the tool it runs its own layers */
     LMI_CAUSE_NO_RULE,
     LMI_CAUSE_UNUSED,      /* a container's own parameters, used by no layer */
     LMI_CAUSE_NEVER,       /* parameters of a module that was never called */
-    LMI_CAUSE_CALLED_ELSEWHERE, /* a module that other threads alone called */
-    LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model meanwhile */
-    LMI_CAUSE_STRANGERS,   /* it called modules that are not among the model's */
-    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine, which had not run when it was left */
-    LMI_CAUSE_KERNEL,      /* scripted code ran kernels in it that are no operators */
-    LMI_CAUSE_CUT,         /* calls that came after it were not noted */
+    LMI_CAUSE_CALLED_ELSEWHERE, /* a module that only other threads called */
+    LMI_CAUSE_ELSEWHERE,   /* other threads called modules of the model during it */
+    LMI_CAUSE_STRANGERS,   /* it called modules outside the model */
+    LMI_CAUSE_LATER,       /* its forward is a generator or a coroutine, which had not run at its return */
+    LMI_CAUSE_KERNEL,      /* scripted code in it ran kernels that are not operators */
+    LMI_CAUSE_CUT,         /* later calls were not noted */
     LMI_CAUSE_OP,          /* an operator that ran in it has no rule or no number (opgaps.c) */
     LMI_N_CAUSES
 } lmi_cause;
 
-/* What one call costs by itself, whether or not it becomes a row. */
+/* The cost of one call, whether or not it becomes a row. */
 typedef struct lmi_price {
     lam_count metric[LAM_N_METRICS];
     const lmi_rule *rule; /* NULL: none */
     uint8_t cause;        /* lmi_cause */
     int32_t places;       /* how often a tool of LMI_PLACES adds it; else 0 */
-    /* the call does work of its own; false for a container that only calls its children */
+    /* the call does work itself; false for a container that only calls its children */
     bool counted;
-    bool omit;            /* left out by the convention or by the caller's own function */
-    bool custom;          /* the caller's own function gave the numbers */
+    bool omit;            /* left out by the convention or by the custom function */
+    bool custom;          /* the custom function gave the numbers */
 } lmi_price;
 
-/* What becomes of one operator. */
+/* How one operator is counted. */
 typedef enum lmi_role {
-    LMI_ROLE_THROUGH, /* it stands for what ran inside it, or it raised: nothing of its own */
-    LMI_ROLE_COUNTED, /* its own rule counts it and everything inside it */
-    LMI_ROLE_INSIDE,  /* accounted for by an operator around it */
-    LMI_ROLE_NO_RULE  /* nothing ran inside it and no rule serves it: not known */
+    LMI_ROLE_THROUGH, /* the operators inside it count, or it raised: nothing itself */
+    LMI_ROLE_COUNTED, /* its rule counts it and everything inside it */
+    LMI_ROLE_INSIDE,  /* an operator around it counts it */
+    LMI_ROLE_NO_RULE  /* nothing ran inside it and it has no rule: unknown */
 } lmi_role;
 
-/* Where a convention counts operators; all 0 where it counts calls. */
+/* The costs of operators; all 0 under a convention that counts calls. */
 typedef struct lmi_op_costs {
     uint8_t *role;         /* lmi_role of each operator */
     /* work[start[i]] .. work[start[i + 1] - 1]: operators that cost something, of phase p of call k for
      * i = k * LAM_N_PHASES + p; k = n_events: outside every call */
     int32_t *start, *work;
-    int32_t ran[LAM_N_PHASES]; /* operators that count, and */
-    int32_t known;             /* those with numbers */
+    int32_t ran[LAM_N_PHASES]; /* operators that count */
+    int32_t known;             /* of these, those with numbers */
     lam_count total[LAM_N_PHASES][LAM_N_METRICS];
     int32_t n_unruled;
     const char **unruled;
@@ -68,7 +68,7 @@ struct lmi_beats; /* times.h */
 struct lmi_rf; /* rfgraph.h */
 typedef struct lmi_rf lmi_rf;
 
-/* What the caller's function said of one operator. */
+/* The counts that the caller's function gave for one operator. */
 typedef struct lmi_told {
     int32_t op;
     lam_count n[LAM_N_METRICS];
@@ -78,11 +78,11 @@ struct lam_costs {
     lmi_arena arena;
     const lam_model *model;
     const lmi_convention *convention; /* a table's, or `with_own` */
-    lmi_convention with_own;          /* the same with rules of the caller's own */
+    lmi_convention with_own;          /* the same with user-defined rules */
     lmi_own own;
     lmi_vec told; /* lmi_told, by operator */
     bool released;
-    bool has[LAM_N_METRICS]; /* the convention has an opinion on the metric */
+    bool has[LAM_N_METRICS]; /* the convention counts the metric */
     bool rf_backwards; /* the receptive fields are those of torchscan 0.1.1 */
     int32_t n_rows;
     lam_cost_row *rows;
@@ -95,44 +95,43 @@ struct lam_costs {
     int32_t n_gaps;
     const char **gaps;
     lmi_op_costs ops;
-    lam_times *times;        /* NULL: none were asked for */
+    lam_times *times;        /* NULL: none were measured */
     lam_times *device_times; /* NULL: no device's clock was read */
-    struct lmi_beats *beats; /* of the calls here, where times are those of another capture; else NULL */
-    lmi_rf *rf; /* receptive fields on the graph, NULL where there are none */
-    bool rf_pending; /* they, and those of the rows, are not there yet: lmi_rf_need */
-    struct lmi_work *pending; /* what rows are made of; NULL: they are there */
+    struct lmi_beats *beats; /* of the calls here, if times are those of another capture; else NULL */
+    lmi_rf *rf; /* receptive fields on the graph; NULL: none */
+    bool rf_pending; /* they, and those of the rows, are not computed yet: lmi_rf_need */
+    struct lmi_work *pending; /* the data that rows are made of; NULL: they are made */
     bool unsettled;           /* they could not be made */
 };
 
-/* True where the convention counts operators. */
+/* True if the convention counts operators. */
 static inline bool lmi_by_ops(const lam_costs *c) { return c->convention->op_rules != NULL; }
 
 /* The row of the operators that ran outside every call. */
 static inline bool lmi_is_outside(const lam_cost_row *row) { return row->event < 0 && row->counted; }
 
-/* A module that holds children and adds nothing of its own: Sequential and its like, their own forward
- * untouched. */
+/* A container that does no work itself: Sequential and similar classes with torch's own forward. */
 static inline bool lmi_plain_holder(const lam_module *mod) {
     return lam_word_is_container(mod->word) && !(mod->flags & LAM_MODULE_OWN_FORWARD);
 }
 
-/* A call that nobody sees into: of a scripted, traced or compiled module. */
+/* A call whose inside is not visible: of a scripted, traced or compiled module. */
 static inline bool lmi_sealed(const lam_model *m, const lam_event *ev) {
     return (m->modules[ev->module].flags & LAM_MODULE_OPAQUE) && ev->n_children_called == 0;
 }
 
-/* Other threads called it, and the watched one did not. */
+/* Only other threads called it. */
 static inline bool lmi_only_elsewhere(const lam_module *mod) {
     return mod->n_calls == 0 && (mod->flags & LAM_MODULE_ELSEWHERE);
 }
 
-/* Bytes and effective counts are unknown under a convention without an opinion, also where nothing ran. */
+/* Bytes and effective counts are unknown under a convention that does not count them, also if nothing ran. */
 static inline void lmi_no_opinion(const lam_costs *c, lam_count n[LAM_N_METRICS]) {
     for (int i = LAM_DMAS + 1; i < LAM_N_METRICS; i++)
         if (!c->has[i]) n[i] = lmi_unknown();
 }
 
-/* A sum that something unknown went into is a lower bound once anything is known. */
+/* A sum with an unknown part is a lower bound if anything is known. */
 static inline lam_count lmi_settled(lam_count sum) {
     if (sum.state == LAM_UNKNOWN && (sum.n > 0 || sum.over > 0)) sum.state = LAM_AT_LEAST;
     return sum;

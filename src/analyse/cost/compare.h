@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the writer of a comparison reads besides lamina.h. */
+ * Comparisons, for their writer: the parts that are not in lamina.h. */
 #ifndef LMI_ANALYSE_COMPARE_H
 #define LMI_ANALYSE_COMPARE_H
 
@@ -15,9 +15,9 @@ struct lam_comparison {
     bool named; /* the caller named its conventions */
 };
 
-/* What the LIMIT lines say of this run; NULL: it has no case of any (limits.c). */
+/* The texts of the LIMIT lines that apply to this run; NULL: none does (limits.c). */
 lam_status lmi_limits(const lam_costs *c, lam_metric metric, lmi_arena *a, const char **out, lam_error *e);
-/* Whether the tool of that name counts this at all. */
+/* True if the tool of that name counts this metric in this phase. */
 bool lmi_compare_tells(const lmi_convention *cv, lam_metric metric, lam_phase phase);
 
 #endif

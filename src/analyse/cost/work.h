@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the steps of lam_costs_new and lam_costs_settle share. Everything here lives in `scratch`, which is
- * freed when they are done; what the caller keeps is in the costs' own arena. */
+ * Shared data of the steps of lam_costs_new and lam_costs_settle. It lives in `scratch`, which is freed at
+ * their end; results are in the arena of the costs. */
 #ifndef LMI_ANALYSE_WORK_H
 #define LMI_ANALYSE_WORK_H
 
@@ -19,27 +19,27 @@ typedef struct lmi_group { /* one cause for one class */
     const char *reason;
 } lmi_group;
 
-/* Work that an operator shows to have run without being seen. */
+/* Unobserved work that an operator gives evidence of. */
 typedef enum lmi_unseen {
     LMI_UNSEEN_NONE,
-    LMI_UNSEEN_FUSED,   /* LAM_OP_HIDES: code that a compiler made */
-    LMI_UNSEEN_OUTSIDE, /* data left for numpy or the like, and this brought data in from there */
+    LMI_UNSEEN_FUSED,   /* LAM_OP_HIDES: compiled code */
+    LMI_UNSEEN_OUTSIDE, /* data was passed to numpy or similar, and this operator takes data from there */
     LMI_UNSEEN_VALUES,  /* LAM_OP_VALUES: values decide what runs, and there were none */
     LMI_UNSEEN_CUT      /* the capture ended before the run */
 } lmi_unseen;
 
-/* One operator's name that is not known, for one cause. */
+/* One name of operators with unknown counts, for one cause. */
 typedef struct lmi_op_group {
     const char *name;     /* as the model shares it */
     const lmi_rule *rule; /* NULL: there is none */
-    lmi_unseen unseen;    /* what it stands for ran unseen; no rule is missing */
+    lmi_unseen unseen;    /* it has unobserved work; no rule is missing */
     int32_t runs;
     const char *reason;
 } lmi_op_group;
 
-/* Operators that tell by their order that data left for numpy or the like, or came from there. */
+/* Operators whose order shows that data was passed to numpy or similar, or taken from there. */
 typedef enum lmi_trip {
-    LMI_TRIP_NEW, /* nobody has looked yet */
+    LMI_TRIP_NEW, /* not determined yet */
     LMI_TRIP_NONE,
     LMI_TRIP_ITEM,
     LMI_TRIP_CONJ,
@@ -49,25 +49,25 @@ typedef enum lmi_trip {
     LMI_TRIP_LIFT
 } lmi_trip;
 
-/* Operators that make weights of an attention's scores. */
+/* Operators that compute weights from an attention's scores. */
 typedef enum lmi_weighs {
-    LMI_WEIGHS_NEW, /* nobody has looked yet */
+    LMI_WEIGHS_NEW, /* not determined yet */
     LMI_WEIGHS_NONE,
     LMI_WEIGHS_ANY,   /* a softmax */
-    LMI_WEIGHS_SAFELY /* the one that torch's attention by products has, and nobody else */
+    LMI_WEIGHS_SAFELY /* the one that only torch's attention as matrix products uses */
 } lmi_weighs;
 
-/* What operators of one signature cost, where that does not depend on the layer that runs them. */
+/* The counts of operators of one signature, if they do not depend on the layer. */
 typedef struct lmi_sig_cost {
     enum lmi_sig_state { LMI_SIG_NEW, LMI_SIG_KNOWN, LMI_SIG_OF_LAYER } state;
     bool ruled, missed; /* `rule` was looked up; the tool overlooks it */
     const lmi_rule *rule;
     lam_count n[LAM_N_METRICS];
-    /* Of an operator that stands for what it calls: what it knows of the work that has an effect. */
+    /* Of an operator that only calls others: what it knows of the effective counts. */
     enum lmi_sig_tells {
         LMI_TELLS_NEW,
         LMI_TELLS_NOTHING,
-        LMI_TELLS_WHOLE, /* all of it has */
+        LMI_TELLS_WHOLE, /* all work is effective */
         LMI_TELLS_SELF,
         LMI_TELLS_OF_LAYER
     } tells;
@@ -76,15 +76,15 @@ typedef struct lmi_sig_cost {
     lmi_weighs weighs;
 } lmi_sig_cost;
 
-/* What the operators of one call cost together. */
+/* The sum of the operators of one call. */
 typedef struct lmi_op_sum {
     lam_count n[LAM_N_PHASES][LAM_N_METRICS];
     bool any;       /* some operator counted */
-    uint8_t masked; /* a bit a phase: what a mask leaves of it is not known */
-    int32_t unsure; /* 1 + the first group (lmi_work.op_groups) that is not known, 0 none */
+    uint8_t masked; /* a bit a phase: the effective count is unknown because of a mask */
+    int32_t unsure; /* 1 + the first unknown group (lmi_work.op_groups), 0 none */
 } lmi_op_sum;
 
-/* The formulas of a rule that serves layers, parsed once a call of lam_costs_new. */
+/* The formulas of a layer's rule, parsed once in a call of lam_costs_new. */
 typedef struct lmi_kind_code {
     const lmi_formula *rule[LAM_N_METRICS], *released[LAM_N_METRICS];
 } lmi_kind_code;
@@ -96,63 +96,62 @@ typedef struct lmi_work {
     const lam_cost_options *o;
     lmi_arena scratch;
     lmi_tree tree;
-    lmi_kind_code *code[LMI_N_KINDS]; /* NULL: no layer of the kind was met */
+    lmi_kind_code *code[LMI_N_KINDS]; /* NULL: no layer of the kind so far */
     lmi_vec groups;                   /* lmi_group */
     lmi_map by_type[LMI_N_CAUSES];
     int32_t *claimed;     /* per tensor: 1 + the row that counted it, 0 none */
-    lmi_op_sum *by_call;  /* one an event, and one for what ran outside every call */
-    bool back;            /* it holds something of another phase than the forward */
+    lmi_op_sum *by_call;  /* one an event, and one for work outside every call */
+    bool back;            /* it has another phase than the forward */
     lmi_sig_cost *by_sig; /* one a signature */
     bool *untraced;       /* per operator: the tool's graph does not have it; NULL: it has all */
     int32_t *added;       /* per module: how often its calls are added up (LMI_PLACES); NULL: once */
-    lmi_vec own_code;     /* lmi_rule_code *: of rules of the caller's own, */
-    lmi_map own_by_rule;  /* by the rule's address */
+    lmi_vec own_code;     /* lmi_rule_code *, of user-defined rules */
+    lmi_map own_by_rule;  /* index into own_code, by the rule's address */
     lmi_vec op_groups;    /* lmi_op_group */
     lmi_map op_by_name;
 } lmi_work;
 
-/* Chooses the operators that count, and sums them a call: fills c->ops and w->by_call. Does nothing where
- * the convention counts calls; LAM_USAGE where it counts operators and none were watched. */
+/* Chooses the operators that count and sums them by call: fills c->ops and w->by_call. Does nothing if the
+ * convention counts calls; LAM_USAGE if it counts operators and none were watched. */
 lam_status lmi_ops_sum(lmi_work *w, lam_error *e);
-/* Asks the caller's function for what a rule of its own leaves open, of operator `op` or (op -1) of call
- * `event`; unknown where there is no such function or it does not know. */
+/* Calls the caller's function for numbers that a user-defined rule leaves unknown, of operator `op` or (op
+ * -1) of call `event`; unknown if there is no such function or it does not know. */
 void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
              lam_count out[LAM_N_METRICS]);
-/* The rule of the caller's own that says what a call's layer does itself, in the place of the operators that
- * its forward runs; NULL: none. */
+/* The user-defined rule for a call's layer, which replaces the operators that its forward runs; NULL: none. */
 const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event);
 /* The numbers of an event from its operators. */
 void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);
-/* c->ops.total, and after the rows their backward and recomputed numbers; LAM_UNKNOWN where the convention
+/* Fill c->ops.total, and after the rows their backward and recomputed numbers; LAM_UNKNOWN if the convention
  * counts calls. */
 void lmi_ops_totals(lmi_work *w);
 lam_status lmi_ops_rows(lmi_work *w, lam_error *e);
-/* The capture ended before the run: the group that says so. */
+/* The group for a capture that ended before the run. */
 lam_status lmi_cut_short(lmi_work *w, int32_t *group, lam_error *e);
-/* Notes that operator `op` is not known, and says why once for its name. `rule` NULL: it has none, or work
- * is hidden. */
+/* Notes that the counts of operator `op` are unknown, with one reason for its name. `rule` NULL: it has none,
+ * or work is hidden. */
 lam_status lmi_op_unsure(lmi_work *w, int32_t op, const lmi_rule *rule, const lmi_facts *facts,
                          const lam_count n[LAM_N_METRICS], lmi_unseen unseen, int32_t *group, lam_error *e);
 /* Fills c->ops.unruled, and the gaps from number `from` on. */
 lam_status lmi_op_gaps(lmi_work *w, int32_t from, lam_error *e);
-/* True where the fact is a word of the formula (NULL: none). */
+/* True if the formula (NULL: none) names the fact. */
 bool lmi_names_fact(const char *formula, int32_t fact);
-/* "the formula of conv needs `x`, which this call does not tell" or why else there is no number. */
+/* Writes "the formula of conv needs `x`, which this call does not tell", or another reason for no number. */
 void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
                      const lam_count n[LAM_N_METRICS], const char *teller);
 
-/* True for every place that is not the first of its module under its parent: one module under two names of
- * one parent was registered once. */
+/* True for every place that is not the first of its module under its parent: a module with two names in one
+ * parent was registered once. */
 lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e);
-/* Fills w->added where the convention asks for it. */
+/* Fills w->added if the convention needs it. */
 lam_status lmi_added_places(lmi_work *w, lam_error *e);
 
 /* Fills c->prices. */
 lam_status lmi_price_events(lmi_work *w, lam_error *e);
 
-/* Fills c->total: what the calls cost together, or the rows that the tool of the convention's name chose. */
+/* Fills c->total: the sum of the calls, or of the rows that the convention's tool shows. */
 void lmi_find_total(lmi_work *w);
-/* Fills c->rows but for their parameters, receptive fields and reasons. */
+/* Fills c->rows except parameters, receptive fields and reasons. */
 lam_status lmi_rows(lmi_work *w, lam_error *e);
 
 /* Fills the rows' parameter columns under the policy, their total_params, and c->params. */
@@ -161,25 +160,25 @@ lam_status lmi_params(lmi_work *w, lam_error *e);
 /* Fills the rows' reasons, c->gaps and c->unruled. */
 lam_status lmi_gaps(lmi_work *w, lam_error *e);
 
-/* A row to be: a call at a place, or (event -1) a place alone or the work outside every call. */
+/* A future row: a call at a place, or (event -1) a place alone or the work outside every call. */
 typedef struct lmi_item {
     int32_t event, place, pre;
-    bool outside; /* what ran outside every call, shown at the root */
+    bool outside; /* work outside every call, shown at the root */
 } lmi_item;
 
-/* The places that get a row although no call was made there (places.c). */
+/* The places that get a row without a call (places.c). */
 typedef struct lmi_spare {
     bool *shown;     /* per place: never called, or a container that holds tensors */
     int32_t *unit;   /* per place: nearest place at or above it that was called, -1 none */
-    int32_t *after;  /* per event: the first place to show after it, -1 none; */
-    int32_t *before; /* per event: the first place to show before it, */
-    int32_t *next;   /* per place: the one to show next */
-    int32_t n;       /* how many there are */
+    int32_t *after;  /* per event: the first place to show after it, -1 none */
+    int32_t *before; /* per event: the first place to show before it, -1 none */
+    int32_t *next;   /* per place: the next one to show */
+    int32_t n;       /* the number of these places */
 } lmi_spare;
 lam_status lmi_spare_find(lmi_work *w, lmi_spare *s, lam_error *e);
 
-/* True for a place whose call counts by its own rule without calling its children: what its children hold
- * is part of that count, and they have no row of their own (the output projection of an attention layer). */
+/* True for a place whose call counts by its own rule without calling its children: the count includes their
+ * parameters, and they have no rows (the output projection of an attention layer). */
 bool lmi_covers(const lmi_work *w, int32_t place);
 
 #endif

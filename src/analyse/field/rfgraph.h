@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Receptive fields on the graph (rfgraph.c), where they are kept (rfkeep.c), and what of them a row shows
- * (rfrows.c). */
+ * Receptive fields on the graph (rfgraph.c), their storage (rfkeep.c), and the columns of rows (rfrows.c). */
 #ifndef LMI_ANALYSE_RFGRAPH_H
 #define LMI_ANALYSE_RFGRAPH_H
 
@@ -11,16 +10,15 @@ enum { LMI_RF_SLOTS = 12 }; /* axes of inputs that are followed */
 typedef struct lmi_rf_slot {
     int32_t input, axis; /* of the outermost call */
     int64_t positions;
-    bool windowed; /* some window went along it */
+    bool windowed; /* some window moved along it */
     bool shown;
-    bool batch; /* some layer took it for the batch */
+    bool batch; /* some layer used it as the batch */
 } lmi_rf_slot;
 
 struct lmi_rf {
     int32_t n_slots;
     lmi_rf_slot slot[LMI_RF_SLOTS];
-    /* per row: one span a slot, then one a slot along the path that sees least; NULL where nothing is known
-     */
+    /* per row: one span a slot, then one a slot along the narrowest path; NULL: nothing is known */
     const lmi_span **of_row;
 };
 
@@ -30,7 +28,7 @@ typedef struct lmi_rf_fields {
     int32_t width;
     lmi_vec all; /* const lmi_span * */
     lmi_map by_hash;
-    lmi_buf told, other; /* of a field that is looked for, and of the one that it may be */
+    lmi_buf told, other; /* of the field that is searched, and of a candidate */
 } lmi_rf_fields;
 void lmi_rf_fields_init(lmi_rf_fields *f, lmi_arena *a, int32_t width);
 void lmi_rf_fields_free(lmi_rf_fields *f);
@@ -38,7 +36,7 @@ void lmi_rf_fields_free(lmi_rf_fields *f);
 bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index);
 const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i);
 
-/* The rows' columns from what was found. */
+/* Fills the rows' columns. */
 void lmi_rf_rows(lam_costs *c);
 
 #endif

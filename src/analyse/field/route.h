@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * route: how an operator leads positions from its arguments to its result (reach.def). */
+ * route: how an operator maps positions of its arguments to its result (reach.def). */
 #ifndef LMI_ANALYSE_ROUTE_H
 #define LMI_ANALYSE_ROUTE_H
 
@@ -12,23 +12,23 @@ enum {
     LMI_TO_ONE = -2  /* on element `one` of it */
 };
 
-/* The way of one argument. */
+/* The route of one argument. */
 typedef struct lmi_route {
     int8_t to[LMI_AXES];            /* per axis of the argument: the result's, or one of the above */
-    const lmi_taps *taps[LMI_AXES]; /* what an element along that axis reads; NULL: the one of its number */
+    const lmi_taps *taps[LMI_AXES]; /* the elements read along that axis; NULL: the one of the same index */
     int64_t one;
-    int64_t before, n_among; /* its first element along `among`, and how many they are */
-    int32_t among; /* axis along which the elements of several arguments lie one after another, -1 none */
-    bool some;     /* by some elements nothing may be read */
+    int64_t before, n_among; /* its first element along `among`, and their number */
+    int32_t among; /* the axis along which several arguments are concatenated, -1 none */
+    bool some;     /* some elements of the result may read nothing */
     bool unread;   /* no value of it is read */
-    bool view;     /* the elements in their order under another shape */
-    bool spatial;  /* the taps are a window's: the axis is one of positions */
-    bool loose;    /* less may be read */
+    bool view;     /* the same elements in the same order, in another shape */
+    bool spatial;  /* the taps are those of a window: the axis has positions */
+    bool loose;    /* it may read less */
 } lmi_route;
 
 typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route *r);
 
-/* Every way by its name in reach.def; in route.c, those of windows in routewin.c. Each returns false where
+/* Every way by its name in reach.def: in route.c, those of windows in routewin.c. Each returns false if
  * memory ran out. */
 #define LMI_WAYS(X)                                                                                          \
     X(point)                                                                                                 \
@@ -45,21 +45,21 @@ typedef bool (*lmi_way)(lmi_arena *a, const lam_op_sig *s, int32_t in, lmi_route
 LMI_WAYS(X)
 #undef X
 
-/* What reach.def says of each operator's word. */
+/* The line of reach.def for each operator's word. */
 typedef struct lmi_ways {
     lmi_way *by_word;
-    bool *named; /* it has a line of its own */
+    bool *named; /* it has its own line */
     int32_t n;
 } lmi_ways;
 bool lmi_ways_build(lmi_ways *w, lmi_arena *a);
 
-/* The way to part `nth` of what an operator takes apart (split, unbind). */
+/* The route to part `nth` of an operator that splits its argument (split, unbind). */
 bool lmi_route_part(lmi_arena *a, const lam_op_sig *s, int32_t in, int32_t nth, lmi_route *r);
-/* The only part of that shape, -1: several have it. */
+/* The only part of that shape; -1: there are several. */
 int16_t lmi_part_like(const lam_op_sig *s, const lam_op_arg *like);
-/* The axis along which a recurrence goes. */
+/* The sequence axis of a recurrence. */
 int32_t lmi_sequence_axis(const lam_op_sig *s);
-/* The first tensor that comes out; ndim -1 where none does. */
+/* The shape of the first tensor among the results; ndim -1: there is none. */
 lam_shape lmi_result_shape(const lam_op_sig *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the ways of route.c and routewin.c read of an operator's arguments, and how they write a route. */
+ * Readers of an operator's arguments and writers of routes, for route.c and routewin.c. */
 #ifndef LMI_ANALYSE_ROUTEARG_H
 #define LMI_ANALYSE_ROUTEARG_H
 
@@ -67,7 +67,7 @@ static inline bool tap_same(lmi_arena *a, lmi_route *r, int32_t axis, int64_t sh
     return true;
 }
 
-/* Room for the element that each of n reads; NULL where they are too many to look at. */
+/* Memory for the element that each of n reads; NULL if they are too many. */
 static inline bool picks(lmi_arena *a, int64_t n, int64_t **pick) {
     *pick = NULL;
     if (n > LMI_EACH_MAX) return true;
@@ -75,7 +75,7 @@ static inline bool picks(lmi_arena *a, int64_t n, int64_t **pick) {
     return *pick != NULL;
 }
 
-/* Taps that read one element each: pick[o], or o + at where that is NULL. */
+/* Taps that read one element each: pick[o], or o + at if `pick` is NULL. */
 static inline bool tap_pick(lmi_arena *a, lmi_route *r, int32_t axis, int64_t at, const int64_t *pick) {
     lmi_taps *t = lmi_alloc(a, 1, sizeof *t);
     int64_t *lo = lmi_alloc(a, 1, sizeof *lo);

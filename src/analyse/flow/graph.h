@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The graph of the data (graph.c), what of it is used by nothing or has no gradient (unused.c), and the
- * graph as text (dot.c). */
+ * The data-flow graph (graph.c), its unused parts and parameters without a gradient (unused.c), and the graph
+ * as text (dot.c). */
 #ifndef LMI_ANALYSE_GRAPH_H
 #define LMI_ANALYSE_GRAPH_H
 
@@ -17,12 +17,12 @@ struct lam_graph {
     int32_t *of_tensor;       /* per parameter and buffer: its node, -1 */
     int32_t *inputs;          /* per call: the node of the first argument of an outermost call, -1 */
     int32_t *outputs;         /* the same of its results */
-    lmi_source *behind;       /* per operator that is a view: what it is a view of */
+    lmi_source *behind;       /* per operator that is a view: the source that it is a view of */
     lmi_vec unused, no_gradient; /* lmi_finding */
     const char **tensor_name; /* per parameter and buffer: "layer1.0.conv1.weight" */
 };
 
-/* The reasons that a table shows in another way. */
+/* Reasons that a table shows in another form. */
 #define LMI_NEVER_CALLED    "it was never called"
 #define LMI_OF_NEVER_CALLED "its module was never called"
 #define LMI_FROZEN          "its requires_grad is False"
@@ -34,16 +34,16 @@ typedef struct lmi_finding {
 /* Fills unused and no_gradient (unused.c). */
 lam_status lmi_graph_findings(lam_graph *g, lam_error *e);
 
-/* Which units an output depends on, one an operator, but by numbers that the program read. `known` false: it
- * can't be told. */
+/* The units that an output depends on, one entry an operator, except through numbers that the program read.
+ * `known` false: unknown. */
 lam_status lmi_live_ops(const lam_model *m, bool *live, bool *known, lam_error *e);
 
-/* The unit that gave entry `in` of an operator's arguments, views looked through. */
+/* The unit that is the source of entry `in` of an operator's arguments, past views. */
 lmi_source lmi_graph_from(const lam_graph *g, int32_t op, int32_t in);
 /* The node of a source seen from a call; -1 none. */
 int32_t lmi_graph_node(const lam_graph *g, lmi_source s, int32_t call);
 
-/* Per operator that the program called: a traced graph leaves it out (traced.c). */
+/* Per operator that the program called: true if a traced graph leaves it out (traced.c). */
 lam_status lmi_untraced(const lam_model *m, lmi_arena *a, bool **out, lam_error *e);
 /* It ran inside a torch.autograd.Function. */
 bool lmi_in_function(const lam_model *m, int32_t op);

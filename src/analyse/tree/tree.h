@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tree: the places in depth-first order, and which call belongs to which. */
+ * tree: the places in depth-first order, and the parent of each call. */
 #ifndef LMI_ANALYSE_TREE_H
 #define LMI_ANALYSE_TREE_H
 
 #include "model/model.h"
 
-/* The tree of places in depth-first order, found without recursion: a tree may be as deep as it has
- * places. */
+/* The tree of places in depth-first order. It is built without recursion, since a tree may be as deep as it
+ * has places. */
 typedef struct lmi_tree {
     int32_t *pre;         /* position of a place in depth-first order: the order of named_modules */
     int32_t *order;       /* the place at a position */
     int32_t *size;        /* places in the subtree, itself included */
     int32_t *first_event; /* first call made at this place, -1 none */
     int32_t *jump;        /* an ancestor far up, for lmi_tree_common */
-    bool *live;           /* something at or below this place was called */
+    bool *live;           /* a module at or below this place was called */
 } lmi_tree;
 
 /* Arrays are in the arena. */
@@ -21,8 +21,8 @@ lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam
 /* The deepest place at or above both; -1 when they are in different trees. */
 int32_t lmi_tree_common(const lmi_tree *t, const lam_model *m, int32_t a, int32_t b);
 
-/* Of each call the one that it belongs to; -1: an outermost one. One that is done again in a backward pass,
- * where no call is open, belongs where its first time did. NULL: out of memory. */
+/* The parent of each call; -1: an outermost one. A call that a backward pass repeats outside every call has
+ * the parent of its first run. NULL: out of memory. */
 int32_t *lmi_callers(lmi_arena *arena, const lam_model *m);
 
 #endif
