@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cmd: the command `lamina`, a client of lamina.h like any other. Subcommands (verbs.def), options
- * (options.def) and the published tables (published_*.def) are data; nothing here prints or exits but
- * through the host's sinks. */
+ * cmd: the command `lamina`, a client of lamina.h. Subcommands (verbs.def), options (options.def) and the
+ * published tables (published_*.def) are data. Output goes through the host's sinks; nothing here exits. */
 #ifndef LMI_CMD_H
 #define LMI_CMD_H
 
@@ -10,9 +9,9 @@
 enum { LMI_EXIT_OK = 0, LMI_EXIT_FINDING = 1, LMI_EXIT_USAGE = 2, LMI_EXIT_FAILED = 3, LMI_EXIT_BUG = 4 };
 enum { LMI_MAX_INPUTS = 64, LMI_LINE = 4096 };
 
-/* What options.def fills. */
+/* The parsed command line; options.def fills it. */
 typedef struct lmi_args {
-    const char **operands; /* there is room for the whole command line */
+    const char **operands; /* as long as the whole command line */
     int32_t n_operands;
     const char *inputs[LMI_MAX_INPUTS + 1]; /* NULL-terminated, as the next one */
     const char *build[LMI_MAX_INPUTS + 1];
@@ -32,7 +31,7 @@ typedef struct lmi_cli lmi_cli;
 typedef struct lmi_verb {
     const char *name;
     int (*run)(lmi_cli *c);
-    int32_t least, most;        /* operands; most -1: from the first on all is another program's */
+    int32_t least, most;        /* operands; most -1: all from the first on belong to another program */
     const char *operands;       /* "TARGET LAYER" */
     const char *options;        /* long names, separated by spaces */
     const char *summary, *more; /* one line; an example or a remark */
@@ -46,7 +45,7 @@ struct lmi_cli {
     int fd;       /* of that file, -1: not open */
     int out_errno;
     lam_status out_status; /* the first failure to write */
-    char line[LMI_LINE];   /* lmi_output_narrow: what was written of the line in hand */
+    char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
 };
 
@@ -56,15 +55,15 @@ const lmi_verb *lmi_verb_find(const char *name);
 
 /* -- args.c ------------------------------------------------------------------------------------ */
 
-/* Reads argv[from..] for c->verb. Complains and returns false where it can't. */
+/* Parses argv[from..] for c->verb. Prints an error and returns false on failure. */
 bool lmi_parse(lmi_cli *c, int argc, const char *const *argv, int from);
-/* Complains of an operand that is one too many, with `hint` unless it looks like an input; returns false. */
+/* Prints an error for a surplus operand, with `hint` unless it looks like an input; returns false. */
 bool lmi_too_many(lmi_cli *c, const char *word, const char *hint);
-/* A sentence from column `at` on, in lines as wide as the terminal; later ones begin at `indent`. */
+/* Prints a sentence from column `at` on, wrapped to the terminal; later lines begin at `indent`. */
 void lmi_say_words(lmi_cli *c, int32_t at, int32_t indent, const char *text);
-/* The usage, options and remarks of a verb, at most 32 lines. */
+/* Prints the usage, options and remarks of a verb, at most 32 lines. */
 void lmi_help_verb(lmi_cli *c, const lmi_verb *v);
-/* Of `names` the one nearest to `word`, if it is near; else NULL. Call lmi_near_put for each candidate. */
+/* Finds the candidate nearest to `word`, if one is near; else NULL. Call lmi_near_put for each candidate. */
 typedef struct lmi_near {
     const char *word, *best;
     int32_t distance;
@@ -74,42 +73,41 @@ void lmi_near_put(lmi_near *n, const char *candidate);
 
 /* -- out.c ------------------------------------------------------------------------------------- */
 
-/* Formatted text to the output; control characters but the newline become '?'. */
+/* Prints formatted text to the output; control characters except the newline become '?'. */
 void lmi_say(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
-/* "lamina: error: ..." and, unless NULL, "  hint: ..." on the error stream. */
+/* Prints "lamina: error: ..." and, unless NULL, "  hint: ..." to the error stream. */
 void lmi_complain(lmi_cli *c, const char *hint, const char *fmt, ...) LAM_PRINTF(3, 4);
-/* The same of an error; returns the exit code that goes with it. */
+/* The same for a lam_error; returns its exit code. */
 int lmi_complain_of(lmi_cli *c, const lam_error *e, lam_status s);
 int lmi_exit_code(lam_status s);
-/* Refuses before any work is done where -o names a file that exists and -f is not given. */
+/* False, with an error, if -o names an existing file and -f is not given. Call it before any work. */
 bool lmi_output_allowed(lmi_cli *c);
-/* Sends the output to the file of -o, which is made when the first byte arrives. */
+/* Sends the output to the file of -o, which is created with the first byte. */
 void lmi_output_start(lmi_cli *c);
-/* From now on lines wider than the terminal are broken between words; what goes to a file is not. */
+/* From now on breaks lines wider than the terminal between words; output to a file is unchanged. */
 void lmi_output_narrow(lmi_cli *c);
-/* Closes it and tells of a failure to write; the exit code is `code` where there was none. */
+/* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);
 
 /* -- live.c ------------------------------------------------------------------------------------ */
 
-/* Asks the host for a model. `*m` may be there although an error is returned: what was seen before it. */
+/* Requests a model from the host. `*m` may be set also on failure: the part that ran. */
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
-/* What the arguments ask the host for, to be counted under `convention`; NULL: under that of the model. */
+/* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
-/* True for NULL too; false where there is none of that name, after a complaint that names the nearest. */
+/* True for NULL too; false if there is none of that name, after an error that names the nearest. */
 bool lmi_convention_known(lmi_cli *c, const char *name);
-/* The same; false too where the options ask for what counting under it can't tell. */
+/* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
-/* Reads the file of --rules; *out is NULL without one. After a complaint the exit code, else LMI_EXIT_OK. */
+/* Reads the file of --rules; *out is NULL without one. Returns LMI_EXIT_OK, or after an error its exit code. */
 int lmi_rules_wanted(lmi_cli *c, lam_rules **out);
-/* LMI_EXIT_FINDING after a complaint that names what has no rule, if --strict is given and something has
- * none. */
+/* With --strict, returns LMI_EXIT_FINDING after an error that names what has no rule; else LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Many numbers in little memory (bins.c), and what is kept of the layers of many steps (rollup.c). */
+ * Histograms (bins.c), and summaries of the layers of many steps (rollup.c). */
 #ifndef LMI_STORE_BINS_H
 #define LMI_STORE_BINS_H
 
@@ -8,34 +8,34 @@
 /* -- one number of many steps (bins.c) ------------------------------------------------------------------- */
 
 typedef struct lmi_bin {
-    uint32_t at, n; /* which bin it is, how many are in it */
+    uint32_t at, n; /* the bin's index, the count in it */
 } lmi_bin;
 typedef struct lmi_bins {
-    lmi_bin *all; /* those with something in them, in order */
+    lmi_bin *all; /* the bins that are not empty, in order */
     uint32_t n, cap;
 } lmi_bins;
-enum { LMI_BINS = 48 * 128 }; /* that there can be: up to LMI_MOST */
+enum { LMI_BINS = 48 * 128 }; /* the number of bins, for values up to LMI_MOST */
 
 void lmi_bins_free(lmi_bins *b);
-/* One more from 0 to LMI_MOST; one below 0 is unknown, and left out. False when memory ran out. At most
- * UINT32_MAX are added in all. */
+/* Adds a value from 0 to LMI_MOST; a negative one is unknown and left out. False: memory ran out. At most
+ * UINT32_MAX values can be added. */
 bool lmi_bins_add(lmi_bins *b, int64_t value);
 /* The median and the median deviation from it: exact up to 255, above within 0.8 % and 1.6 % of the
  * median. */
 lam_middle lmi_bins_middle(const lmi_bins *b);
-/* As bytes: how many bins, then of each how far it is from the one before, and how many are in it. */
+/* Encodes as bytes: the number of bins, then for each its distance from the previous one and its count. */
 void lmi_bins_put(const lmi_bins *b, lmi_buf *to);
-/* Adds what such bytes hold and moves `*at` behind them. LAM_RANGE where they are no bins, or hold more than
- * `most` numbers, LAM_NOMEM when memory ran out; with no sentence. */
+/* Adds encoded bins and moves `*at` past them. LAM_RANGE if the bytes are invalid or hold more than `most`
+ * numbers, LAM_NOMEM if memory ran out; without a sentence. */
 lam_status lmi_bins_get(lmi_bins *b, const unsigned char **at, const unsigned char *end, int64_t most);
-/* As protobuf has them. */
+/* Varints as in protobuf. */
 void lmi_put_varint(lmi_buf *b, uint64_t n);
 
 /* -- the layers of many steps (rollup.c) ----------------------------------------------------------------- */
 
 enum { LMI_N_NUMBERS = 15 };
-/* Of each number of a layer where it is in a measure, and where its middle is in what is told of a place. In
- * the order in which they are in a file. */
+/* The offsets of each number of a layer in lmi_measure, and of its median in lam_recorded_place, in the order
+ * of the file. */
 typedef struct lmi_number {
     size_t measure, place;
 } lmi_number;
@@ -47,20 +47,20 @@ typedef struct lmi_layer_sum {
 } lmi_layer_sum;
 typedef struct lmi_layer_sums {
     int32_t n;           /* places */
-    lmi_layer_sum **all; /* NULL: of that one nothing was seen */
+    lmi_layer_sum **all; /* NULL: a place without rows */
 } lmi_layer_sums;
 
-/* `n` places. Free it in every case. */
+/* `n` places. Free it also on failure. */
 lam_status lmi_sums_new(lmi_layer_sums *s, int32_t n, lam_error *e);
 void lmi_sums_free(lmi_layer_sums *s);
-/* The rows of one step. */
+/* Adds the rows of one step. */
 lam_status lmi_sums_add(lmi_layer_sums *s, const lmi_measure *rows, size_t n, lam_error *e);
-/* What the file has of a rollup. */
+/* Adds the layers of a rollup in the file. */
 lam_status lmi_sums_read(const lmi_db *d, int64_t rollup, int64_t steps, lmi_layer_sums *s, lam_error *e);
 
-/* The rollups of a model, without their layers. Where there are none, nothing is rolled up. */
+/* Reads the rollups of a model, without their layers; there may be none. */
 lam_status lmi_read_rollups(lam_recording *r, lmi_root *root, lam_error *e);
-/* Adds steps, by their keys and in their order, to the rollups of a model and writes these. */
+/* Adds steps, by their keys and in their order, to the rollups of a model and writes the rollups. */
 lam_status lmi_roll_up(const lmi_db *d, int64_t model, const int64_t *steps, size_t n, lam_error *e);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * store: what steps of a run showed, in an SQLite file. schema.c: its tables. db.c: SQLite with our
- * errors. sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the way from
- * the thread that trains to the one that writes. record.c: the recorder and that thread. rollup.c, bins.c:
- * many steps in few rows. read.c, kinds.c, middle.c: back from a file that nobody vouches for. events.c:
- * scalars for TensorBoard. absent.c is built instead of all these where SQLite is missing. */
+ * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
+ * sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the queue from the
+ * training thread to the writing thread. record.c: the recorder and the writing thread. rollup.c, bins.c:
+ * summaries of many steps. read.c, kinds.c, middle.c: the reader of untrusted files. events.c: scalars for
+ * TensorBoard. absent.c replaces all these in a build without SQLite. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 
@@ -19,7 +19,7 @@ typedef struct lmi_db {
     struct sqlite3 *db;
     const char *file; /* borrowed */
     int64_t version;  /* of its tables */
-    bool no_log;      /* when it was opened to be read there was no log beside it */
+    bool no_log;      /* it was opened to read, and there was no log file */
 } lmi_db;
 
 enum { LMI_SCHEMA_VERSION = 4, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
@@ -27,39 +27,39 @@ enum { LMI_SCHEMA_VERSION = 4, LMI_APPLICATION = 0x4c414d4e /* "LAMN" */ };
 /* Statements that make version i + 1 of the tables of version i. */
 extern const char *const lmi_schemas[LMI_SCHEMA_VERSION];
 
-/* Opens to write; makes the tables, or what they lack, and refuses what is no recording. Close it in every
- * case. */
+/* Opens to write; creates or upgrades the tables, and refuses a file that is no recording. Close it also on
+ * failure. */
 lam_status lmi_db_open(lmi_db *d, const char *file, lam_error *e);
-/* Opens to read, with all that SQLite has against files from strangers. Close it in every case. */
+/* Opens to read, with all of SQLite's defences against untrusted files. Close it also on failure. */
 lam_status lmi_db_read(lmi_db *d, const char *file, lam_error *e);
 void lmi_db_close(lmi_db *d);
-/* Whether the file that is written to is no longer where it was opened. */
+/* True if the open file was moved or removed. */
 bool lmi_db_moved(const lmi_db *d);
-/* Takes what was committed into the moved file. Its log stayed behind, and goes. */
+/* Copies committed rows from the log, which was not moved, into the moved file and deletes the log. */
 void lmi_db_follow(lmi_db *d);
-/* What SQLite said last, as our error: LAM_IO. */
+/* Records SQLite's last error: LAM_IO. */
 lam_status lmi_db_fail(const lmi_db *d, const char *doing, lam_error *e);
 lam_status lmi_db_run(const lmi_db *d, const char *sql, lam_error *e);
 /* `*out` is NULL on failure; finalize it with lmi_db_done. */
 lam_status lmi_db_prepare(const lmi_db *d, struct sqlite3_stmt **out, const char *sql, lam_error *e);
 void lmi_db_done(struct sqlite3_stmt *s);
-/* Binds by the letters of `types`: i int64_t, u int64_t of which a negative one is NULL, t text or NULL, b
- * bytes and how many (int64_t); and runs a statement that gives no rows. */
+/* Binds by the letters of `types`: i int64_t, u int64_t with negative ones as NULL, t text or NULL, b bytes
+ * and their number (int64_t); and runs a statement without result rows. */
 lam_status lmi_db_put(const lmi_db *d, struct sqlite3_stmt *s, lam_error *e, const char *types, ...);
 /* The next row: *more says whether there is one. */
 lam_status lmi_db_next(const lmi_db *d, struct sqlite3_stmt *s, bool *more, lam_error *e);
-/* Column `i` of the row: an integer from 0 to `most`, or -1 where it is NULL and may be. A value that can't
- * be is a failure that says `what` it should have been. */
+/* Column `i` of the row: an integer from 0 to `most`, or -1 for NULL if `may_be_null`. Any other value is an
+ * error that names `what`. */
 lam_status lmi_db_int(const lmi_db *d, struct sqlite3_stmt *s, int i, bool may_be_null, int64_t most,
                       const char *what, int64_t *out, lam_error *e);
-/* Column `i`: a moment, which is before 1970 where the clock stood so. */
+/* Column `i`: a moment, which may be before 1970. */
 lam_status lmi_db_when(const lmi_db *d, struct sqlite3_stmt *s, int i, const char *what, int64_t *out,
                        lam_error *e);
-/* A text, cleaned, in the arena; NULL where it is NULL. */
+/* Column `i`: a text, cleaned, in the arena; NULL for NULL. */
 lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena *a, const char **out,
                        lam_error *e);
 
-/* No time, size or number of anything is larger in an honest file: 2^53, some hundred days in ns. */
+/* The limit of times, sizes and numbers in a valid file: 2^53, some hundred days in ns. */
 #define LMI_MOST (INT64_C(1) << 53)
 
 /* -- a model as rows (sample.c) -------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ lam_status lmi_db_text(const lmi_db *d, struct sqlite3_stmt *s, int i, lmi_arena
 /* One place in one step; -1: not measured. */
 typedef struct lmi_measure {
     int32_t place;
-    int64_t total_backward; /* with that of the places below it; of what was read */
+    int64_t total_backward; /* with that of the places below it; set by the reader only */
     int64_t calls, forward, self, backward, recompute, allocated, retained, peak, nan, inf;
     int64_t device_forward, device_self, device_backward, device_recompute, device_retained, device_peak;
 } lmi_measure;
@@ -77,7 +77,7 @@ typedef struct lmi_place_row {
     int64_t params, local;
 } lmi_place_row;
 
-/* What goes into the tables together. */
+/* The rows of one write to the tables. */
 typedef struct lmi_packet {
     lmi_arena arena; /* of all that follows */
     int32_t model;   /* number of the tree among those of this recorder */
@@ -90,7 +90,7 @@ typedef struct lmi_packet {
     int64_t number, unix_ns, t0_ns, calls, forward, backward, peak;
     int64_t device_forward, device_backward, device_peak;
     int32_t first_bad;
-    const char *bad; /* "NaN", "Inf"; NULL: none, or nobody looked */
+    const char *bad; /* "NaN", "Inf"; NULL: none, or not checked */
     bool training, gradients, failed, looked;
     int32_t n_rows;
     lmi_measure *rows;
@@ -102,7 +102,7 @@ void lmi_packet_free(lmi_packet *p);
 /* The same for the same tree: names and types of all places. */
 uint64_t lmi_tree_hash(const lam_model *m);
 
-/* -- what goes from one thread to the other (ring.c) ----------------------------------------------------- */
+/* -- the queue between the threads (ring.c) -------------------------------------------------------------- */
 
 /* Calls and nodes of a step, in one piece of memory with their names (again.c). */
 typedef struct lmi_again {
@@ -110,17 +110,16 @@ typedef struct lmi_again {
     lam_call_info *calls;
     lam_op_info *nodes;
 } lmi_again;
-/* The bytes that a copy takes; the copy, made there. */
+/* The size of a copy; makes the copy in `room`. */
 size_t lmi_again_size(int32_t n_calls, const lam_op_info *nodes, int32_t n_nodes);
 lmi_again *lmi_again_at(void *room, const lam_call_info *calls, int32_t n_calls, const lam_op_info *nodes,
                         int32_t n_nodes);
 /* The model of such a step, with the modules and places of another. */
 lam_status lmi_again_model(const lmi_again *a, const lam_model *like, lam_model **out, lam_error *e);
 
-/* One step as the thread that trains hands it over: the other makes rows of it. One piece of memory, but for
- * the model. */
+/* One step in the queue; the writing thread makes rows of it. One piece of memory, except the model. */
 typedef struct lmi_handed {
-    lam_model *model; /* its own; NULL: it is to be made of */
+    lam_model *model; /* owned; NULL: it is made of `again` */
     lmi_again *again;
     lam_step_info info;
     uint64_t bytes;
@@ -133,33 +132,33 @@ typedef struct lmi_handed {
 enum { LMI_RING = 1024, LMI_RING_BYTES = 64 << 20 };
 /* One thread pushes, one pops, neither waits. */
 typedef struct lmi_ring {
-    _Atomic uint64_t head, tail, bytes; /* pushed, popped, memory that is under way */
+    _Atomic uint64_t head, tail, bytes; /* pushed, popped, memory in the queue */
     lmi_handed *at[LMI_RING];
 } lmi_ring;
 bool lmi_ring_push(lmi_ring *r, lmi_handed *h); /* false: full; it stays the caller's */
 lmi_handed *lmi_ring_pop(lmi_ring *r);          /* NULL: empty */
 
-/* -- where that lies (spares.c) -------------------------------------------------------------------------- */
+/* -- memory of queued steps (spares.c) ------------------------------------------------------------------- */
 
-/* Pieces that are free again, for the steps to come: a hundred steps later malloc() would look for one in
- * memory that is in no cache any more. Any thread takes and gives. */
+/* Free pieces for reuse by later steps: a hundred steps later malloc() would search memory that is no longer
+ * in a cache. Thread-safe. */
 enum { LMI_SPARES = 16, LMI_SPARE_BYTES = 16 << 10 };
 typedef struct lmi_spares {
     _Atomic(lmi_handed *) at[LMI_SPARES];
 } lmi_spares;
-/* A step to be handed over, with so many bytes at `*more`; NULL when memory ran out. */
+/* A step for the queue, with `bytes` bytes at `*more`; NULL: memory ran out. */
 lmi_handed *lmi_handed_new(lmi_spares *s, const lam_step_info *info, size_t bytes, void **more);
 void lmi_handed_give_back(lmi_spares *s, lmi_handed *h); /* without a model; NULL is allowed */
 void lmi_spares_free(lmi_spares *s);
 
 /* -- writing (rows.c) ------------------------------------------------------------------------------------ */
 
-/* After so many new steps of a model these are rolled up. */
+/* The number of new steps of a model after which they are summarised in rollups. */
 enum { LMI_ROLL_UP = 1024 };
 /* A model that was written. */
 typedef struct lmi_told {
     int64_t id;
-    lmi_vec steps; /* int64_t: their keys, of those that are not rolled up yet */
+    lmi_vec steps; /* int64_t: the keys of its steps that are in no rollup yet */
 } lmi_told;
 /* Statements that write, prepared once. */
 typedef struct lmi_rows {

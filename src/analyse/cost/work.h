@@ -114,11 +114,11 @@ typedef struct lmi_work {
 /* Chooses the operators that count and sums them by call: fills c->ops and w->by_call. Does nothing if the
  * convention counts calls; LAM_USAGE if it counts operators and none were watched. */
 lam_status lmi_ops_sum(lmi_work *w, lam_error *e);
-/* Calls the caller's function for numbers that a user-defined rule leaves unknown, of operator `op` or (op
- * -1) of call `event`; unknown if there is no such function or it does not know. */
+/* Calls the caller's function for numbers that a user-defined rule leaves unknown, of operator `op`, or of
+ * call `event` if `op` is -1; unknown if there is no such function or it does not know. */
 void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
              lam_count out[LAM_N_METRICS]);
-/* The user-defined rule for a call's layer, which replaces the operators that its forward runs; NULL: none. */
+/* The user-defined rule for a call's layer; it replaces the operators that its forward runs. NULL: none. */
 const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event);
 /* The numbers of an event from its operators. */
 void lmi_ops_price(lmi_work *w, int32_t event, lmi_price *p);

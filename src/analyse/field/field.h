@@ -18,7 +18,7 @@ lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e);
 
 /* Size, stride and padding of one call alone: torchscan's numbers if the policy is LMI_RF_FORWARD, else the
- * true ones. A layer without a word, or without a rule that the policy needs, is (1, 1, 0) and LAM_UNKNOWN. */
+ * true ones. A layer without a word, or without a rule that is needed, is (1, 1, 0) and LAM_UNKNOWN. */
 lam_rf lmi_rf_own(const lam_model *m, int32_t event, const lmi_convention *cv);
 
 #endif

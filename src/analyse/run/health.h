@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * health: where what is not finite comes from. health.c finds it, healthtext.c says it. */
+ * health: the origin of non-finite values. health.c finds it, healthtext.c writes the sentences. */
 #ifndef LMI_HEALTH_H
 #define LMI_HEALTH_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * times: to which call and to which run every moment belongs (times.c), and what that tells (timestats.c). */
+ * times: the call and the run of every moment (times.c), and statistics of them (timestats.c). */
 #ifndef LMI_ANALYSE_TIMES_H
 #define LMI_ANALYSE_TIMES_H
 
@@ -10,7 +10,7 @@ typedef struct lmi_beats {
     int32_t n, n_runs;
     int32_t *of_event, *run_of; /* of each call */
     int32_t *first, *place;     /* a place's first slot, -1 none; a slot's place */
-    int32_t *next, *k;          /* a slot's next one of the same place, -1 none; which it is */
+    int32_t *next, *k;          /* a slot's next one of the same place, -1 none; its k */
     int64_t *began;             /* when each run began */
     /* the calls of slot i in order[start[i]] .. order[start[i + 1] - 1] */
     int32_t *start, *order;
@@ -26,8 +26,8 @@ typedef struct lmi_span {
     uint16_t thread;
     bool is_op;
 } lmi_span;
-/* Those of a model that have times, of operators those that `wanted` says, into a vector of spans: by thread,
- * then by their start, what is around before what is inside. */
+/* Collects the spans of a model's calls and of the operators that `wanted` accepts: by thread, then by start,
+ * outer ones before inner ones. */
 lam_status lmi_spans_find(const lam_model *m, bool (*wanted)(const lam_model *m, const lam_op *op),
                           lmi_vec *out, lam_error *e);
 
@@ -41,35 +41,35 @@ struct lam_times {
     int64_t *parts[LAM_N_TIME_PARTS]; /* of each run */
     int64_t *scratch;                 /* room for one number a run */
     int32_t n_outliers, n_op_times;
-    int32_t told; /* the run whose whole time is the median, -1 none */
+    int32_t told; /* the shown run, whose whole time is the median; -1 none */
     lam_outlier *outliers;
     lam_op_time *op_times;
 };
 
 lam_status lmi_span_add(lmi_vec *to, lmi_span s, lam_error *e);
-/* The last run that had begun then. */
+/* The last run that had begun at `ns`. */
 int32_t lmi_run_at(const lmi_beats *s, int64_t ns);
 
 /* By a device's clock (devicetimes.c): of_call, and the spans of all streams. */
 lam_status lmi_device_begin(lam_times *t, lam_error *e);
 lam_status lmi_device_spans(const lam_times *t, lmi_vec *out, lam_error *e);
-/* What a call took with everything in it: its span and no sum; -1 unknown. */
+/* The time of a call with everything in it: its span, not a sum; -1 unknown. */
 int64_t lmi_device_total(const lam_times *t, int32_t event);
-/* After the walk: own times that are not known, because of other streams or for want of a node's. */
+/* After the walk: marks own times that are unknown because of other streams or a missing node's time. */
 void lmi_device_unknown(lam_times *t);
 
-/* Of costs with `beats`: the run that rows and parts tell of, the host's also where times are a device's; -1
- * where they tell of all runs together. */
+/* Of costs with `beats`: the run that rows and parts show, the host's also if times are a device's; -1: they
+ * show all runs together. */
 int32_t lmi_told_run(const lam_costs *c);
-/* A part of a time as rows show it: of all runs, or (costs with `beats`) of the one that is told. */
+/* A part of a time as rows show it: of all runs, or (costs with `beats`) of the shown run. */
 int64_t lmi_time_part(const lam_costs *c, const lam_times *t, lam_time_part part);
 
-/* Calls that happened in some runs only. */
+/* The number of calls that are in some runs only. */
 int32_t lmi_times_varying(const lam_times *t);
 /* Outliers and operators (timestats.c). */
 lam_status lmi_times_stats(lam_times *t, lam_error *e);
 
-/* The times of the rows, where they were asked for (times.c). */
+/* Fills the times of the rows, if they were measured (times.c). */
 lam_status lmi_times_of(lam_costs *c, lam_error *e);
 
 #endif

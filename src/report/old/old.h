@@ -17,7 +17,7 @@ lam_status lmi_md_thoplw(lmi_job *j);
 typedef struct lmi_scan_style {
     const char *columns; /* ids */
     bool fixed;
-    int32_t cap[7], cut_name; /* cut_name: where the name ends inside its column */
+    int32_t cap[7], cut_name; /* cut_name: the width of the name inside its column */
     int32_t gap[7];           /* spaces before each column */
     int32_t rule, rule_rf;    /* length of the rules; 0: as long as a row */
     bool blank_end;

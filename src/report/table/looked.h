@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * looked: columns of data that tell what became of values, where they were looked at. Those of statistics are
- * of the call's first result, and empty where none were asked for. */
+ * looked: data columns for the health of values, if they were checked. Statistics are of the call's first
+ * result, and empty if they were not requested. */
 #ifndef LMI_LOOKED_H
 #define LMI_LOOKED_H
 

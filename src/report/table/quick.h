@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * quick: bytes into a buffer, for formats of much text in small pieces. Nearly always there is room for the
- * next piece, and a literal's length is known where it is written. There is no NUL after what these put. */
+ * quick: fast writing of many small pieces into a buffer. Usually the next piece fits, and the length of a
+ * literal is known to the compiler. These functions write no final NUL. */
 #ifndef LMI_QUICK_H
 #define LMI_QUICK_H
 
 #include "report/table/report.h"
 
-/* Inlined even where a compiler would rather not: then a literal's length is a number. */
+/* Always inlined, so that the length of a literal is a constant. */
 #define QUICK static inline __attribute__((always_inline))
 
 QUICK void quick_put(lmi_buf *b, const char *s, size_t n) {
@@ -27,7 +27,7 @@ QUICK void quick_name(lmi_buf *b, const char *name) {
     PUT(b, "\": ");
 }
 
-/* Text as JSON; mostly there is nothing in it that must be written otherwise. NULL is null. */
+/* Text as JSON; usually nothing needs an escape. NULL is null. */
 static inline void quick_text(lmi_buf *b, const char *s) {
     size_t n = 0;
     while (s && s[n] >= ' ' && s[n] < 0x7f && s[n] != '"' && s[n] != '\\') n++;

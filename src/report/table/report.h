@@ -19,16 +19,16 @@ typedef struct lmi_job {
     const lam_costs *c;
     const lam_model *m;
     const lam_report_options *o;
-    lam_peak peak; /* o->peak, or what was reached beyond it */
+    lam_peak peak; /* o->peak, or a higher speed that a row reached */
     const struct lmi_layout *layout;
-    lam_health *health; /* NULL: nobody looked at values */
-    const lam_thoplw_info *logs; /* thoplw's table of a caller's own rows; then there are no costs */
+    lam_health *health; /* NULL: values were not checked */
+    const lam_thoplw_info *logs; /* thoplw's table of the caller's rows; there are no costs then */
     lmi_buf out;
     lam_sink to;
     lam_error *e;
 } lmi_job;
 
-/* Hands over what has gathered once it is much; `lmi_job_close` hands over the rest and frees the buffer. */
+/* Writes the buffer to the sink if it is large; `lmi_job_close` writes the rest and frees the buffer. */
 lam_status lmi_job_flush(lmi_job *j);
 lam_status lmi_job_close(lmi_job *j, lam_status so_far);
 
@@ -39,28 +39,28 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    int32_t row; /* of the costs, -1: the whole; where lines are data */
+    int32_t row; /* of the costs, -1: the whole; in data formats */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
     lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
         running_stats;
-    int64_t ns[LAM_N_PHASES];     /* time, with everything that is called inside; -1 unknown */
+    int64_t ns[LAM_N_PHASES];     /* time, with the calls inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
     double rf, rf_stride, rf_padding;
     lam_state rf_state;
     bool rf_at_most, rf_whole;
-    bool own;          /* what a container itself holds, apart from its children */
+    bool own;          /* a container's own work or parameters, without its children */
     bool outside;      /* the operators that ran outside every call */
-    bool never_called; /* nor anything below it */
+    bool never_called; /* neither it nor anything below it was called */
     bool shared, counted;
     const char *reason; /* NULL: every number is exact */
-    const char *label;  /* our own table: what stands in the name column */
+    const char *label;  /* lamina layout: the text of the name column */
     const lmi_job *job;
-    bool split; /* our own table: what it did itself is the line below it */
-    const lam_scan_row *scan; /* torchscan layouts: the row, and nothing else of the line is set */
-    const lam_thoplw_row *log; /* thoplw layout, of a caller's own rows: what stands in the cells of texts */
-    const struct lmi_line *total; /* the whole, for ratios; NULL where the line is the whole itself */
+    bool split; /* lamina layout: its own work is the line below it */
+    const lam_scan_row *scan; /* torchscan layouts: the row; nothing else of the line is set */
+    const lam_thoplw_row *log; /* thoplw layout, of the caller's rows: the texts of the cells */
+    const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
 /* "called", "never called", "called elsewhere", "own parameters", "outside calls" or "total". */
@@ -68,40 +68,40 @@ const char *lmi_line_status(const lmi_line *l);
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out);
 /* Adds b's numbers to a's. */
 void lmi_line_add(lmi_line *a, const lmi_line *b);
-void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* of these alone */
-/* A sum of which only a part is known is a lower bound; lam_count_add alone keeps the worst state. */
+void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* adds times alone */
+/* A sum with an unknown part is a lower bound; lam_count_add alone keeps the worst state. */
 lam_count lmi_sum(lam_count a, lam_count b);
 /* k times as much. */
 lam_count lmi_multiple(lam_count c, int64_t k);
-/* True where the convention has any opinion on the metric. */
+/* True if the convention counts the metric. */
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
-/* Parameters are spread over several processes. */
+/* True if parameters are sharded over several processes. */
 bool lmi_is_spread(const lam_model *m);
-/* True where times were asked for and, with them, something ran backward. */
+/* True if times were measured; of a backward pass; by a device's clock. */
 bool lmi_has_times(const lam_costs *c);
 bool lmi_has_backward_times(const lam_costs *c);
 bool lmi_has_device_times(const lam_costs *c);
-/* True where some operator of the phase was counted. */
+/* True if some operator of the phase was counted. */
 bool lmi_has_phase(const lam_costs *c, lam_phase phase);
 /* The total of the whole; unknown with a known part is "at least". */
 lam_count lmi_total(const lam_costs *c, lam_metric metric);
 
 void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
-/* The same, but ">= 0", which says nothing, is "?". */
+/* The same, with "?" for ">= 0", which has no information. */
 void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
 void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
-void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, whatever its state */
+void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, without its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
 void lmi_put_time(lmi_buf *b, int64_t ns);
-int64_t lmi_add_time(int64_t a, int64_t b); /* -1 where either is unknown */
+int64_t lmi_add_time(int64_t a, int64_t b); /* -1 if either is unknown */
 int64_t lmi_self_time(const lmi_line *l);   /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
 void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
 void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
 /* "%*.*f" in the C locale; "?" if infinite */
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
-/* as few decimals as it takes, at most 6 */
+/* the shortest form, with at most 6 decimals */
 void lmi_put_real(lmi_buf *b, double v);
 /* three digits, "0.08", "12.3", "410" */
 void lmi_put_intensity(lmi_buf *b, double v);
@@ -119,8 +119,8 @@ typedef enum lmi_align { LMI_LEFT, LMI_CENTER, LMI_RIGHT } lmi_align;
 typedef struct lmi_column {
     const char *id, *title;
     lmi_align align;
-    int rank; /* on a narrow terminal the column of the greatest rank goes first; 0 stays */
-    bool (*when)(const lmi_job *j); /* whether our own table has it */
+    int rank; /* on a narrow terminal the column of the greatest rank is left out first; 0: never */
+    bool (*when)(const lmi_job *j); /* true if the lamina layout has it */
     void (*cell)(const lmi_line *l, lmi_buf *out);
     const char *doc;
 } lmi_column;
@@ -135,26 +135,26 @@ typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
     const char *text_columns, *data_columns; /* ids, separated by spaces */
-    const char *op_columns; /* data columns after those where operators are counted */
-    const char *time_columns; /* and where times were asked for */
+    const char *op_columns; /* more data columns, if operators are counted */
+    const char *time_columns; /* more data columns, if times were measured */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
 
 const lmi_column *lmi_column_find(const char *id, size_t n);
-/* The columns named in a list of ids; the list is ours, so an unknown id is left out (and a test would see
- * it). */
+/* The columns named in a list of ids. The lists are in the code, so an unknown id is left out (a test fails
+ * then). */
 void lmi_columns_parse(const char *ids, lmi_columns *out);
 void lmi_columns_append(const char *ids, lmi_columns *out);
 
-/* Our own table as text. */
+/* The lamina layout as text. */
 #define LMI_OWN_COLUMNS                                                                                      \
     "name output own_params own_macs own_flops own_dmas own_read own_written own_intensity own_bwd_macs "    \
     "own_bwd_flops own_time own_bwd_time own_self device_time device_bwd_time device_self own_speed "        \
     "own_moved own_bound own_health mem_allocated mem_retained mem_peak mem_bwd_allocated mem_at_peak "      \
     "dev_allocated dev_retained dev_peak dev_bwd_allocated own_rf"
 lam_status lmi_text_own(lmi_job *j);
-/* The parts of the JSON that tell of values, where they were looked at (jsonhealth.c). */
+/* The health of values in JSON, if they were checked (jsonhealth.c). */
 void lmi_json_health(lmi_job *j);
 void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event);
 
@@ -168,8 +168,7 @@ typedef struct lmi_grid {
 } lmi_grid;
 void lmi_grid_init(lmi_grid *g, int32_t n_columns);
 void lmi_grid_free(lmi_grid *g);
-/* Puts one cell through `column` (NULL: `text`). Cells fill rows from the left. Text is cleaned by who
- * puts it. */
+/* Adds one cell, written by `column` (NULL: `text`). Cells fill rows from the left. Callers clean texts. */
 lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
                         lam_error *e);
 lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e);
@@ -182,24 +181,24 @@ size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const
 
 size_t lmi_points(const char *s);                 /* code points, which is what Python's len() counts */
 size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
-/* Pads `s`, which is `length` columns long, to `width`; centred as Python's str.center does it. */
+/* Pads `s`, which is `length` columns long, to `width`; centred like Python's str.center. */
 void lmi_put_aligned(lmi_buf *b, const char *s, size_t length, size_t width, lmi_align align);
-/* At most `columns` wide: the middle gives way to an ellipsis. */
+/* At most `columns` wide: an ellipsis replaces the middle. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
 /* `before` goes before any of `of` */
 void lmi_put_escaped(lmi_buf *b, const char *s, const char *of, const char *before);
 void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
-void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted where RFC 4180 asks for it */
+void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted if RFC 4180 requires it */
 
-/* To LAM_SCAN_DEEPEST: each level takes five bytes. */
+/* Depth is at most LAM_SCAN_DEEPEST, since each level takes five bytes. */
 void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
-/* Text that flows: items side by side with a dot between them, never wider than the page. A line begins with
- * its label, which stands in a column of its own where the page is wide enough. */
+/* Flowing text: items side by side with a dot between them, wrapped at the width. A line begins with its
+ * label, in a separate column if the width allows. */
 typedef struct lmi_flow {
     lmi_job *j;
-    size_t width, column, indent, owed; /* owed: spaces before what follows the label */
-    bool fresh; /* nothing stands on this line yet, its label aside */
+    size_t width, column, indent, owed; /* owed: spaces before the text after the label */
+    bool fresh; /* the line has no text yet, except its label */
 } lmi_flow;
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
 /* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: to the labels' column. */
@@ -213,15 +212,15 @@ void lmi_flow_end(lmi_flow *f);
 #define LMI_WARN "33"
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
-/* -- our own table: the tree of places ----------------------------------------------------------------- */
+/* -- the lamina layout: the tree of places ------------------------------------------------------------- */
 
 typedef struct lmi_node {
     lmi_line line; /* sums over everything at and below; calls: made at or below */
     lmi_line self; /* the place's own rows alone */
     int32_t parent, first_child, next; /* -1: none */
-    int32_t fold;  /* how many equal siblings this node stands for; 0: another node stands for it */
+    int32_t fold;  /* the number of equal siblings that this node represents; 0: another represents it */
     int32_t last;  /* the last of them */
-    int64_t times; /* product of the folds above and here: its times are the sum over so many */
+    int64_t times; /* product of the folds above and here: its times are the sum over that many */
     bool used, has_rows;
 } lmi_node;
 
@@ -231,41 +230,41 @@ typedef struct lmi_nodes {
     lmi_node *at;
     lmi_line whole;   /* the topmost node's, for shares */
     bool flat;        /* a list by size and no tree: names are paths */
-    int32_t left_out; /* how many lines the list is shorter */
+    int32_t left_out; /* the number of lines that the list leaves out */
 } lmi_nodes;
 
-/* The tree of what is shown, folded as the options ask. Free it in every case. */
+/* The tree that is shown, folded by the options. Free it also on failure. */
 lam_status lmi_nodes_build(lmi_nodes *t, const lmi_job *j);
 lam_status lmi_nodes_fold(lmi_nodes *t, const lmi_job *j);
 void lmi_nodes_free(lmi_nodes *t);
-/* True where the node's children are shown below it. */
+/* True if the node's children are shown below it. */
 bool lmi_nodes_open(const lmi_nodes *t, const lmi_job *j, int32_t i);
-/* True where the node stands for several, each of which has its numbers. */
+/* True if the node represents several, each with the same numbers. */
 bool lmi_nodes_each(const lmi_nodes *t, int32_t i);
 /* The next node among i's siblings that is shown, and the one shown after i from top to bottom; -1: none. */
 int32_t lmi_nodes_sibling(const lmi_nodes *t, int32_t i);
 int32_t lmi_nodes_next(const lmi_nodes *t, const lmi_job *j, int32_t i);
-/* The node's line: the numbers of one, where it stands for several; of times their mean. */
+/* The node's line: if it represents several, the numbers of one and the mean of times. */
 void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out);
 /* Bytes of a name before the digits it ends in. */
 size_t lmi_stem(const char *name);
 /* The name without its class: "0", "[own parameters]"; the root's is empty. */
 void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out);
-/* "..3 x4" where the node stands for several, else nothing. */
+/* "..3 x4" if the node represents several, else nothing. */
 void lmi_nodes_range(const lmi_nodes *t, int32_t i, lmi_buf *out);
 /* Name, range and class in at most `room` columns. The class is cut first, then left out, then the name is
  * cut; the range stays as long as it can. */
 void lmi_nodes_label(const lmi_nodes *t, int32_t i, size_t room, bool ascii, lmi_buf *out);
-/* What is to be said of it: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or,
- * brief, " [tied]". */
+/* The marks of a node: " (2 calls)", " [never called]", " [called elsewhere]", " tied to 0.weight" or, if
+ * `brief`, " [tied]". */
 void lmi_nodes_marks(const lmi_nodes *t, int32_t i, bool brief, lmi_buf *out);
 
-/* What stands above and under our own table: `say` is called for each item. label NULL: it stands beside the
- * one before; "": it begins a line under the same label; else it begins a line with that label. */
+/* The lines above and below the table: `say` is called for each item. label NULL: it follows the item before;
+ * "": it begins a line under the same label; else it begins a line with that label. */
 typedef void (*lmi_say)(void *to, const char *style, const char *label, const char *text);
 lam_status lmi_own_head(lmi_job *j, lmi_say say, void *to);
 lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to);
-/* Items gather in `text`; `lmi_tell` says what has gathered and `lmi_said` ends it: a failure of memory. */
+/* Builds items in `text`: `lmi_tell` sends the item, `lmi_said` ends it and returns LAM_NOMEM on failure. */
 typedef struct lmi_speaker {
     lmi_job *j;
     lmi_say say;
@@ -275,29 +274,29 @@ typedef struct lmi_speaker {
 void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to);
 void lmi_tell(lmi_speaker *s, const char *style, const char *label);
 lam_status lmi_said(lmi_speaker *s);
-/* Whether everything was counted, and with `why` each reason and what else there is to know (reasons.c). */
+/* Says whether everything was counted, and with `why` lists each reason and note (reasons.c). */
 void lmi_tell_complete(lmi_speaker *s);
 lam_status lmi_tell_reasons(lmi_speaker *s);
-/* The columns that this report shows: without metrics the convention has no opinion on, with or without
- * the receptive field; the share after the column that it is of. */
+/* The columns that this report shows: without metrics that the convention does not count, with or without the
+ * receptive field; the share follows its column. */
 void lmi_own_columns(const lmi_job *j, lmi_columns *out);
 
-/* -- what lines are sorted by, and shares are of (figures.c) ------------------------------------------- */
+/* -- figures: the keys of sorting and shares (figures.c) ----------------------------------------------- */
 
 typedef struct lmi_figure {
     const char *name;   /* "macs" */
-    const char *column; /* of our own table, after which the share stands */
+    const char *column; /* of the lamina layout; the share follows it */
     bool (*is_there)(const lmi_job *j);
-    /* False where it is not known; *out is what is known then. */
+    /* False if it is unknown; *out is then the known part. */
     bool (*of)(const lmi_line *l, double *out);
-    const char *why_not; /* what to do where it is not there */
+    const char *why_not; /* what to do if it is not there */
 } lmi_figure;
-/* NULL where there is none of that name; name NULL: the default. */
+/* NULL if there is none of that name; name NULL: the default. */
 const lmi_figure *lmi_figure_find(const lmi_job *j, const char *name);
-/* Whether `sort`, `by` and `rows` can be done. */
+/* Checks that `sort`, `by` and `rows` are possible. */
 lam_status lmi_figures_check(const lmi_job *j, lam_error *e);
 void lmi_cell_share(const lmi_line *l, lmi_buf *out);
-/* The tree as a list, largest first, where the options ask for it. */
+/* The tree as a list, largest first, if the options request it. */
 bool lmi_wants_list(const lam_report_options *o);
 lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
@@ -320,12 +319,12 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 LMI_MEMORY_CELLS(X)
 #undef X
 bool lmi_has_backward_memory(const lmi_job *j);
-/* What distinguishes a place from its equal siblings, where memory is shown. */
+/* The part of a place's folding key that is its memory, if memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_memory(lmi_speaker *s);
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_memory_json(const lmi_job *j, lmi_buf *b);
-/* The same of a device's (devicememory.c). */
+/* The same for a device's memory (devicememory.c). */
 #define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
     "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
     "backward_device_memory_allocated backward_device_memory_freed backward_device_memory_retained "         \
