@@ -105,7 +105,7 @@ bool lmi_convention_fits(lmi_cli *c, const char *name);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
-/* Reads the file of --rules; *out is NULL without one. Returns LMI_EXIT_OK, or after an error its exit code. */
+/* Reads the --rules file; *out is NULL without one. Returns LMI_EXIT_OK, or after an error the exit code. */
 int lmi_rules_wanted(lmi_cli *c, lam_rules **out);
 /* With --strict, returns LMI_EXIT_FINDING after an error that names what has no rule; else LMI_EXIT_OK. */
 int lmi_strict(lmi_cli *c, const lam_costs *costs);
