@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * counted: modules whose calls are counted by what leads calls to C (watch.c), and who is told of some. */
+ * counted: modules whose calls are counted in C (watch.c), with callbacks for some calls. */
 #ifndef LMX_COUNTED_H
 #define LMX_COUNTED_H
 
@@ -8,20 +8,19 @@
 typedef struct lmx_counted {
     struct lmx_counted *next;
     lmx_state *st;
-    PyObject *module;     /* borrowed: whoever counts it stops when it goes */
-    PyObject *told;       /* strong; NULL: nobody counts it any more */
+    PyObject *module;     /* borrowed: its owner stops counting before it is deleted */
+    PyObject *told;       /* strong, the callback; NULL: it is no longer counted */
     lmx_turns *turns;     /* strong */
-    lmx_sampler *sampler; /* who sees and records steps; NULL: whoever is told */
-    int users;            /* the list, and the calls that are under way */
-    bool inside;          /* of a call; those inside it are not counted */
+    lmx_sampler *sampler; /* records steps; NULL: the callback does */
+    int users;            /* the list, and the calls in progress */
+    bool inside;          /* a call is in progress; calls inside it are not counted */
 } lmx_counted;
 extern lmx_counted *lmx_roots; /* guarded by the GIL */
-void lmx_calls_wanted(void);   /* to be called when that list changed (watch.c) */
+void lmx_calls_wanted(void);   /* call it when that list has changed (watch.c) */
 
-/* A call of it begins in that mode; *told: somebody has to know of its end. False where it must not be made.
- */
+/* A call begins in that mode; *told: its end must be reported. False: the call must not be made. */
 bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told);
-/* It has ended so: the result, or NULL with an exception, which is kept. */
+/* The call ended with `result`, or NULL with an exception, which is kept. */
 PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result);
 
 /* Asked about each module that is called outside any other, while ours rests; NULL: nobody is. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * came: which gradients came, in backward passes, to arguments and results of calls. */
+ * came: the gradients that arguments and results of calls received in backward passes. */
 #ifndef LMX_CAME_H
 #define LMX_CAME_H
 
@@ -8,11 +8,11 @@
 
 #include <pthread.h>
 
-/* Whose argument or result a node's gradient is. */
+/* The argument or result that a node's gradient belongs to. */
 typedef struct lmx_grad_note {
     int64_t sequence;
     int32_t call, index;
-    int16_t entry; /* which gradient of the node's */
+    int16_t entry; /* index among the node's gradients */
     bool is_input;
 } lmx_grad_note;
 
@@ -21,7 +21,7 @@ typedef struct lmx_came {
     lmx_looker *looker;
     lmx_vec notes;        /* lmx_grad_note */
     lmx_vec leaves;       /* arguments and results that no operator made */
-    pthread_mutex_t lock; /* of what nodes were given, which any thread tells */
+    pthread_mutex_t lock; /* of `given`, which any thread adds to */
     lmx_vec given;
     bool lost;
     PyObject *n_grad_fn, *n_sequence, *n_output;
@@ -31,16 +31,16 @@ void lmx_came_init(lmx_came *t);
 void lmx_came_free(lmx_came *t);
 /* False with an exception. */
 bool lmx_came_open(lmx_came *t, lmx_capture *c, lmx_looker *looker);
-/* Asks the leaves; while the looker is open, under the GIL. */
+/* Reads the gradients of the leaves; while the looker is open, under the GIL. */
 void lmx_came_close(lmx_came *t);
 /* Entry `index` of a call's arguments or results is this tensor. Under the GIL; leaves no exception. */
 void lmx_came_note(lmx_came *t, PyObject *tensor, int32_t call, int32_t index, bool is_input);
-/* The node of that number was given its gradient `entry`. On any thread. */
+/* The node of that number received its gradient `entry`. On any thread. */
 void lmx_came_given(lmx_came *t, int64_t sequence, int32_t entry, bool seen, bool bad);
-/* Sorts the notes by their nodes' numbers; the first one of a number, or where it would be. */
+/* Sorts the notes by their nodes' numbers. lmx_came_first: the first one of a number, or its position. */
 void lmx_came_sort(lmx_came *t);
 size_t lmx_came_first(const lmx_came *t, int64_t sequence);
-/* Pushes what came. Sorted. */
+/* Pushes the received gradients. Sort the notes first. */
 lam_status lmx_came_push(lmx_came *t, lam_builder *b, lam_error *e);
 
 #endif

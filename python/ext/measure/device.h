@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device: what a capture's calls and nodes did on a GPU (streams.h), where torch uses one. CUDA is never
- * loaded and never begun by this: only what the model's own work has begun is asked. */
+ * device: the time and memory of a capture's calls and nodes on a GPU (streams.h), if torch uses one. This
+ * never loads or initialises CUDA: it only reads a device that the model's own work initialised. */
 #ifndef LMX_DEVICE_H
 #define LMX_DEVICE_H
 
@@ -9,30 +9,29 @@
 
 /* -- the table (cuda.c) ---------------------------------------------------------------------------------- */
 
-/* True where torch has begun to use a GPU, or a test pretends so. Never fails. */
+/* True if torch uses a GPU, or a test pretends so. Never fails. */
 bool lmx_device_used(void);
-/* What can be asked of it: CUDA's or HIP's functions, found in the libraries that torch has loaded. NULL with
- * a reason. */
+/* The functions of CUDA or HIP, found in the libraries that torch has loaded. NULL with a reason. */
 const lmx_streams *lmx_device_streams(char *why, size_t size);
-/* Puts two events into the current stream, once a process, and reads them: the streams are those that torch
- * names, and the clock goes on. False with a reason. */
+/* Records two events in the current stream, once in a process, and reads them: checks that the streams are
+ * those of torch and that the clock runs. False with a reason. */
 bool lmx_device_prove(const lmx_streams *table, int device, char *why, size_t size);
-/* What the allocator says of a device, from any thread, with or without the GIL. False: it can't be told. */
+/* Reads the allocator's statistics of a device, on any thread, with or without the GIL. False: unknown. */
 bool lmx_device_said(const lmx_streams *table, int device, lmx_said *out);
-/* A tensor of known size is seen to come and go, once a process. False with a reason. */
+/* Checks the statistics with a tensor of known size, once in a process. False with a reason. */
 bool lmx_device_prove_memory(const lmx_streams *table, int device, char *why, size_t size);
-/* pretend_device(address), for tests: of a lmx_streams that is used in a GPU's place; 1: what is loaded of
- * CUDA, for the CPU's tensors; 0: a GPU again. None, or NULL with an exception. */
+/* pretend_device(address), for tests: the address of a lmx_streams that replaces a GPU; 1: the loaded parts
+ * of CUDA, for the CPU's tensors; 0: a GPU again. None, or NULL with an exception. */
 PyObject *lmx_pretend_device(PyObject *module, PyObject *address);
 
 /* -- asked for by Python (device.c) ---------------------------------------------------------------------- */
 
-/* measure_device(time, memory): before the start; nothing where no GPU is in use. None, or NULL with an
+/* measure_device(time, memory): before the start; does nothing if no GPU is in use. None, or NULL with an
  * exception. */
 PyObject *lmx_measure_device(lmx_capture *c, PyObject *args);
-/* The same from C; where no GPU is in use nothing. False with an exception. */
+/* The same from C. False with an exception. */
 bool lmx_device_listen(lmx_capture *c, bool timed, bool sized);
-/* True once it is told what the GPU's memory was used for. */
+/* True if the GPU's memory was measured. */
 bool lmx_device_sized(const lmx_capture *c);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * health: what the two halves of looking at values share: calls, which are told under the GIL (health.c), and
- * operators and nodes, on any thread (healthops.c). Both note what is not finite, in the order in which it is
- * met, and nothing else: what that means is lam_health_new's to say. */
+ * health: checks of values in two parts: of calls, under the GIL (health.c), and of operators and nodes, on
+ * any thread (healthops.c). Both only note non-finite values, in order; lam_health_new judges them. */
 #ifndef LMX_HEALTH_H
 #define LMX_HEALTH_H
 
@@ -13,9 +12,9 @@
 #include <stdatomic.h>
 
 enum { LMX_HEALTH_NAME = 56 };
-enum { LMX_ITSELF = -1 }; /* lam_bad.origin of a record that is to get its own number */
+enum { LMX_ITSELF = -1 }; /* lam_bad.origin of a record that gets its own number */
 
-/* lam_bad with the texts and sizes that it points to. */
+/* lam_bad with its texts and sizes. */
 typedef struct lmx_bad_record {
     lam_bad bad;
     char name[LMX_HEALTH_NAME], inside[LMX_HEALTH_NAME];
@@ -24,14 +23,14 @@ typedef struct lmx_bad_record {
     int64_t sequence; /* a node's number; -1 */
 } lmx_bad_record;
 
-/* An argument that was fine when its call was entered. */
+/* An argument that was finite when its call began. */
 typedef struct lmx_entry {
-    const void *tensor; /* not owned, and not looked into */
-    int64_t version;    /* -1: it was not fine, or would not tell */
+    const void *tensor; /* only compared, not owned */
+    int64_t version;    /* -1: it was not finite, or unknown */
     int32_t call;
 } lmx_entry;
 
-/* What one capture looks at, and what it found. */
+/* The checks of one capture and their records. */
 typedef struct lmx_checkup {
     lmx_listener base;
     lmx_capture *capture;
@@ -44,32 +43,31 @@ typedef struct lmx_checkup {
     lmx_vec stats;     /* of entries of calls' results */
     lmx_came came;
     lmx_broke broke;
-    lmx_vec fed;                     /* uint8_t per call: something bad went in */
-    lmx_vec entries;                 /* lmx_entry: arguments of the calls that are open */
+    lmx_vec fed;                     /* uint8_t per call: an argument was bad */
+    lmx_vec entries;                 /* lmx_entry: arguments of open calls */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
-    PyObject *allowed, *asked, *ask; /* lists of modules; what to call for each of `asked`; or NULL */
+    PyObject *allowed, *asked, *ask; /* lists of modules; the function to call for `asked`; or NULL */
     _Atomic int64_t tensors, bytes, unseen;
     atomic_bool gradients;
 } lmx_checkup;
 
-/* A record that is still to be filled, and kept: under the GIL or without it. `look` NULL: it is of no values
- * of a tensor's; `text` is copied. Its number, counted from 1; 0: it was not
- * kept. */
+/* lmx_health_record makes a record to be filled, lmx_health_keep adds it, with or without the GIL. `look`
+ * NULL: it has no tensor; `text` is copied. Returns its number, from 1; 0: it was not kept. */
 lmx_bad_record lmx_health_record(lam_bad_side side, uint8_t phase, int32_t call, int32_t index);
 void lmx_health_name(char *to, const char *from); /* cut to fit; NULL is "" */
 int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look, const char *text);
-/* Counts a tensor that was looked at, or could not be. */
+/* Counts a tensor that was checked, or could not be. */
 void lmx_health_count(lmx_checkup *h, const lmx_look *look, lmx_seen seen);
 
-/* Whose doing it is that a call was given, or gave, what is bad: lam_bad.origin. */
+/* The origin of a bad argument or result of a call: lam_bad.origin. */
 int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look);
-/* From now on it is nobody's. */
+/* Clears its origin: the value is intended. */
 void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look);
-/* Of the thread that calls: outside every operator and node, what ran before is forgotten. */
+/* For the calling thread: outside every operator and node, forgets what ran before. */
 void lmx_health_call_begins(const lmx_checkup *h);
 void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node);
 void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node);
-/* Operators in the forward are looked at where they are watched: they are told only then. */
+/* Operators in the forward are checked only if they are watched. */
 void lmx_health_op_began(lmx_listener *l, const lmx_op_run *op);
 void lmx_health_op_ended(lmx_listener *l, const lmx_op_run *op);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * classes: what all modules of one class have in common, found once in a process: a walk along its bases
- * costs more than all else that is told of a small module. A class is known by its address, and a weak
- * reference tells whether it is still the one that was met there; nothing is kept alive. */
+ * classes: the properties that all modules of one class share, found once in a process: walking the base
+ * classes costs more than the rest of a small module's description. A class is identified by its address and
+ * a weak reference, which shows whether it is still the same class; nothing is kept alive. */
 #ifndef LMX_CLASSES_H
 #define LMX_CLASSES_H
 
@@ -13,7 +13,7 @@ typedef struct lmx_class {
     PyObject *type;        /* weak reference */
     const void *bases;     /* the address of its __mro__, while it lives */
     PyObject *name, *path; /* str; strong, as is */
-    PyObject *word_type;   /* the base that lamina has a word for, one of torch's; or NULL */
+    PyObject *word_type;   /* the base class of torch that has a word; or NULL */
     int32_t word, n_attrs;
     uint32_t flags;
     bool script, packs;             /* packs: one of torch's own quantised layers */
@@ -23,10 +23,10 @@ typedef struct lmx_class {
 struct lmx_classes {
     lmx_vec all; /* lmx_class *: each stays where it is */
     lmx_map by_type;
-    int asked; /* descriptions that are under way and hold on to some */
+    int asked; /* descriptions in progress that use some */
 };
 
-/* Before classes are asked for; `asked` goes down again when they are no more held on to. */
+/* Call it before lmx_class_of; decrement `asked` when the classes are no longer used. */
 void lmx_classes_ask(lmx_classes *c);
 /* NULL with an exception. */
 const lmx_class *lmx_class_of(lmx_state *st, PyTypeObject *type);
@@ -34,14 +34,13 @@ const lmx_class *lmx_class_of(lmx_state *st, PyTypeObject *type);
 bool lmx_class_flags(lmx_state *st, const lmx_class *k, PyTypeObject *type, uint32_t *flags);
 void lmx_classes_clear(lmx_classes *c);
 
-/* Reads a value of Python's as an attribute: false where it is nothing that can be told. `*name` is a new
- * reference to what a text lives in, or NULL; `ints` has room for LMX_MAX_INTS. An exception may be pending.
- * (value.c) */
+/* Reads a Python value as an attribute: false if it has no such type. `*name` is a new reference to the owner
+ * of a text, or NULL; `ints` has room for LMX_MAX_INTS. An exception may be pending. (value.c) */
 bool lmx_value_of(lmx_state *st, PyObject *o, int64_t *ints, PyObject **name, lam_value *v);
-/* Whether it is of one of CPython's own types, whose values answer by themselves. (value.c) */
+/* True for values of CPython's own types, which can be read without user code. (value.c) */
 bool lmx_answers(PyObject *value);
-/* Whether asking runs nothing of the user's, and, before the run (`early`), the answer stays what it is
- * unless the dict or list that holds the value changes. (value.c) */
+/* True if reading runs no user code and, before the run (`early`), the result stays the same unless the dict
+ * or list that holds the value changes. (value.c) */
 bool lmx_asks_nobody(PyObject *value, bool early);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * snapshot: what a forward may leave behind on a model, remembered so that it can be put back. */
+ * snapshot: the state of a model that a forward may change, saved so that it can be restored. */
 #ifndef LMX_SNAPSHOT_H
 #define LMX_SNAPSHOT_H
 
@@ -8,7 +8,7 @@
 
 typedef enum lmx_box_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_box_type;
 
-/* A dict, list or set as it was: `n` references from `at` on, two an entry for a dict. */
+/* The saved content of a dict, list or set: `n` references from `at` on, two for each entry of a dict. */
 typedef struct lmx_box {
     PyObject *object; /* strong */
     uint32_t at, n;
@@ -24,18 +24,18 @@ static inline PyObject *lmx_mark_empty(PyObject *ref) { return (PyObject *)((uin
 
 typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain attribute */
     PyObject *tensor, *name;
-    PyObject *clone;          /* its values, where they are not among the snapshot's bytes; or NULL */
+    PyObject *clone;          /* its values, if they are not in the snapshot's bytes; or NULL */
     PyObject *grad;           /* of a parameter; NULL otherwise */
-    PyObject *data;           /* a tensor with the shape and memory it had; NULL: it was not asked for, or */
-    void *held;               /* the same as lmx_hold gives it; or NULL */
+    PyObject *data;           /* a tensor with its shape and memory; or NULL */
+    void *held;               /* the same from lmx_hold; or NULL */
     PyTypeObject *type;       /* strong: a lazy layer's tensors change theirs */
     size_t bytes_at, n_bytes; /* its values, in the snapshot's bytes */
-    size_t sampled;           /* of so many bytes there is a sample; 0: none */
-    uint64_t memory;          /* then: whose memory it has, as operators tell it; 0 not known */
+    size_t sampled;           /* the number of bytes that `sample` covers; 0: no sample */
+    uint64_t memory;          /* if sampled: the identity of its memory, as operators report it; 0 unknown */
     bool written;             /* an operator wrote to it in place */
     uint64_t sample;
-    int64_t version;        /* how often it was written to; -1: not known */
-    uint64_t storage, form; /* form: of its type of numbers, its device and, where torch tells, its strides */
+    int64_t version;        /* torch's count of writes; -1: unknown */
+    uint64_t storage, form; /* form: a hash of its dtype, its device and, if known, its strides */
     int32_t node, ndim;
     int64_t sizes[8];               /* the first ones; a tensor of more axes is compared by those */
     bool requires_grad, knows_grad; /* the latter: requires_grad is known */
@@ -52,52 +52,52 @@ typedef struct lmx_snapshot {
     lmx_vec bytes;         /* the values of buffers */
     lmx_vec draws;         /* lmx_draw: random number generators that modules hold */
     lmx_map seen;          /* tensor -> kept */
-    PyTypeObject *no_draw; /* the type that was last found to be none of a generator; not owned, not used */
+    PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
     PyObject *problems;    /* while restoring: a list of names */
-    bool untouched;        /* lmx_snapshot_holds found nothing to put back, and nothing has run since */
+    bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */
 } lmx_snapshot;
 
 /* A snapshot of the capture's model, whose modules are described on the way. NULL with an
  * exception. */
 PyObject *lmx_snapshot_for(lmx_capture *c);
-/* Whether the modules would be described as they were then: their dicts, their tensors' memory, shapes and
- * requires_grad are the same. Also false with an exception. Nothing of the user's may run between this and
- * the restore. */
+/* True if the descriptions of the modules are still valid: their dicts, their tensors' memory, shapes and
+ * requires_grad are the same. Also false with an exception. No user code may run between this and the
+ * restore. */
 bool lmx_snapshot_holds(PyObject *snapshot);
-void lmx_snapshot_doubt(PyObject *snapshot); /* something of the user's may run; NULL is allowed */
+void lmx_snapshot_doubt(PyObject *snapshot); /* user code may run; NULL is allowed */
 
 lmx_box_type lmx_box_type_of(PyObject *o);
 Py_ssize_t lmx_box_size(PyObject *o, lmx_box_type type);
-/* Remembers a dict, list or set and what is in it. */
+/* Saves a dict, list or set and its content. */
 bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type type);
-/* Whether its content is what it was. Also false with an exception. */
+/* True if its content is unchanged. Also false with an exception. */
 bool lmx_box_is_same(lmx_snapshot *s, const lmx_box *box);
-/* Puts its content back where it differs. False with an exception. */
+/* Restores its content if it differs. False with an exception. */
 bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
 
-/* A random number generator and the state that it had. */
+/* A random number generator and its saved state. */
 typedef struct lmx_draw {
     PyObject *object, *name, *state; /* strong */
     int32_t node;
     const struct lmx_drawer *how;
 } lmx_draw;
-/* Notes it if it is one of torch's, Python's or numpy's; anything else is fine too. */
+/* Saves a generator of torch, Python or numpy; ignores anything else. */
 bool lmx_draw_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value);
 bool lmx_draw_restore(lmx_snapshot *s, const lmx_draw *draw);
 
 typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,
                      bool clone);
-/* Whether it has the memory, shape and requires_grad that it had. Also false with an exception. Clears
- * `untouched` where there may be values or a gradient to put back, or an exception is pending. */
+/* True if its memory, shape and requires_grad are unchanged. Also false with an exception. Clears `untouched`
+ * if values or a gradient may have to be restored, or an exception is pending. */
 bool lmx_tensor_is_same(lmx_snapshot *s, const lmx_kept *kept, bool *untouched);
-/* `memory`: a set of what operators wrote to. False with an exception. */
+/* `memory`: the set of memory that operators wrote to. False with an exception. */
 bool lmx_tensor_was_written(lmx_kept *kept, PyObject *memory);
 bool lmx_tensor_restore(lmx_snapshot *s, lmx_kept *kept);
 void lmx_kept_free(lmx_kept *kept, const lmx_torch *t);
 
-/* Notes that `name` of module `node` could not be put back, and clears the exception that said so. False
- * only for an exception that must reach the user. */
+/* Notes that `name` of module `node` could not be restored, and clears the exception. False only for an
+ * exception that must reach the user. */
 bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what);
 
 #endif

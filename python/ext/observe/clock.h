@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The clock of a capture. Most of what noting an operator's time costs is asking the kernel's function, which
- * waits until all that was loaded before has come. Where the kernel itself goes by the processor's counter,
- * which it does only while that counts evenly on all processors alike, a capture notes the counter, and its
- * stamps become nanoseconds afterwards. */
+ * The clock of a capture. The largest cost of an operator's times is the kernel's function, which waits for
+ * all pending loads. The kernel's clock uses the processor's counter only while that counts evenly on all
+ * processors; a capture then notes the counter, and converts its stamps to nanoseconds afterwards. */
 #ifndef LMX_CLOCK_H
 #define LMX_CLOCK_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Of the monotonic clock. */
+/* The time of the monotonic clock. */
 int64_t lmx_now_ns(void);
 
 typedef struct lmx_moment {
@@ -18,17 +17,17 @@ typedef struct lmx_moment {
 
 typedef struct lmx_clock {
     bool counts;  /* stamps are of the counter; else they are nanoseconds */
-    int64_t last; /* of the thread that began */
+    int64_t last; /* the last stamp of the thread that began */
     lmx_moment began;
     double rate; /* nanoseconds a stamp, between beginning and end */
 } lmx_clock;
 
-/* `alone`: its times are compared with none that others measure meanwhile by the kernel's clock. */
+/* `alone`: its times are not compared with other measurements by the kernel's clock. */
 void lmx_clock_begin(lmx_clock *k, bool alone);
-/* May be said again: stamps until then can be told in nanoseconds. */
+/* May be called again: stamps until then can be converted to nanoseconds. */
 void lmx_clock_end(lmx_clock *k);
-/* A stamp that was taken between beginning and end, in nanoseconds; 0, which is none, stays. Of two stamps
- * the later one is never told as the earlier. */
+/* Converts a stamp between beginning and end to nanoseconds; 0, no stamp, stays 0. The order of stamps is
+ * kept. */
 int64_t lmx_clock_ns(const lmx_clock *k, int64_t stamp);
 
 /* Now. Stamps of one thread grow; `last` is its last one. */

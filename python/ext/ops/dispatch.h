@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * dispatch: operators through a mode of torch's own (torch.utils._python_dispatch.TorchDispatchMode), for the
- * builds where observe.c may not read torch's records, and for whoever wants to answer operators instead of
- * running them. Ten times as dear an operator, and supported. A mode belongs to its thread, and to those that
- * torch gives its thread's state.
+ * dispatch: operators through a dispatch mode of torch (torch.utils._python_dispatch.TorchDispatchMode), for
+ * builds where observe.c can't read torch's records, and for code that answers operators instead of running
+ * them. It costs ten times as much an operator, and torch supports it. A mode belongs to its thread, and to
+ * threads that get its state from torch.
  *
- * The contract for whoever answers (a shape engine):
+ * The contract for code that answers (a shape engine):
  *   1. Make a Capture with `dispatch` (capture.c), then lmx_dispatch_answer() before it is started.
- *   2. `answer` is asked about each operator that comes by, the GIL held, our mode off its stack, before the
- *      operator is run, with what torch handed over: positional arguments up to the last that is no default,
- *      keyword-only ones by name. lmx_overload_argument() fills in the rest.
- *   3. It gives true when it has an answer: a new reference in *result, or NULL there with an exception set.
- *      On false the operator runs as it would have, under whatever modes lie below ours.
- *   4. Either way the operator is noted with its result. lmx_dispatch_note() notes one that never came by. */
+ * 2. `answer` is called for each operator before it runs, with the GIL held and the mode off the stack, with
+ * torch's arguments: positional ones up to the last that is no default, keyword-only ones by name.
+ * lmx_overload_argument() adds the defaults. 3. It returns true if it has an answer: a new reference in
+ * *result, or NULL there with an exception set. On false the operator runs as usual, under the modes below
+ * this one. 4. Either way the operator is noted with its result. lmx_dispatch_note() notes one that did not
+ * pass. */
 #ifndef LMX_DISPATCH_H
 #define LMX_DISPATCH_H
 
@@ -19,26 +19,26 @@
 
 enum { LMX_OVERLOAD_ARGS = 64 };
 
-/* An OpOverload, looked at once a process. */
+/* An OpOverload, read once in a process. */
 typedef struct lmx_overload {
-    PyObject *func, *call; /* strong: itself, and what runs it */
+    PyObject *func, *call; /* strong: itself, and the callable that runs it */
     PyObject *name;        /* str, "aten::convolution": without the overload */
     int32_t word;          /* lam_word_op of it */
     int32_t n_args;
-    bool wraps;            /* it stands for what it calls */
-    bool implicit;         /* made of other operators for every kind of tensor */
-    bool many;             /* it gives a tuple of results */
-    bool unseen;           /* a question to a tensor, and no work */
+    bool wraps;            /* it only calls others */
+    bool implicit;         /* composed of other operators for every kind of tensor */
+    bool many;             /* it returns a tuple of results */
+    bool unseen;           /* a query of a tensor, without work */
     bool higher;           /* a higher-order operator: it runs functions */
     bool copies;           /* aten::clone */
     bool writes;           /* in place, to its first argument */
     int32_t mask;          /* lam_word_op_mask of it */
     PyObject *args[LMX_OVERLOAD_ARGS];     /* str: names */
-    PyObject *defaults[LMX_OVERLOAD_ARGS]; /* NULL where there is none */
-    bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number that stands for one */
+    PyObject *defaults[LMX_OVERLOAD_ARGS]; /* NULL: none */
+    bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number in its place */
 } lmx_overload;
 
-/* What torch offers to modes, looked at when the first is opened; from lamina._dispatch. */
+/* torch's functions for modes, found when the first mode opens; from lamina._dispatch. */
 #define LMX_MODE_FUNCTIONS(X)                                                                                \
     X(open)                                                                                                  \
     X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys)       \
@@ -54,35 +54,35 @@ struct lmx_modes {
     lmx_map by_func;
 };
 
-/* Looks for what torch offers, once; false with an exception. Then the number of the node that autograd makes
- * next in this thread, 0 where that is not told. */
+/* Finds torch's functions, once; false with an exception. */
 bool lmx_modes_load(lmx_state *st);
+/* The number of the next node that autograd makes in this thread; 0: unknown. */
 uint64_t lmx_modes_sequence(const lmx_modes *m);
 /* NULL with an exception. It lives as long as the extension. */
 const lmx_overload *lmx_overload_of(lmx_state *st, PyObject *func);
-/* The i-th argument of the schema, borrowed; NULL, without an exception, where none was given. */
+/* The i-th argument of the schema, borrowed; NULL, without an exception, if none was given. */
 PyObject *lmx_overload_argument(const lmx_overload *o, Py_ssize_t i, PyObject *args, PyObject *kwargs);
 
 typedef bool lmx_answer(void *self, const lmx_overload *o, PyObject *args, PyObject *kwargs,
                         PyObject **result);
-/* Asks `answer` from now on; NULL: nobody. `self` must outlive the capture. False with an exception: the
- * capture does not watch through the dispatch mode. */
+/* Sets `answer`; NULL: none. `self` must outlive the capture. False with an exception: the capture does not
+ * watch through the dispatch mode. */
 bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self);
-/* Notes an operator that was done elsewhere as if it had run now. `args` is a tuple, `kwargs` a dict or NULL.
- * False only for an exception that must reach the user. */
+/* Notes an operator that ran elsewhere as if it ran now. `args` is a tuple, `kwargs` a dict or NULL. False
+ * only for an exception that must reach the user. */
 bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result);
 
 /* unseen(name): the operator of this name is about to run by a way that torch keeps no record of. Captures
  * that are open on this thread note it. */
 PyObject *lmx_unseen(PyObject *module, PyObject *name);
 
-/* The operator of this thread that is open, by its number; -1: none. */
+/* The number of the open operator of this thread; -1: none. */
 int32_t lmx_dispatch_op(const lmx_capture *c);
-/* Gives one of lam_op_flags to operator number `op` of this thread, or to the one so many levels above it. */
+/* Sets one of lam_op_flags on operator number `op` of this thread, or on the one `level` levels above it. */
 void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag);
 
-/* Calls `function`, while an answer is given: the operators that it runs are noted as inside the one that is
- * answered. Where the capture does not watch through the dispatch mode it is just called. */
+/* Calls `function` during an answer: the operators that it runs are noted inside the answered one. If the
+ * capture does not watch through the dispatch mode, it only calls `function`. */
 PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args, PyObject *kwargs);
 
 /* == between dispatch.c and overload.c ================================================================= */
@@ -91,7 +91,7 @@ PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args
 bool lmx_pack_arguments(lmx_state *st, lmx_lane *lane, const lmx_overload *o, PyObject *args,
                         PyObject *kwargs, int32_t *n);
 bool lmx_pack_result(lmx_state *st, lmx_lane *lane, const lmx_overload *o, PyObject *result, int32_t *n);
-/* True when the operator is made of others, whatever tensors it is given. */
+/* True if the operator is composed of others for every kind of tensor. */
 bool lmx_modes_implicit(lmx_state *st, PyObject *func);
 void lmx_overloads_free(lmx_modes *m);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * located: where a tensor's memory is, and its gradient's (located.c). Needs the GIL. */
+ * located: the addresses of a tensor's memory and of its gradient (located.c). Needs the GIL. */
 #ifndef LMX_LOCATED_H
 #define LMX_LOCATED_H
 
 #include "base/base.h"
 
-/* What torch exports. */
+/* torch's exported functions. */
 typedef struct lmx_allocator {
     void *alloc, *free;
     int32_t (*storage_size)(void *tensor, int64_t *out); /* NULL: not exported */
@@ -21,15 +21,15 @@ typedef struct lmx_located {
 /* False only for an exception that must reach the user. */
 bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_located *out);
 
-/* Asking a tensor for its gradient makes a Python object of it, hundreds of them a step. torch's C++ gives
- * the handle: used once it was seen to give what was set, which is tried here, once. */
+/* Reading a gradient from Python makes a Python object, hundreds in a step. torch's C++ function returns the
+ * handle; it is used if it returns a known gradient, which this tests once. */
 void lmx_gradient_prove(lmx_state *st);
-/* Where the gradient of a tensor is; all 0 where it has none. False where Python has to be asked for it. */
+/* The address of a tensor's gradient; all 0 if it has none. False: read it from Python. */
 bool lmx_gradient_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_located *out);
 
-/* What a method without arguments answers, an int; 0 where it does not. Never leaves an exception. */
+/* The int that a method without arguments returns; 0 on failure. Never leaves an exception. */
 int64_t lmx_ask(PyObject *o, const char *method);
-/* A new tensor on the CPU, whatever the default is. NULL with an exception, or when `torch` is NULL. */
+/* A new tensor on the CPU, regardless of the default. NULL with an exception, or if `torch` is NULL. */
 PyObject *lmx_new_tensor(PyObject *torch, long elements);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * looks: the values of a tensor, read where they lie. Only plain tensors in this machine's memory are read:
- * none that is fake, sparse, wrapped, on another device, or longer than its memory says. */
+ * looks: reads the values of a tensor in place. Only strided tensors in this machine's memory are read: none
+ * that is fake, sparse, wrapped, on another device, or larger than its memory. */
 #ifndef LMX_LOOKS_H
 #define LMX_LOOKS_H
 
@@ -8,20 +8,20 @@
 #include "torch/tensor.h"
 
 typedef enum lmx_seen {
-    LMX_SEEN,       /* looked at */
+    LMX_SEEN,       /* its values were read */
     LMX_NEVER_BAD,  /* its type has neither NaN nor Inf, or it has no elements; nothing was read */
-    LMX_NOT_TO_READ /* it can't be looked at */
+    LMX_NOT_TO_READ /* its values can't be read */
 } lmx_seen;
 
 typedef struct lmx_look {
     lam_nonfinite found;
-    uint64_t data;    /* where its first element lies */
-    uint64_t storage; /* and its storage; 0: not told */
+    uint64_t data;    /* the address of its first element */
+    uint64_t storage; /* the address of its storage; 0: unknown */
     int64_t bytes;
     bool whole;          /* it is all of its storage */
     int32_t dtype, ndim; /* ndim -1: more axes than are kept */
     int64_t sizes[LAM_MAX_AXES];
-    lam_stats stats; /* where they are wanted */
+    lam_stats stats; /* if requested */
 } lmx_look;
 
 static inline bool lmx_look_bad(const lmx_look *l) { return l->found.nan > 0 || l->found.inf > 0; }
@@ -33,45 +33,45 @@ static inline bool lmx_look_masks(const lmx_look *l) {
 typedef struct lmx_looker {
     lmx_state *st;
     const lmx_shim *shim;
-    bool by_shim; /* the functions were found and told the truth of a tensor that was tried */
+    bool by_shim; /* the functions were found, and were right for a test tensor */
     bool wants_stats;
     PyObject *n_version, *n_stride, *n_offset, *n_storage; /* interned names */
-    /* Results that were looked at lately, as long as they live: where they go in next they need no look. */
+    /* Recent results, while they live: as arguments they need not be read again. */
     struct {
         PyObject *ref; /* a weak reference; NULL: free */
         const void *tensor;
         uint64_t data, storage;
         int64_t version;
-        bool allowed; /* whatever is in it is no finding */
+        bool allowed; /* its values are never a finding */
         lam_nonfinite found;
     } known[64];
 } lmx_looker;
 
 /* False with an exception. */
 bool lmx_looker_open(lmx_looker *k, lmx_state *st);
-void lmx_looker_forget(lmx_looker *k); /* what is known of tensors, which it looks at as ever */
-void lmx_looker_close(lmx_looker *k);  /* twice does nothing */
-/* Of the tensor behind an at::Tensor, with or without the GIL (`gil`: held, and given up for long ones);
- * `by_shim` only. */
+void lmx_looker_forget(lmx_looker *k); /* clears `known` */
+void lmx_looker_close(lmx_looker *k);  /* a second call does nothing */
+/* Reads the tensor of an at::Tensor, with or without the GIL (`gil`: held, and released for large ones); only
+ * if `by_shim`. */
 lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out);
-/* Where its storage begins, without a look at values; 0: it will not tell. */
+/* The address of its storage, without reading values; 0: unknown. */
 uint64_t lmx_look_storage(const lmx_looker *k, const void *handle);
-/* Whether `by_shim` is so in this process. Whatever fails is forgotten and means no. */
+/* True if `by_shim` holds in this process. An error is cleared and means false. */
 bool lmx_reads_values(lmx_state *st);
-/* What the mask behind an at::Tensor leaves; false where its values can't be read. Only where
- * lmx_reads_values(). Nothing of Python is touched. */
+/* Counts the mask of an at::Tensor; false if its values can't be read. Only if lmx_reads_values(). It does
+ * not touch Python. */
 bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out);
-/* Of a Python tensor. What was known of it is taken again. Never fails: what it will not tell is not to be
- * read. False only for an exception that must reach the user. */
+/* Reads a Python tensor, or reuses what is known of it. A tensor that can't be read is LMX_NOT_TO_READ. False
+ * only for an exception that must reach the user. */
 bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen);
-/* Told by an operator's name: it gives memory that was not written; numbers that were there before, in
- * another place or type; or a view of memory. */
+/* By an operator's name: it returns uninitialised memory; only copies or converts values; or returns a view.
+ */
 bool lmx_gives_unwritten(const char *name);
 bool lmx_only_copies(const char *name);
 bool lmx_moves_nothing(const char *name);
-/* How often it was written to, as far as torch counts that; -1: it does not, as under inference_mode. */
+/* torch's count of writes to the tensor; -1: torch does not count, as under inference_mode. */
 int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor);
-/* From now on nothing in this tensor is a finding, as long as it lives unchanged. */
+/* From now on the values of this tensor are no finding, while it lives unchanged. */
 void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look);
 
 #endif
