@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base: CPython meets lamina.h. The extension pushes what it saw of a live model through lam_build_*,
- * hands handles to Python and turns lam_error into exceptions. It counts nothing and formats nothing.
+ * base: the binding of lamina.h to CPython. The extension pushes its observations of a live model with
+ * lam_build_*, returns handles to Python and converts lam_error to exceptions. It counts and formats nothing.
  *
- * Everything is limited API 3.11, so one build serves every CPython from 3.11 on. Every function needs
+ * Everything is limited API 3.11, so one build works with every CPython from 3.11 on. Every function needs
  * the GIL; the free-threaded build is not supported yet, which is why the module does not declare
  * Py_mod_gil. */
 #ifndef LMX_BASE_H
@@ -23,15 +23,15 @@
 extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
 #endif
 
-/* What runs at each call of a watched model: it lies together, because the model has pushed out of the
- * processor what it knew of each page. */
+/* Marks functions that run at each call of a watched model. They are placed together, since the model's own
+ * work evicts them from the processor's caches. */
 #if defined(__GNUC__)
 #define LMX_OFTEN __attribute__((hot))
 #else
 #define LMX_OFTEN
 #endif
 
-/* Attribute names that are looked up often, interned once. */
+/* Attribute names that are used often, interned once. */
 #define LMX_NAMES(X)                                                                                      \
     X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
     X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
@@ -55,8 +55,8 @@ typedef struct lmx_vec {
     size_t n, cap; /* elements */
 } lmx_vec;
 void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more);
-/* Room for `more` elements; the first of them, not zeroed. NULL when memory ran out; no exception is set.
- * Inlined, because operators are noted by little else. */
+/* Adds `more` elements and returns the first, not zeroed. NULL if memory ran out, without an exception.
+ * Inlined, because noting an operator is little else. */
 static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
     if (!v->data || v->cap - v->n < more) return lmx_vec_grow(v, size, more);
     void *at = (char *)v->data + v->n * size;
@@ -64,8 +64,8 @@ static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
     return at;
 }
 void lmx_vec_free(lmx_vec *v);
-/* Takes the newest item that has `key` at byte `at` out, where the order of the others is nothing; false:
- * there is none. */
+/* Removes the newest item with `key` at byte `at` and copies it to `out`; the order of the others may change.
+ * False: there is none. */
 static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
     for (size_t i = v->n; i-- > 0;) {
         char *item = (char *)v->data + i * size;
@@ -76,7 +76,7 @@ static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *
     }
     return false;
 }
-/* Lets the C library keep what captures free, for the next one. Once is enough. */
+/* Lets the C library keep freed memory for the next capture. Call it once. */
 void lmx_keep_memory(void);
 
 /* From an object's address to an index. */
@@ -100,8 +100,8 @@ PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 /* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
  * user. Any other is cleared. False too when nothing is pending. */
 bool lmx_must_raise(void);
-/* Clears an exception that only says that something has no such attribute or won't do; false when memory
- * ran out or the exception must reach the user. True when nothing is pending. */
+/* Clears an ordinary exception, such as a missing attribute; false if memory ran out or the exception must
+ * reach the user. True if nothing is pending. */
 bool lmx_forgive(void);
 /* UTF-8 of a str, borrowed; "?" where it has none. Never leaves an exception. */
 const char *lmx_utf8(PyObject *text);
@@ -109,12 +109,11 @@ const char *lmx_utf8(PyObject *text);
 PyObject *lmx_dict_of(PyObject *o);
 /* dict[key], borrowed; NULL without an exception where it is absent or `dict` is no dict. */
 PyObject *lmx_get(PyObject *dict, PyObject *key);
-/* What a module registers under `key` ("_parameters"), a new reference; NULL without an exception where
- * it has none. A traced module hands such questions on to another object, so it is asked and not its
- * dict. */
+/* The registry of a module under `key` ("_parameters"), a new reference; NULL without an exception if it has
+ * none. A traced module delegates to another object, so the attribute is read, not the dict. */
 PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObject *key);
 
-/* == torch, looked at once (torch.c) =================================================================== */
+/* == torch, inspected once (torch.c) =================================================================== */
 
 enum { LMX_FORMS = 5, LMX_PARTS = 3 }; /* of sparse tensors: layouts, and the tensors that make one up */
 
@@ -127,42 +126,41 @@ typedef struct lmx_shim {
     int32_t (*data)(void *tensor, void **out);
     int32_t (*release)(void *tensor);
     int32_t (*offset)(void *tensor, int64_t *out); /* of its first element in its memory; may be NULL */
-    /* NULL where they are not exported, as are the next: whether its elements lie one after another, its
-     * strides, and another tensor of the same memory. */
+    /* These may be NULL: whether it is contiguous, its strides, and another tensor of the same memory. */
     int32_t (*dense)(void *tensor, bool *out);
     int32_t (*strides)(void *tensor, int64_t **out);
     int32_t (*again)(void *tensor, int64_t ndim, const int64_t *sizes, const int64_t *strides, int64_t offset,
                      void **out);
-    int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; of what is not sparse none of these: */
+    int32_t (*layout)(void *tensor, int32_t *out); /* may be NULL; dense tensors have none of these: */
     struct lmx_form {
         int32_t layout;
         /* Each makes a tensor of a sparse one, its values last. C++: `out` is where the handle is written. */
         void *(*parts[LMX_PARTS])(void *out, const void *tensor);
     } forms[LMX_FORMS];
-    void *(*room)(size_t bytes); /* for a handle that `release` takes; NULL: what is stored can't be told */
+    void *(*room)(size_t bytes); /* memory for a handle, for `release`; NULL: stored elements are unknown */
     int32_t (*storage)(void *tensor, int64_t *out); /* bytes of its memory; may be NULL */
-    /* As `data`, only to be read: a fake tensor is asked without a warning. May be NULL. */
+    /* As `data`, for reading: no warning for a fake tensor. May be NULL. */
     int32_t (*peek)(void *tensor, const void **out);
-    /* C++: whether its values are those in memory with the other sign, as of z.conj().imag. May be NULL. */
+    /* C++: torch's negation bit: its values are those in memory negated, as of z.conj().imag. May be NULL. */
     bool (*negated)(const void *tensor);
 } lmx_shim;
 
-/* What autograd keeps of a tensor, by its C++ object: NULL where that is not exported (grads.c). */
+/* autograd's data of a tensor, by its C++ object; NULL: not exported (grads.c). */
 typedef struct lmx_grads {
     bool (*wanted)(const void *impl);       /* requires_grad */
     const void *(*grad)(const void *impl);  /* a reference to an at::Tensor */
     const void *undefined;                  /* the object of a tensor that is none */
 } lmx_grads;
 
-/* How a Python value is looked through for tensors. */
+/* How a Python value is searched for tensors. */
 typedef enum lmx_kind {
     LMX_IGNORE, /* holds no tensor that counts */
     LMX_PLAIN,  /* a tensor whose C object can be read */
-    LMX_ODD,    /* a tensor that answers by its attributes only: fake, wrapped, uninitialised */
+    LMX_ODD,    /* a tensor with readable attributes only: fake, wrapped, uninitialised */
     LMX_TUPLE, LMX_LIST, LMX_DICT,
     LMX_OBJECT, /* tensors in its __dict__ */
     LMX_FIELDS, /* a dataclass with slots */
-    LMX_UNSEEN  /* a type met for the first time */
+    LMX_UNSEEN  /* a type that is not classified yet */
 } lmx_kind;
 
 enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
@@ -172,7 +170,7 @@ typedef struct lmx_torch {
     bool knows_types; /* there is something in `types` */
     PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
     PyTypeObject *fake; /* strong, of a dry run; NULL before the first */
-    PyObject *dispatch, *shape, *dtype, *device; /* what Tensor itself answers for these names */
+    PyObject *dispatch, *shape, *dtype, *device; /* the values of these names on Tensor itself */
     PyObject *dtypes[LMX_DTYPES];
     int32_t dtype_numbers[LMX_DTYPES], n_dtypes;
     PyTypeObject *types[LMX_TYPES]; /* a direct-mapped cache, emptied when the last capture closes */
@@ -180,8 +178,8 @@ typedef struct lmx_torch {
     lmx_shim shim;
     lmx_grads grads;
     int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
-    char why[240];  /* which way is used and why */
-    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 nobody has asked (looks.c) */
+    char why[240];  /* the method in use, and the reason */
+    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 not determined yet (looks.c) */
 } lmx_torch;
 
 /* == module state (module.c) =========================================================================== */
@@ -196,9 +194,9 @@ struct lmx_state {
     lmx_torch torch;
     lmx_layout *layout; /* of this torch's records */
     bool watches_ops;          /* the layout was found, and may be used */
-    int identities;            /* captures that want to know whose memory a tensor has: those of operators */
+    int identities;            /* the number of captures that need identities of memory: those of operators */
     lmx_modes *modes;
-    lmx_classes *classes; /* that modules were met of */
+    lmx_classes *classes; /* of the modules so far */
 };
 
 lmx_state *lmx_state_of(PyObject *module);
@@ -224,14 +222,14 @@ typedef struct lmx_model {
     lmx_state *st;
     lam_model *model;
     int32_t borrowers; /* costs that read it */
-    lam_gadgets *gadgets; /* NULL: nobody asked */
+    lam_gadgets *gadgets; /* NULL: not requested yet */
 } lmx_model;
 PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */
 /* The model of a Model object; NULL with an exception. */
 lam_model *lmx_model_get(lmx_state *st, PyObject *o);
 /* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
-/* Puts a value under a name, takes the value over. False with an exception, or when `value` is NULL. */
+/* Sets dict[name] and takes the reference to `value`. False with an exception, or if `value` is NULL. */
 bool lmx_put(PyObject *dict, const char *name, PyObject *value);
 /* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an
  * exception, or when `each` gave false. NULL is an empty dict. */

@@ -23,7 +23,7 @@ bool lmx_count_begin(lmx_counted *r, PyObject *self, bool training, bool *told);
 /* The call ended with `result`, or NULL with an exception, which is kept. */
 PyObject *lmx_count_end(lmx_counted *r, bool told, PyObject *result);
 
-/* Asked about each module that is called outside any other, while ours rests; NULL: nobody is. */
+/* Called for each module that is called outside any other, while the redirection stays; NULL: none. */
 extern PyObject *lmx_root_finder;
 extern __thread bool lmx_within_root; /* such a call is under way in this thread */
 /* Such a call begins: Py_None, what is to be called instead, or NULL with an exception; and has ended. */

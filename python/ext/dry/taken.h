@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * taken: what one call takes of torch's allocator for the CPU. */
+ * taken: the memory that one call takes from torch's CPU allocator. */
 #ifndef LMX_TAKEN_H
 #define LMX_TAKEN_H
 
 #include "base/base.h"
 
-/* taken(function, args, kwargs): calls it and gives (most, left, out), the most bytes that were handed out at
- * one time meanwhile, by any thread, what of them was left when it was back, and what it gave. NULL with an
- * exception, also where the allocator can't be watched (lmx_probe_memory). */
+/* taken(function, args, kwargs): calls it and returns (most, left, out): the peak of bytes that were
+ * allocated during the call, by any thread; the bytes that are live at its return; its result. NULL with an
+ * exception, also if the allocator can't be watched (lmx_probe_memory). */
 PyObject *lmx_taken(PyObject *module, PyObject *args);
 
 #endif

@@ -71,7 +71,7 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node);
 void lmx_health_op_began(lmx_listener *l, const lmx_op_run *op);
 void lmx_health_op_ended(lmx_listener *l, const lmx_op_run *op);
 
-/* Has the values that go through the capture looked at (health.c). Before it is started. */
+/* Enables checks of values in the capture (health.c), before it starts. */
 PyObject *lmx_watch_health(PyObject *self, PyObject *args);
 
 #endif

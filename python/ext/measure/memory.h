@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory: what a capture's model does with memory (alloc.h), measured where it is asked for. */
+ * memory: measures the memory of a capture's model at the allocator (alloc.h). */
 #ifndef LMX_MEMORY_H
 #define LMX_MEMORY_H
 
@@ -7,17 +7,17 @@
 #include "base/base.h"
 #include "observe/capture.h"
 
-/* measure_memory(source, afterwards=False): from the start of the capture on; `source` is told in the report.
+/* measure_memory(source, afterwards=False): from the start of the capture on; the report shows `source`.
  * None, or NULL with an exception. */
 PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args);
-/* memory_events([(address, bytes, nanoseconds), ...]): what came and, negative, went, where that is told when
- * all is over (measure_memory(source, True)). Of calls' forwards alone it is known whose it is. */
+/* memory_events([(address, bytes, nanoseconds), ...]): allocations and (negative) frees that are reported
+ * after the run (measure_memory(source, True)). Only those in forwards can be assigned to calls. */
 PyObject *lmx_memory_events(lmx_capture *c, PyObject *list);
-/* The parameters' gradients are as they are now. None, also where memory is not measured. */
+/* Notes the current gradients of the parameters. None, also if memory is not measured. */
 PyObject *lmx_memory_gradients(lmx_capture *c);
-/* memory_state(tensor, parameter): it is what an optimizer keeps for a parameter; None: for no single one. */
+/* memory_state(tensor, parameter): the tensor is an optimizer's state for a parameter; None: for several. */
 PyObject *lmx_memory_state(lmx_capture *c, PyObject *args);
-/* Why memory can't be measured at torch's allocator, found out by measuring a tensor: a str; None where it
+/* The reason why memory can't be measured at torch's allocator, from a test with a tensor: a str; None: it
  * can. */
 PyObject *lmx_probe_memory(PyObject *module, PyObject *unused);
 

@@ -5,7 +5,7 @@
 
 #include "observe/capture.h"
 
-/* Walks the tree under `root` in registration order. The tree holds what it names. False with an
+/* Walks the tree under `root` in registration order. The tree holds references to its objects. False with an
  * exception. */
 bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root);
 bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from); /* into one that is empty. False with an exception */
@@ -13,16 +13,16 @@ void lmx_tree_free(lmx_tree *tree);
 int lmx_tree_visit(lmx_tree *tree, visitproc visit, void *arg);
 /* The dotted path of `name` under place `parent`, a new str. */
 PyObject *lmx_path(const lmx_tree *tree, int32_t parent, PyObject *name);
-/* The model that the capture saw. `before`, or NULL, is called once before code of the user's runs. False
- * with an exception. */
+/* Builds the capture's model. `before`, or NULL, is called once before user code runs. False with an
+ * exception. */
 bool lmx_describe_model(lmx_capture *c, PyObject *before, lam_model **out);
-/* The modules in the capture's tree are about to be described before the run, one by one (the second), as far
- * as nothing of the user's runs for it: else that is given up. False with an exception. */
+/* Start describing the modules of the capture's tree before the run, and describe one; given up if user code
+ * would run. False with an exception. */
 bool lmx_early_begin(lmx_capture *c);
 bool lmx_early_module(lmx_capture *c, int32_t node);
 void lmx_early_drop(lmx_capture *c);
 int lmx_early_visit(const lmx_capture *c, visitproc visit, void *arg);
-/* What an open capture saw so far, names and calls alone, and what `push` adds to that. False with an
+/* Builds a model of an open capture so far, of names and calls alone; `push` adds to it. False with an
  * exception. */
 bool lmx_describe_so_far(lmx_capture *c, lam_status (*push)(void *self, lam_builder *b, lam_error *e),
                          void *self, lam_model **out);

@@ -16,7 +16,7 @@ typedef struct lmx_node { /* a distinct module object */
     bool on_path, parametrized, compiled;
     bool opaque; /* compiled, and its inside was not seen */
     bool scripted;
-    int8_t hides; /* of a scripted one: 1 its code runs kernels that are no operators, -1 none, 0 not asked */
+    int8_t hides; /* of a scripted one: 1 its code runs kernels that are no operators, -1 none, 0 unknown */
 } lmx_node;
 typedef struct lmx_place {
     int32_t parent, node;
@@ -55,57 +55,57 @@ typedef enum lmx_phase { LMX_NEW, LMX_OPEN, LMX_CLOSED } lmx_phase;
 typedef struct lmx_capture {
     PyObject_HEAD
     lmx_state *st;
-    PyObject *root, *model; /* model: built once, when asked for */
-    PyObject *alias;        /* what torch.compile made of the root: its calls are the root's; or NULL */
+    PyObject *root, *model; /* model: built once, on the first request */
+    PyObject *alias;        /* torch.compile's wrapper of the root, whose calls are the root's; or NULL */
     PyObject *notes;        /* list of str, for the report; or NULL */
-    PyObject *made;         /* list of str, how each input was made up; or NULL */
+    PyObject *made;         /* list of str, how each input was generated; or NULL */
     PyObject *open_regions; /* set of names of compiled code that runs operator by operator; or NULL */
     struct lmx_capture *next; /* among the open ones */
     lmx_tree tree;
-    PyObject *snapshot; /* that was taken before the start; or NULL */
-    lmx_teller *early;  /* the modules as they were described then; NULL: they are described at the end */
+    PyObject *snapshot; /* taken before the start; or NULL */
+    lmx_teller *early;  /* descriptions of modules from then; NULL: they are described at the end */
     lmx_vec calls; /* lmx_call */
     lmx_vec words; /* int64_t: the tensors of the calls */
     lmx_vec names; /* PyObject *: keywords */
-    lmx_vec written; /* uint64_t: memory that operators wrote to in place, known once they are told */
-    size_t n_calls, n_modules; /* what there was before the records were dropped */
+    lmx_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
+    size_t n_calls, n_modules; /* the numbers before the records were dropped */
     unsigned long owner;       /* thread */
     lmx_clock clock;
     int32_t open_call;
-    int32_t alias_call; /* the last one that was made through the alias; -1 */
+    int32_t alias_call; /* the last one through the alias; -1 */
     lmx_phase phase;
-    bool busy;     /* tensors are being described: calls that this makes are not the model's */
+    bool busy;     /* tensors are being described: calls during that are not the model's */
     bool counted;  /* among the state's `identities` */
-    bool lost;     /* memory for records ran out, or */
-    bool full;     /* there are more records than a capture may hold: */
-    uint64_t most, most_ops; /* bytes of calls, and of operators a thread */
-    bool cut;      /* a value had more tensors or levels than are looked at */
-    bool replaced; /* somebody else's Module.__call__ was found at the end */
+    bool lost;     /* memory for records ran out */
+    bool full;     /* the limit of records was reached */
+    uint64_t most, most_ops; /* that limit, in bytes: of calls, and of operators a thread */
+    bool cut;      /* a value had more tensors or levels than are searched */
+    bool replaced; /* another Module.__call__ was found at the end */
     bool strangers; /* another thread called modules of it while none was called here */
     bool *elsewhere; /* by module: another thread called it; NULL: none did */
     bool wants_ops, paused; /* paused: operators that run are not the model's */
-    bool wants_nodes;       /* those of backward passes are watched, also where operators are not */
-    bool timed;             /* times were asked for */
-    bool no_backward;       /* a backward pass was asked for and did not run */
-    lmx_listener *listeners; /* NULL: nobody */
-    const lmx_map *tensors_told; /* tensor object -> index, while they are told what to push; else NULL */
-    bool brief;             /* of calls only who called whom and when, of modules what they are and own */
-    int32_t dry;            /* nothing is computed, times mean nothing: modes that are on with its own; 0 */
-    lmx_ledger *ledger;     /* when memory was taken and given back, of a dry run; NULL: nobody asked */
+    bool wants_nodes;       /* nodes of backward passes are watched, also if operators are not */
+    bool timed;             /* times are measured */
+    bool no_backward;       /* a backward pass was requested and did not run */
+    lmx_listener *listeners; /* NULL: none */
+    const lmx_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
+    bool brief;             /* notes callers, callees and times alone, and modules with what they own */
+    int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
+    lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */
     lmx_observer *observer; /* of the operators; NULL: only calls are noted */
-    lmx_dispatcher *dispatcher; /* operators are seen through torch's dispatch mode; NULL: by the observer */
-    PyObject *why; /* str: why they are, for a note; NULL: no note */
-    PyObject *raised; /* while a call is left that raised: what; not owned */
-    PyObject *gradients; /* dict: by address, a parameter and whether a gradient came; NULL: nobody looked */
-    PyObject *given; /* is called once, with the arguments of the first call of the root; NULL: nobody asks */
-    int32_t holders; /* so many read or write the records now, and may run code of the user's meanwhile */
-    bool owed;       /* the records are dropped when the last of those lets go */
+    lmx_dispatcher *dispatcher; /* operators come through the dispatch mode; NULL: from the observer */
+    PyObject *why; /* str: the reason for the dispatch mode, for a note; NULL: no note */
+    PyObject *raised; /* at the end of a call that raised: the exception; not owned */
+    PyObject *gradients; /* dict: by address, a parameter and whether it got a gradient; NULL: not checked */
+    PyObject *given; /* called once with the arguments of the first call of the root; NULL: not needed */
+    int32_t holders; /* the number of readers and writers of the records, which may run user code */
+    bool owed;       /* the records are dropped when the last holder releases them */
     void (*drop)(struct lmx_capture *c); /* drops them */
     bool telling;    /* the model is being made */
 } lmx_capture;
 
-/* From one to the other the records stay, whoever closes the capture and asks for its model meanwhile. The
- * caller has a reference. The second keeps a pending exception. */
+/* Between hold and let_go the records stay, even if the capture is closed and its model is built. The caller
+ * has a reference. lmx_capture_let_go keeps a pending exception. */
 static inline void lmx_capture_hold(lmx_capture *c) { c->holders++; }
 static inline void lmx_capture_let_go(lmx_capture *c)
 {

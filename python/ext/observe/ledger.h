@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ledger: when the memory of a dry run's tensors would have been taken and given back. Autograd, modules and
- * Python's own variables hold fake tensors as they would hold real ones, so torch itself tells when the last
- * of them lets go. */
+ * ledger: when a real run would allocate and free the memory of a dry run's tensors. Autograd, modules and
+ * Python variables hold fake tensors like real ones, so torch reports when the last holder releases one. */
 #ifndef LMX_LEDGER_H
 #define LMX_LEDGER_H
 
@@ -12,12 +11,12 @@ lmx_ledger *lmx_ledger_new(void);
 /* lmx_ledger_close: nothing is noted any more; what torch still holds keeps it until it lets go. */
 
 /* An operator is about to be answered: `op` is its index among those of its thread, -1 for none. `outside`:
- * what is made is not the model's. */
+ * new tensors are not the model's. */
 void lmx_ledger_at(lmx_ledger *l, int32_t op, bool outside);
-/* The run is over: what is there now was there at its end. */
+/* The run is over: remaining tensors live until its end. */
 void lmx_ledger_over(lmx_ledger *l);
-/* Notes that `bytes` are taken. What it gives goes to lmx_ledger_drop() as `data`'s context when they are
- * free again; `own` is then given to free(). NULL: memory ran out. */
+/* Notes an allocation of `bytes`. The result is the context for lmx_ledger_drop(), which notes the free and
+ * calls free() on `own`. NULL: memory ran out. */
 void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own);
 void lmx_ledger_drop(void *data, void *context);
 /* How often lmx_ledger_at was called: while that stays, no other operator was answered inside this one. */

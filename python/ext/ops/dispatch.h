@@ -57,6 +57,7 @@ struct lmx_modes {
 /* Finds torch's functions, once; false with an exception. */
 bool lmx_modes_load(lmx_state *st);
 /* The number of the next node that autograd makes in this thread; 0: unknown. */
+/* The number of the next node that autograd makes in this thread; 0: unknown. */
 uint64_t lmx_modes_sequence(const lmx_modes *m);
 /* NULL with an exception. It lives as long as the extension. */
 const lmx_overload *lmx_overload_of(lmx_state *st, PyObject *func);
@@ -99,8 +100,8 @@ void lmx_overloads_free(lmx_modes *m);
 
 bool lmx_dispatcher_new(lmx_capture *c); /* it is the capture's. False with an exception */
 void lmx_dispatcher_free(lmx_dispatcher *d);
-/* lmx_observe, lmx_unobserve and lmx_observe_call of a capture that has a dispatcher. The mode is taken off
- * by its own thread only: closed by another, it notes nothing, and goes when that thread closes one. */
+/* lmx_observe, lmx_unobserve and lmx_observe_call for a capture with a dispatcher. Only its own thread can
+ * remove the mode: closed by another, it notes nothing, and is removed when that thread closes a capture. */
 bool lmx_dispatch(lmx_capture *c);
 void lmx_undispatch(lmx_capture *c);
 bool lmx_dispatch_call(lmx_capture *c);

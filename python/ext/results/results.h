@@ -19,8 +19,8 @@ PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
 PyObject *lmx_health(lmx_model *self); /* healthy.c */
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
-/* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers that
- * lie there; with `stats` as their statistics tell it, which know no first. For the bench. */
+/* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers at an
+ * address; with `stats` from their statistics, which have no first. For the bench. */
 PyObject *lmx_scan_values(PyObject *module, PyObject *args);
 PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */
@@ -28,15 +28,15 @@ bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_MET
 /* ((position, shape and type, or value), ...) */
 PyObject *lmx_op_args(const lam_op_arg *args, int32_t n);
 
-/* -- rules of the user's own (own.c) --------------------------------------------------------------------- */
+/* -- user-defined rules (own.c) -------------------------------------------------------------------------- */
 
 typedef struct lmx_own {
     lmx_state *st;
     lam_rules *rules; /* NULL: none */
     PyObject *ask;    /* borrowed; NULL: none */
-    bool failed;      /* its exception is pending; nothing more is asked */
+    bool failed;      /* its exception is pending; `ask` is not called again */
 } lmx_own;
-/* From a list of (name, {metric: formula}, asks) and the function of the open ones. To be released also after
+/* From a list of (name, {metric: formula}, asks) and the function for unknown numbers. Release it also after
  * a failure. */
 bool lmx_own_take(lmx_own *o, lmx_state *st, PyObject *rules, PyObject *ask);
 void lmx_own_release(lmx_own *o);
@@ -50,9 +50,9 @@ PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 /* -- of a Model (held.c) --------------------------------------------------------------------------------- */
 
 PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
-/* Totals, and one dict a place; an error where it was not measured. */
+/* Totals, and one dict a place; an error if it was not measured. */
 PyObject *lmx_memory_told(lmx_model *self);
-/* The same of a device's allocator; None where it was not asked. */
+/* The same of a device's allocator; None if it was not read. */
 PyObject *lmx_device_memory_told(lmx_model *self);
 /* memory_course(points): [(nanoseconds, bytes), ...] */
 PyObject *lmx_memory_course(lmx_model *self, PyObject *args);

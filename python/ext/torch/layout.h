@@ -5,10 +5,10 @@
 
 #include "base/base.h"
 
-/* Where things lie in this build of torch: bytes into a RecordFunction, a list, (storage) a tensor's C++
- * object, (callbacks) what torch keeps of a thread's callbacks, (keys) who runs a tensor's operators and
- * (python) its bit for the tensor's class, (asks) the key under which Python answers, where that has no
- * record of its own; and the tags of an IValue. -1: unknown. */
+/* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
+ * (callbacks) torch's data of a thread's callbacks; (keys) the offset of a tensor's dispatch keys and
+ * (python) the bit in them for a tensor subclass, (asks) the dispatch key under which Python answers, if such
+ * answers have no record; and the tags of an IValue. -1: unknown. */
 /* clang-format off */
 #define LMX_LAYOUT(X)                                                                                        \
     X(inputs) X(outputs) X(sequence) X(forward_thread) X(list) X(list_tag) X(tensor) X(none) X(boolean)      \
