@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the C extension offers. A count is a pair ``(value, state)``."""
+"""The C extension. A count is a pair ``(value, state)``."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol, TypedDict, final, type_check_only
@@ -169,7 +169,7 @@ class Capture:
 
 @final
 class Snapshot:
-    """The modules under ``root`` as they are now: dicts, modes, tensors, gradients, generators."""
+    """The saved state of the modules under ``root``: dicts, modes, tensors, gradients, generators."""
 
     def __new__(cls, root: Any) -> Snapshot: ...
     def wrote(self, memory: set[int], /) -> None: ...
@@ -177,7 +177,7 @@ class Snapshot:
 
 @final
 class Turns:
-    """Which calls of a root begin a step that is seen."""
+    """Decides which calls of a root begin a recorded step."""
 
     def __new__(cls, every: int, root: int = 0) -> Turns: ...
     @property
@@ -230,7 +230,7 @@ class Recorder:
     def close(self) -> None: ...
 
 class Dry:
-    """Answers operators on tensors of the class ``fake`` with more of them. It is a base of a mode."""
+    """Answers operators on tensors of the class ``fake`` with fake tensors; the base of a dispatch mode."""
 
     def __new__(
         cls,
@@ -269,7 +269,7 @@ class Dry:
 
 @final
 class Model:
-    """What a capture saw."""
+    """The model of a capture."""
 
     def memory_measured(self) -> bool: ...
     def memory(self) -> _Memory: ...
