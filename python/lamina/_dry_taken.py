@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 67108864  # of its arguments and its results, and
 MOST_WORK = 2147483648  # products, for it to be run
+# The same of convolutions, of which a few examples don't tell what all take, and of all these in one run.
+LARGE_BYTES, LARGE_WORK, LARGE_IN_ALL = 536870912, 68719476736, 274877906944
 MOST_KEPT = 65536  # answers
 BLOCK = 4096
 OURS = ("aten", "torchvision")  # namespaces; whatever others' operators do is not done unasked
@@ -67,6 +69,7 @@ class Taken:
         self.run = run
         self.torch = sys.modules["torch"]
         self.can = refused() is None
+        self.left = LARGE_IN_ALL
 
     def __call__(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any, ruled: bool
@@ -129,7 +132,8 @@ class Taken:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
             return *NOTHING, []  # others' are named where the peak is told
-        if not self.can or self._is_dear(schema.name, args, tensors, out):
+        dear = self._is_dear(schema.name, args, tensors, out)
+        if not self.can or (dear and not self._is_worth_it(schema.name, args, tensors, out)):
             if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
                 return *NOTHING, []
             return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
@@ -214,11 +218,18 @@ class Taken:
         return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
     def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
-        size = sum(
-            math.prod((t.numel(), t.element_size())) for t in [*tensors, *_tensors(out)]
-        )  # not a count: bytes
-        work = self._work(name, args, tensors)
+        size, work = _size([*tensors, *_tensors(out)]), self._work(name, args, tensors)
         return size * share > MOST_BYTES or work * share > MOST_WORK  # not a count: whether it is run
+
+    def _is_worth_it(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
+        """Whether it is run although it is dear: a convolution, while those of this run are not too many."""
+        if name not in ("aten::convolution", "aten::convolution_backward"):
+            return False
+        work = self._of_convolution(name, args)
+        if _size([*tensors, *_tensors(out)]) > LARGE_BYTES or work > min(LARGE_WORK, self.left):
+            return False
+        self.left -= work
+        return True
 
     def _work(self, name: str, args: Any, tensors: list[Any]) -> int:
         """Products, or how many elements there are, where that is not known."""
@@ -279,6 +290,10 @@ class Taken:
         if whole:
             memory[:whole].view(-1, BLOCK).copy_(block)
         memory[whole:].copy_(block[: memory.numel() - whole])
+
+
+def _size(tensors: list[Any]) -> int:
+    return sum(math.prod((t.numel(), t.element_size())) for t in tensors)  # not a count: bytes
 
 
 _blocks: dict[str, Any] = {}

@@ -212,6 +212,9 @@ def test_what_is_too_much_work_is_named(monkeypatch):
     (exact, _), *_ = peaks(net, (x,))
     _dry_taken._measured.clear()
     monkeypatch.setattr(_dry_taken, "MOST_BYTES", x.numel() * 4)
+    assert lamina.fit(net, x).forward.rough is None  # a convolution is run all the same, while there are few
+    _dry_taken._measured.clear()
+    monkeypatch.setattr(_dry_taken, "LARGE_IN_ALL", 0)
     fit = lamina.fit(net, x)
     assert fit.forward.rough == "what aten::convolution takes beside its results is known roughly"
     assert fit.forward.gap is None
