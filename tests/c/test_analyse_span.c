@@ -66,7 +66,7 @@ static bool apply(lmi_arena *a, lmi_span *s, const layer *l) {
 
 static void intervals_are_those_that_a_search_finds(void **state) {
     (void)state;
-    for (int round = 0; round < rounds(2000); round++) {
+    for (int round = 0; round < rounds(600); round++) {
         lmi_arena a;
         lmi_arena_init(&a, UINT64_MAX);
         layer l[LAYERS];

@@ -243,6 +243,26 @@ static void out_of_memory(void **state) {
     lam_model_free(m);
 }
 
+/* It is named by its class, whatever its number is. */
+static void the_class_that_another_thread_called(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t odd = net_leaf(&n, "Odd"), fc = net_linear(&n, 3, 4), root = net_module(&n, "Net", 0);
+    int32_t top = net_place(&n, -1, "", root);
+    net_place(&n, top, "fc", fc);
+    net_place(&n, top, "odd", odd);
+    net_call(&n, fc, net_call(&n, root, -1, SH(2, 3), 0, SH(2, 4), 0), SH(2, 3), 0, SH(2, 4), 0);
+    NET_OK(&n, lam_build_called_elsewhere(n.b, odd, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    bool named = false;
+    for (int32_t i = 0; lam_costs_gap(c, i); i++)
+        named = named || strstr(lam_costs_gap(c, i), "Odd (1 place, `odd`) was called by another thread");
+    assert_true(named);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* Where records could not be kept any more: what had ended is whole, but for a backward pass that may have
  * come. */
 static void cut_short(void **state) {
@@ -362,13 +382,21 @@ static void full_and_finished(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compiled_code),      cmocka_unit_test(by_redispatch),
-        cmocka_unit_test(values_decide),      cmocka_unit_test(through_numpy),
-        cmocka_unit_test(in_another_thread),  cmocka_unit_test(by_another_thread_alone),
-        cmocka_unit_test(of_strangers),       cmocka_unit_test(later),
-        cmocka_unit_test(out_of_memory),      cmocka_unit_test(cut_short),
-        cmocka_unit_test(cut_backward),       cmocka_unit_test(cut_after_a_call),
-        cmocka_unit_test(cut_without_memory), cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(compiled_code),
+        cmocka_unit_test(by_redispatch),
+        cmocka_unit_test(values_decide),
+        cmocka_unit_test(through_numpy),
+        cmocka_unit_test(in_another_thread),
+        cmocka_unit_test(by_another_thread_alone),
+        cmocka_unit_test(of_strangers),
+        cmocka_unit_test(later),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(cut_short),
+        cmocka_unit_test(cut_backward),
+        cmocka_unit_test(cut_after_a_call),
+        cmocka_unit_test(cut_without_memory),
+        cmocka_unit_test(full_and_finished),
+        cmocka_unit_test(the_class_that_another_thread_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
