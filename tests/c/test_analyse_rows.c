@@ -540,25 +540,37 @@ static void refuses(void **state) {
     lam_model_free(m);
 }
 
+/* A root that is a layer itself is counted by the tools that count layers. */
+static void a_root_that_is_a_layer(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"layers", "ptflops", "torchinfo"};
+    net n = net_new();
+    int32_t conv = net_conv(&n, "Conv2d", 2, 3, 8, 3, 1, 0);
+    net_place(&n, -1, "", conv);
+    net_call(&n, conv, -1, SH(1, 3, 32, 32), 1, SH(1, 8, 30, 30), 2);
+    NET_OK(&n, lam_build_ops_seen(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    for (size_t i = 0; i < sizeof conventions / sizeof *conventions; i++) {
+        lam_costs *c = net_costs(m, conventions[i], false);
+        const int64_t products = 8 * 30 * 30 * 3 * 3 * 3, biases = 8 * 30 * 30;
+        const int64_t got = lam_costs_total(c, LAM_MACS).n;
+        if (got != products && got != products + biases) fail_msg("%s: %lld", conventions[i], (long long)got);
+        lam_costs_free(c);
+    }
+    lam_model_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_parents_torchscan),
-        cmocka_unit_test(two_parents_thoplw),
-        cmocka_unit_test(spread_parameters),
-        cmocka_unit_test(two_parents_every_call),
-        cmocka_unit_test(tied),
-        cmocka_unit_test(same_object_twice),
-        cmocka_unit_test(called_three_times),
-        cmocka_unit_test(never_called),
-        cmocka_unit_test(never_called_is_named),
-        cmocka_unit_test(stands_in_the_tree),
-        cmocka_unit_test(uncalled_container),
-        cmocka_unit_test(nothing_called),
-        cmocka_unit_test(covered_by_a_rule),
-        cmocka_unit_test(parametrized),
-        cmocka_unit_test(deep),
-        cmocka_unit_test(random_trees),
-        cmocka_unit_test(refuses),
+        cmocka_unit_test(a_root_that_is_a_layer), cmocka_unit_test(two_parents_torchscan),
+        cmocka_unit_test(two_parents_thoplw),     cmocka_unit_test(spread_parameters),
+        cmocka_unit_test(two_parents_every_call), cmocka_unit_test(tied),
+        cmocka_unit_test(same_object_twice),      cmocka_unit_test(called_three_times),
+        cmocka_unit_test(never_called),           cmocka_unit_test(never_called_is_named),
+        cmocka_unit_test(stands_in_the_tree),     cmocka_unit_test(uncalled_container),
+        cmocka_unit_test(nothing_called),         cmocka_unit_test(covered_by_a_rule),
+        cmocka_unit_test(parametrized),           cmocka_unit_test(deep),
+        cmocka_unit_test(random_trees),           cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,6 +93,21 @@ static void transformers(void **state) {
     UNKNOWN(ff);
 }
 
+/* What stands in a layer beside it is no part of it. */
+static void a_neighbours_child(void **state) {
+    (void)state;
+    start("Sequential");
+    int32_t layer = add_place(0, "layer", "TransformerEncoderLayer", 0), event;
+    int32_t other = add_place(0, "other", "Sequential", 0), linear = add_place(other, "linear1", "Linear", 0);
+    child_attr(linear, "out_features", (lam_value){.type = LAM_INT, .i = 32});
+    const lam_arg x = arg(SIZES(6, 2, 16));
+    const lam_call_info c = {.module = layer, .parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    assert_int_equal(lam_build_call(builder, &c, &event, NULL), LAM_OK);
+    assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
+    lmi_facts_of(model, event, &facts);
+    UNKNOWN(ff);
+}
+
 /* -- rules --------------------------------------------------------------------------------------------- */
 
 static void doubts(void **state) {
@@ -269,6 +284,7 @@ int main(void) {
         TEST(interpolations),
         TEST(bare_transformer),
         TEST(transformers),
+        TEST(a_neighbours_child),
         TEST(doubts),
         TEST(listed_rules_say_whose_they_are),
         TEST(tensors_of_one_memory),
