@@ -2,6 +2,8 @@
  * Which rule serves a module, which of its forms is used, and how much its number is trusted. */
 #include "bare_layer.h"
 
+#include "count/ops/facts_op.h"
+
 /* -- released forms ------------------------------------------------------------------------------------ */
 
 static void interpolations(void **state) {
@@ -106,6 +108,44 @@ static void a_neighbours_child(void **state) {
     assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
     lmi_facts_of(model, event, &facts);
     UNKNOWN(ff);
+}
+
+/* -- operators ------------------------------------------------------------------------------------ */
+
+/* `name` of x and of a list at each of two places, in a call of a layer of `class_name`; its facts. */
+static void op_in(const char *class_name, const char *name) {
+    static const int64_t shape[] = {2, 3}, wanted[] = {4, 5}, other[] = {7};
+    start(class_name);
+    const lam_arg x = arg(SIZES(2, 3));
+    const lam_call_info c = {.parent = -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+    lam_op_arg in[3] = {{.is_tensor = true, .dtype = 6, .ndim = 2, .sizes = shape}};
+    for (int i = 1; i < 3; i++)
+        in[i] = (lam_op_arg){.position = i,
+                             .dtype = -1,
+                             .device = -1,
+                             .ndim = -1,
+                             .value = {.type = LAM_INTS, .n = 3 - i, .ints = i == 1 ? wanted : other}};
+    const lam_op_info op = {.name = name, .parent = -1, .n_in = 3, .n_out = 1, .in = in, .out = in};
+    int32_t event, index;
+    assert_int_equal(lam_build_call(builder, &c, &event, NULL), LAM_OK);
+    assert_int_equal(lam_build_op(builder, &op, &index, NULL), LAM_OK);
+    assert_int_equal(lam_builder_finish(builder, &model, NULL), LAM_OK);
+    lmi_facts_of_op(model, index, &facts);
+}
+
+/* Activations that a layer of a transformer calls by a name of its own, and the sizes that are asked for. */
+static void operators_of_layers(void **state) {
+    static const struct {
+        const char *class_name;
+        int64_t want;
+    } all[] = {{"TransformerEncoderLayer", 1}, {"TransformerDecoderLayer", 1}, {"Linear", 0}, {"Mine", 0}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        op_in(all[i].class_name, "aten::relu");
+        IS(by_encoder, all[i].want);
+        done(state);
+    }
+    op_in("Mine", "aten::upsample_nearest2d");
+    IS(sized, 4 * 5);
 }
 
 /* -- rules --------------------------------------------------------------------------------------------- */
@@ -285,6 +325,7 @@ int main(void) {
         TEST(bare_transformer),
         TEST(transformers),
         TEST(a_neighbours_child),
+        TEST(operators_of_layers),
         TEST(doubts),
         TEST(listed_rules_say_whose_they_are),
         TEST(tensors_of_one_memory),
