@@ -428,6 +428,9 @@ static void backward(void **state) {
               .inside = "MyBackward"});
     assert_int_equal(lam_health_finding(r.h, 0)->call, D);
     assert_string_equal(lam_health_finding(r.h, 0)->op, "MyBackward");
+    says(&r, "NaN first in the backward of b.d (Layer) by MyBackward of call 1: 2 of 6 elements of a "
+             "gradient, first "
+             "at [1, 1]; 1 later layer passes it on");
     drop(&r);
     r = LOOK({.side = LAM_BAD_NODE,
               .call = C,
