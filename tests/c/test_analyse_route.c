@@ -171,6 +171,8 @@ static void axes_are_mixed(void **state) {
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3), stable, N(2, 0)), 0, "* 1");
     expect(CALL("aten::sort", T(0, 2, 3), T(0, 2, 3)), 0, "0 *");
     expect(CALL("aten::topk", T(0, 2, 3), T(0, 2, 8), N(1, 3)), 0, "0 *");
+    expect(CALL("aten::gather", T(0, 2, 3, 4), T(0, 2, 5, 4), N(1, 1), T(2, 2, 3, 4)), 0,
+           "0{1 1 1: 0..0} * 2{1 1 1: 0..0} loose");
     expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 0, "0{1 1 1: 0..0} * loose");
     expect(CALL("aten::gather", T(0, 2, 3), T(0, 2, 8), N(1, 1), T(2, 2, 3)), 2, "0 1");
     expect(CALL("aten::channel_shuffle", T(0, 2, 6, 4), T(0, 2, 6, 4), N(1, 2)), 0, "0 * 2");
