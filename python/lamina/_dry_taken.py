@@ -30,6 +30,7 @@ MOST_KEPT = 65536  # answers
 BLOCK = 4096
 OURS = ("aten", "torchvision")  # namespaces; whatever others' operators do is not done unasked
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
+CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 # Parts of names of operators that work on whole rows, or matrices, for each element.
 SQUARES = (
     "linalg",
@@ -223,7 +224,7 @@ class Taken:
 
     def _is_worth_it(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
         """Whether it is run although it is dear: a convolution, while those of this run are not too many."""
-        if name not in ("aten::convolution", "aten::convolution_backward"):
+        if name not in CONVOLUTIONS:
             return False
         work = self._of_convolution(name, args)
         if _size([*tensors, *_tensors(out)]) > LARGE_BYTES or work > min(LARGE_WORK, self.left):
@@ -236,7 +237,7 @@ class Taken:
         if name in PRODUCTS:
             x, y = (args[at] for at in PRODUCTS[name])
             return math.prod((x.numel(), y.shape[-1]))
-        if name in ("aten::convolution", "aten::convolution_backward"):
+        if name in CONVOLUTIONS:
             return self._of_convolution(name, args)
         images = [t for t in tensors if t.dim() == 4]  # not a count: axes
         if "attention" in name and len(images) > 1:

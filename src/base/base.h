@@ -93,6 +93,8 @@ size_t lmi_clean(char *s);
 size_t lmi_width(const char *s);
 /* Byte length of the longest prefix of `s` that is at most `columns` wide. */
 size_t lmi_fit(const char *s, size_t columns);
+/* Is `word` one of the words in `list`, which are separated by one space each? An empty word is not. */
+bool lmi_listed(const char *list, const char *word);
 
 /* -- map from text or from a 64-bit number to an index --------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * UTF-8 from strangers: one decoder, and what stands on it: cleaning and measuring. */
+ * UTF-8 from strangers: one decoder, and what stands on it: cleaning and measuring. Also words in a list. */
 #include "base/base.h"
 
 typedef struct range {
@@ -99,4 +99,11 @@ size_t lmi_fit(const char *s, size_t columns) {
         if (used > columns) break;
     }
     return (size_t)(s - start);
+}
+
+bool lmi_listed(const char *list, const char *word) {
+    size_t n = strlen(word);
+    for (const char *p = list; n > 0 && (p = strstr(p, word)) != NULL; p++)
+        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
+    return false;
 }

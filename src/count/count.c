@@ -2,14 +2,6 @@
  * count: which rule serves a module, and what it says of one call. */
 #include "count/count.h"
 
-/* Is `word` one of the words in `list`, which are separated by spaces? */
-static bool listed(const char *list, const char *word) {
-    size_t n = strlen(word);
-    for (const char *p = list; (p = strstr(p, word)) != NULL; p++)
-        if ((p == list || p[-1] == ' ') && (p[n] == ' ' || !p[n])) return true;
-    return false;
-}
-
 const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
     const lmi_rule *own = lmi_own_of_module(c, mod);
     if (own) return own;
@@ -18,7 +10,7 @@ const lmi_rule *lmi_rule_for(const lmi_convention *c, const lam_module *mod) {
     if (kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules || !c->rules[kind].given) return NULL;
     if (c->match == LMI_CLASS && !(mod->flags & LAM_MODULE_EXACT)) return NULL;
     const lmi_rule *r = &c->rules[kind];
-    return !r->only || listed(r->only, lam_word_name(mod->word)) ? r : NULL;
+    return !r->only || lmi_listed(r->only, lam_word_name(mod->word)) ? r : NULL;
 }
 
 static lam_count evaluate(const char *text, const lmi_facts *facts) {
@@ -61,7 +53,7 @@ const lmi_rule *lmi_rule_for_op(const lmi_convention *c, int32_t op_word, const 
     lmi_kind kind = lmi_op_kind(op_word);
     if (!c->op_rules || kind >= LMI_N_KINDS || (int32_t)kind >= c->n_rules) return NULL;
     const lmi_rule *r = &c->op_rules[kind];
-    return r->given && (!r->only || listed(r->only, name)) ? r : NULL;
+    return r->given && (!r->only || lmi_listed(r->only, name)) ? r : NULL;
 }
 
 /* Names without "::" are marks that a program sets around its work. */

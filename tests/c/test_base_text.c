@@ -216,6 +216,19 @@ static void fits_a_prefix(void **state) {
     assert_int_equal(lmi_fit("", 5), 0);
 }
 
+static void whole_words_are_in_a_list(void **state) {
+    (void)state;
+    const char *list = "aten::mm aten::bmm aten::mm_out";
+    assert_true(lmi_listed(list, "aten::mm"));
+    assert_true(lmi_listed(list, "aten::bmm"));
+    assert_true(lmi_listed(list, "aten::mm_out"));
+    assert_true(lmi_listed("aten::mm_out aten::mm", "aten::mm")); /* after one that begins with it */
+    assert_false(lmi_listed(list, "mm"));
+    assert_false(lmi_listed(list, "aten"));
+    assert_false(lmi_listed(list, ""));
+    assert_false(lmi_listed("", "aten::mm"));
+}
+
 static lam_count count(uint32_t over, int64_t n, lam_state state) {
     return (lam_count){.n = n, .over = over, .state = state};
 }
@@ -428,6 +441,7 @@ int main(void) {
         cmocka_unit_test(ends_of_what_drives_a_terminal),
         cmocka_unit_test(measures_columns),
         cmocka_unit_test(fits_a_prefix),
+        cmocka_unit_test(whole_words_are_in_a_list),
         cmocka_unit_test(counts_add_up),
         cmocka_unit_test(counts_saturate),
         cmocka_unit_test(products_are_checked),

@@ -12,17 +12,10 @@ typedef struct run {
     const char *operators; /* of the line */
 } run;
 
-static bool listed(const char *list, const char *name) {
-    size_t n = strlen(name);
-    for (const char *at = strstr(list, name); at; at = strstr(at + n, name))
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
-    return false;
-}
-
 /* The program called it, and no operator around it did. */
 static bool is_called(const run *r, int32_t op) {
     const lam_op *o = &r->m->ops[op];
-    if (o->phase != LAM_FORWARD || !listed(r->operators, o->sig->name)) return false;
+    if (o->phase != LAM_FORWARD || !lmi_listed(r->operators, o->sig->name)) return false;
     for (int32_t p = o->parent; p >= 0; p = r->m->ops[p].parent)
         if (!(r->m->ops[p].flags & LAM_OP_NODE)) return false;
     return true;
