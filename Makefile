@@ -57,7 +57,7 @@ fuzz: ## feeds made-up texts and damaged recordings to what reads them, FUZZ_SEC
 	    tests/c/fuzz/corpus/$$(basename $$target) || exit 1; \
 	    done; echo "fuzz: nothing was found"
 
-quick: ## the tests that see ROOM (make quick ROOM=analyse/field, python/ext/calls, python/lamina/_fit.py), once
+quick: ## the tests that see ROOM (make quick ROOM=analyse/field, python/ext/calls, python/lamina/_run), once
 	@$(SETUP) test
 	@$(IN_VENV) tools/mutants "$(or $(ROOM),base)" -n 0
 

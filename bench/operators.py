@@ -317,9 +317,9 @@ def corpus_ratios() -> list[tuple[float, float]]:
 
 def rows(rounds: int | None = None) -> bool:
     """Prints every row; True when all bars hold."""
-    from lamina import _observe
+    from lamina._observe import support
 
-    way = _observe.way()
+    way = support.way()
     print(f"\noperators ({way.name})")
     if way.name == "calls":
         print(f"  skipped: {way.why}")

@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from . import thoplw as thoplw
     from . import torch_inspector as torch_inspector
     from . import torchscan as torchscan
-    from ._compare import Comparison as Comparison
+    from ._base.count import Count as Count
+    from ._base.errors import LaminaError as LaminaError
     from ._compare import compare as compare
-    from ._count import Count as Count
-    from ._errors import LaminaError as LaminaError
-    from ._errors import NoRuleError as NoRuleError
-    from ._fit import Fit as Fit
-    from ._fit import Peak as Peak
     from ._fit import fit as fit
     from ._inspect import Capture as Capture
     from ._inspect import capture as capture
     from ._inspect import inspect as inspect
-    from ._register import register as register
-    from ._register import registered as registered
-    from ._register import rules_file as rules_file
-    from ._register import unregister as unregister
-    from ._report import Report as Report
-    from ._report import Row as Row
-    from ._roof import Roof as Roof
-    from ._roof import roof as roof
+    from ._results.compare import Comparison as Comparison
+    from ._results.fit import Fit as Fit
+    from ._results.fit import Peak as Peak
+    from ._results.report import NoRuleError as NoRuleError
+    from ._results.report import Report as Report
+    from ._results.report import Row as Row
+    from ._results.roof import Roof as Roof
+    from ._results.roof import roof as roof
+    from ._results.rules import register as register
+    from ._results.rules import registered as registered
+    from ._results.rules import rules_file as rules_file
+    from ._results.rules import unregister as unregister
     from ._watch import Watch as Watch
     from ._watch import watch as watch
     from .thoplw import LayersInfo as LayersInfo
@@ -53,17 +53,17 @@ if TYPE_CHECKING:
 # Where each public name lives. A name without a home of its own is a submodule.
 _HOMES = {
     "Capture": "_inspect",
-    "Comparison": "_compare",
-    "Count": "_count",
-    "Fit": "_fit",
+    "Comparison": "_results.compare",
+    "Count": "_base.count",
+    "Fit": "_results.fit",
     "InspectorGadgets": "torch_inspector",
-    "LaminaError": "_errors",
+    "LaminaError": "_base.errors",
     "LayersInfo": "thoplw",
-    "NoRuleError": "_errors",
-    "Peak": "_fit",
-    "Report": "_report",
-    "Roof": "_roof",
-    "Row": "_report",
+    "NoRuleError": "_results.report",
+    "Peak": "_results.fit",
+    "Report": "_results.report",
+    "Roof": "_results.roof",
+    "Row": "_results.report",
     "Watch": "_watch",
     "capture": "_inspect",
     "clever_format": "thoplw",
@@ -72,15 +72,15 @@ _HOMES = {
     "fit": "_fit",
     "inspect": "_inspect",
     "profile": "thoplw",
-    "register": "_register",
-    "registered": "_register",
-    "roof": "_roof",
-    "rules_file": "_register",
+    "register": "_results.rules",
+    "registered": "_results.rules",
+    "roof": "_results.roof",
+    "rules_file": "_results.rules",
     "summary": "torchscan",
     "thoplw": "",
     "torch_inspector": "",
     "torchscan": "",
-    "unregister": "_register",
+    "unregister": "_results.rules",
     "watch": "_watch",
 }
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes
-from ._errors import NoRuleError, UsageError, advise
-from ._fit import Again
-from ._generators import state_of_generators
-from ._measure import Measure
-from ._observe import watched
-from ._report import Report
-from ._run import Run, check_module, describe_object, finish, new_watch, run_once
-from ._takes import takes
+from ._base.check import (
+    check_convention,
+    check_mode,
+    check_module,
+    conventions,
+    counts_ops,
+    positional,
+)
+from ._base.errors import UsageError, advise
+from ._fit import fit
+from ._guard.compiled import AROUND, AS_IT_IS, Compiled, Compiler, compiled_codes
+from ._guard.generators import state_of_generators
+from ._observe.run import Run
+from ._observe.support import watched
+from ._results.fit import Again
+from ._results.report import NoRuleError, Report
+from ._run.once import finish, new_watch, run_once
+from ._run.repeat import Measure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -26,12 +34,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from ._health import Look, Wanted
-    from ._memory import Following
-    from ._observe import Watched
-    from ._register import OwnRule
+    from ._observe.memory import Following
+    from ._observe.support import Watched
+    from ._observe.values import Look, Wanted
+    from ._results.rules import OwnRule
 
-MODES = ("eval", "train")
 NOT_CALLED = "no layer of the model was called while the capture was open"
 
 
@@ -110,7 +117,7 @@ def inspect(
     run = run_once(root, given, kwargs, mode=mode, backward=backward, unfused=_unfused(convention), **options)
     shown: dict[str, Any] = {"depth": depth, "time": time, "memory": memory}
     report = report_of(run, convention, own=own, receptive_field=receptive_field, **shown)
-    report._again = Again(root, given, kwargs, grad=backward)
+    report._again = Again(fit, root, given, kwargs, grad=backward)
     return all_ruled(report) if strict else report
 
 
@@ -122,7 +129,7 @@ def _unfused(convention: str | None) -> bool:
 def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool | None:
     """Whether operators are to be watched, None: where they can be; ``needed``: for a backward pass."""
     if needed and convention is not None and not counts_ops(convention):
-        others = ", ".join(name for name, ops in _conventions().items() if name and ops)
+        others = ", ".join(name for name, ops in conventions().items() if name and ops)
         raise UsageError(
             f"the convention {convention!r} counts the forward pass alone; leave backward=True out, "
             f"or count by one of {others}"
@@ -143,7 +150,7 @@ def looks(
     function that was given the options, whose own ones are known too."""
     if not options and not health:
         return None
-    from ._health import Look
+    from ._observe.values import Look
 
     unknown = [name for name in options if name not in Look.__annotations__]
     if unknown:
@@ -152,7 +159,7 @@ def looks(
         return None
     if dry:
         raise UsageError("a dry run computes no values that could be looked at; leave dry or health out")
-    from ._health import Wanted
+    from ._observe.values import Wanted
 
     return Wanted(**options)
 
@@ -177,7 +184,7 @@ def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
     """The rules of a file that was asked for; none without one."""
     if file is None:
         return []
-    from ._register import read_rules
+    from ._results.rules import read_rules
 
     return read_rules(file)
 
@@ -246,7 +253,7 @@ class Capture:
 
     def _note_given(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         grad = sys.modules["torch"].is_grad_enabled()
-        self._again = Again(self._root, args, kwargs, grad=grad, own=True)
+        self._again = Again(fit, self._root, args, kwargs, grad=grad, own=True)
 
     def _new_stance(self, how: Watched) -> Compiled | nullcontext[None]:
         """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it. A watch
@@ -273,7 +280,7 @@ class Capture:
         stance.__enter__()
         try:
             if self._memory:
-                from ._memory import Following
+                from ._observe.memory import Following
 
                 self._following = Following(self._watch)
                 self._following.open()
@@ -394,80 +401,3 @@ def capture(
             here, with the reason.
     """
     return Capture(model, ops, time, memory, looks(look, health=health, of=capture))
-
-
-def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:
-    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, the
-    keyword arguments no mapping, or the arguments sizes of an input to ``root`` instead of the input."""
-    if kwargs is not None and not hasattr(kwargs, "keys"):
-        raise TypeError(
-            f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
-        )
-    torch = sys.modules["torch"]
-    if isinstance(args, (torch.Tensor, torch.nn.utils.rnn.PackedSequence)):
-        return (args,)
-    if isinstance(args, tuple):
-        if len(args) > 1 and all(type(each) is int for each in args) and root is not None:
-            _refuse_sizes(root, args)
-        return args
-    if isinstance(args, dict):
-        raise TypeError(
-            "args is a dict; give one argument that is a dict as (d,), "
-            "and keyword arguments as the third argument, lamina.inspect(model, (), {...})"
-        )
-    if type(args).__module__ == "numpy":
-        raise TypeError("args is a numpy array; give a tensor: torch.from_numpy(x)")
-    if isinstance(args, list) and len(args) > 1 and all(type(each) is int for each in args):
-        sizes = ", ".join(map(str, args))
-        raise TypeError(f"args is {args!r}; for an input of that shape give a tensor, torch.rand({sizes})")
-    raise TypeError(
-        f"args is {describe_object(args)}; give a tensor, several arguments as a tuple, "
-        "lamina.inspect(model, (x, y)), and one argument that is a list as ([...],)"
-    )
-
-
-def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
-    """Raises TypeError where a forward takes fewer arguments than there are whole numbers."""
-    wanted = takes(root.forward)
-    if wanted is None:
-        return
-    try:
-        wanted.bind(*args)
-    except TypeError:
-        raise TypeError(
-            f"args is {args!r}, and {type(root).__name__} takes {wanted}; for an input of that shape give a "
-            f"tensor, torch.rand{args!r}"
-        ) from None
-
-
-def check_convention(convention: str | None) -> None:
-    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain, and
-    TypeError for what is no name."""
-    if convention is not None and not isinstance(convention, str):
-        raise TypeError(f"convention is {describe_object(convention)}; it is named, as 'exact'")
-    if convention is not None and convention not in _conventions():
-        _lamina.rules(convention)
-
-
-@cache
-def _conventions() -> dict[str | None, bool]:
-    """Whether each convention counts operators; under None that of the default one."""
-    told: dict[str | None, bool] = {}
-    for row in _lamina.conventions():
-        told[row["name"]] = bool(row["counts_ops"])
-        if row["default"]:
-            told[None] = bool(row["counts_ops"])
-    return told
-
-
-def counts_ops(convention: str | None) -> bool:
-    """True when the convention, or the default one, counts operators."""
-    return _conventions().get(convention, False)
-
-
-def check_mode(mode: str | None) -> None:
-    """Raises ValueError for a mode that is neither None nor one of MODES."""
-    if mode is not None and mode not in MODES:
-        raise ValueError(
-            f"there is no mode {mode!r}; it is 'eval', 'train', or None to run the model as it is"
-        )

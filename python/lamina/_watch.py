@@ -22,18 +22,18 @@ from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from . import _lamina
-from ._compiled import AS_IT_IS, Compiled
+from ._base.check import check_module
+from ._base.ranks import file_of_rank, rank_and_world
+from ._guard.compiled import AS_IT_IS, Compiled
+from ._guard.standing_entry import Rest
 from ._inspect import Capture
-from ._observe import nodes
-from ._ranks import file_of_rank, rank_and_world
-from ._rest import Rest
-from ._run import check_module
+from ._observe.support import nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import TracebackType
 
-    from ._observe import Watched
+    from ._observe.support import Watched
 
 EVERY = 100
 FILE = "run.lamina"
@@ -229,7 +229,7 @@ class _Looking(Capture):
     def __init__(self, module: Any, stance: Compiled | None, *, memory: bool, health: bool) -> None:
         wanted = None
         if health:
-            from ._health import Wanted
+            from ._observe.values import Wanted
 
             wanted = Wanted()
         super().__init__(module, ops=False, time=True, memory=memory, health=wanted)

@@ -10,9 +10,9 @@ from torch import nn
 from where_kit import tells_nodes
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-both = [_observe._proved(way) for way in ("observer", "dispatch")]
+both = [support._proved(way) for way in ("observer", "dispatch")]
 pytestmark = pytest.mark.skipif(
     [way.name for way in both] != ["observer", "dispatch"] or not tells_nodes(),
     reason=f"not both ways: {both[0].why} {both[1].why}",

@@ -17,8 +17,10 @@ from types import SimpleNamespace
 import pytest
 from conftest import environment
 
-from lamina import _cli, _doctor, _inspect, _lamina, _live, _observe
-from lamina._errors import UsageError
+from lamina import _inspect, _lamina
+from lamina._base.errors import UsageError
+from lamina._command import cli, doctor, live
+from lamina._observe import support
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +123,12 @@ def test_doctor(shell):
 
 
 def test_the_doctor_says_what_does_not_work(monkeypatch):
-    monkeypatch.setattr(_observe, "way", lambda: _observe.Way("observer", "x"))
+    monkeypatch.setattr(support, "way", lambda: support.Way("observer", "x"))
     monkeypatch.setattr(_lamina, "describe_status", lambda: {"tensors": "shim", "why": "byte 16"})
-    assert "\ntensors: read directly (checked)\noperators: observed (checked)\n" in _doctor.describe()
+    assert "\ntensors: read directly (checked)\noperators: observed (checked)\n" in doctor.describe()
     monkeypatch.setattr(_lamina, "describe_status", lambda: {"tensors": "attributes", "why": "no handle"})
-    monkeypatch.setattr(_observe, "way", lambda: _observe.Way("calls", "no records"))
-    told = _doctor.describe()
+    monkeypatch.setattr(support, "way", lambda: support.Way("calls", "no records"))
+    told = doctor.describe()
     assert "same results but slower: no handle\n" in told
     assert "compare don't work; use -c layers, or PyTorch 2 on Linux with x86-64: no records\n" in told
     for answer, said in (
@@ -136,7 +138,7 @@ def test_the_doctor_says_what_does_not_work(monkeypatch):
         monkeypatch.setattr(
             _inspect, "inspect", lambda *_, answer=answer: answer and SimpleNamespace(macs=answer)
         )
-        assert said in _doctor.describe()
+        assert said in doctor.describe()
 
 
 def test_help_and_version(shell):
@@ -246,7 +248,7 @@ class Stream(io.StringIO):
 
 def test_host_tells_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "77")
-    host = _cli.Host(Stream(), Stream())
+    host = cli.Host(Stream(), Stream())
     assert (host.is_terminal, host.is_utf8, host.width) == (False, True, 77)
 
 
@@ -254,17 +256,17 @@ def test_internal_errors_are_code_4(monkeypatch, capsys):
     def breaks(*_):
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(_cli._lamina, "command", breaks)
-    assert _cli.main(["show"]) == 4
+    monkeypatch.setattr(cli._lamina, "command", breaks)
+    assert cli.main(["show"]) == 4
     assert "ZeroDivisionError: oh" in capsys.readouterr().err
     monkeypatch.setenv("LAMINA_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
-        _cli.main(["show"])
+        cli.main(["show"])
 
 
 def test_inputs_are_the_same_every_time():
     build = ["in_features=4", "out_features=3"]
-    first, second = (_live.run_target("torch.nn:Linear", ["2x4"], None, build).costs().totals() for _ in "ab")
+    first, second = (live.run_target("torch.nn:Linear", ["2x4"], None, build).costs().totals() for _ in "ab")
     assert first == second
     assert first["macs"] == (24, "exact")
 
@@ -273,7 +275,7 @@ def test_files_that_hold_no_model(tmp_path):
     def fails(name, text, says, kind=UsageError):
         (tmp_path / name).write_text(text)
         with pytest.raises(kind, match=says):
-            _live.run_target(f"{tmp_path / name}:net", ["1x2"], None, [])
+            live.run_target(f"{tmp_path / name}:net", ["1x2"], None, [])
 
     fails(
         "raises_1.py",
@@ -296,18 +298,18 @@ def test_files_that_hold_no_model(tmp_path):
         ("x" * 5000 + ".py:net", "there is no file"),
     ):
         with pytest.raises(UsageError, match=says):
-            _live.run_target(str(target), ["1x2"], None, [])
+            live.run_target(str(target), ["1x2"], None, [])
 
 
 @pytest.mark.parametrize("text", ["9" * 30 + "x2", "9" * 19, f"{2**32}x{2**32}", "0x" + "9" * 40])
 def test_an_input_too_large_to_count(text):
     with pytest.raises(UsageError, match="more elements than can be counted"):
-        _live.run_target("torch.nn:Identity", [text], None, [])
+        live.run_target("torch.nn:Identity", [text], None, [])
 
 
 def test_sizes_are_ordinary_digits():
     with pytest.raises(UsageError, match="is not a size"):
-        _live.run_target("torch.nn:Identity", ["\u00b2x2"], None, [])
+        live.run_target("torch.nn:Identity", ["\u00b2x2"], None, [])
 
 
 @pytest.mark.parametrize("where", ["file", "module", "builder", "forward"])
@@ -367,4 +369,4 @@ def test_what_a_model_prints_is_not_in_the_data(shell, net, verb):
 )
 def test_targets(target, says):
     with pytest.raises((UsageError, TypeError), match=says):
-        _live.run_target(target, [], None, [])
+        live.run_target(target, [], None, [])

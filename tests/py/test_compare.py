@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _lamina, _observe
+from lamina import _lamina
+from lamina._observe import support
 
 pytestmark = pytest.mark.skipif(
-    _observe.way().name != "observer", reason=f"no called operators: {_observe.way().why}"
+    support.way().name != "observer", reason=f"no called operators: {support.way().why}"
 )
 
 

@@ -16,7 +16,7 @@ import torch
 from conftest import DATA
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 LARGE = 4e9  # MACs; `make bench` holds those above to their truth, since they take long
 SMALL = {model["name"] for model in json.loads((DATA / "truth.json").read_text())}
@@ -27,7 +27,7 @@ TRUTH = {
 }
 
 pytestmark = [
-    pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}"),
+    pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}"),
     # What a layer runs differs between versions of torch, and so does what is true of it.
     pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="counted on torch 2.13"),
 ]

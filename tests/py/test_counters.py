@@ -14,12 +14,10 @@ import torch
 from conftest import DATA
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 pytestmark = [
-    pytest.mark.skipif(
-        _observe.way().name != "observer", reason=f"no called operators: {_observe.way().why}"
-    ),
+    pytest.mark.skipif(support.way().name != "observer", reason=f"no called operators: {support.way().why}"),
     pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="recorded on torch 2.13"),
 ]
 

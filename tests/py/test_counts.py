@@ -12,9 +12,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 
 WORDS = ("macs", "flops", "dmas", "bytes_read", "bytes_written", "bytes", "effective_macs", "effective_flops")
 
@@ -134,7 +134,7 @@ def test_causal_attention_counts_its_triangle(lq, lk, dropout):
     q, k, v = random_qkv(lq, lk)
     report = exact(attention(is_causal=True, dropout_p=dropout), q, k, v)
     assert report.macs == 2 * lq * lk * 8
-    if dropout and _observe.way().name == "dispatch":
+    if dropout and support.way().name == "dispatch":
         assert says_unknown(report, backward=False)  # who is handed products sees no flag
         return
     assert report.effective_macs == 2 * triangle(lq, lk) * 8 and report.effective_macs.state == "exact"
@@ -238,7 +238,7 @@ def test_a_mask_that_leaves_nothing_and_one_that_leaves_all():
 @needs_masks
 def test_a_mask_of_products():
     """Dropout makes torch multiply matrices: the operator around them tells of its mask, where it is seen."""
-    seen = _observe.way().name == "observer"
+    seen = support.way().name == "observer"
     for mask in (random_lets(6, 8), MASKS["float32"](random_lets(2, 1, 6, 8))):
         report = attended(mask, dropout_p=0.5)
         assert report.macs == 2304 and report.backward.macs == 2 * 2304
@@ -268,7 +268,7 @@ def says_unknown(report, backward=True):
     return True
 
 
-WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or _observe.way().name == way]
+WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or support.way().name == way]
 
 
 @needs_masks
@@ -363,7 +363,7 @@ def test_baddbmm_that_adds_nothing_hides_no_mask():
 @needs_masks
 @pytest.mark.parametrize("kind", MASKS)
 def test_both_ways_read_masks_alike(monkeypatch, kind):
-    if _observe.way().name != "observer":
+    if support.way().name != "observer":
         pytest.skip("one way only")
     mask = MASKS[kind](random_lets(2, 1, 6, 8))
     numbers = [

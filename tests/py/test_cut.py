@@ -10,8 +10,9 @@ import torch
 from torch import nn
 from where_kit import not_observed
 
-from lamina import _lamina, _observe
-from lamina._report import Report
+from lamina import _lamina
+from lamina._observe import support
+from lamina._results.report import Report
 
 WAYS = [
     pytest.param("observer", marks=pytest.mark.skipif(bool(not_observed()), reason=str(not_observed()))),
@@ -28,7 +29,7 @@ def net():
 def look(most, most_ops, runs=1, *, backward=False):
     model = net()
     ops = most_ops > 0
-    watch = _lamina.Capture(model, ops, dispatch=_observe.need() if ops else None)
+    watch = _lamina.Capture(model, ops, dispatch=support.need() if ops else None)
     watch.most, watch.most_ops = most, most_ops
     assert (watch.most, watch.most_ops) == (most, most_ops)
     watch.start()
@@ -43,8 +44,8 @@ def look(most, most_ops, runs=1, *, backward=False):
 @pytest.mark.parametrize("way", WAYS)
 def test_operators_that_do_not_fit(way, monkeypatch):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
-    if _observe.way().name != way:
-        pytest.skip(_observe.way().why)
+    if support.way().name != way:
+        pytest.skip(support.way().why)
     report = Report(look(ENOUGH, 8000, backward=True), "exact")
     whole = 50 * 2 * 16
     assert report.macs.state == "at least"

@@ -20,10 +20,10 @@ from torch import nn
 from where_kit import Calls, no_operators
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 ROOT = Path(__file__).resolve().parents[2]
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 
 class Busy(torch.autograd.Function):

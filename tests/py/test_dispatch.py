@@ -21,14 +21,14 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls, by_path, exact, tells_nodes
 
 import lamina
-from lamina import _observe
-from lamina._run import run_once
+from lamina._observe import support
+from lamina._run.once import run_once
 
 pytestmark = pytest.mark.skipif(
-    _observe._proved("dispatch").name == "calls", reason=f"no modes: {_observe._proved('dispatch').why}"
+    support._proved("dispatch").name == "calls", reason=f"no modes: {support._proved('dispatch').why}"
 )
 needs_observer = pytest.mark.skipif(
-    _observe._proved("observer").name != "observer", reason=f"{_observe._proved('observer').why}"
+    support._proved("observer").name != "observer", reason=f"{support._proved('observer').why}"
 )
 needs_nodes = pytest.mark.skipif(not tells_nodes(), reason="this torch does not tell which node runs")
 TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
@@ -298,7 +298,7 @@ def test_what_a_selective_checkpoint_kept_is_not_run_again(monkeypatch):
         body=nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 8)),
         head=nn.Linear(8, 2),
     )
-    for way in ("dispatch", "observer") if _observe.way().name == "observer" else ("dispatch",):
+    for way in ("dispatch", "observer") if support.way().name == "observer" else ("dispatch",):
         monkeypatch.setenv("LAMINA_CAPTURE", way)
         report = exact(model, torch.ones(3, 8), backward=True)
         gelu = lamina.inspect(nn.GELU(), torch.ones(3, 8), convention="exact").flops
@@ -482,7 +482,7 @@ def test_the_report_says_so():
 
 def test_it_steps_in_where_the_observer_fails(monkeypatch):
     monkeypatch.delenv("LAMINA_CAPTURE")
-    monkeypatch.setitem(_observe._found, "observer", _observe.Way("calls", "its proof failed"))
+    monkeypatch.setitem(support._found, "observer", support.Way("calls", "its proof failed"))
     report = exact(nn.Linear(2, 2), torch.ones(1, 2), backward=True)
     assert (report.macs, report.backward.macs) == (4, 4)
     assert "dispatch mode, because its proof failed" in report.notes[0]
@@ -493,7 +493,7 @@ def test_it_steps_in_where_the_observer_fails(monkeypatch):
 
 def test_both_may_fail(monkeypatch):
     for way in ("observer", "dispatch"):
-        monkeypatch.setitem(_observe._found, way, _observe.Way("calls", f"no {way}"))
+        monkeypatch.setitem(support._found, way, support.Way("calls", f"no {way}"))
     monkeypatch.delenv("LAMINA_CAPTURE")
     with pytest.raises(ValueError, match="here: no observer; no dispatch"):
         exact(nn.Linear(2, 2), torch.ones(1, 2))
@@ -501,7 +501,7 @@ def test_both_may_fail(monkeypatch):
 
 
 def test_doctor_says_which():
-    from lamina._doctor import describe
+    from lamina._command.doctor import describe
 
     assert "\noperators: seen through torch's dispatch mode, with the same counts but some " in describe()
     assert "slower: LAMINA_CAPTURE=dispatch asks for it\n" in describe()

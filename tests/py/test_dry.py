@@ -17,8 +17,9 @@ from test_nothing_left import fingerprint, generators
 from torch import nn
 
 import lamina
-from lamina import _lamina, _observe
-from lamina._errors import NeedsValuesError, UnsupportedError
+from lamina import _lamina
+from lamina._base.errors import NeedsValuesError, UnsupportedError
+from lamina._observe import support
 
 TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
 
@@ -32,9 +33,9 @@ def offered() -> bool:
 
 
 pytestmark = pytest.mark.skipif(not offered(), reason="this torch has no tensors without memory")
-watched = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+watched = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 # Under torch's dispatch mode a real run goes another way itself, and composites are not told.
-observed = pytest.mark.skipif(_observe.way().name != "observer", reason=f"not observed: {_observe.way().why}")
+observed = pytest.mark.skipif(support.way().name != "observer", reason=f"not observed: {support.way().why}")
 
 
 def numbers(report):
@@ -220,8 +221,8 @@ def test_a_view_that_is_written_to(name):
 def test_fused_attention(name, way, monkeypatch):
     """What the fused kernels run on the CPU is seen inside them, however operators are watched."""
     monkeypatch.setenv("LAMINA_CAPTURE", way)
-    if _observe.way().name != way:
-        pytest.skip(_observe.way().why)
+    if support.way().name != way:
+        pytest.skip(support.way().why)
     x = torch.rand(2, 7, 32)
     if name == "layer":
         same(nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval(), x, convention="exact")
@@ -283,7 +284,7 @@ def test_seventy_billion_parameters():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # KiB
     dense = 80 * s * (2 * h * h + 2 * h * kv + 3 * h * ff) + s * h * v
     assert sum(row.macs for row in report.rows if row.type == "Linear") == dense
-    if _observe.way().name != "calls":
+    if support.way().name != "calls":
         report = lamina.inspect(net, torch.zeros(1, s, dtype=torch.int64), dry=True, convention="exact")
         assert (report.macs, report.macs.state) == (dense + 80 * 2 * heads * s * s * (h // heads), "exact")
 
@@ -885,9 +886,9 @@ def test_the_report_says_so():
 
 def test_dry_takes_only_what_it_can():
     watch = _lamina.Capture(nn.Identity())
-    from lamina import _dry
+    from lamina._dry import mode
 
-    core = _dry._Run(watch).core
+    core = mode._Run(watch).core
     with pytest.raises(TypeError, match="Snapshot"):
         core.swap(watch)
     with pytest.raises(TypeError, match="Capture"):

@@ -8,7 +8,8 @@ import torch
 from ext_kit import seen
 from torch import nn
 
-from lamina import _errors, _lamina
+from lamina import _lamina
+from lamina._base import errors
 
 X = torch.randn(2, 3)
 SHOW = ["lamina", "show", "somewhere:Net", "-i", "2x3"]
@@ -86,10 +87,10 @@ def raising(error):
 @pytest.mark.parametrize(
     "error, code",
     [
-        (_errors.UsageError("no such path"), 2),
+        (errors.UsageError("no such path"), 2),
         (RuntimeError("it broke\nsecond line"), 3),
         (MemoryError(), 4),
-        (_errors.LaminaError("model failed"), 3),
+        (errors.LaminaError("model failed"), 3),
     ],
 )
 def test_exceptions_become_exit_codes(error, code):

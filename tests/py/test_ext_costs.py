@@ -8,7 +8,8 @@ import torch
 from ext_kit import seen
 from torch import nn
 
-from lamina import _errors, _lamina
+from lamina import _lamina
+from lamina._base import errors
 
 X = torch.randn(2, 3)
 
@@ -88,7 +89,7 @@ def test_why_and_facts(model):
     for bad in (-1, 4, 2**31 - 1):
         with pytest.raises(IndexError, match="there is no row"):
             costs.why(bad)
-        with pytest.raises(_errors.RangeError):
+        with pytest.raises(errors.RangeError):
             costs.facts(bad)
 
 
@@ -101,7 +102,7 @@ def test_conventions_and_rules():
         assert any(r["kind"] in ("conv", "any") and r["formula"]["macs"] for r in rules)
     assert "out" in _lamina.facts()
     for call in (_lamina.rules, seen(nn.Tanh(), X).costs):
-        with pytest.raises(_errors.UsageError) as told:
+        with pytest.raises(errors.UsageError) as told:
             call("nothing like it")
         assert all(name in str(told.value) for name in names)
         assert told.value.status == "USAGE" and isinstance(told.value, ValueError)
@@ -112,7 +113,7 @@ def test_every_convention_counts_calls_or_says_what_it_needs(model):
         for released in (False, True):
             try:
                 assert model.costs(convention["name"], released).rows()
-            except _errors.UsageError as error:
+            except errors.UsageError as error:
                 assert "counts operators" in str(error)
 
 
@@ -248,7 +249,7 @@ def test_formulas():
     assert _lamina.formula("y")[1] == "unknown"
     assert _lamina.formula("x * x", {"x": 2**40}) == (2**80, "exact")
     assert _lamina.formula("x * x", {"x": 2**60})[1] == "unknown"
-    with pytest.raises(_errors.FormatError) as told:
+    with pytest.raises(errors.FormatError) as told:
         _lamina.formula("2 + * 3")
     assert told.value.at == 4 and isinstance(told.value, ValueError)
     with pytest.raises(OverflowError):

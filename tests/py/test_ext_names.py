@@ -13,7 +13,8 @@ import pytest
 from conftest import environment
 
 import lamina
-from lamina import _errors, _lamina
+from lamina import _lamina
+from lamina._base import errors
 
 STUB = Path(lamina.__file__).with_name("_lamina.pyi")
 
@@ -43,10 +44,10 @@ def test_every_function_has_a_signature_and_a_sentence():
 
 
 def test_errors_are_what_they_say():
-    kinds = [v for v in vars(_errors).values() if isinstance(v, type)]
-    assert all(issubclass(k, _errors.LaminaError) for k in kinds)
-    assert issubclass(_errors.UsageError, ValueError) and issubclass(_errors.RangeError, IndexError)
-    error = _errors.UsageError("x")
+    kinds = [v for v in vars(errors).values() if isinstance(v, type) and issubclass(v, Exception)]
+    assert all(issubclass(k, errors.LaminaError) for k in kinds)
+    assert issubclass(errors.UsageError, ValueError) and issubclass(errors.RangeError, IndexError)
+    error = errors.UsageError("x")
     assert (error.status, error.where, error.at) == ("", "", -1)
 
 

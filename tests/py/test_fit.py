@@ -22,7 +22,9 @@ import torch.utils.checkpoint
 from torch import nn
 
 import lamina
-from lamina import _lamina, _observe, _run
+from lamina import _lamina
+from lamina._observe import support
+from lamina._run import once
 
 OPTIMIZERS = {
     "sgd": (torch.optim.SGD, {}),
@@ -48,8 +50,8 @@ OPTIMIZERS = {
 
 def followed():
     """Why memory can't be followed here; None where it can."""
-    if _observe.way().name == "calls":
-        return f"no operators: {_observe.way().why}"
+    if support.way().name == "calls":
+        return f"no operators: {support.way().why}"
     try:
         lamina.fit(nn.ReLU(), torch.ones(1))
     except ValueError as error:
@@ -646,7 +648,7 @@ def test_lifetimes_of_a_dry_run():
             del y
             return z.neg()
 
-    run = _run.run_once(Two(), (torch.ones(8),), mode="eval", ops=True, dry=True, follow=True)
+    run = once.run_once(Two(), (torch.ones(8),), mode="eval", ops=True, dry=True, follow=True)
     tensors = [entry for entry in run.model.lifetimes() if entry[3] == "tensor"]
     assert [(made, freed) for _, made, freed, _ in tensors] == [(0, 1), (1, 2), (2, 2)]
     assert {entry[0] for entry in tensors} == {32}

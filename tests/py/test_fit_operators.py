@@ -12,10 +12,12 @@ from test_fit import WHY
 from torch import nn
 
 import lamina
-from lamina import _dry_taken, _lamina, _memory
+from lamina import _lamina
+from lamina._dry import workspace
+from lamina._observe import memory
 
 pytestmark = pytest.mark.skipif(WHY is not None, reason=str(WHY))
-needs_allocator = pytest.mark.skipif(_memory.refused() is not None, reason=str(_memory.refused()))
+needs_allocator = pytest.mark.skipif(memory.refused() is not None, reason=str(memory.refused()))
 
 CUBE = (24, 32, 40)
 
@@ -178,7 +180,7 @@ class Drawn(nn.Module):
 
 @needs_allocator
 def test_measuring_changes_nothing():
-    _dry_taken._measured.clear()
+    workspace._measured.clear()
     model, x = Drawn(), torch.rand(30, 20)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     states = torch.get_rng_state(), model.own.get_state()
@@ -192,7 +194,7 @@ def test_measuring_changes_nothing():
 
 @needs_allocator
 def test_it_is_measured_once_and_only_where_peaks_are_predicted(monkeypatch):
-    _dry_taken._measured.clear()
+    workspace._measured.clear()
     asked, taken = [], _lamina.taken
     monkeypatch.setattr(_lamina, "taken", lambda f, *rest: (asked.append(f), taken(f, *rest))[1])
     net, x = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3)), torch.rand(2, 3, 20, 20)
@@ -207,38 +209,38 @@ def test_it_is_measured_once_and_only_where_peaks_are_predicted(monkeypatch):
 
 @needs_allocator
 def test_what_is_too_much_work_is_named(monkeypatch):
-    _dry_taken._measured.clear()
+    workspace._measured.clear()
     net, x = nn.Conv2d(3, 8, 3, padding=1), torch.rand(16, 3, 24, 24)
     (exact, _), *_ = peaks(net, (x,))
-    _dry_taken._measured.clear()
-    monkeypatch.setattr(_dry_taken, "MOST_BYTES", x.numel() * 4)
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "MOST_BYTES", x.numel() * 4)
     assert lamina.fit(net, x).forward.rough is None  # a convolution is run all the same, while there are few
-    _dry_taken._measured.clear()
-    monkeypatch.setattr(_dry_taken, "LARGE_IN_ALL", 0)
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "LARGE_IN_ALL", 0)
     fit = lamina.fit(net, x)
     assert fit.forward.rough == "what aten::convolution takes beside its results is known roughly"
     assert fit.forward.gap is None
     assert abs(fit.forward.bytes - exact.bytes) <= 0.2 * exact.bytes
-    _dry_taken._measured.clear()
-    monkeypatch.setattr(_dry_taken, "MOST_BYTES", 1)
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "MOST_BYTES", 1)
     fit = lamina.fit(net, x)
     assert fit.forward.gap == "what aten::convolution takes beside its results was not measured"
     assert fit.forward.bytes.state == "at least"
     assert fit.forward.bytes <= exact.bytes
     # as many channels as examples
     net, x = nn.Conv2d(3, 16, 3, padding=1), torch.rand(16, 3, 24, 24)
-    monkeypatch.setattr(_dry_taken, "MOST_BYTES", 1 << 26)
+    monkeypatch.setattr(workspace, "MOST_BYTES", 1 << 26)
     exact = lamina.fit(net, x)
-    _dry_taken._measured.clear()
-    monkeypatch.setattr(_dry_taken, "MOST_BYTES", x.numel() * 4)
+    workspace._measured.clear()
+    monkeypatch.setattr(workspace, "MOST_BYTES", x.numel() * 4)
     fit = lamina.fit(net, x)
     for peak, right in ((fit.forward, exact.forward), (fit.step, exact.step)):
         assert (peak.gap, right.gap, right.rough) == (None, None, None)
         assert peak.rough is not None
         assert 0.5 * right.bytes <= peak.bytes <= 1.5 * right.bytes  # oneDNN has another kernel for two
-    monkeypatch.setattr(_dry_taken, "MOST_BYTES", 1)
+    monkeypatch.setattr(workspace, "MOST_BYTES", 1)
     # what is known of all sizes needs no measuring
     for known in (nn.Linear(8, 8), nn.ReLU()):
         fit = lamina.fit(known, torch.rand(4, 8))
         assert (fit.forward.gap, fit.forward.rough) == (None, None)
-    _dry_taken._measured.clear()
+    workspace._measured.clear()

@@ -16,7 +16,7 @@ from torch import nn
 from where_kit import Calls, in_thread
 
 import lamina
-from lamina import _memory, _observe
+from lamina._observe import memory, support
 from lamina.torch_inspector import InspectorGadgets
 
 DATA = reference("torch_inspector")["chains"]
@@ -46,8 +46,8 @@ NOT_HOOKED = ("ReLU", "BatchNorm2d", "Dropout")
 # What torch_inspector told of every layer, hooked or not; total_memory has the inputs of those that are.
 OF_ALL = FIELDS[:1] + FIELDS[5:9]
 OF_HOOKED = [*FIELDS[:5], *FIELDS[9:11], *FIELDS[13:17]]
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
-measured = pytest.mark.skipif(bool(_memory.refused()), reason=f"no memory: {_memory.refused()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
+measured = pytest.mark.skipif(bool(memory.refused()), reason=f"no memory: {memory.refused()}")
 
 
 def info_of(layers, path=""):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from lamina import _generators
-from lamina._generators import state_of_generators
+from lamina._guard import generators
+from lamina._guard.generators import state_of_generators
 
 
 def states():
@@ -23,8 +23,8 @@ def states():
 @pytest.fixture(params=["by memory", "by asking"], autouse=True)
 def way(request, monkeypatch):
     if request.param == "by asking":
-        monkeypatch.setattr(_generators, "_python_at", None)
-        monkeypatch.setattr(_generators, "_numpy_at", None)
+        monkeypatch.setattr(generators, "_python_at", None)
+        monkeypatch.setattr(generators, "_numpy_at", None)
     return request.param
 
 
@@ -70,8 +70,8 @@ def test_what_is_drawn_is_put_back(draw):
 def test_the_memory_is_found_here(way):
     state_of_generators()
     if way == "by memory":
-        assert isinstance(_generators._python_at, int) and _generators._python_at > 0
-        assert isinstance(_generators._numpy_at, tuple)
+        assert isinstance(generators._python_at, int) and generators._python_at > 0
+        assert isinstance(generators._numpy_at, tuple)
 
 
 def test_another_algorithm_is_asked():
@@ -93,7 +93,7 @@ import sys, torch
 from lamina import _generators
 for name in [name for name in sys.modules if name.startswith("numpy.random")]:
     del sys.modules[name]
-_generators.state_of_generators()()
+generators.state_of_generators()()
 assert "numpy.random" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _given, _live, _observe
-from lamina._errors import UsageError
+from lamina._base.errors import UsageError
+from lamina._command import live
+from lamina._observe import support
+from lamina._target import inputs
 
-watched = pytest.mark.skipif(_observe.way().name == "calls", reason="no operators: no dry run of a step")
+watched = pytest.mark.skipif(support.way().name == "calls", reason="no operators: no dry run of a step")
 
 
 class Takes(nn.Module):
@@ -35,7 +37,7 @@ class Half(nn.Linear):
 
 def given(*texts, root=None, **options):
     torch.manual_seed(0)
-    return _given.made_up(root or Takes(), "m:Takes", texts, **{"dry": False, **options})
+    return inputs.made_up(root or Takes(), "m:Takes", texts, **{"dry": False, **options})
 
 
 def one(text, **options):
@@ -217,7 +219,7 @@ def file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["mine.py:x", "mine.py:kwargs", "mine.py:pair"])
 def test_inputs_from_code(file, name):
-    model = _live.run_target("mine.py:Plain", [], None, [], given=name)
+    model = live.run_target("mine.py:Plain", [], None, [], given=name)
     assert model.events()[0]["inputs"][0]["shape"] == (3, 4)
     assert model.costs().totals()["macs"] == (48, "exact")
 
@@ -232,7 +234,7 @@ def test_every_subcommand_takes_inputs_from_code(shell, file, verb):
 
 @watched
 def test_the_batch_of_inputs_from_code(file):
-    model = _live.run_target("mine.py:Plain", [], None, [], given="mine.py:x", batch=8, dry=True)
+    model = live.run_target("mine.py:Plain", [], None, [], given="mine.py:x", batch=8, dry=True)
     assert model.events()[0]["inputs"][0]["shape"] == (8, 4)
 
 
@@ -250,12 +252,12 @@ def test_the_batch_of_inputs_from_code(file):
 )
 def test_inputs_from_code_that_are_none(file, name, says):
     with pytest.raises(Exception, match=says):
-        _live.run_target("mine.py:Plain", [], None, [], given=name)
+        live.run_target("mine.py:Plain", [], None, [], given=name)
 
 
 def test_either_inputs_or_code(file):
     with pytest.raises(UsageError, match="--inputs and -i both"):
-        _live.run_target("mine.py:Plain", ["1x4"], None, [], given="mine.py:x")
+        live.run_target("mine.py:Plain", ["1x4"], None, [], given="mine.py:x")
 
 
 def test_the_head_says_what_was_made_up(shell, file):

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 
 
 class Block(nn.Module):

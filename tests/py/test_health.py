@@ -18,9 +18,9 @@ from torch import nn
 from where_kit import Calls
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 
 ALL = {**FAULTS, **MORE}
@@ -62,8 +62,8 @@ def test_there_are_enough_of_them():
 @pytest.mark.parametrize("name", ALL)
 def test_the_layer_is_named(name):
     fault = ALL[name]
-    if fault.phase != "forward" and _observe.nodes():
-        pytest.skip(f"no nodes: {_observe.nodes()}")
+    if fault.phase != "forward" and support.nodes():
+        pytest.skip(f"no nodes: {support.nodes()}")
     check(fault, step(fault))
 
 
@@ -210,7 +210,7 @@ def test_what_is_no_finding(name, ops):
             y.sum().backward()
     health = cap.report().health
     assert health.ok, str(health)
-    nothing = name == "no elements" and bool(_observe.nodes())
+    nothing = name == "no elements" and bool(support.nodes())
     assert health.sentence.startswith("nothing was there" if nothing else "no NaN or Inf in "), (
         health.sentence
     )

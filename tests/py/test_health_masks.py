@@ -10,9 +10,9 @@ from health_nets import INF, Do
 from torch import nn
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 OPS = [False, pytest.param(True, marks=observed)]
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import Count, _observe
+from lamina import Count
+from lamina._observe import support
 
 
 def x(*shape):
@@ -77,7 +78,7 @@ def test_totals(report):
     assert report.macs == 8 * 36 * 27 + 288 * 5
     assert report.macs.state == "exact"
     assert report.params == 8 * 27 + 288 * 5 + 5
-    assert report.convention == ("layers" if _observe.way().name == "calls" else "exact")
+    assert report.convention == ("layers" if support.way().name == "calls" else "exact")
     assert report.gaps == []
     assert report.unruled == {}
 
@@ -327,23 +328,23 @@ class Terminal:
 
 
 @pytest.mark.parametrize(
-    ("terminal", "after", "said"), [(True, 0.1, True), (True, 5, False), (False, 0.1, False)]
+    ("is_terminal", "after", "said"), [(True, 0.1, True), (True, 5, False), (False, 0.1, False)]
 )
-def test_progress_on_a_terminal_and_late(terminal, after, said, monkeypatch):
-    from lamina import _run
+def test_progress_on_a_terminal_and_late(is_terminal, after, said, monkeypatch):
+    from lamina._base import terminal
 
-    stderr = Terminal(terminal)
+    stderr = Terminal(is_terminal)
     monkeypatch.setattr("sys.stderr", stderr)
-    monkeypatch.setattr(_run, "PROGRESS_AFTER", after)
+    monkeypatch.setattr(terminal, "PROGRESS_AFTER", after)
     lamina.inspect(Slow(), x())
     assert ("lamina: running" in stderr.text) == said
     assert not said or stderr.text.endswith("\r\x1b[K")
 
 
 def test_half_a_second():
-    from lamina import _run
+    from lamina._base import terminal
 
-    assert _run.PROGRESS_AFTER == 0.5
+    assert terminal.PROGRESS_AFTER == 0.5
 
 
 def test_the_table_as_a_list_and_shares():

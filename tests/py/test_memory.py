@@ -22,10 +22,11 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls
 
 import lamina
-from lamina import _lamina, _memory, _observe
+from lamina import _lamina
+from lamina._observe import memory, support
 
-pytestmark = pytest.mark.skipif(bool(_memory.refused()), reason=f"no memory: {_memory.refused()}")
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+pytestmark = pytest.mark.skipif(bool(memory.refused()), reason=f"no memory: {memory.refused()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 MIB = 1 << 20
 
@@ -438,15 +439,15 @@ def test_a_dry_run_has_none():
 
 
 def test_where_it_cant_be_measured_that_is_said(monkeypatch):
-    monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
-    monkeypatch.setattr(_memory.Profiled, "refused", lambda: "it is away")
+    monkeypatch.setattr(memory, "refused", lambda: "this torch has no allocator")
+    monkeypatch.setattr(memory.Profiled, "refused", lambda: "it is away")
     says = "can't be measured here: this torch has no allocator; nor by torch's profiler: it is away"
     with pytest.raises(ValueError, match=says):
         lamina.inspect(mlp(), (torch.randn(2, 64),), memory=True)
 
 
 profiler = pytest.mark.skipif(
-    bool(_memory.Profiled.refused()), reason=f"no profiler: {_memory.Profiled.refused()}"
+    bool(memory.Profiled.refused()), reason=f"no profiler: {memory.Profiled.refused()}"
 )
 
 
@@ -458,7 +459,7 @@ def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
     loss_of(model(*args)).backward()
     told = []
     for refused in (None, "this torch has no allocator"):
-        monkeypatch.setattr(_memory, "refused", lambda why=refused: why)
+        monkeypatch.setattr(memory, "refused", lambda why=refused: why)
         drop_gradients(model)
         with lamina.capture(model, memory=True) as cap:
             loss_of(model(*args)).backward()
@@ -474,7 +475,7 @@ def test_the_profiler_tells_the_same_of_forwards(name, monkeypatch):
     assert (theirs.allocated, theirs.freed) == (ours.allocated, ours.freed)
     assert theirs.rows[0].held["gradients"] == ours.rows[0].held["gradients"]
     assert all(row.backward is None and row.total_recompute is None for row in theirs.rows)
-    assert all((row.backward is None) == bool(_observe.nodes()) for row in ours.rows)
+    assert all((row.backward is None) == bool(support.nodes()) for row in ours.rows)
     report = cap.report()
     rows = list(csv.DictReader(io.StringIO(report.to_csv())))
     assert all(row["backward_memory_allocated"] == "" for row in rows)
@@ -613,14 +614,14 @@ def test_ten_at_a_time_are_too_many():
 
 
 def test_the_doctor_says_whether(monkeypatch):
-    from lamina._doctor import describe
+    from lamina._command.doctor import describe
 
     assert "\nmemory: measured at torch's allocator for the CPU (checked)\n" in describe()
-    monkeypatch.setattr(_memory, "refused", lambda: "this torch has no allocator")
+    monkeypatch.setattr(memory, "refused", lambda: "this torch has no allocator")
     assert (
         "\nmemory: measured by torch's profiler (checked), which is slower: this torch has no allocator\n"
         in describe()
     )
-    monkeypatch.setattr(_memory.Profiled, "refused", lambda: "it is away")
+    monkeypatch.setattr(memory.Profiled, "refused", lambda: "it is away")
     assert "\nmemory: not measured, so --memory doesn't work; `lamina fit`" in describe()
     assert " instead: this torch has no allocator; it is away\n" in describe()

@@ -226,7 +226,7 @@ def test_no_reference_is_kept():
 
 
 def test_an_interrupt_while_things_are_put_back(monkeypatch):
-    from lamina import _run
+    from lamina._run import once
 
     class Interrupted:
         def __init__(self, root):
@@ -239,9 +239,9 @@ def test_an_interrupt_while_things_are_put_back(monkeypatch):
                 raise KeyboardInterrupt
             return self.inner.restore()
 
-    real, net = _run._lamina.Snapshot, nets.Counts()
+    real, net = once._lamina.Snapshot, nets.Counts()
     before, seeds = fingerprint(net), generators()
-    monkeypatch.setattr(_run._lamina, "Snapshot", Interrupted)
+    monkeypatch.setattr(once._lamina, "Snapshot", Interrupted)
     given = torch.ones(2, 4)
     with pytest.raises(KeyboardInterrupt):
         lamina.inspect(net, given, mode="eval")  # where the capture walks the tree itself
@@ -250,13 +250,13 @@ def test_an_interrupt_while_things_are_put_back(monkeypatch):
 
 
 def test_an_interrupt_before_the_first_call(monkeypatch):
-    from lamina import _run
+    from lamina._run import once
 
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     net, call = nn.Linear(4, 4), module_call()
-    monkeypatch.setattr(_run, "call_root", interrupted)
+    monkeypatch.setattr(once, "call_root", interrupted)
     with pytest.raises(KeyboardInterrupt):
         lamina.inspect(net, x())
     assert module_call() == call

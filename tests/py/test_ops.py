@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import no_operators
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 pytestmark = pytest.mark.skipif(bool(no_operators()), reason=f"no operators: {no_operators()}")
 
@@ -66,7 +66,7 @@ class Calls(nn.Module):
     reason="not a machine that can be observed",
 )
 def test_operators_are_observed_where_they_must_be():
-    way = _observe.way()
+    way = support.way()
     assert way.name == "observer", way.why
 
 
@@ -81,7 +81,7 @@ def test_operators_nest_as_they_ran():
 
 # What runs inside an operator that stands for it all is not looked into.
 quiet = pytest.mark.skipif(
-    _observe.way().name != "observer", reason="the dispatch mode sees no operators inside others"
+    support.way().name != "observer", reason="the dispatch mode sees no operators inside others"
 )
 
 
@@ -487,7 +487,7 @@ def test_a_graph_of_another_thread_is_not_mistaken_for_ours():
     assert all(row.backward_macs == 0 for row in report.rows if row.event >= 0)
 
 
-@pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+@pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 def test_a_backward_on_another_thread_is_not_known():
     def run(go_back, **options):
         model = nn.Sequential(nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 2))
@@ -730,7 +730,7 @@ def test_calls_alone_can_be_forced():
 
 
 def test_the_proof_is_remembered_and_a_damaged_file_is_not_believed(tmp_path):
-    code = "import torch\nfrom lamina import _observe\nprint(_observe.way().name)"
+    code = "import torch\nfrom lamina._observe import support\nprint(support.way().name)"
     assert in_process(code, XDG_CACHE_HOME=str(tmp_path)) == "observer\n"
     (kept,) = (tmp_path / "lamina").iterdir()
     layout = json.loads(kept.read_text())
@@ -761,7 +761,7 @@ def test_what_the_stack_held_before_is_no_pointer_to_the_proof():
 def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
     """Another build of either is another key, and so another file."""
     from lamina import _lamina
-    from lamina._observe import _Kept
+    from lamina._observe.support import _Kept
 
     key, path = _Kept().key, _Kept().path
     assert key["extension"] == _lamina.__file__
@@ -780,7 +780,7 @@ def test_the_proof_is_of_this_torch_and_this_extension(tmp_path):
 def test_a_folder_that_can_not_be_written_is_no_obstacle(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("")
-    code = "import torch\nfrom lamina import _observe\nprint(_observe.way().name)"
+    code = "import torch\nfrom lamina._observe import support\nprint(support.way().name)"
     assert in_process(code, XDG_CACHE_HOME=str(blocked)) == "observer\n"
 
 

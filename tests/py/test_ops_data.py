@@ -10,9 +10,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 
 
 class Seen:

@@ -14,10 +14,10 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-if _observe.way().name == "calls":
-    pytest.skip(f"no operators: {_observe.way().why}", allow_module_level=True)
+if support.way().name == "calls":
+    pytest.skip(f"no operators: {support.way().why}", allow_module_level=True)
 
 FORMS = {
     "coo": lambda dense: dense.to_sparse(),

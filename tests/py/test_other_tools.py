@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from torch.nn.utils import prune
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 called = pytest.mark.skipif(
-    _observe.way().name != "observer", reason=f"no called operators: {_observe.way().why}"
+    support.way().name != "observer", reason=f"no called operators: {support.way().why}"
 )
 
 

@@ -132,9 +132,9 @@ def test_they_are_as_torch_has_them_until_torch_asks_whether_to_compile():
 
 
 def test_the_public_switch_serves_where_torch_has_no_other(monkeypatch):
-    from lamina import _compiled
+    from lamina._guard import compiled
 
-    monkeypatch.setattr(_compiled, "_known_to", lambda switch, name: (None, None))
+    monkeypatch.setattr(compiled, "_known_to", lambda switch, name: (None, None))
     net, x = make(branches)
     before, compiled = kernels(), torch.compile(net.a, backend="eager")
     with lamina.capture(net, ops=True) as watch:

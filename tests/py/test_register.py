@@ -13,10 +13,12 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import lamina  # noqa: E402
-from lamina import _lamina, _observe, _register  # noqa: E402
+from lamina import _lamina  # noqa: E402
+from lamina._observe import support  # noqa: E402
+from lamina._results import rules  # noqa: E402
 
 needs_ops = pytest.mark.skipif(
-    _observe.way().name == "calls" or not hasattr(torch.library, "custom_op"),
+    support.way().name == "calls" or not hasattr(torch.library, "custom_op"),
     reason="operators can't be watched, or torch makes no custom ones",
 )
 
@@ -24,9 +26,9 @@ needs_ops = pytest.mark.skipif(
 @pytest.fixture(autouse=True)
 def nothing_registered():
     """Each test begins and ends without a rule."""
-    _register._rules.clear()
+    rules._rules.clear()
     yield
-    _register._rules.clear()
+    rules._rules.clear()
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +159,7 @@ def test_names_of_operators(net, op):
     for name in (op, packet, packet.default, "lamina_test_own::mul", "lamina_test_own::mul.default"):
         with lamina.registered(name, macs=1, flops=2):
             assert exact(net).macs == 25
-        assert _register._rules == {}
+        assert rules._rules == {}
     for wrong in (3, None, nn.Linear(1, 1), "", "a b", "lamina_test_own::"):
         with pytest.raises((TypeError, ValueError)):
             lamina.register(wrong, macs=1)
@@ -192,8 +194,8 @@ def test_unregister(op):
 def test_registered_puts_back(op):
     lamina.register(op, macs=1)
     with lamina.registered(op, macs=2):
-        assert _register._rules["lamina_test_own::mul"].formulas["macs"] == "2"
-    assert _register._rules["lamina_test_own::mul"].formulas["macs"] == "1"
+        assert rules._rules["lamina_test_own::mul"].formulas["macs"] == "2"
+    assert rules._rules["lamina_test_own::mul"].formulas["macs"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +214,7 @@ def test_wrong_values(values, part):
     with pytest.raises((TypeError, ValueError)) as caught:
         lamina.register("mylib::op", **values)
     assert part in str(caught.value)
-    assert _register._rules == {}
+    assert rules._rules == {}
 
 
 # -- layers --------------------------------------------------------------------------------------------------
@@ -272,7 +274,7 @@ def test_a_file(tmp_path):
     report = lamina.inspect(net, X, rules=path)
     assert report.macs == 24 + 11
     assert report.under("layers").macs == 24 + 11
-    assert _register._rules == {}
+    assert rules._rules == {}
     assert lamina.rules_file(path) == ["Mine", "other::op"]
     assert lamina.inspect(net, X).macs == 24 + 11
     lamina.unregister("Mine")
@@ -305,7 +307,7 @@ def test_malformed_files(tmp_path, text, line, part):
             call()
         assert f"my.rules:{line}:" in str(caught.value)
         assert part in str(caught.value)
-    assert _register._rules == {}
+    assert rules._rules == {}
 
 
 def test_files_that_are_none(tmp_path):
@@ -372,7 +374,7 @@ def flop_formula(op, formula, **options):
         yield
     finally:
         del counter.flop_registry[packet]
-        _register._seen_of_torch = (0, {})
+        rules._seen_of_torch = (0, {})
 
 
 @needs_ops
@@ -403,7 +405,7 @@ def test_torchs_raw_flop_formulas(net, op):
 @needs_ops
 def test_torchs_own_formulas_do_not_replace_ours():
     pytest.importorskip("torch.utils.flop_counter")
-    assert all("aten::" not in name for name in _register._of_torch())
+    assert all("aten::" not in name for name in rules._of_torch())
     assert exact(nn.Linear(3, 4)).macs.state == "exact"
 
 
@@ -423,7 +425,7 @@ def net():
 
 
 def command(capsys, *args):
-    from lamina._cli import main
+    from lamina._command.cli import main
 
     code = main(list(args))
     out = capsys.readouterr()

@@ -14,9 +14,9 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
-pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 # A dispatch mode is not shown them: it sees the steps that they are made of.
 whole = pytest.mark.skipif(bool(not_observed()), reason=f"recurrences and circular padding: {not_observed()}")
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import lamina
-from lamina._cli import main
+from lamina._command.cli import main
 
 FORWARD_ONLY = [c["name"] for c in lamina._lamina.conventions() if not c["counts_ops"]]
 

@@ -12,11 +12,13 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _cli, _limit, _live, _observe, _target
-from lamina._errors import UnsupportedError
+from lamina._base.errors import UnsupportedError
+from lamina._command import cli, live
+from lamina._observe import support
+from lamina._target import limit, load
 
 pytestmark = pytest.mark.skipif(
-    _observe.way().name == "calls" or not hasattr(torch.Tensor, "untyped_storage"),
+    support.way().name == "calls" or not hasattr(torch.Tensor, "untyped_storage"),
     reason="no operators, or no way to tell the memory of a tensor",
 )
 
@@ -81,12 +83,12 @@ def file(tmp_path, monkeypatch):
 
 @pytest.fixture
 def small_is_large(monkeypatch):
-    monkeypatch.setattr(_target, "MOST_REAL", 1 << 20)
+    monkeypatch.setattr(load, "MOST_REAL", 1 << 20)
 
 
 def dry(target, *inputs, **options):
     built = {}
-    model = _live.run_target(target, inputs, "eval", [], dry=True, ops=True, built=built, **options)
+    model = live.run_target(target, inputs, "eval", [], dry=True, ops=True, built=built, **options)
     return built[target,], model.costs().totals()
 
 
@@ -104,7 +106,7 @@ def test_what_is_small_is_built_once_and_for_real(file):
 def test_a_large_model_is_built_on_the_meta_device_for_a_dry_run(file, small_is_large, monkeypatch, target):
     net, totals = dry(target, "1x512")
     assert net.layers[0].weight.device.type == "meta"
-    monkeypatch.setattr(_target, "MOST_REAL", 1 << 30)
+    monkeypatch.setattr(load, "MOST_REAL", 1 << 30)
     real, expected = dry(target, "1x512")
     assert (real.layers[0].weight.device.type, expected) == ("cpu", totals)
     assert net.rates == real.rates == [0.5, 1]
@@ -133,23 +135,23 @@ def test_what_names_the_cpu_for_its_large_tensors_is_real_where_it_fits(file, sm
 
 
 def test_what_names_the_cpu_for_its_large_tensors_says_so(file, small_is_large, monkeypatch):
-    monkeypatch.setattr(_target, "available", lambda: 1 << 20)
+    monkeypatch.setattr(load, "available", lambda: 1 << 20)
     with pytest.raises(Exception, match="makes large tensors on a device that it names"):
         dry("big.py:Here", "1x4")
 
 
 @pytest.mark.parametrize("target", ["big.py:Net", "big.py:Goes", "big.py:Filled", "ready.py:net"])
 def test_a_model_larger_than_the_memory_is_refused_in_a_sentence(file, monkeypatch, target):
-    monkeypatch.setattr(_target, "available", lambda: 1 << 20)
+    monkeypatch.setattr(load, "available", lambda: 1 << 20)
     with pytest.raises(Exception, match=r"needs more memory than there is \(1.00 MiB\); --dry") as told:
-        _live.run_target(target, ["1x512"], None, [])
+        live.run_target(target, ["1x512"], None, [])
     assert type(told.value).__name__ == "_ToldError"
 
 
 def test_a_model_that_fits_has_the_weights_that_its_seed_gives(file, monkeypatch):
     built = {}
-    monkeypatch.setattr(_target, "available", lambda: 1 << 22)  # more than a quarter of it is needed
-    _live.run_target("big.py:Net", ["1x512"], None, [], built=built)
+    monkeypatch.setattr(load, "available", lambda: 1 << 22)  # more than a quarter of it is needed
+    live.run_target("big.py:Net", ["1x512"], None, [], built=built)
     torch.manual_seed(0)
     expected = nn.Linear(512, 512)
     torch.testing.assert_close(built["big.py:Net",].layers[0].weight, expected.weight, rtol=0, atol=0)
@@ -171,8 +173,8 @@ def test_a_dry_run_that_needs_values_names_the_option(file):
 
 def test_a_model_that_a_file_holds_is_built_for_real(file, monkeypatch):
     built = {}
-    monkeypatch.setattr(_target, "available", lambda: 1 << 22)
-    _live.run_target("ready.py:net", ["1x512"], None, [], built=built)
+    monkeypatch.setattr(load, "available", lambda: 1 << 22)
+    live.run_target("ready.py:net", ["1x512"], None, [], built=built)
     assert set(weights(built["ready.py:net",])) == {"cpu"}
 
 
@@ -240,7 +242,7 @@ def test_errors_of_a_target_name_what_was_imported_and_the_line(tmp_path, monkey
         (tmp_path / f"{name}.py").write_text(text)
     try:
         with pytest.raises(Exception, match=says):
-            _live.run_target(target, ["1x4"], None, [])
+            live.run_target(target, ["1x4"], None, [])
     finally:
         for name in files:
             sys.modules.pop(name, None)
@@ -255,7 +257,7 @@ def test_a_program_of_torch_export_keeps_its_mode(tmp_path, monkeypatch, capsys)
         "    return torch.export.export(nn.Linear(4, 4), (torch.ones(1, 4),)).module()\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert _cli.main(["show", "exported.py:net", "-i", "1x4"]) == 0
+    assert cli.main(["show", "exported.py:net", "-i", "1x4"]) == 0
     assert "16 MACs" in capsys.readouterr().out
 
 
@@ -276,7 +278,7 @@ def test_a_model_that_is_in_eval_mode_is_not_put_into_it_again():
 
 
 @pytest.mark.parametrize(
-    ("files", "limit"),
+    ("files", "most"),
     [
         ({}, None),
         ({"memory.max": "max\n"}, None),
@@ -288,17 +290,17 @@ def test_a_model_that_is_in_eval_mode_is_not_put_into_it_again():
         ({"memory.max": "\n", "memory/memory.limit_in_bytes": "?\n"}, None),
     ],
 )
-def test_the_limit_of_a_control_group(tmp_path, files, limit):
+def test_the_limit_of_a_control_group(tmp_path, files, most):
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert _limit.group_limit(tmp_path) == limit
+    assert limit.group_limit(tmp_path) == most
 
 
 def test_what_is_available_is_within_the_limit(monkeypatch):
-    monkeypatch.setattr(_limit, "group_limit", lambda: None)
-    free = _limit.available()
+    monkeypatch.setattr(limit, "group_limit", lambda: None)
+    free = limit.available()
     if free is None:
         pytest.skip("nobody tells how much memory there is")
-    monkeypatch.setattr(_limit, "group_limit", lambda: 1 << 20)
-    assert _limit.available() < free
+    monkeypatch.setattr(limit, "group_limit", lambda: 1 << 20)
+    assert limit.available() < free

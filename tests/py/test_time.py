@@ -18,9 +18,12 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import Calls
 
 import lamina
-from lamina import _cli, _observe, _roof, _run
+from lamina._command import cli
+from lamina._observe import support
+from lamina._results import roof as roofs
+from lamina._run import once
 
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 
 def small():
@@ -123,7 +126,7 @@ def test_a_run_that_only_times_watches_no_operators():
 
 
 def test_why_a_backward_is_not_told_is_a_note(monkeypatch):
-    monkeypatch.setattr(_run, "nodes", lambda: "because")
+    monkeypatch.setattr(once, "nodes", lambda: "because")
     report = lamina.inspect(small(), (torch.randn(3, 6),), ops=False, backward=True, time=True)
     assert any("backward takes is not known: because" in note for note in report.notes)
     assert report._model.n_operators() == 0
@@ -411,7 +414,7 @@ def test_how_often_is_of_runs_that_are_timed(given, capsys):
     with pytest.raises(ValueError, match="give time=True too"):
         lamina.inspect(small(), (torch.randn(3, 6),), **given)
     if "repeats" in given:
-        assert _cli.main(["show", "mine.py:net", "-i", "3x6", "--repeats", "3"]) == 2
+        assert cli.main(["show", "mine.py:net", "-i", "3x6", "--repeats", "3"]) == 2
         assert "--repeats 3 is of runs that are timed\n  hint: add --time" in capsys.readouterr().err
 
 
@@ -422,7 +425,7 @@ def test_what_is_no_number_is_named(name):
 
 
 def test_without_nodes_the_backward_is_unknown_and_not_zero(monkeypatch):
-    monkeypatch.setattr(_run, "nodes", lambda: "because")
+    monkeypatch.setattr(once, "nodes", lambda: "because")
     with lamina.capture(small(), ops=False, time=True) as watch:
         step(watch._root, torch.randn(3, 6))
     report = watch.report()
@@ -502,9 +505,9 @@ def test_a_dry_run_has_no_timeline():
 @pytest.fixture
 def quick_peak(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(_roof, "SECONDS", 0.01)
-    monkeypatch.setattr(_roof, "ELEMENTS", 1 << 20)
-    monkeypatch.setattr(_roof, "SIDES", (64, 128))
+    monkeypatch.setattr(roofs, "SECONDS", 0.01)
+    monkeypatch.setattr(roofs, "ELEMENTS", 1 << 20)
+    monkeypatch.setattr(roofs, "SIDES", (64, 128))
     return tmp_path
 
 
@@ -513,11 +516,11 @@ def test_a_peak_is_measured_once_and_kept(quick_peak, monkeypatch):
     assert first.flops > 1e8
     assert first.bytes > 1e8
     assert first.threads == torch.get_num_threads()
-    monkeypatch.setattr(_roof, "_measure", lambda threads: pytest.fail("measured again"))
+    monkeypatch.setattr(roofs, "_measure", lambda threads: pytest.fail("measured again"))
     assert lamina.roof() == first
     (kept,) = quick_peak.rglob("roof-*.json")
     kept.write_text("{")
-    monkeypatch.setattr(_roof, "_measure", lambda threads: first._replace(flops=7.0))
+    monkeypatch.setattr(roofs, "_measure", lambda threads: first._replace(flops=7.0))
     assert lamina.roof().flops == 7.0
     assert lamina.roof(again=True).flops == 7.0
 
@@ -534,7 +537,7 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
         "from torch import nn\nnet = nn.Sequential(nn.Linear(512, 512), nn.Tanh(), nn.Flatten())\n"
     )
     monkeypatch.chdir(quick_peak)
-    assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "--repeats", "2", "--wide"]) == 0
+    assert cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "--repeats", "2", "--wide"]) == 0
     head, rows, ends = capsys.readouterr().out.split("\n\n")
     reached = r"( \(reached in this run\))?"
     roof = rf"^roof       \d[\d.]* [kMGT]FLOP/s{reached} and \d[\d.]* [kMGT]B/s of memory{reached}$"
@@ -549,7 +552,7 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
     assert re.search(r" - +- +-$", view)  # what does nothing has no speed
     assert whole.split()[0] == "Sequential"
     assert list(quick_peak.rglob("roof-*.json"))
-    assert _cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "-c", "layers"]) == 2
+    assert cli.main(["show", "mine.py:net", "-i", "256x512", "--roof", "-c", "layers"]) == 2
     assert "layers does not count bytes; ask for exact" in capsys.readouterr().err
 
 
@@ -557,7 +560,7 @@ def test_the_command_shows_how_fast_rows_were(quick_peak, monkeypatch, capsys):
 def test_how_fast_rows_were(capsys):
     model, x = nn.Sequential(nn.Linear(512, 512), nn.Tanh()), torch.randn(256, 512)
     report = lamina.inspect(model, x, time=True, backward=True, convention="exact", warmup=1, repeats=3)
-    roof = _roof.Roof(1e30, 1e30, 1)
+    roof = roofs.Roof(1e30, 1e30, 1)
     told = {(speed.path, speed.phase): speed for speed in report.speed(roof)}
     linear, tanh = told["0", "forward"], told["1", "forward"]
     assert linear.ns == report.rows[1].time.forward.self

@@ -25,6 +25,8 @@ CLEAN = {
     "include/lamina.h": SPDX + "int lam_version(void);\n",
     "python/ext/LAYERS": "torch:\ncalls: torch\n",
     "python/ext/calls/calls.h": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
+    "python/LAYERS": "_base:\n_run: _base\nlamina: _base _run\n",
+    "python/lamina/_run/once.py": SPDX_PY + "from .. import _lamina\nfrom .._base import errors\n",
     "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
 }
 
@@ -90,6 +92,27 @@ SEEDED = [
         SPDX + '#include "calls/calls.h"\n',
         2,
         'may not include "calls/calls.h": python/ext/LAYERS lets torch use none above it',
+    ),
+    (
+        "layers, no room in lamina",
+        "python/lamina/_stray/x.py",
+        SPDX_PY,
+        1,
+        "which python/LAYERS does not name",
+    ),
+    (
+        "imports, a room above",
+        "python/lamina/_base/x.py",
+        SPDX_PY + "from .._run.once import Run\n",
+        2,
+        "may not import lamina._run.once.Run: python/LAYERS lets _base use none above it",
+    ),
+    (
+        "imports, inside a function, for a type checker, absolute",
+        "python/lamina/_run/x.py",
+        SPDX_PY + "def f():\n    from lamina import _report\n",
+        3,
+        "may not import lamina._report: python/LAYERS lets _run use _base",
     ),
     ("layers, no room in ext", "python/ext/stray/x.c", SPDX, 1, "which python/ext/LAYERS does not name"),
     ("include, ext", "python/ext/x.c", SPDX + '#include "base/base.h"\n', 2, "client of lamina.h"),
@@ -204,6 +227,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
     sentences = {
         "layers": "listed above",
         "includes": "may not include",
+        "imports": "may not import",
         "headers": "which no file of",
         "crowded": "sources, more than",
         "long_functions": "() takes",

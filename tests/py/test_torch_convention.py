@@ -13,10 +13,10 @@ from conftest import DATA
 from torch import nn
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 pytestmark = [
-    pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}"),
+    pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}"),
     pytest.mark.skipif(not torch.__version__.startswith("2.13."), reason="the table is that of torch 2.13"),
 ]
 

@@ -15,10 +15,10 @@ from torch.utils.checkpoint import checkpoint
 from where_kit import not_observed
 
 import lamina
-from lamina import _observe
-from lamina._backward import floats
+from lamina._guard.gradients import floats
+from lamina._observe import support
 
-pytestmark = pytest.mark.skipif(_observe.way().name == "calls", reason=f"no operators: {_observe.way().why}")
+pytestmark = pytest.mark.skipif(support.way().name == "calls", reason=f"no operators: {support.way().why}")
 
 
 class Odd(nn.Module):
@@ -333,8 +333,8 @@ DEAF = {
 @pytest.mark.parametrize("name", DEAF)
 @pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
 def test_a_backward_pass_shows_which_gradients_came(name, way, dry, monkeypatch):
-    if _observe._proved(way).name != way:
-        pytest.skip(f"{_observe._proved(way).why}")
+    if support._proved(way).name != way:
+        pytest.skip(f"{support._proved(way).why}")
     if dry and not_observed():
         pytest.skip(str(not_observed()))
 

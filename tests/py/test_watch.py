@@ -26,7 +26,9 @@ from torch import nn
 from where_kit import not_observed
 
 import lamina
-from lamina import _cli, _lamina, _rest, _watch
+from lamina import _lamina, _watch
+from lamina._command import cli
+from lamina._guard import standing_entry
 
 needs_recordings()
 
@@ -394,7 +396,7 @@ def uncompiled(monkeypatch):
     """As in a process that compiled nothing yet, whatever other tests did."""
     if "torch._dynamo" in sys.modules:
         torch._dynamo.reset()
-    monkeypatch.setattr(_rest.Rest, "compiles", False)
+    monkeypatch.setattr(standing_entry.Rest, "compiles", False)
 
 
 @pytest.mark.usefixtures("uncompiled")
@@ -405,7 +407,7 @@ def test_what_is_put_in_place_stays_there_between_steps(tmp_path):
     with lamina.watch(model, every=3, file=tmp_path / "run.lamina"):
         train(model, 5)
         mine = module_call()
-        assert (mine != call) == _rest.Rest.resting
+        assert (mine != call) == standing_entry.Rest.resting
         train(model, 20)
         assert module_call() == mine
         with lamina.capture(model) as own:
@@ -461,7 +463,7 @@ def test_a_compiler_that_begins_meets_nothing(tmp_path):
         model.fast = torch.compile(model.inner, backend=backend, fullgraph=True)
         train(model, 9)
         assert len(compiled) == 1
-        assert not _rest.Rest.resting
+        assert not standing_entry.Rest.resting
     assert nn.Module.__dict__["__call__"] is call
     assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,6,9,15",)]
 
@@ -870,7 +872,7 @@ def test_no_recording_is_one_sentence(tmp_path, text):
 
 
 def test_the_command_takes_one_model_or_recordings():
-    assert _cli.main(["show", "a:b", "c:d"]) == 2
+    assert cli.main(["show", "a:b", "c:d"]) == 2
 
 
 # -- TensorBoard ---------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ from fake_gpu import fake
 from test_device import two
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 sqlite3 = pytest.importorskip("sqlite3")
 
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 DEVICE = "path, device_forward_ns, device_self_ns, device_backward_ns, device_recompute_ns"
 

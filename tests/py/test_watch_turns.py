@@ -16,11 +16,12 @@ from conftest import needs_recordings
 from torch import nn
 
 import lamina
-from lamina import _lamina, _observe
+from lamina import _lamina
+from lamina._observe import support
 
 needs_recordings()
 
-observed = pytest.mark.skipif(bool(_observe.nodes()), reason=f"no nodes: {_observe.nodes()}")
+observed = pytest.mark.skipif(bool(support.nodes()), reason=f"no nodes: {support.nodes()}")
 
 EVAL, TRAIN, GRAD = 0, 1, 2
 BACK = "a backward pass"
@@ -303,11 +304,12 @@ LINES = {
 @contextlib.contextmanager
 def every_root(file, **options):
     """As `lamina run` has it, without a process of its own."""
-    from lamina import _script, _watch
+    from lamina import _watch
+    from lamina._command import script
 
     call = nn.Module.__call__
     watch = _watch.Watch([], file=file, **options)
-    _script.find_roots(watch)
+    script.find_roots(watch)
     try:
         yield watch
     finally:
@@ -341,13 +343,13 @@ def test_each_kind_of_call_and_its_backward_are_recorded(tmp_path, loop, options
 
 @observed
 def test_tables_tell_kinds_apart(tmp_path, capsys):
-    from lamina import _cli
+    from lamina._command import cli
 
     file = tmp_path / "run.lamina"
     with every_root(file, every=4):
         for _ in islice(gan(), 200):
             pass
-    assert _cli.main(["show", str(file)]) == 0
+    assert cli.main(["show", str(file)]) == 0
     told = capsys.readouterr().out
     heads = [line.split(":")[0] for line in told.splitlines() if ", steps of kind " in line]
     assert sorted(heads) == sorted(
@@ -357,7 +359,7 @@ def test_tables_tell_kinds_apart(tmp_path, capsys):
                  "a training step of 1 call: ", "a training step of 2 calls: "):  # fmt: skip
         assert told.count(f"\n{line}") == 1
     assert told.count("\nlayer ") == 4
-    assert _cli.main(["live", "--once", str(file)]) == 0
+    assert cli.main(["live", "--once", str(file)]) == 0
     told = capsys.readouterr().out
     assert told.count("\nlayer ") == 2  # of each model's first kind
     assert told.count(", steps of kind ") == 4
@@ -365,13 +367,13 @@ def test_tables_tell_kinds_apart(tmp_path, capsys):
 
 @observed
 def test_steps_of_many_lengths_are_told_as_such(tmp_path, capsys):
-    from lamina import _cli
+    from lamina._command import cli
 
     file = tmp_path / "run.lamina"
     with every_root(file, every=4):
         for _ in islice(words(), 200):
             pass
-    assert _cli.main(["show", str(file)]) == 0
+    assert cli.main(["show", str(file)]) == 0
     told = capsys.readouterr().out
     assert "a training step of 8 to 12 calls: " in told
     assert "! these steps differ in their calls" in told

@@ -11,7 +11,7 @@ from torch import nn
 from where_kit import Calls, by_path, exact, no_operators, work
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
@@ -26,7 +26,7 @@ OLD = not hasattr(getattr(torch, "compiler", None), "set_stance")  # before torc
 @pytest.fixture(params=["observer", "dispatch"], autouse=True)
 def watching(request, monkeypatch):
     monkeypatch.setenv("LAMINA_CAPTURE", request.param)
-    way = _observe.way()
+    way = support.way()
     if way.name != request.param:
         pytest.skip(way.why)
     return request.param

@@ -17,7 +17,7 @@ from torch import nn
 from wrong_inputs import COMMANDS, FILES, PYTHON, REMARKS
 
 import lamina
-from lamina._cli import main
+from lamina._command.cli import main
 
 LONGEST = 700  # characters of a sentence, with its hint
 
@@ -116,7 +116,7 @@ def test_what_a_model_prints_is_not_part_of_the_output(capsys):
 def test_a_terminal_that_can_do_nothing_is_sent_no_control_codes(monkeypatch):
     from contextlib import nullcontext
 
-    from lamina import _run
+    from lamina._run import once
 
     class Terminal:
         def isatty(self):
@@ -124,9 +124,9 @@ def test_a_terminal_that_can_do_nothing_is_sent_no_control_codes(monkeypatch):
 
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(_run.progress("running the model"), nullcontext)
+    assert isinstance(once.progress("running the model"), nullcontext)
     monkeypatch.setenv("TERM", "xterm")
-    assert not isinstance(_run.progress("running the model"), nullcontext)
+    assert not isinstance(once.progress("running the model"), nullcontext)
 
 
 def test_there_are_enough_of_them():

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import lamina
-from lamina import _observe
+from lamina._observe import support
 
 PHASES = ("macs", "backward_macs", "recompute_macs")
 
@@ -56,7 +56,7 @@ def work(report):
 
 def no_operators():
     """Why the tests of operators can't run here, or an empty text."""
-    way = _observe.way()
+    way = support.way()
     if way.name == "dispatch" and not tells_nodes():
         return f"{way.why}, and its dispatch mode does not tell which node of a backward pass runs"
     return way.why if way.name == "calls" else ""
@@ -68,5 +68,5 @@ def tells_nodes():
 
 def not_observed():
     """Why what only the observer sees can't be tested here, or an empty text."""
-    way = _observe.way()
+    way = support.way()
     return "" if way.name == "observer" else way.why

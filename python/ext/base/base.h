@@ -32,20 +32,22 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 #endif
 
 /* Attribute names that are used often, interned once. */
-#define LMX_NAMES(X)                                                                                      \
-    X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
-    X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
-    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
-    X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
-    X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
-    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
-    X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
+#define LMX_NAMES(X)                                                                                         \
+    X(_modules)                                                                                              \
+    X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training) X(parametrizations) X(weight) \
+        X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type) X(data_ptr) X(data)               \
+            X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous) X(copy_) X(items)       \
+                X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__) X(__qualname__)        \
+                    X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)              \
+                        X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live)        \
+                            X(doctor) X(out) X(err) X(_is_param) X(__enter__) X(__exit__) X(script)          \
+                                X(_world) X(_default_pg)
 
 typedef struct lmx_state lmx_state;
-typedef struct lmx_layout lmx_layout; /* observe/observe.h */
-typedef struct lmx_modes lmx_modes;   /* ops/dispatch.h */
+typedef struct lmx_layout lmx_layout;     /* observe/observe.h */
+typedef struct lmx_modes lmx_modes;       /* ops/dispatch.h */
 typedef struct lmx_listener lmx_listener; /* observe/here.h */
-typedef struct lmx_classes lmx_classes; /* modules/classes.h */
+typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
 /* == small things (util.c) ============================================================================= */
 
@@ -147,9 +149,9 @@ typedef struct lmx_shim {
 
 /* autograd's data of a tensor, by its C++ object; NULL: not exported (grads.c). */
 typedef struct lmx_grads {
-    bool (*wanted)(const void *impl);       /* requires_grad */
-    const void *(*grad)(const void *impl);  /* a reference to an at::Tensor */
-    const void *undefined;                  /* the object of a tensor that is none */
+    bool (*wanted)(const void *impl);      /* requires_grad */
+    const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
+    const void *undefined;                 /* the object of a tensor that is none */
 } lmx_grads;
 
 /* How a Python value is searched for tensors. */
@@ -157,7 +159,9 @@ typedef enum lmx_kind {
     LMX_IGNORE, /* holds no tensor that counts */
     LMX_PLAIN,  /* a tensor whose C object can be read */
     LMX_ODD,    /* a tensor with readable attributes only: fake, wrapped, uninitialised */
-    LMX_TUPLE, LMX_LIST, LMX_DICT,
+    LMX_TUPLE,
+    LMX_LIST,
+    LMX_DICT,
     LMX_OBJECT, /* tensors in its __dict__ */
     LMX_FIELDS, /* a dataclass with slots */
     LMX_UNSEEN  /* a type that is not classified yet */
@@ -167,9 +171,9 @@ enum { LMX_TYPES = 256, LMX_DTYPES = 96, LMX_DIMS = 64 };
 
 typedef struct lmx_torch {
     bool ready, probed;
-    bool knows_types; /* there is something in `types` */
+    bool knows_types;                                              /* there is something in `types` */
     PyTypeObject *module, *tensor, *parameter, *script, *compiled; /* strong; the last two may be NULL */
-    PyTypeObject *fake; /* strong, of a dry run; NULL before the first */
+    PyTypeObject *fake;                          /* strong, of a dry run; NULL before the first */
     PyObject *dispatch, *shape, *dtype, *device; /* the values of these names on Tensor itself */
     PyObject *dtypes[LMX_DTYPES];
     int32_t dtype_numbers[LMX_DTYPES], n_dtypes;
@@ -185,16 +189,16 @@ typedef struct lmx_torch {
 /* == module state (module.c) =========================================================================== */
 
 struct lmx_state {
-    PyObject *errors; /* the module lamina._errors, once it was needed */
-    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type,
-        *recorder_type, *turns_type;
+    PyObject *errors; /* the module lamina._base.errors, once it was needed */
+    PyTypeObject *capture_type, *model_type, *costs_type, *snapshot_type, *dry_type, *recorder_type,
+        *turns_type;
 #define X(name) PyObject *n_##name;
     LMX_NAMES(X)
 #undef X
     lmx_torch torch;
     lmx_layout *layout; /* of this torch's records */
-    bool watches_ops;          /* the layout was found, and may be used */
-    int identities;            /* the number of captures that need identities of memory: those of operators */
+    bool watches_ops;   /* the layout was found, and may be used */
+    int identities;     /* the number of captures that need identities of memory: those of operators */
     lmx_modes *modes;
     lmx_classes *classes; /* of the modules so far */
 };
@@ -203,7 +207,7 @@ lmx_state *lmx_state_of(PyObject *module);
 
 /* == errors and counts (convert.c) ===================================================================== */
 
-/* Raises the exception of lamina._errors that fits; always NULL. An exception that is already set stays. */
+/* Raises the exception of lamina._base.errors that fits; always NULL. One that is already set stays. */
 PyObject *lmx_raise(lmx_state *st, const lam_error *e);
 PyObject *lmx_fail(lmx_state *st, lam_status status, const char *where, const char *format, ...)
     LAM_PRINTF(4, 5);
@@ -218,10 +222,9 @@ PyObject *lmx_str(const char *s); /* str, or None for NULL; malformed UTF-8 is r
 /* == handles (model.c, costs.c) ======================================================================== */
 
 typedef struct lmx_model {
-    PyObject_HEAD
-    lmx_state *st;
+    PyObject_HEAD lmx_state *st;
     lam_model *model;
-    int32_t borrowers; /* costs that read it */
+    int32_t borrowers;    /* costs that read it */
     lam_gadgets *gadgets; /* NULL: not requested yet */
 } lmx_model;
 PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, in every case */

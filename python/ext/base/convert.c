@@ -8,7 +8,7 @@
 
 static const struct {
     lam_status status;
-    const char *name; /* in lamina._errors */
+    const char *name; /* in lamina._base.errors */
 } classes[] = {
     /* The first that fits an exception names its status, so a class comes before its bases. */
     {LAM_UNSUPPORTED, "UnsupportedError"},
@@ -21,7 +21,7 @@ static const struct {
 enum { N_CLASSES = sizeof classes / sizeof *classes };
 
 static PyObject *error_class(lmx_state *st, const char *name) {
-    if (!st->errors) st->errors = PyImport_ImportModule("lamina._errors");
+    if (!st->errors) st->errors = PyImport_ImportModule("lamina._base.errors");
     return st->errors ? PyObject_GetAttrString(st->errors, name) : NULL;
 }
 

@@ -96,7 +96,7 @@ static bool is_ours(PyObject *code) {
 }
 
 static bool make(lmx_lead *lead, PyObject *function) {
-    PyObject *kit = PyImport_ImportModule("lamina._lead"), *c = PyCFunction_New(&method, NULL);
+    PyObject *kit = PyImport_ImportModule("lamina._guard.twin"), *c = PyCFunction_New(&method, NULL);
     Py_INCREF(function);
     lead->function = function;
     lead->code = PyObject_GetAttr(function, lead_way.n_code);
@@ -202,7 +202,7 @@ static void look(void) {
     *(void **)&lead_way.plain = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
     *(void **)&lead_way.set = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
     lead_way.n_code = PyUnicode_InternFromString("__code__");
-    PyObject *kit = lead_way.n_code ? PyImport_ImportModule("lamina._lead") : NULL;
+    PyObject *kit = lead_way.n_code ? PyImport_ImportModule("lamina._guard.twin") : NULL;
     PyObject *function = kit ? PyObject_GetAttrString(kit, "FUNCTION") : NULL;
     if (function && size_of_functions(function) &&
         (lead_way.set ? find_by_setting(function) : lead_way.plain && find_place(function, lead_way.plain))) {

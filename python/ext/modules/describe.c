@@ -406,7 +406,7 @@ static void decode(const lmx_capture *c, size_t at, int32_t n, lam_arg *out) {
 /* Asked once of a scripted module that was called. Where torch can't tell, it is taken to hide nothing. */
 static bool ask_for_kernels(teller *t, lmx_node *node) {
     if (!node->scripted || node->hides || !t->c->wants_ops) return true;
-    PyObject *kit = PyImport_ImportModule("lamina._scripted");
+    PyObject *kit = PyImport_ImportModule("lamina._observe.scripted");
     PyObject *yes = kit ? PyObject_CallMethod(kit, "hides", "O", node->object) : NULL;
     node->hides = yes == Py_True ? 1 : -1;
     Py_XDECREF(yes);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Where the fields of torch's records lie. A known operation is run and its own arguments are looked for in
- * its record; Python then checks what was found with other operations (lamina._observe). Looking follows
- * words that may be no pointers, through the kernel, which says where there is no memory; and it happens in a
- * process of its own; here a layout is only used. */
+ * its record; Python then checks what was found with other operations (lamina._observe.support). Looking
+ * follows words that may be no pointers, through the kernel, which says where there is no memory; and it
+ * happens in a process of its own; here a layout is only used. */
 #include "base/base.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"

@@ -74,7 +74,7 @@ static void load_symbols(lmx_modes *m) {
 bool lmx_modes_load(lmx_state *st) {
     lmx_modes *m = st->modes;
     if (m->open) return true;
-    PyObject *module = PyImport_ImportModule("lamina._dispatch");
+    PyObject *module = PyImport_ImportModule("lamina._observe.dispatch");
     PyObject *functions = module ? PyObject_CallMethod(module, "functions", NULL) : NULL;
     Py_XDECREF(module);
     if (!functions) return false;

@@ -38,7 +38,7 @@ typedef struct lmx_overload {
     bool tensors[LMX_OVERLOAD_ARGS];       /* a tensor, or a number in its place */
 } lmx_overload;
 
-/* torch's functions for modes, found when the first mode opens; from lamina._dispatch. */
+/* torch's functions for modes, found when the first mode opens; from lamina._observe.dispatch. */
 #define LMX_MODE_FUNCTIONS(X)                                                                                \
     X(open)                                                                                                  \
     X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys)       \

@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
-from .._count import total
+from .._base.count import total
 
 if TYPE_CHECKING:
-    from .._count import Count
-    from .._report import Report
+    from .._base.count import Count
+    from .._results.report import Report
 
 KINDS = {"text": "text", "csv": "csv", "md": "md"}
 NUMBERS = ("raw", "clever", "ratio")

@@ -9,15 +9,16 @@ from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from .._base.check import check_module, describe_object
 from .._inspect import report_of
-from .._run import check_module, describe_object, run_once
+from .._run.once import run_once
 from ._info import LayersInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .._count import Count
-    from .._report import Report, Row
+    from .._base.count import Count
+    from .._results.report import Report, Row
 
     CustomOp = Callable[[Any, tuple[Any, ...], Any], "int | None"]
 

@@ -10,19 +10,19 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._errors import UsageError
-from .._health import Wanted
+from .._base.check import check_module
+from .._base.errors import UsageError
+from .._base.ranks import file_of_rank
 from .._inspect import Capture
-from .._memory import refused
-from .._ranks import file_of_rank
-from .._run import check_module
+from .._observe.memory import refused
+from .._observe.values import Wanted
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
 
     from .. import _lamina
-    from .._report import Report
+    from .._results.report import Report
 
 PHASES = ("forward", "backward")
 MOST_MODELS, MOST_DEPTH = 8, 0x7FFF_FFFF

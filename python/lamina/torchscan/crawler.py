@@ -8,10 +8,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .. import _lamina
+from .._base.check import check_module, describe_object
+from .._base.modules import parameters
 from .._inspect import report_of
-from .._report import Report, Row
-from .._run import check_module, describe_object, run_once
-from .._tree import parameters
+from .._results.report import Report, Row
+from .._run.once import run_once
 from .modules import CONVENTION, warn_unsupported
 from .process import get_process_gpu_ram
 

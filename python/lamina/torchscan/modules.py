@@ -7,8 +7,8 @@ import warnings
 from typing import Any
 
 from .. import _lamina
-from .._count import Count, from_core
-from .._run import check_module
+from .._base.check import check_module
+from .._base.count import Count, from_core
 
 __all__ = ["module_dmas", "module_flops", "module_macs", "module_rf"]
 

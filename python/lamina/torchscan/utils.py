@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _lamina
-from .._count import total
+from .._base.count import total
 
 __all__ = [
     "aggregate_info",

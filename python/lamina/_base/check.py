@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the arguments of lamina's functions, before a model is touched."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+from .. import _lamina
+from .signature import takes
+
+MODES = ("eval", "train")
+
+
+def check_module(model: object) -> Any:
+    """The module to look at: ``model`` itself, or what ``torch.compile`` wrapped.
+
+    Raises:
+        TypeError: ``model`` is no ``torch.nn.Module``; the sentence says what was given.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(model, torch.nn.Module):
+        raise TypeError(
+            f"lamina looks at a torch.nn.Module, and this is {describe_object(model)}{_module_hint(model)}"
+        )
+    # torch.compile wraps the root in a module of its own. Its inside is the user's model, with its names.
+    while type(model).__name__ == "OptimizedModule":
+        inner = getattr(model, "_orig_mod", None)
+        if not isinstance(inner, torch.nn.Module):
+            break
+        model = inner
+    return model
+
+
+def describe_object(value: object) -> str:
+    """``"a str"``, ``"the class ResNet"``: what something is, for an error's sentence."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _module_hint(model: object) -> str:
+    if isinstance(model, type):
+        return ": call it first, to build one"
+    if isinstance(model, dict):
+        return ": a state dict holds weights only; build the model and load them into it"
+    if callable(model):
+        return ": wrap the function in a module whose forward calls it"
+    return ""
+
+
+def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:
+    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, the
+    keyword arguments no mapping, or the arguments sizes of an input to ``root`` instead of the input."""
+    if kwargs is not None and not hasattr(kwargs, "keys"):
+        raise TypeError(
+            f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
+        )
+    torch = sys.modules["torch"]
+    if isinstance(args, (torch.Tensor, torch.nn.utils.rnn.PackedSequence)):
+        return (args,)
+    if isinstance(args, tuple):
+        if len(args) > 1 and all(type(each) is int for each in args) and root is not None:
+            _refuse_sizes(root, args)
+        return args
+    if isinstance(args, dict):
+        raise TypeError(
+            "args is a dict; give one argument that is a dict as (d,), "
+            "and keyword arguments as the third argument, lamina.inspect(model, (), {...})"
+        )
+    if type(args).__module__ == "numpy":
+        raise TypeError("args is a numpy array; give a tensor: torch.from_numpy(x)")
+    if isinstance(args, list) and len(args) > 1 and all(type(each) is int for each in args):
+        sizes = ", ".join(map(str, args))
+        raise TypeError(f"args is {args!r}; for an input of that shape give a tensor, torch.rand({sizes})")
+    raise TypeError(
+        f"args is {describe_object(args)}; give a tensor, several arguments as a tuple, "
+        "lamina.inspect(model, (x, y)), and one argument that is a list as ([...],)"
+    )
+
+
+def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
+    """Raises TypeError where a forward takes fewer arguments than there are whole numbers."""
+    wanted = takes(root.forward)
+    if wanted is None:
+        return
+    try:
+        wanted.bind(*args)
+    except TypeError:
+        raise TypeError(
+            f"args is {args!r}, and {type(root).__name__} takes {wanted}; for an input of that shape give a "
+            f"tensor, torch.rand{args!r}"
+        ) from None
+
+
+def check_convention(convention: str | None) -> None:
+    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain, and
+    TypeError for what is no name."""
+    if convention is not None and not isinstance(convention, str):
+        raise TypeError(f"convention is {describe_object(convention)}; it is named, as 'exact'")
+    if convention is not None and convention not in conventions():
+        _lamina.rules(convention)
+
+
+@cache
+def conventions() -> dict[str | None, bool]:
+    """Whether each convention counts operators; under None that of the default one."""
+    told: dict[str | None, bool] = {}
+    for row in _lamina.conventions():
+        told[row["name"]] = bool(row["counts_ops"])
+        if row["default"]:
+            told[None] = bool(row["counts_ops"])
+    return told
+
+
+def counts_ops(convention: str | None) -> bool:
+    """True when the convention, or the default one, counts operators."""
+    return conventions().get(convention, False)
+
+
+def check_mode(mode: str | None) -> None:
+    """Raises ValueError for a mode that is neither None nor one of MODES."""
+    if mode is not None and mode not in MODES:
+        raise ValueError(
+            f"there is no mode {mode!r}; it is 'eval', 'train', or None to run the model as it is"
+        )

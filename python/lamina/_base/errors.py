@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exceptions that lamina raises. Most are also the built-in exception that fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LaminaError(Exception):
+    """The base class of lamina's exceptions.
+
+    Attributes:
+        status: the core's name for it, ``"USAGE"``; empty if Python code raised it.
+        where: its subject, ``"layer1.0.conv1"``; may be empty.
+        at: the byte offset in a malformed text; -1: none.
+    """
+
+    status: str = ""
+    where: str = ""
+    at: int = -1
+
+
+class UsageError(LaminaError, ValueError):
+    """The request names something that does not exist or can't be done; the sentence says what can."""
+
+
+class UnsupportedError(UsageError):
+    """The request is well formed, but this torch, this machine or this source does not support it."""
+
+
+class NeedsValuesError(UnsupportedError):
+    """In a dry run, the model reads values, which were not computed, or can't be followed.
+
+    Attributes:
+        lamina_report: the layers up to there, a :class:`lamina.Report`.
+    """
+
+    lamina_report: Any
+
+
+class FormatError(LaminaError, ValueError):
+    """A text (a formula, a command line, a file) is malformed."""
+
+
+class LimitError(LaminaError):
+    """A limit that guards against absurd input was reached."""
+
+
+class RangeError(LaminaError, IndexError):
+    """An index or a number is out of range."""
+
+
+class InternalError(LaminaError, RuntimeError):
+    """lamina itself is at fault; please report it."""
+
+
+class CountError(LaminaError, RuntimeError):
+    """A function that was registered for an operator's cost raised, or returned no number."""
+
+
+def advise(error: BaseException, eval_mode: str, dry: str) -> str | None:
+    """What to do about an exception of torch's that many meet, in a sentence; None where nothing is known of
+    it. The other two say how lamina's own options are spelled where it is told."""
+    import re
+
+    text = str(error)
+    if "Expected more than 1 value per channel when training" in text:
+        return f"in train mode, batch norm needs a larger batch; give one, or {eval_mode}"
+    tried = re.search(r"you tried to allocate (\d+) bytes", text)
+    if tried:
+        from .. import _lamina
+
+        size = _lamina.text_bytes(int(tried[1]))
+        return f"that is {size}, more than this machine gives; {dry} allocates nothing"
+    if "maximum recursion depth exceeded" in text:
+        return "sys.setrecursionlimit allows modules nested more deeply"
+    return None

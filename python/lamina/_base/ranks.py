@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes that run one model: what is this one's is said so."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from .. import _lamina
+
+
+def note() -> str | None:
+    """Whose work a capture shows where several processes run together; None where there is one."""
+    if not _lamina.has_group():
+        return None
+    distributed = sys.modules["torch.distributed"]
+    try:
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+    except (AttributeError, RuntimeError, ValueError):
+        return None
+    if size == 1:
+        return None
+    return f"work is what rank {rank} of {size} ran; params are the whole model's, local_params this rank's"
+
+
+def rank_and_world() -> tuple[int, int]:
+    """This process's rank and how many there are; (0, 1) where it runs alone."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is not None and distributed.is_available() and distributed.is_initialized():
+            return int(distributed.get_rank()), int(distributed.get_world_size())
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (AttributeError, KeyError, RuntimeError, ValueError):
+        return 0, 1
+
+
+def file_of_rank(file: str) -> str:
+    """``run.lamina`` alone, ``run.3.lamina`` for rank 3 of several."""
+    rank, world = rank_and_world()
+    if world < 2:
+        return file
+    stem, dot, end = file.rpartition(".")
+    return f"{stem}.{rank}.{end}" if dot and os.sep not in end and stem else f"{file}.{rank}"

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command ``lamina``. The core parses, runs and prints; this gives it streams, live models and a
+doctor's part."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+from .._base.terminal import takes_unicode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import TextIO
+
+    from .script import Script
+
+FAILED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 3, 4, 130, 141
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a stream that is there
+
+
+class Host:
+    """What the command runs in: two streams, the terminal's width, and live models."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self.out = out
+        self.err = err
+        self.is_terminal = out.isatty()
+        self.is_utf8 = takes_unicode(out)
+        self.width = self._width()
+        self._built: dict[Any, Any] = {}  # what a subcommand that runs a model twice has built
+        self.wanted: Script | None = None
+
+    def _width(self) -> int:
+        """Columns of the terminal, 0 where there is none and COLUMNS does not say."""
+        import shutil
+
+        return shutil.get_terminal_size((0, 0)).columns
+
+    def live(self, request: dict[str, Any]) -> _lamina.Model:
+        """Builds and runs a live model once; for the request see :func:`lamina._live.run_target`."""
+        from .._base.errors import advise
+        from .._inspect import looks
+        from .._run.repeat import Measure
+        from .live import run_target
+
+        target, inputs, mode, build = (request.pop(name) for name in ("target", "inputs", "mode", "build"))
+        repeats, dry = request.pop("repeats"), request["dry"]
+        request["time"] = Measure(repeats=repeats or None).check(dry=dry, asked=request["time"])
+        request["health"] = looks({}, health=request["health"], dry=dry)
+        try:
+            with _aside(self.out, self.err):
+                return run_target(target, inputs, mode, build, built=self._built, **request)
+        except Exception as error:
+            told = advise(error, "--mode eval", "--dry")
+            if error.args and isinstance(error.args[0], str):
+                text = error.args[0].replace("leave dry=True out", "leave --dry out")
+                error.args = (text if told is None else f"{text}; {told}", *error.args[1:])
+            raise
+
+    def script(
+        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+    ) -> None:
+        """Notes which program is to be run and recorded once the command has ended."""
+        from .script import Script
+
+        self.wanted = Script(module, argv, file, every, memory, health)
+
+    def wait(self, milliseconds: int) -> None:
+        """Lets time pass between two looks at a recording."""
+        from time import sleep
+
+        self.out.flush()
+        sleep(milliseconds / 1000)  # not a count: a clock
+
+    def roof(self) -> tuple[float, float]:
+        """What this machine reaches at best: FLOPs and bytes a second."""
+        from .._results.roof import roof
+        from .live import torch_module
+
+        torch_module()
+        best = roof()
+        return best.flops, best.bytes
+
+    def doctor(self) -> str:
+        """What this Python and this torch let lamina do."""
+        from .doctor import describe
+
+        return describe()
+
+
+def _stream(stream: TextIO | None) -> TextIO:
+    """Itself; where it was closed before Python began, one that takes everything."""
+    return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
+
+
+@contextmanager
+def _aside(out: TextIO, err: TextIO) -> Iterator[None]:
+    """What a model's code prints in the block, in Python or past it, goes to the error stream: it is none of
+    the data that the command writes."""
+    saved = _diverted(out)
+    try:
+        with redirect_stdout(err):
+            yield
+    finally:
+        if saved is not None:
+            with suppress(OSError):
+                _flush(out)
+            os.dup2(saved, 1)
+            os.close(saved)
+
+
+def _diverted(out: TextIO) -> int | None:
+    """Sends what is written to the standard output to the error stream; gives what puts that back, or None
+    where one of them is closed."""
+    saved = None
+    try:
+        _flush(out)
+        saved = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:
+        if saved is not None:
+            os.close(saved)
+        return None
+    return saved
+
+
+def _flush(out: TextIO) -> None:
+    import ctypes
+
+    out.flush()
+    if sys.__stdout__ is not None:
+        sys.__stdout__.flush()
+    ctypes.CDLL(None).fflush(None)  # what code in C has printed
+
+
+def _drop(out: TextIO) -> None:
+    """Python flushes what is left when it ends, and must not fail then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command line (without the program's name) and returns its exit code: 0 fine, 1 a finding, 2
+    usage, 3 the model failed, 4 an internal error, 130 interrupted."""
+    out, err = _stream(sys.stdout), _stream(sys.stderr)
+    for stream in (out, err):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    host = Host(out, err)
+    try:
+        code = _lamina.command(["lamina", *(sys.argv[1:] if argv is None else argv)], host)
+        out.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except SystemExit:  # the model's code raised it, which was said
+        return FAILED
+    except BrokenPipeError:
+        # Whoever read our output has gone. Nothing is left to say, also not when Python flushes at exit.
+        _drop(out)
+        return BROKEN_PIPE
+    except Exception as error:
+        if os.environ.get("LAMINA_DEBUG"):
+            raise
+        if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+            _drop(out)
+            print(f"lamina: error: the output can't be written: {error.strerror}", file=err)
+            return FAILED
+        print(
+            f"lamina: internal error: {type(error).__name__}: {error}; "
+            "LAMINA_DEBUG=1 shows where. Please report it.",
+            file=err,
+        )
+        return INTERNAL
+    return code if host.wanted is None else host.wanted.run()

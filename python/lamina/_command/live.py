@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that was
+run once."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from .. import _lamina
+from .._base.dtypes import real_dtype
+from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
+from .._run.once import run_once
+from .._target.inputs import SEED, from_code, made_up
+from .._target.load import _ToldError, line_of, split
+from .._target.load import build as built_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from .._observe.run import Run
+    from .._observe.values import Wanted
+    from .._run.repeat import Measure
+
+
+def run_target(
+    target: str,
+    inputs: Sequence[str],
+    mode: str | None,
+    build: Sequence[str],
+    *,
+    ops: bool | None = False,
+    backward: bool = False,
+    unfused: bool = False,
+    dry: bool = False,
+    time: Measure | None = None,
+    follow: bool = False,
+    dtype: str | None = None,
+    batch: int = 0,
+    built: dict[Any, Any] | None = None,
+    health: Wanted | None = None,
+    memory: bool = False,
+    given: str | None = None,
+) -> _lamina.Model:
+    """Builds the model that ``target`` names, runs it once on made-up inputs, and returns what was seen.
+
+    Without a value of their own, floating-point inputs are drawn from [0, 1), booleans are True, and integers
+    zeros, or ones where their name has "mask" in it. The seed is fixed, so every run is the same. ``given``
+    names code that gives the inputs instead. ``batch`` is the first size of every input, where it is not 0.
+    The other keywords are those of :func:`lamina._run.run_once`. What ``built`` holds is not built again.
+
+    Raises:
+        UsageError: the target, an input or a build argument can't be understood, in a sentence.
+        Exception: what the forward raised, with ``lamina_model`` set to what was seen up to there.
+    """
+    if given is not None and inputs:
+        raise UsageError("--inputs and -i both give the inputs; leave one of them out")
+    split(target)  # torch takes a while to be imported
+    torch = torch_module()
+    torch.manual_seed(SEED)
+    if dtype is not None:
+        dtype = real_dtype(dtype)
+    built = {} if built is None else built
+    which = (target, *build)
+    if which not in built:
+        built[which] = built_of(target, build, built, dry=dry)
+    root = built[which]
+    if given is not None:
+        args, kwargs, made = from_code(root, target, given, built, batch=batch)
+    else:
+        args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
+    options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
+    options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
+    try:
+        try:
+            run = run_once(root, args, kwargs, mode=mode, **options)
+        except NotImplementedError:  # a program of torch.export keeps the mode that it was made in
+            run = run_once(root, args, kwargs, **options)
+    except UnsupportedError as error:
+        raise _spelled(error) from error
+    if run.error is not None:
+        _raise(run)
+    assert run.model is not None
+    return run.model
+
+
+def _spelled(error: UnsupportedError) -> UnsupportedError:
+    """The same, with an option as the command spells it."""
+    return type(error)(str(error).replace("dry=True", "--dry"))
+
+
+def _raise(run: Run) -> NoReturn:
+    """The forward's exception, with the layer that raised it, and with what was seen for the command to
+    print."""
+    error: Any = run.error
+    failure = run.model.costs().failure() if run.model is not None else None
+    told: Any = error
+    if isinstance(error, SystemExit):
+        told = _ToldError(f"{line_of(error)}; {failure}" if failure else line_of(error))
+    elif isinstance(error, NeedsValuesError):
+        told = _spelled(error)
+    elif failure and isinstance(error, Exception):
+        told = _ToldError(f"{line_of(error)}; {failure}")
+    if run.model is not None:
+        told.lamina_model = run.model
+    if told is error:
+        raise error
+    raise told from error
+
+
+def torch_module() -> ModuleType:
+    """torch, which a live model needs.
+
+    Raises:
+        UsageError: it can't be imported.
+    """
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise UsageError(
+            f"PyTorch can't be imported ({error}); a live model needs it: pip install torch"
+        ) from error

@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
+
+A root is found when it is first called from outside any other module. What leads calls of modules to C looks
+at who is called outermost (python/ext/watch.c). Where torch's compiler is used, a ``__call__`` in
+``torch.nn.Module`` does: a Python function, because the compiler can look through one. torch is not imported
+before the program imports it, since programs set variables of the environment before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+from weakref import ReferenceType, ref
+
+from .. import _lamina
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType, TracebackType
+
+    from .._watch import Watch
+
+
+class Script:
+    """A program that is to be run: a file, or a module as ``python -m`` runs it."""
+
+    def __init__(
+        self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
+    ) -> None:
+        self._module, self._argv, self._file, self._every = module, argv, file, every
+        self._memory, self._health = memory, health
+        self._watch: Watch | None = None
+        self._process = os.getpid()
+        self._raised = False  # other than to exit
+
+    def run(self) -> int:
+        """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
+        source, inside = b"", None
+        if not self._file:
+            sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
+            return 2
+        self._file = str(Path(self._file).absolute())  # the program may change its folder
+        if self._module is None:
+            inside = _main_of(self._argv[0])
+        if self._module is None and inside is None:
+            try:
+                source = Path(self._argv[0]).read_bytes()
+            except IsADirectoryError:
+                sys.stderr.write(f"lamina: error: {self._argv[0]}: it has no __main__.py\n")
+                return 2
+            except OSError as error:
+                sys.stderr.write(f"lamina: error: {self._argv[0]}: {error.strerror}\n")
+                return 2
+        after_import("torch", self._begin)
+        _trim_tracebacks()
+        atexit.register(self._end)
+        try:
+            if self._module is not None:
+                self._run_module(self._module)
+            elif inside is not None:
+                self._run_inside(self._argv[0], inside)
+            else:
+                self._run_file(self._argv[0], source)
+        except BaseException as error:
+            self._raised = not isinstance(error, SystemExit)
+            raise
+        return 0
+
+    def _end(self) -> None:
+        """Called when Python ends, behind what the program does then: its threads may train after its last
+        line, and so may functions that it gave to atexit. A process that was forked has nothing to end."""
+        if os.getpid() != self._process:
+            return
+        if self._watch is not None:
+            self._watch.close()
+        if not self._raised or (self._watch is not None and self._watch.began):
+            self._tell()
+
+    def _tell(self) -> None:
+        """The last line: what was recorded, where, and what shows it; or that nothing was."""
+        if sys.stderr is None:
+            return
+        watch = self._watch
+        if watch is None or not watch.began:
+            sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
+            return
+        calls, steps, run = watch.told
+        if run == 0 or not Path(watch.file).exists():
+            return  # the recording could not begin, or lost its file, and its sentence stands there already
+        file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
+        what = f"{steps} step{'' if steps == 1 else 's'} of {calls} call{'' if calls == 1 else 's'}"
+        more = f", run {run} in that file" if run > 1 else ""
+        sys.stderr.write(f"lamina: recorded {what}{more}; see them with: lamina show {quote(file)}\n")
+
+    def _begin(self) -> None:
+        from .._watch import Watch
+
+        self._watch = Watch([], self._every, self._file, memory=self._memory, health=self._health)
+        find_roots(self._watch)
+
+    def _run_module(self, name: str) -> None:
+        import runpy
+
+        sys.argv[:] = [name, *self._argv]
+        here = str(Path.cwd())
+        if not _leaves_path() and sys.path[:1] != [here]:
+            sys.path.insert(0, here)
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    def _run_file(self, path: str, source: bytes) -> None:
+        sys.argv[:] = self._argv
+        if not _leaves_path():
+            sys.path[0] = str(Path(path).resolve().parent)
+        file = str(Path(path).absolute())
+        code = compile(source, file, "exec", dont_inherit=True)  # this file's own __future__ is none of its
+        _run_code(code, __file__=file, __cached__=None, __loader__=SourceFileLoader("__main__", file))
+
+    def _run_inside(self, path: str, spec: ModuleSpec) -> None:
+        """The ``__main__`` of a folder or a zip file."""
+        sys.argv[:] = self._argv
+        sys.path[0 : 0 if _leaves_path() else 1] = [str(Path(path).absolute())]
+        loader: Any = spec.loader
+        more = {"__cached__": spec.cached, "__loader__": loader, "__package__": "", "__spec__": spec}
+        _run_code(loader.get_code("__main__"), __file__=spec.origin, **more)
+
+
+def _main_of(path: str) -> ModuleSpec | None:
+    """Where a folder or a zip file has its ``__main__``; None where it has none or is neither."""
+    from pkgutil import get_importer
+
+    finder = get_importer(str(Path(path).absolute()))
+    return None if finder is None else finder.find_spec("__main__", None)
+
+
+def _run_code(code: Any, **names: Any) -> None:
+    from types import ModuleType
+
+    main = ModuleType("__main__")
+    main.__dict__.update(__builtins__=__builtins__, **names)
+    sys.modules["__main__"] = main
+    exec(code, main.__dict__)  # noqa: S102 - that is what it is for
+
+
+def _leaves_path() -> bool:
+    """Python was told (``-P``, ``-I``) to put no folder of a program's before the others."""
+    return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
+
+
+def _trim_tracebacks() -> None:
+    """A traceback begins where the program does."""
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        ours = {
+            __file__,
+            str(Path(__file__).with_name("_cli.py")),
+            str(Path(__file__).with_name("__main__.py")),
+        }
+        first = trace
+        while first is not None and not _is_last_of_ours(first, ours):
+            first = first.tb_next
+        if first is not None:
+            error = error.with_traceback(first.tb_next)
+        before(kind, error, error.__traceback__)
+
+    sys.excepthook = hook
+
+
+def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
+    following = trace.tb_next
+    starts = {*ours, "<frozen runpy>"}
+    here = trace.tb_frame.f_code.co_filename
+    return here in starts and (following is None or following.tb_frame.f_code.co_filename not in starts)
+
+
+# -- roots ---------------------------------------------------------------------------------------------------
+
+
+def find_roots(watch: Watch) -> None:
+    """Watches every module with parameters that is called from outside any other, from its first call on.
+    What a backward pass calls to do forward work again is inside another."""
+    from .._base.modules import parameters
+    from .._guard.standing_entry import Rest
+    from .._watch import compiling_now, counts_in_c, first_call, going_back
+
+    base = sys.modules["torch"].nn.Module
+    compiling, again = compiling_now(), going_back()
+    seen: dict[int, ReferenceType[Any]] = {}  # by identity: a module may have no hash
+    inside = threading.local()
+    inside.any = False
+
+    def is_root(module: Any) -> bool:
+        """It was not known and is watched from now on."""
+        key = id(module)
+        if key in seen or again():
+            return False
+        seen[key] = ref(module, lambda _: seen.pop(key, None))
+        if next(parameters(module), None) is None:
+            return False
+        Rest.look_again()
+        return watch.found(module)
+
+    def find(module: Any) -> Callable[..., Any] | None:
+        if not is_root(module) or counts_in_c(module):
+            return None
+        return lambda *args, **kwargs: first_call(base, module, args, kwargs)
+
+    def find_in_python() -> None:
+        original: Any = base.__call__
+        _lamina.find(None)
+
+        def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if compiling() or getattr(inside, "any", False) or _lamina.within_found():
+                return original(self, *args, **kwargs)
+            inside.any = True
+            try:
+                return (
+                    first_call(base, self, args, kwargs) if is_root(self) else original(self, *args, **kwargs)
+                )
+            finally:
+                inside.any = False
+
+        base.__call__ = __call__
+
+    Rest.left.append(find_in_python)
+    Rest.begin(lambda: None)
+    if Rest.resting:
+        _lamina.find(find)
+    elif find_in_python in Rest.left:
+        Rest.left.remove(find_in_python)
+        find_in_python()
+
+
+# -- imports -------------------------------------------------------------------------------------------------
+
+
+def after_import(name: str, then: Callable[[], None]) -> None:
+    """Calls ``then`` once the module ``name`` was imported, at once where it is there."""
+    if name in sys.modules:
+        then()
+    else:
+        sys.meta_path.insert(0, _Waiting(name, then))
+
+
+class _Waiting(MetaPathFinder):
+    """Lets the others find the module, and stands behind its loader."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        from importlib.util import find_spec
+
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Behind(spec.loader, self._then)
+        return spec
+
+
+class _Behind(Loader):
+    """A loader that says when it is done, and is gone from the module then."""
+
+    def __init__(self, loader: Any, then: Callable[[], None]) -> None:
+        self._loader, self._then = loader, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._then()

@@ -1,0 +1,728 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forward that computes nothing: fake tensors in the place of the model's own, and a mode that answers.
+
+A fake tensor is a tensor of the CPU with sizes, strides and a type, and no values. The operators that are
+common are answered in C (python/ext/dry.c); here is what answers the others: torch's own shape functions, on
+the meta device. Where values follow from nothing that is fake (a table of positions, a literal, a small input
+of whole numbers) they are computed and known, so that a model may look at them. Where a model looks at values
+that nobody computed, the run ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+
+from .. import _lamina
+from .._base.errors import NeedsValuesError, UnsupportedError
+from .._base.modules import modules
+from .._guard.redispatch import Redispatch
+from .fused import FUSED
+from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from .._observe.run import Run
+
+MOST_KNOWN = 65536  # values that a known tensor may have
+MOST_WORK = 16777216  # values that are computed to know them
+MOST_ASKED = (
+    268435456  # products of a recurrence that is run to know how much memory it wants for its backward
+)
+BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry.c
+
+# Operators that hand values to the program, as it would say so itself.
+READS = {
+    "aten::_local_scalar_dense": "needs a tensor's value as a number (.item(), an if, an index)",
+    "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
+    "aten::is_nonzero": "needs to know whether a tensor is zero (an if)",
+    "aten::nonzero": "needs to know where a tensor is not zero (nonzero, a mask as an index)",
+    "aten::masked_select": "needs the values that a mask selects (masked_select)",
+    "aten::unique_consecutive": "needs to know which values differ (unique)",
+    "aten::_unique2": "needs to know which values differ (unique)",
+    "aten::unique_dim": "needs to know which values differ (unique)",
+}
+
+
+# Of these torch tells no shape: what comes out is as this argument.
+AS_ARGUMENT = {
+    "aten::_masked_softmax": 0,
+    "aten::fractional_max_pool3d_backward": 1,
+    "aten::multi_margin_loss_backward": 1,
+    "aten::multilabel_margin_loss_backward": 1,
+}
+# Of these torch tells a shape by the values of whole numbers beside the data.
+BY_VALUES = ("aten::_pack_padded_sequence",)
+# What the CPU gives with columns in order, whatever torch's shape functions say.
+BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
+# What the CPU leaves empty where a flag is off, and torch's shape functions do not: the flag, those results.
+EMPTY = {
+    "aten::native_batch_norm": (5, "training", (1, 2)),
+    "aten::_native_batch_norm_legit": (5, "training", (1, 2)),
+    "aten::_linalg_svd": (2, "compute_uv", (0, 2)),
+    "aten::_linalg_eigh": (2, "compute_v", (1,)),
+}
+RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
+_workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
+
+
+class _Blocked(Exception):  # noqa: N818 - what ends the run inside, whatever the model does with it
+    pass
+
+
+_thread = threading.local()
+
+
+def running() -> _Run | None:
+    """The dry run of this thread."""
+    return getattr(_thread, "run", None)
+
+
+# -- tensors -------------------------------------------------------------------------------------------------
+
+
+ENDED = "this tensor is of a dry run that has ended and has no values"
+
+
+def _refuse(what: str) -> Callable[..., NoReturn]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        run = running()
+        if run is not None:
+            run.block(what)
+        raise NeedsValuesError(f"{ENDED}, and your code {what}")
+
+    return refuse
+
+
+_types: tuple[type, type] | None = None
+
+
+def types() -> tuple[type, type]:
+    """The class of fake tensors, and its subclass for those whose values are known."""
+    global _types
+    if _types is None:
+        _types = _make_types()
+    return _types
+
+
+def _make_types() -> tuple[type, type]:
+    torch = sys.modules["torch"]
+
+    def outside(_: object, function: Any, *__: object, **___: object) -> NoReturn:
+        raise NeedsValuesError(f"{ENDED}, and your code runs {function}")
+
+    def told(self: Any, **_: object) -> str:
+        return f"<a tensor of a dry run, {tuple(self.shape)}, {self.dtype}, without values>"
+
+    def formatted(self: Any, spec: str) -> str:
+        return format(self.item() if self.dim() == 0 else repr(self), spec)
+
+    def made_again(_: type, data: Any, requires_grad: bool = True) -> Any:
+        """As a parameter's class is called by code that puts new data in a parameter's place."""
+        return torch.nn.Parameter(data, requires_grad)
+
+    fake = type(
+        "DryTensor",
+        (torch.Tensor,),
+        {
+            "__doc__": "A tensor of a dry run: sizes, strides and a type, and no values.",
+            "__module__": __name__,
+            "__new__": made_again,
+            "__torch_function__": torch._C._disabled_torch_function_impl,
+            "__torch_dispatch__": classmethod(cast("Any", outside)),
+            "__repr__": told,
+            "__format__": formatted,
+            "numpy": _refuse("needs its values as an array (.numpy())"),
+            "__array__": _refuse("needs its values as an array (numpy)"),
+            "tolist": _refuse("needs its values as a list (.tolist())"),
+            "storage": _refuse("needs its memory (.storage())"),
+            "__dlpack__": _refuse("needs its memory (DLPack)"),
+            "__reduce_ex__": _refuse("needs its values (pickle, torch.save)"),
+            "share_memory_": _refuse("needs its memory (.share_memory_())"),
+        },
+    )
+
+    def from_values(name: str) -> Callable[..., Any]:
+        refuse = getattr(fake, name)
+
+        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+            run = running()
+            if run is None or not run.knows(self):
+                return refuse(self)
+            run.watch.pause(True)  # noqa: FBT003 - a real run copies nothing for it
+            try:
+                values = run.real(self)
+            finally:
+                run.watch.pause(False)  # noqa: FBT003
+            return getattr(values, name)(*args, **kwargs)
+
+        return read
+
+    known = type(
+        "KnownDryTensor",
+        (fake,),
+        {
+            "__doc__": "A tensor of a dry run whose values are known.",
+            "__module__": __name__,
+            **{name: from_values(name) for name in ("numpy", "__array__", "tolist")},
+        },
+    )
+    return fake, known
+
+
+_class: Any = None
+
+
+def _mode() -> Any:
+    """The class of modes: torch's own, whose operators C answers."""
+    global _class
+    if _class is None:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        def init(self: Any, *_: object) -> None:
+            cast("Any", TorchDispatchMode).__init__(self)
+
+        # Torch shows an operator that runs functions (torch.cond) only to modes that say so; it ends the run.
+        own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
+        _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
+    return _class
+
+
+def _holders(torch: Any, tensor: Any) -> tuple[int, int] | None:
+    """How many hold the tensor, and its memory; None where this torch does not tell."""
+    of_memory, of_tensor = getattr(torch._C, "_storage_Use_Count", None), getattr(tensor, "_use_count", None)
+    if of_memory is None or of_tensor is None:
+        return None
+    return of_tensor(), of_memory(tensor.untyped_storage()._cdata)
+
+
+_lone: dict[str, tuple[int, int] | None] = {}
+
+
+def _holders_of_lone(torch: Any) -> tuple[int, int]:
+    """The same for a gradient that only the engine of autograd holds, as a mode sees it: looked up once, at
+    one that nobody else can hold."""
+    if "" not in _lone:
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        seen: list[tuple[int, int] | None] = []
+
+        def look(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if function is torch.ops.aten.add.Tensor:
+                seen.append(_holders(torch, args[0]))
+            return function(*args, **kwargs or {})
+
+        mode = type("Look", (cast("Any", TorchDispatchMode),), {"__torch_dispatch__": look})
+        with (
+            torch.inference_mode(mode=False),
+            torch.enable_grad(),
+            torch.autograd.set_multithreading_enabled(False),
+        ):
+            leaf = torch.ones(2, requires_grad=True)
+            ends = [leaf.exp(), leaf.sin()]
+            with mode():
+                torch.autograd.grad(ends, leaf, [torch.ones(2), torch.ones(2)])
+        _lone[""] = seen[0] if len(seen) == 1 else None
+    return _lone[""] or (-1, -1)
+
+
+# -- one run -------------------------------------------------------------------------------------------------
+
+
+class _Operator(NamedTuple):
+    """What is known of an operator: ``opened`` runs what it runs on the CPU, where its work is theirs;
+    ``drawn``: from a generator; ``writes``: positions and names of what it writes to."""
+
+    name: str
+    is_view: bool
+    opened: Any
+    drawn: bool
+    writes: list[tuple[int, str]]
+
+
+_learned: dict[Any, _Operator] = {}
+
+
+class _Run:
+    """What answers the operators that C does not, and knows the values that are known."""
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self.torch = sys.modules["torch"]
+        self.fake: Any
+        self.known: Any
+        self.fake, self.known = types()
+        self.blocked: str | None = None
+        # Storages of values that something unknown was written to; held so that no other comes to be at their
+        # address, and not so that their memory stays.
+        self.lost: dict[int, Any] = {}
+        self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
+        self.reads_aside = 0  # numbers that are read next and that a real run does not read
+        self.one_hot = OneHot()
+        self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
+        self.spread: Any = None  # zeros that a gradient is about to be spread over
+        self.stands_in = False  # a real run does not have the operator that is answered, nor its result
+        self.by_values = False  # values decide how much the operator that is answered takes
+        self.written_over = 0  # address of what was written to in the place of a new tensor
+        self.weighs = False  # a cross entropy adds up the weights of its targets
+        self.core = _mode()(self.fake, self.known, self.answer, self.about)
+        self.core.serves(watch)
+        self.watch = watch
+
+    # What ends the run.
+
+    def block(self, what: str) -> NoReturn:
+        if self.blocked is None:
+            self.blocked = what
+        raise _Blocked(what)
+
+    # Values.
+
+    def knows(self, tensor: Any) -> bool:
+        """True where the values in the tensor's memory are those that a real run would have there."""
+        return type(tensor) is self.known and tensor.untyped_storage()._cdata not in self.lost
+
+    def forget(self, tensor: Any) -> None:
+        """Something unknown is written to ``tensor``, and so to whatever shares its memory."""
+        if type(tensor) is self.known:
+            storage = tensor.untyped_storage()
+            self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
+
+    def real(self, tensor: Any) -> Any:
+        """The values of a known tensor, as a tensor of torch's own."""
+        with self.torch._C._DisableTorchDispatch():
+            return self.torch.ops.aten.clone.default(tensor)
+
+    def lone(self, tensor: Any) -> bool:
+        """True where only the engine of autograd holds a gradient and its memory."""
+        return _holders(self.torch, tensor) == _holders_of_lone(self.torch)
+
+    # Operators.
+
+    def about(self, function: Any) -> tuple[str, int, str | None]:
+        """An operator's name, how C answers it, and callers in which it is answered here (``_dry_ways``)."""
+        if getattr(function, "_schema", None) is None:
+            return str(function), BY_OTHERS, None
+        learned = self._learn(function)
+        way = BY_OTHERS if learned.opened else BY_VIEW if learned.is_view else BY_RULE
+        return learned.name, way, ELSEWHERE.get(learned.name)
+
+    def _learn(self, function: Any) -> _Operator:
+        """What does not change from run to run, asked of torch once."""
+        learned = _learned.get(function)
+        if learned is None:
+            schema = function._schema
+            is_view = self._is(function, "inplace_view") or _is_view(schema)
+            writes = [
+                (at, argument.name)
+                for at, argument in enumerate(schema.arguments)
+                if argument.alias_info is not None and argument.alias_info.is_write
+            ]
+            drawn = self._is(function, "nondeterministic_seeded")
+            learned = _Operator(schema.name, is_view, self._opened(function, schema), drawn, writes)
+            _learned[function] = learned
+        return learned
+
+    def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """Answers one operator: from values where all are known, else by torch's own shape function."""
+        if getattr(function, "_schema", None) is None:
+            self.block(f"runs {function}, which is not a plain operator")
+        operator = self._learn(function)
+        seen: list[Any] = []
+        args = self._map(args, seen, self._as_fake)
+        kwargs = self._map(kwargs or {}, seen, self._as_fake)
+        if operator.name in ELSEWHERE:
+            instead = INSTEAD.get((self.core.caller(1) or "", operator.name))
+            out = instead(self, function, args, kwargs) if instead else None
+            if out is not None:
+                return out
+        if operator.opened is not None:
+            with self.core:
+                return self.core.opened(operator.opened, args, kwargs)
+        if operator.name not in ANYHOW or self.core.here() < 0:
+            return self._answer(operator, function, args, kwargs, seen)
+        out = self.one_hot.instead(self, operator.name, args)
+        if out is None:
+            out = self._answer(operator, function, args, kwargs, seen)
+            self.one_hot.gave(operator.name, out)
+        return out
+
+    def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
+        if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
+            self.core.aside()  # there is no memory there that anything could be copied to
+        known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
+        if not known or not self._is_small(seen, args, kwargs):
+            args = self._look(operator.name, seen, args)
+            for at, name in operator.writes:
+                for tensor in _tensors(args[at] if at < len(args) else kwargs.get(name)):
+                    self.forget(tensor)
+            known = False
+        if operator.name in RECURRENT:
+            return self._recurrent(function, args)
+        if operator.is_view:
+            return self._view(function, args, kwargs)
+        if operator.name in AS_ARGUMENT and not known:
+            like = args[AS_ARGUMENT[operator.name]]
+            return self._by_meta(self.torch.ops.aten.empty_like.default, (like,), {})
+        if operator.name in EMPTY and not known:
+            return self._with_empty(function, args, kwargs)
+        if known:
+            return self._compute(function, args, kwargs)
+        out = self._by_meta(function, args, kwargs)
+        return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
+
+    def _opened(self, function: Any, schema: Any) -> Any:
+        """What runs the operators that this one runs on the CPU, where its work is theirs."""
+        if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
+            inside = self._inside(function)
+            plain = self._has(function, "Conjugate") or _is_view(schema)
+            return inside if plain else partial(_conjugated, inside)
+        if not self.core.wraps(schema.name):
+            return None
+        spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+        if spelled in FUSED:
+            return FUSED[spelled]
+        explicit = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+        if self._has(function, "CPU") or not any(self._has(function, key) for key in explicit):
+            return None
+        if not hasattr(function, "redispatch"):
+            return None
+        keys = self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU)
+        return partial(Redispatch.own(), function, keys)
+
+    def _inside(self, function: Any) -> Any:
+        """What runs a composite operator's own kernel: torch may have a decomposition in Python as well,
+        which holds its tensors in another way."""
+        direct = getattr(function, "_op_dk", None)
+        if direct is None:
+            return function.decompose
+        return partial(direct, self.torch._C.DispatchKey.CompositeImplicitAutograd)
+
+    def _map(self, value: Any, seen: list[Any], each: Callable[[Any], Any]) -> Any:
+        """``value`` with each tensor in it replaced; the new ones gather in ``seen``."""
+        if isinstance(value, self.torch.Tensor):
+            new = each(value)
+            seen.append(new)
+            return new
+        if isinstance(value, (list, tuple)):
+            items = [self._map(v, seen, each) for v in value]
+            return items if isinstance(value, list) else tuple(items)
+        if isinstance(value, dict):
+            return {k: self._map(v, seen, each) for k, v in value.items()}
+        return value
+
+    def _as_fake(self, tensor: Any) -> Any:
+        if isinstance(tensor, self.fake):
+            return tensor
+        if id(tensor) in self.shadows:
+            return self.shadows[id(tensor)][1]
+        fake = self.core.fake_of(tensor)
+        if fake is tensor:
+            self.block(f"works on a {type(tensor).__name__} with {tensor.layout} and {tensor.dtype}")
+        if type(fake) is self.fake and tensor.numel() <= MOST_KNOWN and tensor.device.type == "cpu":
+            # A literal or a global of the model's own code: its values are there for all to see.
+            fake = self._as(self.known, tensor.detach().clone())
+        self.shadows[id(tensor)] = (tensor, fake)
+        return fake
+
+    def _is_small(self, seen: list[Any], args: Any, kwargs: Any) -> bool:
+        numbers, work = [*args, *kwargs.values()], 1
+        if not seen:
+            for value in numbers:
+                for n in value if isinstance(value, (list, tuple)) else (value,):
+                    if isinstance(n, int) and not isinstance(n, bool):
+                        work *= max(abs(n), 1)  # not a count: how much would be computed
+            return work <= MOST_KNOWN
+        for tensor in seen:
+            work *= max(tensor.numel(), 1)  # not a count: as above
+        return work <= MOST_WORK
+
+    def _compute(self, function: Any, args: Any, kwargs: Any) -> Any:
+        with self.torch._C._DisableTorchDispatch():
+            out = function(*args, **self._here(kwargs, "cpu"))
+
+        def wrap(tensor: Any) -> Any:
+            if isinstance(tensor, self.fake):
+                return tensor
+            if tensor.layout is not self.torch.strided:
+                self.block(f"makes a tensor with {tensor.layout}")
+            return self.core.known(tensor) if tensor.numel() <= MOST_KNOWN else self.core.like(tensor)
+
+        return self._map(out, [], wrap)
+
+    def _as(self, cls: type, tensor: Any) -> Any:
+        """The same memory as a tensor of one of our classes."""
+        return self.torch.Tensor._make_subclass(cls, tensor, False)  # noqa: FBT003
+
+    def _view(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """What torch's own view of the memory says, which touches none of it."""
+        seen: list[Any] = []
+        with self.torch._C._DisableTorchDispatch():
+            views = function(*self._map(args, seen, lambda t: t), **kwargs)
+        cls = type(seen[0])
+        return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
+
+    def _look(self, name: str, seen: list[Any], args: Any) -> Any:
+        """Ends the run at an operator that hands out values, or whose result's size depends on them. Gives
+        the arguments, in which a mask that is known is the positions that it selects."""
+        masks = [t for t in seen[1:] if t.dtype in (self.torch.bool, self.torch.uint8)]
+        if name == "aten::index" and masks:
+            if not all(self.knows(mask) for mask in masks):
+                self.block("needs to know which entries a mask selects (a mask as an index)")
+            return (args[0], [index for entry in args[1] for index in self._positions(entry)])
+        if name in READS:
+            self.block(READS[name])
+        return args
+
+    def _positions(self, index: Any) -> list[Any]:
+        if index is None or index.dtype not in (self.torch.bool, self.torch.uint8):
+            return [index]
+        return [self._as(self.known, t) for t in self.real(index).nonzero(as_tuple=True)]
+
+    def _here(self, kwargs: dict[str, Any], device: str) -> dict[str, Any]:
+        if kwargs.get("device") is not None:
+            kwargs["device"] = self.torch.device(device)
+        if kwargs.get("pin_memory"):
+            kwargs["pin_memory"] = False
+        return kwargs
+
+    def _by_meta(self, function: Any, args: Any, kwargs: Any) -> Any:
+        torch = self.torch
+        metas: dict[int, Any] = {}  # of a fake tensor
+        origin: dict[int, Any] = {}  # of a meta tensor
+        stores: dict[int, Any] = {}  # of a meta storage
+
+        by_values = function._schema.name in BY_VALUES
+        # A shape function may hand its argument on where the kernel gives new memory. Operators that are
+        # called unsafe (_unsafe_view, unsafe_split) are views of which their schema says nothing.
+        plain = all(result.alias_info is None for result in function._schema.returns)
+        fresh = plain and "unsafe_" not in function._schema.name
+
+        def to_meta(fake: Any) -> Any:
+            if by_values and fake.dtype == torch.int64 and self.knows(fake):
+                return self.real(fake)
+            meta = metas.get(id(fake))
+            if meta is None:
+                meta = torch.empty_strided(fake.size(), fake.stride(), dtype=fake.dtype, device="meta")
+                metas[id(fake)] = meta
+                origin[id(meta)] = stores[meta.untyped_storage()._cdata] = fake
+            return meta
+
+        def new(meta: Any) -> Any:
+            if fresh and 0 in meta.stride():
+                meta = torch.empty(meta.shape, dtype=meta.dtype, device="meta")
+            return self.core.like(meta)
+
+        def back(meta: Any) -> Any:
+            if id(meta) in origin:
+                return new(meta) if fresh else origin[id(meta)]
+            if meta.layout is not torch.strided:
+                self.block(f"makes a tensor with {meta.layout}")
+            if meta.device.type == "cpu":
+                return self.core.known(meta)  # it followed from values
+            fake = stores.get(meta.untyped_storage()._cdata)
+            if fake is None or fresh:
+                return new(meta)
+            at = fake.storage_offset() + meta.storage_offset()
+            return self._view(torch.ops.aten.as_strided.default, (fake, meta.size(), meta.stride(), at), {})
+
+        given = self._map(args, [], to_meta)
+        named = self._here(self._map(kwargs, [], to_meta), "meta")
+        try:
+            out = function(*given, **named)
+        except Exception as error:
+            self.unsure(function, error)
+        return self._map(out, [], back)
+
+    def _with_empty(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Where a flag says that some results are not wanted."""
+        at, name, unwanted = EMPTY[function._schema.name]
+        wanted = args[at] if at < len(args) else kwargs.get(name, True)
+        out = self._by_meta(function, args, kwargs)
+        if wanted:
+            return self._by_columns(function._schema.name, out)
+        none = {at: self.torch.empty((0,), dtype=out[at].dtype, device="meta") for at in unwanted}
+        return tuple(self.core.like(none[at]) if at in none else each for at, each in enumerate(out))
+
+    def _by_columns(self, name: str, out: tuple[Any, ...]) -> tuple[Any, ...]:
+        which = BY_COLUMNS.get(name, ())
+        return tuple(
+            self.in_columns(each.shape, each.dtype) if at in which else each for at, each in enumerate(out)
+        )
+
+    def in_columns(self, shape: Any, dtype: Any) -> Any:
+        """A new fake tensor, whose matrices lie in memory column after column."""
+        *many, rows, columns = shape
+        with self.torch._C._DisableTorchDispatch():
+            return self.core.like(self.torch.empty([*many, columns, rows], dtype=dtype, device="meta").mT)
+
+    def _recurrent(self, function: Any, args: Any) -> Any:
+        """A layer of oneDNN's LSTM. For its backward it keeps memory that only oneDNN can size."""
+        if function._schema.name == RECURRENT[1]:
+            x, w1, w2, _, _, hx, cx = args[:7]
+            bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
+            return tuple(self.core.like(tensor) for tensor in (x, w1, w2, bias, bias, hx, cx))
+        out = self._by_meta(function, args, {})
+        if not self.torch.is_grad_enabled():
+            return out
+        kept = self._kept(function, args)
+        return (*out[:3], self.core.like(self.torch.empty((kept,), dtype=self.torch.uint8, device="meta")))
+
+    def _kept(self, function: Any, args: Any) -> int:
+        """How many bytes, by the core's rule where it agrees with the oneDNN that is here; else that is run
+        once for it, on zeros, where that is not much work."""
+        x, w1, w2 = args[:3]
+        if x.dtype == self.torch.float32 and self._kept_is_known(function, args):
+            steps, examples, wide = x.shape
+            return _lamina.recurrent_kept(steps, examples, wide, w2.shape[1])
+        work = x.shape[0] * x.shape[1] * (w1.numel() + w2.numel())  # not a count: how much would be computed
+        if work > MOST_ASKED:
+            self.block(f"runs {RECURRENT[0]} for a backward pass, with memory that only oneDNN can size")
+        return self._kept_really(function, args, [tuple(t.shape) for t in args[:7]])
+
+    def _kept_is_known(self, function: Any, args: Any) -> bool:
+        """True where the core's rule agrees with oneDNN about two small layers."""
+        if "rule" not in _workspaces:
+            small = ((3, 2, 5, 64), (9, 5, 40, 100))
+            _workspaces["rule"] = all(
+                _lamina.recurrent_kept(steps, examples, wide, hidden)
+                == self._kept_really(function, args, _of_layer(steps, examples, wide, hidden))
+                for steps, examples, wide, hidden in small
+            )
+        return bool(_workspaces["rule"])
+
+    def _kept_really(self, function: Any, args: Any, shapes: list[tuple[int, ...]]) -> int:
+        key = (args[0].dtype, *shapes)
+        if key not in _workspaces:
+            given = [self.torch.zeros(shape, dtype=args[0].dtype) for shape in shapes]
+            with self.torch._C._DisableTorchDispatch():
+                options: tuple[Any, ...] = (False, [], 2, shapes[5][-1], 1, True, False, False, True)
+                _workspaces[key] = function(*given, *options)[3].untyped_storage().nbytes()
+        return int(_workspaces[key])
+
+    def _is(self, function: Any, *names: str) -> bool:
+        """True where torch tags the operator with one of ``names``."""
+        tags = getattr(self.torch, "Tag", None)
+        return any(getattr(tags, name, None) in function.tags for name in names)
+
+    def _has(self, function: Any, key: str) -> bool:
+        """True where the operator has a kernel of its own for this dispatch key."""
+        return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
+
+    def _depends(self, function: Any) -> bool:
+        return self._is(function, "dynamic_output_shape", "data_dependent_output")
+
+    def unsure(self, function: Any, error: Exception) -> NoReturn:
+        """torch's shape function gave no shape: there is none, or it needs values, or it refuses."""
+        what = f"runs {function._schema.name}, "
+        if self._depends(function):
+            self.block(what + "whose result's size depends on values")
+        if isinstance(error, NotImplementedError):
+            self.block(what + "of which torch does not tell the result's shape")
+        told = str(error).partition("\n")[0]
+        self.block(what + f"which torch's shape function refuses ({told})")
+
+
+def _conjugated(inside: Any, *args: Any, **kwargs: Any) -> Any:
+    """Below autograd torch gives such an operator copies of tensors that are conjugates by a flag alone."""
+    clone = sys.modules["torch"].ops.aten.clone.default
+
+    def physical(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            return type(value)([physical(v) for v in value])
+        return clone(value) if hasattr(value, "is_conj") and value.is_conj() else value
+
+    return inside(*(physical(v) for v in args), **{k: physical(v) for k, v in kwargs.items()})
+
+
+def _of_layer(steps: int, examples: int, wide: int, hidden: int) -> list[tuple[int, ...]]:
+    """Shapes of an LSTM layer's data, weights, biases and states."""
+    gates, state = 4 * hidden, (examples, hidden)  # not a count: sizes of a layer that is tried
+    return [(steps, examples, wide), (gates, wide), (gates, hidden), (gates,), (gates,), state, state]
+
+
+def _is_view(schema: Any) -> bool:
+    infos = [result.alias_info for result in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)
+
+
+def _tensors(value: Any) -> list[Any]:
+    return [v for v in value if v is not None] if isinstance(value, (list, tuple)) else [value]
+
+
+# -- around a forward ----------------------------------------------------------------------------------------
+
+
+def check(root: Any) -> None:
+    """Raises UnsupportedError where no dry run of this model can be whole, before anything is touched."""
+    torch = sys.modules["torch"]
+    for path, module in modules(root):
+        if isinstance(module, torch.jit.ScriptModule):
+            kind = "is scripted or traced, and keeps its tensors where they can't be swapped"
+        elif isinstance(module, torch.nn.modules.lazy.LazyModuleMixin) and module.has_uninitialized_params():
+            kind = "is lazy and takes its sizes from the first real input"
+        else:
+            continue
+        name = f"{path} ({type(module).__name__})" if path else f"the model ({type(module).__name__})"
+        raise UnsupportedError(
+            f"a dry run can't run {name}, which {kind}; leave dry=True out to run the model"
+        )
+
+
+@contextmanager
+def go_dry(
+    run: Run,
+    snapshot: _lamina.Snapshot,
+    watch: _lamina.Capture,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    *,
+    follow: bool = False,
+    dtype: str | None = None,
+) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
+    """In the block the model's tensors are fake and operators compute nothing; gives the fake arguments.
+    ``snapshot.restore()`` puts the model's tensors back. ``follow`` and ``dtype`` as for ``run_once``. What
+    the run could not go past becomes its error."""
+    dry = _Run(watch)
+    if dtype is not None:
+        dry.core.cast(dtype)
+    dry.core.swap(snapshot)
+    given = tuple(as_fakes(dry, v) for v in args), {k: as_fakes(dry, v) for k, v in kwargs.items()}
+    if follow:
+        _holders_of_lone(dry.torch)
+        from .workspace import Taken
+
+        dry.core.follow(dry.torch.get_num_threads(), dry.lone, Taken(dry))
+    before, _thread.run = running(), dry
+    try:
+        with dry.core:
+            yield given
+    finally:
+        _thread.run = before
+        if dry.blocked is not None:
+            run.error = _sentence(run, dry.blocked, follow=follow)
+
+
+def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:
+    where = None if run.model is None else run.model.costs().failed_layer()
+    told = f"a dry run can't follow {where or 'the model'}: it {blocked}, and nothing was computed"
+    error = NeedsValuesError(told if follow else f"{told}; leave dry=True out to run the model")
+    error.__cause__ = run.error
+    return error
+
+
+def as_fakes(run: _Run, value: Any) -> Any:
+    """``value`` with fake tensors in the place of real ones, in tuples, lists and dicts."""
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.Tensor):
+        return run.core.fake_of(value)
+    if type(value) in (tuple, list):
+        return type(value)(as_fakes(run, v) for v in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_fakes(run, v) for v in value))
+    if type(value) is dict:
+        return {k: as_fakes(run, v) for k, v in value.items()}
+    return value

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators and gradients that ask whether a tensor has a class of its own and take another way then. In a
+dry run all tensors have: here is what the plain way runs, so that a dry run sees the work of a real one.
+
+Each function stands for one operator inside one of them. It sets that operator aside, which then counts
+nothing, runs what a real run has in its place, and gives what the composite goes on with; None where it is to
+be answered as always.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from .fused import a_known_number, looks_at_one
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .mode import _Run
+
+
+def _aten() -> Any:
+    return sys.modules["torch"].ops.aten
+
+
+def _wants_gradient(tensor: Any) -> bool:
+    return bool(sys.modules["torch"].is_grad_enabled() and tensor.requires_grad)
+
+
+def _opened(run: _Run, function: Callable[..., Any]) -> Any:
+    """What ``function`` gives, whose operators count in the place of the one that is answered."""
+    run.core.aside()
+    with run.core:
+        return run.core.opened(function, (), {})
+
+
+def _pool(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """max_pool1d without gradients computes itself, and no indices."""
+    if run.core.caller(2) == "aten::max_pool1d" and not _wants_gradient(args[0]):
+        run.core.whole(2)
+
+
+def _one_hot_largest(run: _Run, *_: Any) -> Any:
+    run.core.aside()
+    run.reads_aside = 1
+
+
+def _one_hot_read(run: _Run, *_: Any) -> Any:
+    if run.reads_aside and run.core.caller(2) == "aten::one_hot":
+        run.core.aside()
+        run.reads_aside = 0
+
+
+def _one_hot_classes(run: _Run, *_: Any) -> Any:
+    run.core.aside()
+
+
+def _one_hot(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    x, classes = args
+    torch = sys.modules["torch"]
+
+    def plain() -> Any:
+        if x.numel() > 0:
+            _aten().aminmax(x)
+            looks_at_one(torch.int64)
+            looks_at_one(torch.int64)
+        out = _aten().zeros([*x.shape[:-1], classes.shape[0]], dtype=torch.int64)
+        return _aten().scatter_(out, -1, x, 1)
+
+    return _opened(run, plain)
+
+
+class OneHot:
+    """Tells one_hot where callers are not known, under torch's dispatch mode: one instruction of a frame of
+    Python's runs all its operators."""
+
+    def __init__(self) -> None:
+        self.frame: Any = None  # the frame that called, and where in it
+        self.at = -1
+        self.numbers: list[int] = []  # of the operators that it ran
+        self.classes: Any = None  # what its arange gave
+
+    def instead(self, run: _Run, name: str, args: tuple[Any, ...]) -> Any:
+        """What its comparison gives; None for another operator."""
+        frame = _caller()
+        if self.frame is not frame or self.at != frame.f_lasti:
+            self.frame, self.at, self.numbers, self.classes = frame, frame.f_lasti, [], None
+        if name != "aten::eq" or self.classes is None or args[1] is not self.classes:
+            self.numbers.append(run.core.here())
+            return None
+        for number in self.numbers:
+            run.core.aside(number)
+        self.frame = self.classes = None
+        return _one_hot(run, None, args, {})
+
+    def gave(self, name: str, out: Any) -> None:
+        """To be told of each operator that was not it."""
+        self.classes = out if name == "aten::arange" else None
+        if name == "aten::eq":
+            self.frame = None
+
+
+def _caller() -> Any:
+    frame: Any = sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("lamina."):
+        frame = frame.f_back
+    return frame
+
+
+def _singular_values(run: _Run, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    x = args[0]
+    if _wants_gradient(x):
+        return None
+    driver = kwargs.get("driver")
+    return _opened(run, lambda: _aten()._linalg_svd(x, compute_uv=False, driver=driver))
+
+
+def _symmetric_values(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    x = args[0]
+    if _wants_gradient(x):
+        return None
+    half = args[1] if len(args) > 1 else "L"
+    return _opened(run, lambda: _aten()._linalg_eigh(x, half, compute_v=False))
+
+
+def _values(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    x = args[0]
+    if _wants_gradient(x):
+        return None
+    values = _opened(run, lambda: _aten()._linalg_eigvals(x))
+    return values, values
+
+
+def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """quantile looks whether all that is asked for lies between 0 and 1."""
+    aten, torch = _aten(), sys.modules["torch"]
+    q = args[0]
+
+    def plain() -> Any:
+        aten.all(aten.logical_and_(aten.ge(q, 0), aten.le(q, 1)))
+        yes = a_known_number(torch.bool)
+        aten.equal(yes, aten.new_ones(yes, ()))
+        return function(*args, **kwargs)
+
+    return _opened(run, plain)
+
+
+def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """The gradient of a largest, smallest or middle element goes to all that equal it. Whether that one is
+    NaN a real run asks the one, and with a class of tensors' own all are asked. It is taken not to be."""
+    run.sought_nan = not run.sought_nan
+    if run.sought_nan:
+        return _without_memory(run, args[0].shape)
+
+    def plain() -> Any:
+        out = _aten().isnan(args[0])
+        looks_at_one(sys.modules["torch"].bool)
+        return out
+
+    return _opened(run, plain)
+
+
+def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The memory that the gradient is spread over is there before those that equal the one are counted."""
+    mask = args[0]
+    told = getattr(sys.modules["torch"]._C._current_autograd_node(), "_input_metadata", None)
+
+    def plain() -> Any:
+        if told:
+            run.spread = _aten().new_zeros(mask, mask.shape, dtype=told[0].dtype)
+        return function(*args, **kwargs)
+
+    return _opened(run, plain)
+
+
+def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Written to its first argument, a tensor that the caller has made and keeps for nothing else."""
+    schema = function._schema
+    twin = getattr(getattr(_aten(), schema.name.partition("::")[2] + "_"), schema.overload_name or "default")
+    out = _opened(run, lambda: twin(*args, **kwargs))
+    run.written_over = out.data_ptr()
+    return out
+
+
+def _in_place_again(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The same of what was written to just before."""
+    if args[0].data_ptr() != run.written_over:
+        return None
+    return _in_place(run, function, args, kwargs)
+
+
+def _without_memory(run: _Run, shape: Any) -> Any:
+    """A mask that a real run does not have."""
+    run.core.aside()
+    run.stands_in = True
+    torch = sys.modules["torch"]
+    return run.core.like(torch.empty_strided(shape, [0] * len(shape), dtype=torch.bool, device="meta"))
+
+
+def _no_mask(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    return _without_memory(run, sys.modules["torch"].broadcast_shapes(args[0].shape, args[1].shape))
+
+
+def _not_run(run: _Run, *_: Any) -> Any:
+    run.core.aside()
+
+
+def _spread(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    mask, share = args
+
+    none, run.spread = run.spread, None
+
+    def plain() -> Any:
+        nonlocal none
+        if none is None:
+            none = _aten().new_zeros(share, mask.shape, dtype=share.dtype)
+        return _aten().masked_fill_(none, mask, share)
+
+    return _opened(run, plain)
+
+
+def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    x, diagonal, *axes = args
+
+    def plain() -> Any:
+        _aten().copy_(_aten().diagonal(x, *axes), diagonal)
+        return x
+
+    return _opened(run, plain)
+
+
+def _by_values(run: _Run, *_: Any) -> Any:
+    """How much a real run has in its place values decide: a mask that is looked up instead of a choice."""
+    run.core.decided(0)
+    run.by_values = True
+
+
+def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
+    """Columns that a real run writes to zeros laid out as the input, whose shapes are not at hand here."""
+    torch = sys.modules["torch"]
+    run.core.decided(0)
+    node = torch._C._current_autograd_node()
+    x = getattr(node, "_saved_input", None)
+    x = getattr(node, "_saved_self", None) if x is None else x
+    if x is None or x.dim() != args[0][0].dim():
+        return None
+    shape = torch.broadcast_shapes(x.shape, (*args[0][0].shape[:-1], x.shape[-1]))
+    zeros = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta")
+    return run.core.like(zeros) if shape == x.shape else None
+
+
+def _chooses_weights(run: _Run, *_: Any) -> Any:
+    """A smoothed cross entropy sums up the weights of the targets that are not ignored: how many those are
+    values decide. With a class of tensors' own all are looked up, and masked."""
+    run.weighs = True
+    run.core.decided(0)
+
+
+def _of_weights(run: _Run, *_: Any) -> Any:
+    if run.weighs:
+        run.core.decided(0)
+
+
+def _sums_weights(run: _Run, *_: Any) -> Any:
+    if run.weighs:
+        run.core.decided(0)
+    run.weighs = False
+
+
+INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
+    ("aten::max_pool1d_with_indices", "aten::max_pool2d_with_indices"): _pool,
+    ("aten::one_hot", "aten::max"): _one_hot_largest,
+    ("aten::item", "aten::_local_scalar_dense"): _one_hot_read,
+    ("aten::one_hot", "aten::arange"): _one_hot_classes,
+    ("aten::one_hot", "aten::eq"): _one_hot,
+    ("aten::linalg_svdvals", "aten::_linalg_svd"): _singular_values,
+    ("aten::linalg_eigvalsh", "aten::_linalg_eigh"): _symmetric_values,
+    ("aten::linalg_eigvals", "aten::linalg_eig"): _values,
+    ("aten::quantile", "aten::mul"): _ranks,
+    ("aten::nanquantile", "aten::mul"): _ranks,
+    **{
+        (f"{name}Backward{overload}", operator): instead
+        for name in ("Max", "Min", "Median", "Nanmedian")
+        for overload in range(2)
+        for operator, instead in {
+            "aten::isnan": _nan,
+            "aten::logical_and": _no_mask,
+            "aten::logical_or_": _not_run,
+            "aten::sum": _looks_at_mask,
+            "aten::mul": _spread,
+        }.items()
+    },
+    ("aten::value_selecting_reduction_backward", "aten::scatter"): _in_place,
+    ("aten::cummaxmin_backward", "aten::scatter_add"): _in_place,
+    ("aten::gather_backward", "aten::scatter_add"): _in_place,
+    ("aten::index_select_backward", "aten::index_add"): _in_place,
+    ("aten::trace_backward", "aten::index_fill"): _in_place,
+    ("aten::_scaled_dot_product_attention_math", "aten::add"): _in_place,
+    ("Atan2Backward0", "aten::masked_fill"): _in_place,
+    ("BinaryCrossEntropyBackward0", "aten::mul"): _in_place,
+    ("BinaryCrossEntropyWithLogitsBackward0", "aten::sub"): _in_place,
+    ("BinaryCrossEntropyWithLogitsBackward0", "aten::mul"): _in_place_again,
+    **{
+        (f"ClampBackward{overload}", f"aten::logical_{operator}"): _in_place
+        for overload in range(2)
+        for operator in ("and", "or")
+    },
+    ("aten::cross_entropy_loss", "aten::masked_fill"): _chooses_weights,
+    ("aten::cross_entropy_loss", "aten::gather"): _of_weights,
+    ("aten::cross_entropy_loss", "aten::masked_fill_"): _of_weights,
+    ("aten::cross_entropy_loss", "aten::sum"): _sums_weights,
+    ("LinalgEighBackward0", "aten::diagonal_scatter"): _diagonal,
+    ("MaskedFillBackward1", "aten::where"): _by_values,
+    ("MaskedFillBackward1", "aten::sum"): _by_values,
+    **{
+        (f"{name}Backward0", operator): instead
+        for name in ("LinalgHouseholderProduct", "Ormqr")
+        for operator, instead in {"aten::cat": _columns, "aten::zeros": _not_run}.items()
+    },
+}
+
+# What one_hot runs; also answered so where callers are not known.
+ANYHOW = ("aten::max", "aten::_local_scalar_dense", "aten::arange", "aten::eq")
+
+
+def _callers() -> dict[str, str]:
+    found: dict[str, str] = {}
+    for caller, name in INSTEAD:
+        found[name] = found.get(name, "* " if name in ANYHOW else " ") + caller + " "
+    return found
+
+
+# Of each of these operators the callers in which it is answered so, each between two spaces; a star: anyhow.
+ELSEWHERE = _callers()

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator takes beside its results while it runs: copies, partial sums, what a kernel library works
+in. Each operator of a dry run whose memory is followed is run once, alone, on tensors of its sizes that are
+made up, while torch's allocator is watched; what it took is remembered for all operators with these
+arguments. What is too much work is left to the core's rules (src/vocab/workspace.def), and what has none
+there is run on fewer examples.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+from .._observe.memory import refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .mode import _Run
+
+MOST_BYTES = 67108864  # of its arguments and its results, and
+MOST_WORK = 2147483648  # products, for it to be run
+# The same of convolutions, of which a few examples don't tell what all take, and of all these in one run.
+LARGE_BYTES, LARGE_WORK, LARGE_IN_ALL = 536870912, 68719476736, 274877906944
+MOST_KEPT = 65536  # answers
+BLOCK = 4096
+OURS = ("aten", "torchvision")  # namespaces; whatever others' operators do is not done unasked
+PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
+CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
+# Parts of names of operators that work on whole rows, or matrices, for each element.
+SQUARES = (
+    "linalg",
+    "cholesky",
+    "svd",
+    "matrix_exp",
+    "lu_",
+    "qr",
+    "triangular",
+    "cdist",
+    "pdist",
+    "rnn",
+    "ldl",
+)
+TIMES = 16  # that they do, at most
+KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # to take nothing
+FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
+# What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
+ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
+
+# Where callers are not known, under torch's dispatch mode, these may stand for what torch does in place.
+IN_PLACE = frozenset(
+    f"aten::{name}"
+    for name in ("scatter", "scatter_add", "index_add", "index_fill", "logical_and", "logical_or", "isnan")
+)
+
+NOTHING = 0, -1, True
+
+# The same, and the strides of results that a real run lays out otherwise.
+_measured: dict[Any, tuple[int, int, bool, list[tuple[int, Any]]] | None] = {}
+
+
+class Taken:
+    """Measures for one dry run."""
+
+    def __init__(self, run: _Run) -> None:
+        self.run = run
+        self.torch = sys.modules["torch"]
+        self.can = refused() is None
+        self.left = LARGE_IN_ALL
+
+    def __call__(
+        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any, ruled: bool
+    ) -> tuple[int, int, bool] | None:
+        """Bytes that the operator takes beside its results, bytes that these hold (-1: as their shapes say),
+        and whether both are sure; None where they were not measured. ``out``: what it gives in the dry run;
+        ``ruled``: where it is too much work, the core knows it."""
+        if self.run.stands_in:
+            self.run.stands_in = False
+            return NOTHING
+        kwargs = kwargs or {}
+        tensors: list[Any] = []
+        key = (function, self._key(args, tensors), self._key(kwargs, tensors), self.torch.get_num_threads())
+        if key not in _measured:
+            if len(_measured) >= MOST_KEPT:
+                _measured.clear()
+            _measured[key] = self._measure(function, args, kwargs, tensors, out, ruled)
+        taken = _measured[key]
+        by_values, self.run.by_values = self.run.by_values, False
+        if taken is None:
+            return None
+        bytes_, left, sure, layouts = taken
+        if layouts:
+            sure = self._lay_out(_tensors(out), tensors, layouts) and sure
+        elsewhere = function._schema.name in IN_PLACE and self.run.core.here() >= 0
+        return bytes_, left, sure and not by_values and not elsewhere
+
+    def _lay_out(self, results: list[Any], given: list[Any], layouts: list[tuple[int, Any]]) -> bool:
+        """Lays results out as a real run does, before anybody else has them, for what works on them may copy
+        them then. False where that can't be done."""
+        try:
+            with self.torch._C._DisableTorchDispatch():
+                for at, stride in layouts:
+                    if any(results[at] is tensor for tensor in given) or self.run.knows(results[at]):
+                        return False
+                    self.torch.ops.aten.as_strided_.default(results[at], results[at].shape, stride)
+        except RuntimeError:  # it would not fit into the result's memory
+            return False
+        return True
+
+    def _key(self, value: Any, tensors: list[Any]) -> Any:
+        """What two calls have in common that take the same; gathers the tensors in ``value``."""
+        if isinstance(value, self.torch.Tensor):
+            for at, tensor in enumerate(tensors):
+                if tensor is value:
+                    return at
+            tensors.append(value)
+            return value.dtype, tuple(value.shape), value.stride()
+        if isinstance(value, (list, tuple)):
+            return tuple(self._key(v, tensors) for v in value)
+        if isinstance(value, dict):
+            return tuple((k, self._key(v, tensors)) for k, v in value.items())
+        if isinstance(value, self.torch.Generator):
+            return self.torch.Generator
+        return type(value), repr(value) if isinstance(value, float) or value.__hash__ is None else value
+
+    def _measure(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any, ruled: bool
+    ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
+        schema = getattr(function, "_schema", None)
+        if schema is None or schema.name.partition("::")[0] not in OURS:
+            return *NOTHING, []  # others' are named where the peak is told
+        dear = self._is_dear(schema.name, args, tensors, out)
+        if not self.can or (dear and not self._is_worth_it(schema.name, args, tensors, out)):
+            if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
+                return *NOTHING, []
+            return self._of_fewer(function, args, kwargs, tensors, out) if self.can and not ruled else None
+        taken = self._of(function, args, kwargs, tensors, lambda shape: shape)
+        if taken is None:
+            return None
+        most, left, real = taken
+        return most, left, schema.name not in ROUGHLY, _layouts(real, out)
+
+    def _of(
+        self,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        tensors: list[Any],
+        sized: Callable[[Any], Any],
+        whole: Sequence[Any] = (),
+    ) -> tuple[int, int, Any] | None:
+        """Runs it on tensors of ``sized(shape)``, all but those in ``whole``: what it took beside results,
+        what these hold, and they themselves; None where it can't work on what was made up."""
+        for values in (0, 1):
+            with suppress(Exception):  # whatever it is that it can't work on
+                return self._once(
+                    function,
+                    args,
+                    kwargs,
+                    tensors,
+                    partial(self._made, sized=sized, values=values, whole=whole),
+                )
+        return None
+
+    def _once(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], make: Callable[[Any, str], Any]
+    ) -> tuple[int, int, Any]:
+        with self.torch._C._DisableTorchDispatch():
+            made = {id(t): make(t, function._schema.name) for t in tensors}
+            given = self.run._map(args, [], lambda t: made[id(t)])
+            named = self.run._map({**kwargs, **self._own(kwargs)}, [], lambda t: made[id(t)])
+            most, left, out = _lamina.taken(function, given, named)
+        return max(most - left, 0), left, out
+
+    def _of_fewer(
+        self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
+    ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
+        """What is too much work is run on fewer examples, as the first tensor has on its first axis, and on
+        half of them. From both follows roughly what all take."""
+        name, examples = function._schema.name, tensors[0].shape[0] if tensors[0].dim() else 0
+        few = examples // 2  # not a count: examples, as below
+        while few and self._is_dear(name, args, tensors, out, few / examples):  # not a count: a share
+            few //= 2  # not a count: examples
+        half = few // 2  # not a count: examples
+        if not few:
+            return None
+
+        def taken(n: int) -> int | None:
+            def sized(shape: Any) -> Any:
+                return (n, *shape[1:]) if shape and shape[0] == examples else shape
+
+            listed = self._listed(args, sized)
+            # What comes out tells whether there are only as many channels as examples somewhere.
+            for whole in ([], tensors[1:], *([t] for t in tensors[1:])):
+                told = self._of(function, listed, kwargs, tensors, sized, whole)
+                if told is not None and _are_of(told[2], out, sized):
+                    return told[0]
+            return None
+
+        more, less = taken(few), taken(half) if half else 0
+        if more is None or less is None:
+            return None
+        rest = (more - less) * (examples - few) // (few - half)  # not a count: bytes of the others
+        return max(more + rest, 0), -1, False, []
+
+    def _listed(self, args: Any, sized: Callable[[Any], Any]) -> Any:
+        """Shapes among the arguments."""
+        return tuple(
+            type(a)(sized(tuple(a))) if isinstance(a, list) and a and type(a[0]) is int and len(a) > 1 else a
+            for a in args
+        )
+
+    def _is_map(self, function: Any, tensors: list[Any]) -> bool:
+        """Element by element, in one type: nothing is converted, and each result is written once."""
+        return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
+
+    def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
+        size, work = _size([*tensors, *_tensors(out)]), self._work(name, args, tensors)
+        return size * share > MOST_BYTES or work * share > MOST_WORK  # not a count: whether it is run
+
+    def _is_worth_it(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
+        """Whether it is run although it is dear: a convolution, while those of this run are not too many."""
+        if name not in CONVOLUTIONS:
+            return False
+        work = self._of_convolution(name, args)
+        if _size([*tensors, *_tensors(out)]) > LARGE_BYTES or work > min(LARGE_WORK, self.left):
+            return False
+        self.left -= work
+        return True
+
+    def _work(self, name: str, args: Any, tensors: list[Any]) -> int:
+        """Products, or how many elements there are, where that is not known."""
+        if name in PRODUCTS:
+            x, y = (args[at] for at in PRODUCTS[name])
+            return math.prod((x.numel(), y.shape[-1]))
+        if name in CONVOLUTIONS:
+            return self._of_convolution(name, args)
+        images = [t for t in tensors if t.dim() == 4]  # not a count: axes
+        if "attention" in name and len(images) > 1:
+            return math.prod((images[0].numel(), images[1].shape[-2]))
+        if any(part in name for part in SQUARES):
+            return max(math.prod((TIMES, t.numel(), *t.shape[-1:])) for t in tensors)
+        return sum(t.numel() for t in tensors)  # not a count: of work
+
+    def _of_convolution(self, name: str, args: Any) -> int:
+        """The weights are used at as many places as the output, or a transposed one's input, has."""
+        back = name.endswith("backward")
+        x, w, stride = (args[1], args[2], args[4]) if back else (args[0], args[1], args[3])
+        if args[7 if back else 6]:
+            return math.prod((w.numel(), x.shape[0], *x.shape[2:]))
+        axes = enumerate(x.shape[2:])
+        along = (n // stride[min(i, len(stride) - 1)] for i, n in axes)  # not a count: of work
+        return math.prod((w.numel(), x.shape[0], *along))
+
+    def _own(self, kwargs: Any) -> dict[str, Any]:
+        """In the place of a generator of the user's."""
+        return {k: _generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
+
+    def _made(
+        self, fake: Any, name: str, sized: Callable[[Any], Any], values: int, whole: Sequence[Any]
+    ) -> Any:
+        """A real tensor laid out as this one, with values that hardly any kernel refuses; others where
+        ``values`` is 1."""
+        torch, shape = self.torch, tuple(fake.shape)
+        if not any(fake is tensor for tensor in whole):
+            shape = sized(shape)
+        if self.run.knows(fake) and shape == fake.shape:
+            return self.run.real(fake)
+        tensor = torch.empty_strided(shape, fake.stride(), dtype=fake.dtype, device="cpu")
+        memory = torch.empty(0, dtype=fake.dtype, device="cpu").set_(tensor.untyped_storage())
+        if not (tensor.is_floating_point() or tensor.is_complex()):
+            from_one = values or any(part in name for part in FROM_ONE)
+            memory.fill_(1 if from_one and fake.dtype != torch.bool else 0)
+        elif values and tensor.dim() > 1 and shape[-1] == shape[-2]:
+            memory.fill_(0)
+            tensor.diagonal(0, -2, -1).fill_(1)
+        else:
+            self._fill(torch.view_as_real(memory).view(-1) if fake.is_complex() else memory)
+        return tensor
+
+    def _fill(self, memory: Any) -> None:
+        """With numbers between 0 and 1 that no generator of the user's gave."""
+        if "block" not in _blocks:
+            _blocks["block"] = self.torch.rand(BLOCK, generator=_generator(self.torch), device="cpu")
+        block = _blocks["block"]
+        whole = memory.numel() - memory.numel() % BLOCK  # not a count: elements in whole blocks
+        if whole:
+            memory[:whole].view(-1, BLOCK).copy_(block)
+        memory[whole:].copy_(block[: memory.numel() - whole])
+
+
+def _size(tensors: list[Any]) -> int:
+    return sum(math.prod((t.numel(), t.element_size())) for t in tensors)  # not a count: bytes
+
+
+_blocks: dict[str, Any] = {}
+
+
+def _generator(torch: Any) -> Any:
+    """One that is nobody else's."""
+    own = torch.Generator()
+    own.manual_seed(0)
+    return own
+
+
+def _are_of(real: Any, fake: Any, sized: Callable[[Any], Any]) -> bool:
+    """True where results are those of fewer examples, and as large otherwise."""
+    pairs = zip(_tensors(real), _tensors(fake), strict=False)
+    return all(tuple(a.shape) in (tuple(b.shape), sized(tuple(b.shape))) for a, b in pairs)
+
+
+def _layouts(real: Any, fake: Any) -> list[tuple[int, Any]]:
+    """Strides of those results that a real run lays out otherwise than the dry run."""
+
+    def along(tensor: Any) -> list[int]:
+        return [s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]
+
+    pairs = enumerate(zip(_tensors(real), _tensors(fake), strict=False))
+    return [(at, a.stride()) for at, (a, b) in pairs if a.numel() > 0 and along(a) != along(b)]
+
+
+def _tensors(value: Any) -> list[Any]:
+    items = value if isinstance(value, (list, tuple)) else [value]
+    return [item for item in items if hasattr(item, "element_size")]

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled code while a model is looked at: it is stepped around, or runs as it is, and is never compiled.
+
+Calls can only be seen where a model runs layer by layer, so compiled code is stepped around while they alone
+are watched. Where operators are, compiled code that there is for the inputs at hand runs, and what it runs is
+counted; where there is none, nothing is compiled, because what is compiled under a capture would stay.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, cast
+
+from .control_flow import Plain
+from .redispatch import Redispatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from .. import _lamina
+
+COMPILER = "torch._dynamo"
+SWITCH = "torch._dynamo.eval_frame"
+HIGHER_ORDER = "torch._higher_order_ops"
+AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
+
+# What torch.compile hands every operator to as it is. Others may make kernels of their own, which run unseen.
+OPERATOR_BY_OPERATOR = ("eager", "eager_noexcept", "eager_debug", "aot_eager", "pre_dispatch_eager")
+
+BACKWARD = "CompiledFunctionBackward"  # the node of what such a backend and others compile for the backward
+
+
+class Compiled:
+    """While one is open, nothing is compiled, and compiled code runs layer by layer or as it is.
+
+    The switch is one for the whole process: captures nest and run in several threads, so layer by layer wins
+    while anybody asks for it, and the last to close turns it back. A torch without
+    ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
+    was compiled yet, there is nothing to step around, and torch's compiler is not imported; when the model
+    does, it is switched off at once.
+
+    One that is dropped while it is open closes.
+    """
+
+    _lock = threading.RLock()  # one may be dropped while another one turns
+    _open: ClassVar[list[str]] = []
+    _back: partial[Any] | None = None  # turns the switch back
+    _now: str | None = None
+    _inside = False  # also of one that torch's compiler made on its own
+
+    def __init__(self, stance: str = AROUND) -> None:
+        self._mine = stance
+        self._inside = False
+
+    def __enter__(self) -> None:
+        cls = Compiled
+        with cls._lock:
+            cls._open.append(self._mine)
+            self._inside = True
+            try:
+                cls._turn()
+            except BaseException:  # torch refuses inside compiled code
+                self._inside = False
+                cls._open.remove(self._mine)
+                raise
+
+    def __exit__(self, *_: object) -> None:
+        cls = Compiled
+        with cls._lock:
+            if self._inside:
+                self._inside = False
+                cls._open.remove(self._mine)
+                cls._turn()
+
+    def __del__(self) -> None:
+        if self._inside and not sys.is_finalizing():  # nothing is left to be put back then
+            self.__exit__()
+
+    @classmethod
+    def _turn(cls) -> None:
+        wanted = AROUND if AROUND in cls._open else AS_IT_IS if cls._open else None
+        Redispatch.turn(wanted is not None)
+        if cls._now is None and not Imported.look(cls.imported, wanted=wanted is not None):
+            return
+        if wanted == cls._now:
+            return
+        if cls._back is not None:
+            cls._back()  # where torch refuses, the next to turn tries again
+            cls._back = cls._now = None
+            if Plain.is_open:
+                Plain.close()
+        if wanted is not None:
+            cls._back = _turned(wanted)
+        cls._now = wanted
+
+    @classmethod
+    def asked(cls) -> None:
+        """torch asks how it stands with the switch, so something that would be compiled is about to run."""
+        if not Plain.is_open:
+            with cls._lock:
+                if cls._now is not None:
+                    Plain.open()
+
+    @classmethod
+    def imported(cls) -> None:
+        """torch's compiler came while something was open."""
+        with cls._lock:
+            cls._turn()
+
+
+def _turned(wanted: str) -> partial[Any] | None:
+    """torch's switch, turned: what turns it back. None where there is none."""
+    turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
+    if turn is not None:
+        return partial(turn, turn(stance))
+    set_stance = getattr(getattr(sys.modules["torch"], "compiler", None), "set_stance", None)
+    if set_stance is None:
+        return None
+    public = set_stance(wanted)
+    Plain.open()
+    return partial(public.__exit__, None, None, None)
+
+
+@cache
+def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]:
+    """What turns torch's switch as ``torch.compiler.set_stance`` does, and a stance of torch's own class that
+    knows when torch asks for it: whoever calls a function that is to be compiled does, and so do the
+    operators that compile themselves, before they run. They alone need :class:`Plain`, which takes longer
+    than all else here. None where torch has other means."""
+    turn: Any = getattr(switch, "_set_stance", None)
+    plain: Any = getattr(switch, "DynamoStance", None)
+    now: Any = getattr(switch, "_stance", None)
+    try:
+        from torch._C._dynamo.eval_frame import get_eval_frame_callback as compiling
+    except ImportError:
+        return None, None
+    if turn is None or plain is None or not isinstance(now, plain):
+        return None, None
+
+    class Stance(plain):  # type: ignore[misc]
+        skip_guard_eval_unsafe = False
+        backend = None
+
+        @property
+        def stance(self) -> str:
+            Compiled.asked()
+            return AROUND if _is_torchs(sys._getframe(1)) else name
+
+    return partial(_set_stance, vars(switch), compiling), object.__new__(Stance)
+
+
+def _is_torchs(asks: FrameType) -> bool:
+    """Whether what is to run is one of torch's operators that compile themselves. What an earlier run
+    compiled of one of them has the layers in it that its functions call, which would not be seen."""
+    wrapper = asks.f_back
+    caller = wrapper.f_back if wrapper is not None else None
+    return caller is not None and str(caller.f_globals.get("__name__")).startswith(HIGHER_ORDER)
+
+
+def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
+    """What torch's own function does, which looks for another module each time. Inside compiled code it
+    refuses."""
+    if compiling():
+        raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
+    before, names["_stance"] = names["_stance"], stance
+    return before
+
+
+class Compiler:
+    """Keeps out of a capture what torch's compiler does: the backward of compiled code is compiled when it
+    first runs, by trying operators on tensors without memory, and nothing can put that off. Where nothing
+    was compiled, nothing can run that does so."""
+
+    NOTE = "compiled code went backward for the first time: what torch's compiler did for it is not counted"
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self._watch = watch
+        self._thread = threading.get_ident()
+        self._told: list[tuple[list[Any], Callable[[Any], None]]] = []
+
+    def open(self) -> None:
+        handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
+        me = weakref.ref(self)  # torch's lists must not keep a capture that was dropped while open
+        for name, does in (("start_callbacks", Compiler._begins), ("end_callbacks", Compiler._ended)):
+            others = getattr(handler, name, None)
+            if isinstance(others, list):
+                others.append(told := partial(_tell, me, does))
+                self._told.append((others, told))
+
+    def close(self) -> None:
+        for others, told in self._told:
+            if told in others:  # anybody can empty torch's lists
+                others.remove(told)
+        self._told.clear()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _begins(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._watch.pause(True)  # noqa: FBT003
+            self._watch.note(self.NOTE)
+
+    def _ended(self) -> None:
+        self._watch.pause(False)  # noqa: FBT003
+
+
+def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object) -> None:
+    compiler = me()
+    if compiler is not None:
+        does(compiler)
+
+
+class Imported:
+    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder of
+    modules that Python asks."""
+
+    waiting: ClassVar[list[Callable[[], None]]] = []
+    running = False  # the compiler's own code: it is not there before that has ended
+
+    @classmethod
+    def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
+        """True where the compiler is there. ``wanted``: where it is not, ``told`` is called once it is."""
+        there = COMPILER in sys.modules and not cls.running
+        if told in cls.waiting:
+            cls.waiting.remove(told)
+        if wanted and not there:
+            cls.waiting.append(told)
+        finders: list[Any] = sys.meta_path
+        if cls.waiting and cls not in finders:
+            finders.insert(0, cls)
+        elif not cls.waiting and cls in finders:
+            finders.remove(cls)
+        return there
+
+    @classmethod
+    def find_spec(cls, name: str, *where: Any) -> Any:
+        if name != COMPILER:
+            return None
+        others = [getattr(finder, "find_spec", None) for finder in sys.meta_path if finder is not cls]
+        spec = next((spec for find in others if find and (spec := find(name, *where))), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = cast("Any", Tells(spec.loader))
+        return spec
+
+
+class Tells:
+    """The loader of torch's compiler, and a word when it has done its work."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        Imported.running = True
+        try:
+            self._loader.exec_module(module)
+        finally:
+            Imported.running = False
+        for told in [*Imported.waiting]:
+            told()
+
+
+def compiled_codes() -> Any:
+    """All that was compiled in this process; of nothing, as in most processes, False as a condition."""
+    frames = sys.modules.get("torch._dynamo.convert_frame")
+    return getattr(getattr(frames, "input_codes", None), "seen", None)
+
+
+def seen_through(codes: Any) -> set[str]:
+    """The names under which torch notes what runs operator by operator, of all that was compiled."""
+    regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions(codes)}
+    through = {name for name, seen in regions.items() if seen}
+    return through | {BACKWARD} if through and all(regions.values()) else through
+
+
+def _regions(seen: Any) -> list[tuple[str, str | None]]:
+    """Every piece of compiled code in this process: what torch calls it, and who compiled it."""
+    try:
+        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
+
+        listed: Any = entries
+        codes = [code() for code in seen]
+        return [
+            (entry.trace_annotation, getattr(entry.backend, "compiler_name", None))
+            for code in codes
+            if code is not None
+            for entry in listed(code)
+        ]
+    except (ImportError, AttributeError, TypeError):
+        return []  # another torch: what compiled code hides is not known, so all of it may hide something

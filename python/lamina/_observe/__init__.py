@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What watches a run: operators, memory, values."""

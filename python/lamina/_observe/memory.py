@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How memory is measured, and which tensors an optimizer keeps."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+from .._base.errors import UnsupportedError
+from .support import in_a_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = "every block that torch's allocator for the CPU handed out and took back"
+ANCHOR, ANCHORS = 4093, 16  # bytes that nobody else asks for; tries
+
+_proved: list[bool] = []
+
+
+def refused() -> str | None:
+    """Why memory can't be measured here; None where it can. It was tried with a tensor of known size."""
+    if not _proved:
+        wrong = in_a_thread(_lamina.probe_memory)
+        if wrong is not None:
+            return wrong
+        _proved.append(True)
+    return None
+
+
+# The profilers of captures that were not opened yet, by the capture's identity.
+_waiting: dict[int, Profiled] = {}
+
+
+def measure(watch: _lamina.Capture) -> None:
+    """Has a capture that was not started measure memory too; a :class:`Following` is to be open around it.
+
+    Raises:
+        UnsupportedError: it can't be, and the sentence says why.
+    """
+    wrong = refused()
+    if wrong is None:
+        watch.measure_memory(SOURCE)
+        return
+    unfit = Profiled.refused()
+    if unfit is not None:
+        raise UnsupportedError(f"memory can't be measured here: {wrong}; nor by torch's profiler: {unfit}")
+    watch.measure_memory(f"torch's profiler, because {wrong}", True)  # noqa: FBT003
+    watch.note(f"memory was measured by torch's profiler, of the layers' forward alone, because {wrong}")
+    _waiting[id(watch)] = Profiled()
+
+
+class Profiled:
+    """What came and went by torch's profiler, where the allocator can't be watched.
+
+    Its clock is another than ours. Tensors that are made while we look at ours, one before and one after,
+    tell how the two go together.
+    """
+
+    def __init__(self) -> None:
+        self._profile: Any = None
+        self._anchors: list[tuple[int, int]] = []  # our time, and the address of what was made then
+
+    @staticmethod
+    def refused() -> str | None:
+        """Why the profiler does not serve; None where it does, which was tried."""
+        torch = sys.modules["torch"]
+        probe = Profiled()
+        try:
+            probe.open()
+            address = torch.empty(12345, dtype=torch.uint8, device="cpu").data_ptr()
+            probe.close()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        seen = [size for at, size, _ in probe.events() if at == address and size in (12345, -12345)]
+        return None if seen == [12345, -12345] else "it did not show a tensor of known size come and go"
+
+    def open(self) -> None:
+        """Starts it."""
+        profiler = sys.modules["torch"].profiler
+        self._profile = profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True)
+        self._profile.__enter__()
+        self._anchor()
+
+    def close(self) -> None:
+        """Stops it; does nothing twice."""
+        if len(self._anchors) == 1:
+            self._anchor()
+            self._profile.__exit__(None, None, None)
+
+    def _anchor(self) -> None:
+        """Of several tensors the one that was made fastest: its moment is known best."""
+        torch = sys.modules["torch"]
+        fastest: tuple[int, int, int] | None = None
+        made = []  # kept, so that no two have one address
+        for _ in range(ANCHORS):
+            begun = time.monotonic_ns()
+            made.append(torch.empty(ANCHOR, dtype=torch.uint8, device="cpu"))
+            took = time.monotonic_ns() - begun
+            if fastest is None or took < fastest[0]:
+                fastest = (took, begun, made[-1].data_ptr())
+        assert fastest is not None
+        self._anchors.append(fastest[1:])
+
+    def events(self) -> list[tuple[int, int, int]]:
+        """Address, bytes and our time of what came and (negative) went."""
+        todo = list(self._profile.profiler.kineto_results.experimental_event_tree())
+        found = []
+        while todo:
+            event = todo.pop()
+            todo += event.children
+            if event.tag.name == "Allocation" and event.extra_fields.device.type == "cpu":
+                fields = event.extra_fields
+                found.append((event.start_time_ns, int(fields.ptr), int(fields.alloc_size)))
+        found.sort(key=lambda event: event[0])
+        (first, one), (last, other) = self._anchors
+        theirs = [at for at, address, size in found if (address, size) == (one, ANCHOR)][:1]
+        theirs += [at for at, address, size in found if (address, size) == (other, ANCHOR)][-1:]
+        late = (theirs[0] - first, theirs[1] - last)  # not a count: by so much our clock is behind theirs
+        told = []
+        for at, address, size in found:
+            gone = (at - theirs[0]) / max(theirs[1] - theirs[0], 1)  # not a count: a share of the time
+            ours = at - late[0] - int((late[1] - late[0]) * gone)  # not a count: a time
+            told.append((address, size, ours))
+        return told
+
+
+class Following:
+    """To be open around a capture of memory: it notes which optimizers make a step meanwhile, for what they
+    keep is told apart by that, and runs the profiler where that measures."""
+
+    def __init__(self, watch: _lamina.Capture) -> None:
+        self._watch = watch
+        self._profiled = _waiting.pop(id(watch), None)
+        self._seen: dict[int, Any] = {}
+        self._handles: list[Any] = []
+
+    def __enter__(self) -> Following:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self.tell()
+
+    def open(self) -> None:
+        """Asks torch to be told of steps."""
+        if self._profiled is not None:
+            self._profiled.open()
+        module = sys.modules["torch.optim.optimizer"]
+        self._handles.append(module.register_optimizer_step_pre_hook(self._before))
+        self._handles.append(module.register_optimizer_step_post_hook(self._after))
+
+    def close(self) -> None:
+        """The reverse; does nothing twice."""
+        while self._handles:
+            self._handles.pop().remove()
+        if self._profiled is not None:
+            self._profiled.close()
+
+    def _before(self, *_: object) -> None:
+        self._watch.memory_gradients()  # an optimizer steps when they are there
+
+    def _after(self, optimizer: Any, *_: object) -> None:
+        self._seen[id(optimizer)] = optimizer
+
+    def tell(self) -> None:
+        """Tells the capture, which was stopped, what there is to be told afterwards."""
+        torch = sys.modules["torch"]
+        if self._profiled is not None:
+            self._watch.memory_events(self._profiled.events())
+        for optimizer in self._seen.values():
+            for value, parameter in _kept(optimizer, torch):
+                self._watch.memory_state(value, parameter)
+        self._seen.clear()
+
+
+def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
+    """The tensors that an optimizer keeps, each with the parameter that it is kept for; None: for all. Some
+    keep lists of them. One that sees all parameters as a single vector (LBFGS) keeps what belongs to all of
+    them with the first."""
+    if not optimizer.state:
+        return
+    sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]
+    whole = sum(sizes) if len(sizes) > 1 else None  # not a count: the length of such a vector
+    for parameter, state in dict(optimizer.state).items():
+        todo, seen = [state], set()
+        while todo:
+            value = todo.pop()
+            if isinstance(value, torch.Tensor):
+                yield value, None if whole is not None and value.numel() == whole else parameter
+            elif isinstance(value, (dict, list, tuple, deque)) and id(value) not in seen:
+                seen.add(id(value))
+                todo += value.values() if isinstance(value, dict) else value

@@ -1,0 +1,365 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where torch's records of operators keep what is read of them: finding it, and checking what was found.
+
+Known operations are run, and what went into them is looked for in their records. Finding follows words
+that may be no pointers, and runs only in a process of its own (:mod:`lamina._observe`); checking reads by the
+layout alone.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Layout = dict[str, int]
+
+
+class NotFoundError(Exception):
+    """What was looked for is not there."""
+
+
+def _look(
+    name: str, call: Callable[[], Any], args: tuple[Any, ...] = (), nodes: bool = False, quiet: int = -1
+) -> dict[str, Any]:
+    got = _lamina.probe_record(name, call, args, nodes, quiet)
+    if got is None:
+        raise NotFoundError(f"{name} ran without a record")
+    return got
+
+
+def find() -> Layout:
+    """The layout of this torch's records."""
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        layout = _find_values(torch)
+        layout["storage"] = _find_storage(torch)
+        layout["text"], layout["text_at"] = _find_text(torch)
+        layout["callbacks"] = _find_callbacks(torch)
+        layout["keys"], layout["python"] = _find_keys(torch)
+        layout["asks"] = _find_asks(torch)
+    with torch.enable_grad():
+        layout["sequence"] = _find_sequence(torch)
+        layout["forward_thread"] = _find_thread(torch)
+    return layout
+
+
+def _find_values(torch: Any) -> Layout:
+    x, w, b = torch.empty(2, 4, 7, 9), torch.empty(4, 3, 3, 2), torch.empty(6)
+    rest = ([2, 3], [1, 0], [1, 1], True, [0, 0], 2)
+    convolution, name = torch.ops.aten.convolution, "aten::convolution"
+    whole = _look(name, partial(convolution, x, w, b, *rest), (x, w, b, *rest))
+    without = _look(name, partial(convolution, x, w, None, *rest), (x, w, None, *rest))
+    slope = _look("aten::leaky_relu", partial(torch.ops.aten.leaky_relu, x, 0.125), (x, 0.125))
+    same = _look("aten::relu_", x.relu_, (x,))
+    tags, words = whole["tags"], whole["words"]
+    offsets = {got["inputs"] for got in (whole, without, slope, same)}
+    if len(offsets) != 1 or -1 in offsets or same["outputs"] < 0:
+        raise NotFoundError("the arguments of known operations are not where records keep theirs")
+    eighth = struct.unpack("Q", struct.pack("d", 0.125))[0]
+    numbers = (words[6] & 0xFF, words[8], slope["words"][1]) == (1, 2, eighth)
+    kinds = [tags[0], without["tags"][2], tags[6], tags[8], slope["tags"][1], tags[3]]
+    if len(set(kinds)) != len(kinds) or len(set(tags[:3])) != 1 or not numbers:
+        raise NotFoundError("the kinds of arguments can't be told apart")
+    names = ("tensor", "none", "boolean", "integer", "real")
+    return {
+        **dict(zip(names, kinds, strict=False)),
+        "inputs": whole["inputs"],
+        "outputs": same["outputs"],
+        "list": whole["list"],
+        "list_tag": kinds[5],
+    }
+
+
+def _apart(torch: Any) -> list[list[Any]]:
+    """Tensors by memory: those of one list share theirs, those of two don't."""
+    memories = []
+    for device in ("cpu", "cpu", "meta"):
+        x = torch.empty(4, 6, device=device, dtype=torch.float32)
+        memories.append([x, x[1:], x.t(), x.view(-1), x.data])  # .data does not share its version
+    return memories
+
+
+def _find_storage(torch: Any) -> int:
+    """Where the C++ object of a tensor holds its memory; -1 where that can't be told."""
+    seen = [[_lamina.probe_tensor(x) for x in memory] for memory in _apart(torch)]
+    fit = []
+    for at in range(8, len(seen[0][0]) - 7, 8):
+        words = [{whole[at : at + 8] for whole in memory} for memory in seen]
+        if all(len(own) == 1 for own in words) and len(set.union(*words)) == len(words):
+            fit.append(at)
+    return fit[0] if len(fit) == 1 else -1
+
+
+def _find_text(torch: Any) -> tuple[int, int]:
+    """The kind of a text among arguments, and where its object holds the address and length; -1: not told."""
+    x = torch.empty(2)
+    seen = [
+        _look("aten::gelu", partial(torch.ops.aten.gelu, x, approximate=text), (x, text))
+        for text in ("none", "tanh")
+    ]
+    tags, places = {got["tags"][1] for got in seen}, {got["text"] for got in seen}
+    return (tags.pop(), places.pop()) if len(tags) == len(places) == 1 and -1 not in places else (-1, -1)
+
+
+def _find_callbacks(torch: Any) -> int:
+    """Where torch keeps which callbacks a thread has: without them nothing is told inside; -1: not told."""
+    x, w = torch.empty(2, 4, 7, 9), torch.empty(6, 4, 3, 2)
+    call = partial(torch.conv2d, x, w)
+    whole = _look("aten::conv2d", call)
+    told = [at for at in whole["callbacks"] if _look("aten::conv2d", call, quiet=at)["inside"] == 0]
+    again = _look("aten::conv2d", call)
+    same = [again[name] == whole[name] for name in ("inside", "callbacks")]
+    return told[0] if whole["inside"] and len(told) == 1 and all(same) else -1
+
+
+def _by_class(torch: Any, sizes: tuple[int, ...]) -> tuple[list[Any], list[Any]]:
+    """Tensors whose operators torch's kernels run, and tensors whose class answers for them."""
+
+    def answer(func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
+    plain = type("Plain", (torch.Tensor,), {})
+    made = [
+        torch.empty(sizes, device=d, dtype=t) for d in ("cpu", "meta") for t in (torch.float32, torch.int64)
+    ]
+    wrappers = [torch.Tensor._make_wrapper_subclass(own, sizes, dtype=x.dtype, device=x.device) for x in made]
+    return (
+        [*made, *(x.as_subclass(plain) for x in made), *(x.t() for x in made)],
+        [*(torch.Tensor._make_subclass(own, x) for x in made), *wrappers],
+    )
+
+
+def _word(tensor: Any, at: int) -> int:
+    return int.from_bytes(_lamina.probe_tensor(tensor)[at : at + 8], sys.byteorder)
+
+
+def _find_keys(torch: Any) -> tuple[int, int]:
+    """Where the C++ object of a tensor says who runs its operators, and the bit that says its class; -1."""
+    try:
+        plain, own = _by_class(torch, (3, 5))
+    except (AttributeError, TypeError, RuntimeError):
+        return -1, -1
+    fit = []
+    for at in range(8, len(_lamina.probe_tensor(plain[0])) - 7, 8):
+        bits = ~0
+        for x in own:
+            bits &= _word(x, at)
+        for x in plain:
+            bits &= ~_word(x, at)
+        if bits:
+            fit.append((at, (bits & -bits).bit_length() - 1))
+    return fit[0] if len(fit) == 1 else (-1, -1)
+
+
+def _find_asks(torch: Any) -> int:
+    """The dispatch key of what answers in Python, where torch has no record around its answers; else -1."""
+
+    def answer(_func: Any, _types: Any, _args: Any = (), _kwargs: Any = None) -> Any:
+        return torch.empty(2)
+
+    own = type("Answers", (torch.Tensor,), {"__torch_dispatch__": staticmethod(answer)})
+    x = torch.Tensor._make_subclass(own, torch.empty(2))
+    told = _lamina.probe_record("PythonSubclass", partial(torch.add, x, x), ()) is not None
+    return -1 if told else int(torch._C.DispatchKey.Python)
+
+
+def _misread_class(layout: Layout) -> str | None:
+    if layout["python"] < 0:
+        return None
+    bit = 1 << layout["python"]  # not a count: a mask
+    plain, own = _by_class(sys.modules["torch"], (2, 7))
+    wrong = [x for x in plain if _word(x, layout["keys"]) & bit]
+    wrong += [x for x in own if not _word(x, layout["keys"]) & bit]
+    return f"{len(wrong)} tensors, by whose class answers for them" if wrong else None
+
+
+def _words(record: bytes) -> dict[int, int]:
+    """The words of a record from where its own fields may begin."""
+    return {at: int.from_bytes(record[at : at + 8], sys.byteorder) for at in range(64, len(record) - 7, 8)}
+
+
+def _find_sequence(torch: Any) -> int:
+    made, minus_one = 1500, 0xFFFF_FFFF_FFFF_FFFF  # far from any other small number
+    p = torch.empty(3, requires_grad=True)
+    for _ in range(made):
+        torch.mul(p, 2)
+    first, second = (_words(_look("aten::mul", partial(torch.mul, p, 2), (p, 2))["begin"]) for _ in range(2))
+    with torch.no_grad():
+        third = _words(_look("aten::mul", partial(torch.mul, p, 2), (p, 2))["begin"])
+    places = [
+        at for at in first if first[at] >= made and second[at] == first[at] + 1 and third[at] == minus_one
+    ]
+    if len(places) != 1:
+        raise NotFoundError(f"{len(places)} places in a record look like a sequence number")
+    return places[0]
+
+
+def _find_thread(torch: Any) -> int:
+    """Where a node's record holds the thread of its forward; -1 where that can't be told."""
+    from threading import Thread
+
+    seen: list[tuple[int, dict[int, int]]] = []
+
+    def forward(kept: list[Any]) -> None:
+        p = torch.empty(3, requires_grad=True)
+        kept += [torch.mul(p, 2), _look("aten::mul", partial(torch.mul, p, 2), (p, 2))["thread"]]
+
+    for _ in range(3):
+        kept: list[Any] = []
+        thread = Thread(target=forward, args=(kept,))
+        thread.start()
+        thread.join()
+        y, number = kept
+        seen.append((number, _words(_look("MulBackward0", y.sum().backward, nodes=True)["begin"])))
+    places = [at for at in seen[0][1] if all(words[at] == number for number, words in seen)]
+    distinct = len({number for number, _ in seen}) > 1
+    return places[0] if distinct and len(places) == 1 else -1
+
+
+# -- checking ------------------------------------------------------------------------------------------------
+
+
+def fits(layout: Layout) -> str | None:
+    """Uses the layout and checks it with operations it was not found with; why it does not fit, or None."""
+    try:
+        _lamina.use_layout(layout)
+        wrong = _checked(None) or _misread_class(layout)
+    except Exception as error:
+        return f"checking the layout of torch's records failed: {type(error).__name__}: {error}"
+    return None if wrong is None else f"torch's records of known operations were misread ({wrong})"
+
+
+def fits_dispatch() -> str | None:
+    """Checks torch's dispatch mode with known operations; why it won't do, or None."""
+    try:
+        wrong = _checked("")
+    except ImportError:
+        raise
+    except Exception as error:
+        return f"checking torch's dispatch mode failed: {type(error).__name__}: {error}"
+    return None if wrong is None else f"torch's dispatch mode misreports known operations ({wrong})"
+
+
+def _checked(dispatch: str | None) -> str | None:
+    torch = sys.modules["torch"]
+    with ExitStack() as stack:
+        stack.enter_context(torch.utils._python_dispatch._disable_current_modes())
+        stack.enter_context(torch.autocast("cpu", enabled=False))
+        stack.enter_context(torch.inference_mode(mode=False))
+        stack.enter_context(torch.enable_grad())
+        return _check(torch, dispatch) or _check_memory(torch) or _check_text(torch, dispatch)
+
+
+def _check(torch: Any, dispatch: str | None) -> str | None:
+    watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
+    empty = partial(torch.empty, device="cpu", dtype=torch.float32)
+    trials = _trials(torch, empty)
+    watch.start()
+    try:
+        for _, call, *_ in trials:
+            with suppress(RuntimeError):  # one is meant to raise
+                call()
+    finally:
+        watch.stop()
+    ops = watch.model().operators()
+    at = 0
+    for name, _, inputs, outputs, flags in trials:
+        if flags[1] and dispatch is not None:
+            continue  # a node: the mode is shown operators
+        while at < len(ops) and ops[at]["name"] != name:
+            at += 1
+        if at == len(ops):
+            return f"{name} was not seen"
+        got = ops[at]
+        told = tuple(_short(v) for _, v in got["inputs"]), tuple(_short(v) for _, v in got["outputs"])
+        if told != (inputs, outputs) or (got["phase"], got["node"], got["failed"]) != flags:
+            return f"{name}: {told} {got['phase']}"
+        at += 1
+    return None
+
+
+def _check_memory(torch: Any) -> str | None:
+    """What identifies memory is the same for all views of it, and for nothing else; 0 is nothing."""
+    memories = _apart(torch)
+    told = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
+    known = [own for own in told if own != {0}]
+    if any(len(own) != 1 for own in told) or len(set().union(*known)) != len(known):
+        return f"the memory of tensors: {told}"
+    return None
+
+
+def _check_text(torch: Any, dispatch: str | None) -> str | None:
+    """A text among arguments is told as it is, or not at all."""
+    watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
+    watch.start()
+    try:
+        torch.ops.aten.gelu(torch.empty(2, device="cpu", dtype=torch.float32), approximate="tanh")
+    finally:
+        watch.stop()
+    told = [op["inputs"][1:] for op in watch.model().operators() if op["name"] == "aten::gelu"]
+    return None if told in ([((1, "tanh"),)], [()]) else f"aten::gelu: {told}"
+
+
+def _short(value: Any) -> Any:
+    return (value["shape"], value["dtype"]) if isinstance(value, dict) else value
+
+
+def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[], Any], Any, Any, Any]]:
+    """Operations with what must be read of them: inputs, outputs, and (phase, node, failed)."""
+    aten, f = torch.ops.aten, "float32"
+    x, w, g = empty(2, 4, 7, 9), empty(6, 2, 3, 2), empty(2, 6, 3, 10)
+    conv = ([2, 1], [0, 1], [1, 1], False, [0, 0], 2)
+    told = ((2, 1), (0, 1), (1, 1), False, (0, 0), 2)
+    a, m, n = empty(5), empty(3, 4), empty(4, 5)
+    i, j = (torch.zeros(size, device="cpu", dtype=torch.int64) for size in ((1, 2), (3, 2)))
+    p = empty(3).requires_grad_()
+    fine, failed, node = ("forward", False, False), ("forward", False, True), ("backward", True, False)
+    tx, tw, tg = ((2, 4, 7, 9), f), ((6, 2, 3, 2), f), ((2, 6, 3, 10), f)
+    mask = [True, False, False]
+    return [
+        (
+            "aten::convolution",
+            partial(aten.convolution, x, w, None, *conv),
+            (tx, tw, None, *told),
+            (tg,),
+            fine,
+        ),
+        (
+            "aten::convolution_backward",
+            partial(aten.convolution_backward, g, x, w, None, *conv, mask),
+            (tg, tx, tw, None, *told, (1, 0, 0)),
+            (tx, None, None),
+            fine,
+        ),
+        (
+            "aten::addmm",
+            partial(torch.addmm, a, m, n, beta=0.5, alpha=2),
+            (((5,), f), ((3, 4), f), ((4, 5), f), 0.5, 2),
+            (((3, 5), f),),
+            fine,
+        ),
+        ("aten::mm", partial(torch.mm, m, m), (((3, 4), f), ((3, 4), f)), (), failed),
+        (
+            "aten::cat",
+            partial(torch.cat, [i, j]),
+            (((1, 2), "int64"), ((3, 2), "int64"), 0),
+            (((4, 2), "int64"),),
+            fine,
+        ),
+        ("aten::mul", partial(_twice, p), (((3,), f), ((), "int64")), (((3,), f),), fine),
+        ("MulBackward0", lambda: None, (), (), node),
+    ]
+
+
+def _twice(p: Any) -> None:
+    """``p`` twice, and back; the gradient goes with ``p``."""
+    p.mul(2).sum().backward()

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of a model showed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from .. import _lamina
+    from .values import Wanted
+
+
+class Run:
+    """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put
+    back."""
+
+    def __init__(self, health: Wanted | None = None) -> None:
+        self.health = health
+        self.model: _lamina.Model | None = None
+        self.error: BaseException | None = None
+        self.left: list[str] = []
+        self.no_backward = False  # one was asked for, and there was nothing to go back from
+
+    def reraise(self) -> NoReturn:
+        assert self.error is not None
+        raise self.error.with_traceback(_user_frames(self.error.__traceback__))
+
+
+def _user_frames(frames: TracebackType | None) -> TracebackType | None:
+    # The first frame is run_once itself, which is about to add itself again.
+    return frames.tb_next if frames is not None and frames.tb_next is not None else frames

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How operators are watched here, and the proof that it can be done.
+
+Two ways lead to the same records: the observer, and where that may not be used torch's dispatch mode
+(:mod:`lamina._dispatch`), which costs ten times as much an operator. ``LAMINA_CAPTURE`` forces one.
+
+The observer (python/ext/observe.c) reads torch's own records of running operators, whose layout no header
+promises. It is found with operations whose arguments are known, checked with others, and kept in a small
+file for this very build of torch. Looking for it may crash, so that is done in a process of its own, once;
+afterwards each process only checks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from .. import _lamina
+from .._base.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+WAYS = ("observer", "dispatch", "calls")
+FORMAT = 6  # of what is kept; one that an older lamina wrote is not read
+TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
+
+
+class Way(NamedTuple):
+    """How operators are watched, one of WAYS, and why that way."""
+
+    name: str
+    why: str
+
+
+_found: dict[str, Way] = {}  # by what was asked for: "observer", "dispatch"
+
+
+def way() -> Way:
+    """How operators are watched in this process; the proof runs when this is first asked for."""
+    forced = _lamina.way_asked()
+    if forced == "calls":
+        return Way("calls", "LAMINA_CAPTURE=calls asks for it")
+    if forced == "dispatch":
+        found = _proved("dispatch")
+        return Way("dispatch", "LAMINA_CAPTURE=dispatch asks for it") if found.name == forced else found
+    found = _proved("observer")
+    if found.name != "observer" and forced != "observer":
+        instead = _proved("dispatch")
+        found = Way(instead.name, found.why if instead.name == "dispatch" else f"{found.why}; {instead.why}")
+    if forced not in ("", *WAYS):
+        return Way(found.name, f"{found.why}; LAMINA_CAPTURE is not one of {', '.join(WAYS)} and is ignored")
+    return found
+
+
+def _proved(name: str) -> Way:
+    if name not in _found:
+        _found[name] = in_a_thread(_prove if name == "observer" else _prove_dispatch)
+    return _found[name]
+
+
+def in_a_thread(prove: Callable[[], T]) -> T:
+    """What ``prove`` gives, run in a thread of its own. torch's modes, its profiler and its tracing are a
+    thread's own, so what a proof runs is not seen by those of the program, nor changed by them."""
+    import threading
+
+    given: list[T] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            given.append(prove())
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no thread can be started, as when the interpreter ends
+        return prove()
+    thread.join()
+    if failed:
+        raise failed[0]
+    return given[0]
+
+
+def need() -> str | None:
+    """Why operators are watched through the dispatch mode; None where they are observed.
+
+    Raises:
+        UnsupportedError: they can't be watched, and the sentence says why.
+    """
+    if not _lamina.way_asked() and "observer" in _found and _found["observer"].name == "observer":
+        return None  # as nearly always
+    name, why = way()
+    if name == "calls":
+        raise UnsupportedError(f"operators can't be watched here: {why}")
+    if name == "observer":
+        return None
+    if "torch._dynamo" in sys.modules:
+        why += "; compiled code ran layer by layer"
+    if not hasattr(sys.modules["torch"]._C, "_current_autograd_node"):
+        why += "; this torch does not tell which node of a backward pass runs, so that has a row of its own"
+    return why
+
+
+class Watched(NamedTuple):
+    """Whether operators are watched; ``dispatch``: why through the dispatch mode; ``why_not``: why layers are
+    counted instead, where operators were not asked for by name."""
+
+    ops: bool
+    dispatch: str | None = None
+    why_not: str | None = None
+
+
+def watched(ops: bool | None) -> Watched:
+    """How operators are watched; ``ops`` None: where they can be.
+
+    Raises:
+        UnsupportedError: they are asked for and can't be watched.
+    """
+    if ops is False:
+        return Watched(ops=False)
+    try:
+        return Watched(ops=True, dispatch=need())
+    except UnsupportedError as error:
+        if ops:
+            raise
+        return Watched(ops=False, why_not=f"layers are counted: {error}")
+
+
+def nodes() -> str | None:
+    """Why the nodes of a backward pass can't be watched without operators; None where they can."""
+    name, why = way()
+    return None if name == "observer" else why
+
+
+def _prove_dispatch() -> Way:
+    try:
+        from .probe import fits_dispatch
+
+        wrong = fits_dispatch()
+    except ImportError as error:
+        wrong = f"this torch has no dispatch modes: {error}"
+    if wrong is None:
+        return Way("dispatch", "torch's dispatch mode was checked with known operations")
+    return Way("calls", wrong)
+
+
+def _prove() -> Way:
+    refused = _lamina.why_refused()
+    if refused is not None:
+        return Way("calls", refused)
+    kept = _Kept()
+    record = kept.read()
+    if record is not None:
+        told = _use(record)
+        if told.name == "observer" or "failed" in record:
+            return told
+    record = _ask_child()
+    kept.write(record)
+    return _use(record)
+
+
+def _use(record: dict[str, Any]) -> Way:
+    """Takes over what a proof told, if it fits this process too."""
+    from .probe import fits
+
+    wrong = str(record["failed"]) if "failed" in record else fits(record["layout"])
+    if wrong is None:
+        return Way("observer", "the layout of torch's records was found and checked with known operations")
+    _lamina.use_layout(None)
+    return Way("calls", wrong)
+
+
+# -- what is remembered --------------------------------------------------------------------------------------
+
+
+class _Kept:
+    """The file that holds the layout for this build of torch and of the extension.
+
+    Where it can't be written, nothing is kept.
+    """
+
+    def __init__(self) -> None:
+        self.key = self._key()
+        base = os.environ.get("XDG_CACHE_HOME") or Path("~", ".cache")
+        self.path = Path(base, "lamina", f"observer-{self._digest()}.json")
+
+    def _key(self) -> dict[str, Any]:
+        torch = sys.modules["torch"]
+        path = Path(Path(torch.__file__ or "").parent, "lib", "libtorch_cpu.so")
+        key: dict[str, Any] = {
+            "lamina": _lamina.version(),
+            "format": FORMAT,
+            "torch": str(torch.__version__),
+            "git": getattr(getattr(torch, "version", None), "git_version", None),
+        }
+        # What a layout means is the extension's to know: another build of it may read other fields.
+        for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
+            key[name] = str(file)
+            try:
+                stat = file.stat()
+            except OSError:
+                continue
+            key |= {f"{name}_size": stat.st_size, f"{name}_mtime": stat.st_mtime_ns}
+        return key
+
+    def _digest(self) -> str:
+        from hashlib import sha256
+
+        return sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:16]
+
+    def read(self) -> dict[str, Any] | None:
+        try:
+            path = self.path.expanduser()
+            if path.stat().st_uid != os.getuid():
+                return None
+            record = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RuntimeError):  # RuntimeError: there is no home
+            return None
+        fits = isinstance(record, dict) and record.get("key") == self.key
+        return record if fits and ("layout" in record or "failed" in record) else None
+
+    def write(self, record: dict[str, Any]) -> None:
+        if record.get("passing"):
+            return  # the next process may have better luck
+        try:
+            path = self.path.expanduser()
+            part = path.with_suffix(f".{os.getpid()}")
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            part.write_text(json.dumps({"key": self.key, **record}), encoding="utf-8")
+            part.replace(path)
+        except (OSError, RuntimeError):
+            return
+
+
+# -- in a process of its own ---------------------------------------------------------------------------------
+
+_CHILD = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from lamina._observe.support import child; child()"
+)
+
+
+def _ask_child() -> dict[str, Any]:
+    import subprocess
+
+    if not sys.executable:
+        return {
+            "failed": "there is no Python executable to prove the layout of torch's records with",
+            "passing": True,
+        }
+    env = {k: v for k, v in os.environ.items() if k not in ("LAMINA_TENSORS", "LAMINA_CAPTURE")}
+    env.update(OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _CHILD, json.dumps(sys.path)],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"failed": f"the proof could not be run: {error}", "passing": True}
+    if done.returncode < 0:
+        return {"failed": f"the proof crashed with signal {-done.returncode}"}
+    try:
+        told = json.loads(done.stdout.decode().strip().rpartition("\n")[2])
+    except ValueError:
+        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        return {"failed": f"the proof gave no answer: {last}", "passing": True}
+    return told if isinstance(told, dict) else {"failed": "the proof gave no answer", "passing": True}
+
+
+def child() -> None:
+    """Finds and checks the layout, and prints it as a line of JSON. It may crash: it has its own process."""
+    import torch
+
+    from .probe import NotFoundError, find, fits
+
+    torch.set_num_threads(1)
+    told: dict[str, Any]
+    try:
+        layout = find()
+        failed = fits(layout)
+        told = {"layout": layout} if failed is None else {"failed": failed}
+    except NotFoundError as error:
+        told = {"failed": str(error)}
+    except Exception as error:
+        told = {"failed": f"{type(error).__name__}: {error}", "passing": True}
+    sys.stdout.write(json.dumps(told) + "\n")

@@ -1,0 +1,617 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of one capture under one convention: totals, rows, and the tables that the core writes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from .. import _lamina
+from .._base.count import Count, from_core
+from .._base.errors import LaminaError, UsageError
+from .._base.files import save_text
+from .._base.modules import no_layer
+from .._base.terminal import takes_unicode, terminal_width, wants_color
+from .graph import Graph
+from .rules import OwnRules
+from .time import Speed, row_time, times
+
+if TYPE_CHECKING:
+    from .compare import Comparison
+    from .fit import Again, Fit
+    from .health import Health
+    from .memory import Memory
+    from .roof import Roof
+    from .rules import OwnRule
+    from .time import Times
+
+# What show() and the writers take, and the core's name for it.
+OPTIONS = {
+    "layout": "layout",
+    "format": "format",
+    "width": "width",
+    "depth": "max_depth",
+    "max_depth": "max_depth",
+    "color": "color",
+    "ascii": "ascii",
+    "exact": "exact",
+    "expand": "expand",
+    "receptive_field": "receptive_field",
+    "effective_rf_stats": "effective_rf_stats",
+    "bytes": "bytes",
+    "why": "why",
+    "by": "by",
+    "sort": "sort",
+    "rows": "rows",
+    "time": "time",
+    "roof": "peak",
+    "memory": "memory",
+    "wrap": "wrap",
+    "numbers": "numbers",
+    "old_params": "old_params",
+    "overhead_mb": "overhead_mb",
+}
+
+
+class Row(Mapping[str, Any]):
+    """One line of a report: a read-only mapping whose keys are attributes too (``row.path``,
+    ``row["macs"]``).
+
+    Counts are :class:`Count`; shapes are tuples, None where a shape is unknown.
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        object.__setattr__(self, "_fields", fields)
+
+    def __getitem__(self, key: str) -> Any:
+        return _value(self._fields[key])  # when it is asked for: a row has a hundred, and few are
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"a row has no {name!r}{_near(name, self._fields)}") from None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a row can't be changed; dict(row) is a copy that can")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __repr__(self) -> str:
+        return f"Row({dict(self)!r})"
+
+    def __reduce__(self) -> tuple[type[Row], tuple[dict[str, Any]]]:
+        return Row, (dict(self),)
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, list(names), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else "; list(row) has the names of its fields"
+
+
+def _value(value: Any) -> Any:
+    """A field as the user sees it: the core's pairs of a number and a state's name become counts."""
+    pair = isinstance(value, tuple) and len(value) == 2
+    return from_core(value) if pair and isinstance(value[0], int) and isinstance(value[1], str) else value
+
+
+class Work(NamedTuple):
+    """The cost of one part of a run: multiply-accumulates, operations, elements read and written, and the
+    same in bytes. ``intensity`` is FLOPs a byte, None if unknown; the effective counts leave out masked
+    scores of attention."""
+
+    macs: Count
+    flops: Count
+    dmas: Count
+    bytes_read: Count
+    bytes_written: Count
+    bytes: Count
+    intensity: float | None
+    effective_macs: Count
+    effective_flops: Count
+
+
+class Report:
+    """The layers of a model in one capture, counted under one convention.
+
+    ``print(report)`` is a table as wide as the terminal; in a notebook it is a tree that folds and unfolds.
+    ``macs``, ``flops``, ``dmas`` and ``params`` are the totals; ``rows`` is the table as data.
+    """
+
+    def __init__(
+        self,
+        model: _lamina.Model,
+        convention: str | None = None,
+        *,
+        released: bool = False,
+        custom: Any = None,
+        backwards: bool = False,
+        left: list[str] | None = None,
+        own: Sequence[OwnRule] = (),
+        **shown: Any,
+    ) -> None:
+        self._model = model
+        self._released = released
+        self._custom = custom
+        self._backwards = backwards
+        self._convention = convention
+        self._first = own
+        self._own = (None, None) if released else OwnRules.for_core(own)
+        self._costs = self._count()
+        self._rows: list[Row] | None = None
+        self._memory: Memory | None = None
+        self._health: Health | None = None
+        self._left = list(left or ())
+        self._shown: dict[str, Any] = shown
+        if shown.get("memory"):
+            shown["memory"] = model.memory_measured()  # it may have been lost on the way
+        self._again: Again | None = None  # where lamina itself ran the model
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Report:
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, the convention, and a table to print.
+
+        Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
+        ValueError.
+
+        Raises:
+            OSError: the file can't be read.
+            ValueError: it is not such a file; the sentence says where and what is wrong.
+        """
+        from .saved import load
+
+        return load(path)
+
+    def _count(self) -> _lamina.Costs:
+        costs = self._model.costs(self._convention, self._released, self._custom, *self._own)
+        if self._backwards:
+            costs.rf_backwards()
+        return costs
+
+    # -- totals ----------------------------------------------------------------------------------------------
+
+    @property
+    def macs(self) -> Count:
+        """Multiply-accumulates of everything that ran."""
+        return from_core(self._costs.total("macs"))
+
+    @property
+    def flops(self) -> Count:
+        """Floating point operations of everything that ran; the convention says how they relate to MACs."""
+        return from_core(self._costs.total("flops"))
+
+    @property
+    def dmas(self) -> Count:
+        """Elements, not bytes, read and written."""
+        return from_core(self._costs.total("dmas"))
+
+    @property
+    def bytes_read(self) -> Count:
+        """Bytes read, in each tensor's own type; unknown under a convention that does not count them."""
+        return from_core(self._costs.total("bytes_read"))
+
+    @property
+    def bytes_written(self) -> Count:
+        """Bytes written; see :attr:`bytes_read`."""
+        return from_core(self._costs.total("bytes_written"))
+
+    @property
+    def bytes(self) -> Count:
+        """Bytes read and written together."""
+        return from_core(self._costs.total("bytes"))
+
+    @property
+    def intensity(self) -> float | None:
+        """Arithmetic intensity, FLOPs a byte read or written; None unless both are exact."""
+        return self._costs.totals()["intensity"]
+
+    @property
+    def effective_macs(self) -> Count:
+        """``macs`` without masked scores of attention: by a causal flag, or by a mask in this machine's
+        memory, whose values are read. If they can't be read, the count is a lower bound."""
+        return from_core(self._costs.total("effective_macs"))
+
+    @property
+    def effective_flops(self) -> Count:
+        """``flops`` without masked scores of attention; see :attr:`effective_macs`."""
+        return from_core(self._costs.total("effective_flops"))
+
+    @property
+    def backward(self) -> Work:
+        """The cost of backward passes; unknown under a convention that counts calls and not operators."""
+        return self._phase("backward")
+
+    @property
+    def recompute(self) -> Work:
+        """Forward work that a backward pass repeats, as activation checkpointing does."""
+        return self._phase("recompute")
+
+    def _phase(self, phase: Literal["backward", "recompute"]) -> Work:
+        totals = self._costs.totals(phase)
+        return Work(**{name: _value(value) for name, value in totals.items()})
+
+    @property
+    def memory(self) -> Memory:
+        """The memory of the run, layer by layer.
+
+        Raises:
+            ValueError: it was not measured; ``lamina.inspect(model, args, memory=True)`` measures it.
+        """
+        if self._memory is None:
+            from .memory import Memory
+
+            self._memory = Memory(self._model)
+        return self._memory
+
+    @property
+    def params(self) -> Count:
+        """Elements of all parameters of the model, shared ones once."""
+        return from_core(self._costs.params()["params"])
+
+    @property
+    def local_params(self) -> Count:
+        """This process's part of :attr:`params` if they are sharded over several; else all of them."""
+        return from_core(self._costs.params()["local_params"])
+
+    @property
+    def parameters(self) -> dict[str, Count]:
+        """Parameters and buffers of the whole model in elements and bytes, as the core names them."""
+        return {name: from_core(pair) for name, pair in self._costs.params().items()}
+
+    # -- what is in it ---------------------------------------------------------------------------------------
+
+    @property
+    def convention(self) -> str:
+        """The convention's name."""
+        return self._costs.convention
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every row as data, in the convention's order."""
+        if self._rows is None:
+            told = self._costs.rows()
+            for fields in told:
+                fields["time"] = row_time(fields["time"])
+            self._rows = [Row(fields) for fields in told]
+        return list(self._rows)
+
+    @property
+    def unruled(self) -> dict[str, int]:
+        """Types of layers without a rule in the convention, each with the number of its calls."""
+        return {name: calls for name, calls, *_ in self._costs.unruled()}
+
+    @property
+    def unruled_ops(self) -> dict[str, int]:
+        """Operators without a rule in the convention, each with the number of its runs."""
+        return dict(self._costs.unruled_ops())
+
+    @property
+    def gaps(self) -> list[str]:
+        """The reasons why a total is not exact, one sentence each; empty if every total is."""
+        return list(self._costs.gaps())
+
+    @property
+    def notes(self) -> list[str]:
+        """Other notes about this capture, one sentence each."""
+        return [*self._model.notes(), *self._left]
+
+    def under(self, convention: str) -> Report:
+        """Returns the same capture counted under another convention.
+
+        Raises:
+            ValueError: there is no such convention; the sentence lists the known ones.
+        """
+        report = Report(self._model, convention, left=self._left, own=self._first, **self._shown)
+        report._again = self._again
+        return report
+
+    def compare(self, *conventions: str, flops: bool = False, backward: bool = False) -> Comparison:
+        """Returns the same capture under several conventions side by side, with the causes of each
+        difference. Default: ``exact``, ``torch`` and ``fvcore``; ``"all"`` is every tool. It needs a capture
+        that watched operators (``ops=True``). ``flops`` explains FLOPs instead of MACs, ``backward`` compares
+        the backward pass instead of the forward.
+
+        Raises:
+            ValueError: there is no such convention, or no operators were watched.
+        """
+        from .compare import Comparison
+
+        return Comparison(self._model, conventions, flops=flops, backward=backward)
+
+    def sees(self, path: str, *element: int) -> list[tuple[int, int] | None]:
+        """Returns the input positions that one element of the first output of the layer at ``path`` depends
+        on.
+
+        ``element`` is its index along each axis in ``row.rf_axes``, in that order. The result is the first
+        and last position along each axis, clipped at the borders, None for no position. With dilation some
+        positions between are not read. If ``at_most`` is true, it may depend on fewer. It needs a capture
+        that watched operators.
+
+        Raises:
+            KeyError: no row has that path, or its receptive field is not known.
+            ValueError: an operator does something unknown to positions, or ``element`` does not have one
+                index for each axis.
+            IndexError: the output has no such element.
+        """
+        for index, row in enumerate(self.rows):
+            if row["path"] != path or row["rf_axes"] is None:
+                continue
+            axes = row["rf_axes"]
+            if len(element) != len(axes):
+                raise ValueError(
+                    f"{path!r} follows {len(axes)} axes and the element has {len(element)} indices"
+                )
+            for axis in axes:
+                if axis["why"]:
+                    raise ValueError(f"what {path!r} sees is not known: {axis['why']}")
+            spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
+            # What sees no position along one axis of an input sees nothing of that input.
+            blind = {axis["input"] for axis, (first, last) in zip(axes, spans, strict=True) if last < first}
+            return [None if axis["input"] in blind else s for axis, s in zip(axes, spans, strict=True)]
+        raise KeyError(
+            f"no graph tells of a layer at {path!r}: it was not called, or operators were not watched, "
+            "which ops=True does"
+        )
+
+    def why(self, path: str) -> list[dict[str, Any]]:
+        """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
+        values. If operators are counted, each of them follows with its name as the note, and then the same
+        for the backward and for recomputation; ``phase`` names the phase.
+
+        Raises:
+            KeyError: no row has that path.
+        """
+        for index, row in enumerate(self.rows):
+            if row["path"] == path:
+                return [{k: _value(v) for k, v in line.items()} for line in self._costs.why(index)]
+        raise no_layer(path, (row["path"] for row in self.rows))
+
+    def graph(self) -> Graph:
+        """Returns the data-flow graph, as data and as DOT.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        self._need_ops("the graph")
+        return Graph(self._model)
+
+    def fit(self, *, batch: int | None = None, optimizer: str | None = None, dtype: Any = None) -> Fit:
+        """Predicts the peak memory of a forward pass and of a training step by a dry run of the model with
+        the arguments of its first call; see :func:`lamina.fit`.
+
+        If memory was measured, and neither ``batch`` nor ``dtype`` is given, the measured peak is compared
+        with the prediction, with the error in per cent. It is the forward pass's if that ran in eval mode
+        without gradients (existing gradients of parameters are left out). It is the step's if your own code
+        ran a backward in train mode in ``lamina.capture``, from no gradients, and with the optimizer's state
+        if ``optimizer`` has one. Otherwise :attr:`lamina.Fit.apart` names the difference.
+
+        Raises:
+            ValueError: the model no longer exists or was not called, or the report was loaded from a file;
+                ``lamina.fit(model, args)`` needs no report.
+        """
+        if self._again is None:
+            raise ValueError(
+                "this report does not know what its model was called with; use lamina.fit(model, args)"
+            )
+        fit = self._again.fit(batch=batch, optimizer=optimizer, dtype=dtype)
+        same = batch is None and dtype is None and self._model.memory_measured()
+        return self._again.beside(fit, self.memory, self._model) if same else fit
+
+    def _need_ops(self, what: str) -> None:
+        if not self._model.ops_seen():
+            raise UsageError(
+                f"{what} needs operators, and this run watched layers only; "
+                "lamina.inspect(model, args, ops=True) watches both"
+            )
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """Paths of modules that were never called, or have a result that reaches no output of the model, each
+        with the reason.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        self._need_ops("report.unused")
+        return dict(self._model.findings()["unused"])
+
+    @property
+    def no_gradient(self) -> dict[str, str]:
+        """Names of parameters that get no gradient from the floating-point outputs, each with the reason.
+
+        Raises:
+            ValueError: no operators were watched; ``lamina.inspect(model, args, ops=True)`` does.
+        """
+        self._need_ops("report.no_gradient")
+        return dict(self._model.findings()["no_gradient"])
+
+    @property
+    def time(self) -> Times:
+        """The times, layer by layer and run by run.
+
+        Raises:
+            ValueError: they were not measured; ``lamina.inspect(model, args, time=True)`` measures them.
+        """
+        told = self._costs.times()
+        if told is None:
+            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+        return times(told)
+
+    @property
+    def health(self) -> Health:
+        """Where NaN and Inf come from.
+
+        Raises:
+            ValueError: values were not checked; ``lamina.inspect(model, args, health=True)`` checks them.
+        """
+        from .health import health_of
+
+        if self._health is None:
+            self._health = health_of(self._model)
+        return self._health
+
+    def speed(self, roof: Roof | None = None) -> list[Speed]:
+        """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this
+        machine's, which is measured once. A row that exceeds the roof raises it. It needs times, and a
+        convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Work on a GPU is
+        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``.
+
+        Raises:
+            ValueError: times were not measured.
+        """
+        told = self._costs.times()
+        if told is None:
+            raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
+        if roof is None and told["device"] is not None:
+            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0)]
+        if roof is None:
+            from .roof import roof as of_this_machine
+
+            roof = of_this_machine()
+        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes)]
+
+    def failure(self) -> str | None:
+        """Returns the layer that raised: its path, its type and its input shapes; None if none did."""
+        return self._costs.failure()
+
+    # -- tables ----------------------------------------------------------------------------------------------
+
+    def _write(self, **options: Any) -> str:
+        given = {**self._shown, **options}
+        unknown = [name for name in given if name not in OPTIONS]
+        if unknown:
+            raise TypeError(f"a report has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
+        wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
+        costs, depth = self._costs, wanted.get("max_depth")
+        if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
+            costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
+            costs.aggregate(depth)
+        return costs.write(wanted)
+
+    def _text(self, **options: Any) -> str:
+        return self._write(**{"width": terminal_width(), **options}).removesuffix("\n")
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __repr__(self) -> str:
+        return self._text()
+
+    def _repr_html_(self) -> str:
+        return self._write(format="html")
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": str(self), "text/html": self._repr_html_()}
+
+    def show(self, **options: Any) -> None:
+        """Prints the table.
+
+        Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (no folding
+        of equal siblings), ``by`` (the column whose share is ``%``: ``"macs"``, ``"flops"``, ``"params"``,
+        ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest first),
+        ``rows`` (the length of that list), ``why`` (every reason why a total is not complete, and all notes),
+        ``bytes`` (elements moved, bytes read and written, and FLOPs a byte), ``time``, ``memory``, ``roof``
+        (of :func:`lamina.roof`: the speed of each row relative to it), ``receptive_field``,
+        ``effective_rf_stats``, ``layout``, ``format``. By default colour and characters follow the terminal,
+        ``NO_COLOR`` and ``FORCE_COLOR``.
+
+        Raises:
+            TypeError: there is no such option.
+            ValueError: the convention has nothing to show for it.
+        """
+        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
+        sys.stdout.write(self._text(**look) + "\n")
+
+    def to_csv(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns the rows as CSV with plain integers, and writes them to ``path`` if it is given.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        return self._save("csv", path, options, overwrite=overwrite)
+
+    def to_json(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns the report as JSON with a schema number; see :meth:`to_csv`."""
+        return self._save("json", path, options, overwrite=overwrite)
+
+    def to_markdown(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns the table in Markdown; see :meth:`to_csv`."""
+        return self._save("md", path, options, overwrite=overwrite)
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns the table as one HTML page that needs no network; see :meth:`to_csv`."""
+        return self._save("html", path, options, overwrite=overwrite)
+
+    def to_trace(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns a timeline of each thread as Chrome's trace events, for https://ui.perfetto.dev and
+        ``chrome://tracing``; see :meth:`to_csv`. It has backward passes if their nodes or operators were
+        watched.
+
+        Raises:
+            ValueError: nothing has a time, as in a dry run.
+        """
+        return self._save("trace", path, options, overwrite=overwrite)
+
+    def to_speedscope(
+        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+    ) -> str:
+        """Returns the same for https://www.speedscope.app; see :meth:`to_trace`."""
+        return self._save("speedscope", path, options, overwrite=overwrite)
+
+    def _save(
+        self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool
+    ) -> str:
+        text = self._write(**{**options, "format": kind})
+        if path is None:
+            return text
+        save_text(path, text, overwrite=overwrite)
+        return text
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a Report holds its capture and can't be pickled; keep report.to_json() or report.rows"
+        )
+
+
+class NoRuleError(LaminaError, ValueError):
+    """Something without a rule ran, under ``strict=True``.
+
+    Attributes:
+        report: the report.
+        operators: operators without a rule, each with the number of its runs.
+        layers: types of layers without a rule, each with the number of its calls.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.operators = report.unruled_ops
+        self.layers = report.unruled
+        names = [f"the operator {name} ({_times(n, 'run')})" for name, n in self.operators.items()]
+        names += [f"the layer {name} ({_times(n, 'call')})" for name, n in self.layers.items()]
+        super().__init__(f"no rule in {report.convention} for {', '.join(names)}; lamina.register gives one")
+
+
+def _times(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a live model once and leaving it as it was.
+
+Everything that inspection may disturb has a guard here: the model itself (a snapshot taken in C), the
+random number generators, the train/eval mode, and compiled code, which is stepped around and not touched.
+torch is only taken from ``sys.modules``: whoever hands over a model has imported it.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+from .._base.errors import UsageError
+from .._base.modules import parameters
+from .._base.ranks import note as note_of_ranks
+from .._base.terminal import progress
+from .._guard.compiled import Compiled, compiled_codes, seen_through
+from .._guard.generators import state_of_generators
+from .._observe.run import Run
+from .._observe.support import Watched, nodes, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from .._observe.values import Wanted
+    from .repeat import Measure
+
+NO_BACKWARD = "no backward pass ran: the model returned no floating-point tensor that needs a gradient"
+NOTHING = nullcontext()
+NO_OPS = Watched(ops=False)
+
+
+def run_once(
+    root: Any,
+    args: tuple[object, ...] | Callable[[], tuple[object, ...]],
+    kwargs: Mapping[str, object] | None = None,
+    *,
+    mode: str | None = None,
+    around: AbstractContextManager[object] | None = None,
+    ops: bool | None = False,
+    backward: bool = False,
+    unfused: bool = False,
+    dry: bool = False,
+    time: Measure | None = None,
+    memory: bool = False,
+    health: Wanted | None = None,
+    follow: bool = False,
+    dtype: str | None = None,
+    made: Sequence[str] = (),
+) -> Run:
+    """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
+
+    ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then
+    back-propagates the sum of the floating-point tensors that came out; ``unfused`` makes every layer
+    run its own forward.
+    ``dry`` computes nothing: every tensor is a fake one. ``time`` times it, ``memory`` notes what was
+    allocated, ``health`` looks at values. ``follow``, of a dry run with ``ops``: when memory would be taken
+    and given back, with floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how
+    each tensor that goes in was made up.
+
+    ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
+    forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
+    """
+    run = Run(health)
+    how = _prepared(root, ops=ops, dry=dry, memory=memory)
+    put_back = state_of_generators()
+    wanted: Any = {"time": time is not None, "memory": memory, "health": health}
+    watch, timed = new_watch(root, how=how, **wanted), None
+    for text in made:
+        watch.made(text)
+    # Nothing of the user's runs until the start then, nor between finish() and restore().
+    special = mode is not None or around is not None or callable(args) or dry or backward
+    plain = not special and not any(wanted.values())
+    snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
+    try:
+        _set_mode(root, mode)
+        set_up, shown = NOTHING if around is None else around, progress("running the model")
+        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, shown:
+            given = args() if callable(args) else args
+            told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
+            if dry:
+                from .._dry.mode import go_dry
+
+                told = go_dry(run, snapshot, watch, given, kwargs or {}, follow=follow, dtype=dtype)
+            with told as (given, named), _followed(watch, memory=memory):
+                try:
+                    watch.start()
+                    back = watch if backward else None
+                    run.error = call_root(root, given, named, back, run, whole=follow)
+                finally:
+                    watch.stop()
+                if dry:
+                    run.model = finish(watch)
+                elif time is not None and not time.once and run.error is None:
+                    from .repeat import measure
+
+                    timed = measure(root, given, named, time, run, backward=backward)
+        if not dry:
+            run.model = finish(watch)
+        if timed is not None and run.model is not None:
+            run.model.time_by(finish(timed))
+    finally:
+        try:
+            snapshot.wrote(watch.written())
+            run.left += snapshot.restore()
+        except BaseException:  # a second Ctrl-C, while things are put back: begin again
+            snapshot.restore()
+            raise
+        finally:
+            put_back()
+    return run
+
+
+def _set_mode(root: Any, mode: str | None) -> None:
+    """Puts a model into a mode that it is not in: models may do more than set the flag, such as empty their
+    caches."""
+    if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
+        root.train(mode == "train")
+
+
+@contextmanager
+def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
+    """torch's modes around a run; ``real``: its tensors may need gradients, also inside an inference mode."""
+    torch = sys.modules["torch"]
+    outer = torch.inference_mode(mode=False) if real else NOTHING
+    with outer, torch.set_grad_enabled(grad), _no_fast_path() if unfused else NOTHING:
+        yield
+
+
+@contextmanager
+def _no_fast_path() -> Iterator[None]:
+    """Attention layers in eval mode run layer by layer, as where something hooks them."""
+    torch = sys.modules["torch"]
+    mha = torch.backends.mha
+    before = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(before)
+
+
+def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:
+    """What is to be open around a capture of memory."""
+    if not memory:
+        return NOTHING
+    from .._observe.memory import Following
+
+    return Following(watch)
+
+
+def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
+    """How operators are watched; raises where what is asked for can't be done, before anything is
+    touched."""
+    how = watched(ops)
+    if dry and memory:
+        raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
+    if dry:
+        from .._dry.mode import check
+
+        check(root)
+    return how
+
+
+def new_watch(
+    root: Any,
+    alias: Any = None,
+    *,
+    how: Watched = NO_OPS,
+    time: bool = False,
+    memory: bool = False,
+    told: bool = False,
+    health: Wanted | None = None,
+) -> _lamina.Capture:
+    """A capture that was not started. Where backward passes can't be told by layer, a note says why, unless
+    it was ``told`` already."""
+    why = None
+    if time or memory or health is not None:
+        why = nodes()
+    watch = _lamina.Capture(root, how.ops, alias, how.dispatch, (time or memory) and why is None, time)
+    if how.why_not is not None:
+        watch.note(how.why_not)
+    if why is not None and time and not told:
+        watch.note(f"how long a layer's backward takes is not known: {why}")
+    if why is not None and memory:
+        watch.note(f"what a layer's backward allocates is not known: {why}")
+    if why is not None and health is not None:
+        watch.note(f"gradients were not looked at: {why}")
+    if time or memory:
+        watch.measure_device(time, memory)
+    if memory:
+        from .._observe.memory import measure
+
+        measure(watch)
+    if health is not None:
+        health.begin(watch, root, gradients=why is None)
+    return watch
+
+
+def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> _lamina.Model:
+    """The model of a capture that was stopped, with what only Python can tell of it. ``before`` is called
+    once before code of the user's runs, which is seldom."""
+    watch.memory_gradients()
+    codes = compiled_codes()
+    if codes and (through := seen_through(codes)):
+        watch.seen_through(through)
+    if ranks := note_of_ranks():
+        watch.note(ranks)
+    return watch.model(before)
+
+
+def call_root(
+    root: Any,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    backward: _lamina.Capture | None,
+    run: Run,
+    *,
+    whole: bool = False,
+) -> BaseException | None:
+    """One forward, and a backward where a capture is given; what they raised. ``whole``: from gradients with
+    memory of their own."""
+    try:
+        result = root(*args, **kwargs)
+        if backward is not None:
+            run.no_backward = not _go_back(root, result, backward, whole=whole)
+    except BaseException as error:
+        if backward is not None:
+            backward.no_backward()
+        return error
+    return None
+
+
+def _is_whole(parameter: Any) -> bool:
+    """A tensor to which gradients come themselves, and not to what it is made of or spread over."""
+    return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
+
+
+def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> bool:
+    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back. False
+    where there is nothing to go back from."""
+    from .._guard.gradients import floats, leaves, no_gradients_left, start_of
+
+    torch = sys.modules["torch"]
+    watch.pause(True)  # noqa: FBT003 - what prepares it is not the model's
+    ends = floats(result)
+    if not ends:
+        watch.no_backward()
+        watch.note(NO_BACKWARD)
+        return False
+    with no_gradients_left([*parameters(root), *leaves(ends)]):
+        starts = start_of(ends, whole=whole)
+        watch.pause(False)  # noqa: FBT003
+        torch.autograd.backward(ends, starts)
+        watch.pause(True)  # noqa: FBT003
+        watch.memory_gradients()
+        watch.gradients({id(p): (p, p.grad is not None) for p in parameters(root) if _is_whole(p)})
+    return True

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are timed: the same again and again, each layer by the median of them."""
+
+from __future__ import annotations
+
+import gc
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .. import _lamina
+from .._base.errors import UsageError
+from .once import call_root, new_watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .._observe.run import Run
+
+FEW, MANY = 5, 20  # runs, where nobody says how many: as many as fit into SECONDS, and between these
+SECONDS = 10.0
+
+
+class Measure(NamedTuple):
+    """How often to run a model: ``warmup`` times unwatched, then ``repeats`` times; None: 5 to 20 times, as
+    many as fit into ten seconds."""
+
+    warmup: int = 3
+    repeats: int | None = None
+
+    @property
+    def once(self) -> bool:
+        """True where the one run that counts everything is timed too."""
+        return self.warmup == 0 and self.repeats == 1
+
+    def check(self, *, dry: bool, asked: bool) -> Measure | None:
+        """Itself, None where times were not asked for; ValueError for what makes no sense, TypeError for what
+        is no number."""
+        if not asked:
+            if self != Measure():
+                raise ValueError("warmup and repeats are of runs that are timed; give time=True too")
+            return None
+        if dry:
+            raise UsageError("a dry run computes nothing, so there is no time to tell; leave one of them out")
+        for name, number in (("warmup", self.warmup), ("repeats", self.repeats)):
+            if number is not None and not isinstance(number, int):
+                raise TypeError(f"{name} is {number!r}; it is a whole number")
+        if self.warmup < 0:
+            raise ValueError(f"warmup={self.warmup} is not possible; give 0 or more")
+        if self.repeats is not None and self.repeats < 1:
+            raise ValueError(f"repeats={self.repeats} is not possible; give 1 or more, or None")
+        return self
+
+
+def measure(
+    root: Any,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    how: Measure,
+    run: Run,
+    *,
+    backward: bool,
+) -> _lamina.Capture | None:
+    """A stopped capture of all timed runs, with no gradient left behind; None where one of them raised, which
+    ``run.error`` tells."""
+    watch = new_watch(root, time=True, told=True)
+    go_back = watch if backward else None
+    with _no_collection():
+        for _ in range(how.warmup):
+            run.error = call_root(root, args, kwargs, go_back, run)
+            if run.error is not None:
+                return None
+        watch.pause(False)  # noqa: FBT003
+        watch.start()
+        try:
+            for _ in _rounds(how.repeats):
+                run.error = call_root(root, args, kwargs, go_back, run)
+                if run.error is not None:
+                    return None
+        finally:
+            watch.stop()
+    return watch
+
+
+def _rounds(repeats: int | None) -> Iterator[int]:
+    end = time.monotonic() + SECONDS
+    for done in range(MANY if repeats is None else repeats):
+        if repeats is None and done >= FEW and time.monotonic() > end:
+            return
+        yield done
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collector of cycles runs before and not meanwhile: a run that it falls into takes longer."""
+    gc.collect()
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

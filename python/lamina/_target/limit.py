@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory a model may take while it is built, so that no machine is ever filled.
+
+What makes new memory for tensors is counted as torch calls it, in a function mode: what ``torch.device`` as a
+context is too. Memory that is mapped from a file is not counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .._dry.mode import MOST_KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What fills the memory that it makes; the others take it when it is written to.
+FILLING = ("ones", "full", "rand", "randn", "randint")
+MAKING = (*FILLING, "empty", "empty_strided", "zeros", "eye", "arange", "linspace", "tensor")
+LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+METHODS = ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "repeat")
+
+
+class TooLargeError(BaseException):
+    """More is made than may be; code that catches exceptions of its own must not go on."""
+
+
+@cache
+def _functions(names: tuple[str, ...]) -> frozenset[Any]:
+    torch = sys.modules["torch"]
+    return frozenset(function for name in names if (function := getattr(torch, name, None)) is not None)
+
+
+@cache
+def _methods() -> frozenset[Any]:
+    torch = sys.modules["torch"]
+    return frozenset(getattr(torch.Tensor, name) for name in METHODS)
+
+
+def _nbytes(tensor: Any) -> int:
+    return int(tensor.numel()) * int(tensor.element_size())  # not a count: whether it can be made
+
+
+class _Count:
+    """The tensors that were made and are still there."""
+
+    def __init__(self, most: int) -> None:
+        torch = sys.modules["torch"]
+        self._most = most
+        self._there: dict[int, tuple[Any, int]] = {}  # by storage
+        self._bytes = 0
+        self._plain = torch.Tensor, torch.nn.Parameter
+        self._ref = torch.multiprocessing.reductions.StorageWeakRef
+        self.over = False
+
+    def call(self, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if function in _functions(FILLING) and kwargs.get("device") is None:
+            self._expect(function, args, kwargs)
+        out = function(*args, **kwargs)
+        if function in _functions(MAKING + LIKE) or function in _methods():
+            self._add(out)
+        return out
+
+    def _expect(self, function: Any, args: Any, kwargs: dict[str, Any]) -> None:
+        made = on_meta(function, args, kwargs)
+        if made is not None and _nbytes(made) > self._most:
+            self._refuse()
+
+    def _add(self, made: Any) -> None:
+        if type(made) not in self._plain or made.device.type != "cpu" or made.layout != self._strided():
+            return
+        storage = made.untyped_storage()
+        if storage._cdata not in self._there or self._there[storage._cdata][0].expired():
+            self._there[storage._cdata] = self._ref(storage), storage.nbytes()
+            self._bytes += storage.nbytes()  # not a count: memory
+        if self._bytes > self._most:
+            self._there = {at: kept for at, kept in self._there.items() if not kept[0].expired()}
+            self._bytes = sum(n for _, n in self._there.values())  # not a count: memory
+        if self._bytes > self._most:
+            self._refuse()
+
+    def _strided(self) -> Any:
+        return sys.modules["torch"].strided
+
+    def _refuse(self) -> None:
+        self.over = True
+        raise TooLargeError
+
+
+def on_meta(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a function that makes a tensor gives on the meta device; None where it gives nothing there."""
+    try:
+        return function(*args, **{**kwargs, "device": "meta"})
+    except Exception:
+        return None
+
+
+def _mode(call: Any) -> Any:
+    from torch.overrides import TorchFunctionMode
+
+    def function(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return call(function, args, kwargs or {})
+
+    return type("Mode", (TorchFunctionMode,), {"__torch_function__": function, "__module__": __name__})()
+
+
+@contextmanager
+def limited(most: int | None) -> Iterator[None]:
+    """In the block no more than ``most`` bytes of tensors are there at one time.
+
+    Raises:
+        TooLargeError: there would be more, before that memory is taken.
+    """
+    if most is None:
+        yield
+        return
+    import_module("torch.multiprocessing.reductions")  # not to be imported inside the mode
+    count = _Count(most)
+    with _mode(count.call):
+        yield
+    if count.over:
+        raise TooLargeError  # the model's code went on all the same
+
+
+def large_on_meta() -> Any:
+    """A context in which tensors of more than ``MOST_KNOWN`` elements are made on the meta device. Small ones
+    are real, so that code which builds a model can look at them, and a dry run knows them."""
+
+    def call(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        if function in _functions(MAKING) and kwargs.get("device") is None:
+            made = on_meta(function, args, kwargs)
+            if made is not None and made.numel() > MOST_KNOWN:
+                return made
+        return function(*args, **kwargs)
+
+    return _mode(call)
+
+
+def available() -> int | None:
+    """Bytes of memory that can still be had here, with swap; None where nobody tells."""
+    try:
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+    except OSError:
+        return None
+    told = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
+    if "MemAvailable" not in told:
+        return None
+    swap, free = told.get("SwapFree", 0) * 1024, told["MemAvailable"] * 1024  # not a count: kB of the kernel
+    most = group_limit()
+    return swap + (free if most is None else min(free, most))  # not a count: what is left
+
+
+def group_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes of memory that the control group of this process may have, by version 2 or 1 of control groups;
+    None where there is no limit. Version 1 writes a number larger than any memory then."""
+    limits = []
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = root.joinpath(name).read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        if text.isdecimal():
+            limits.append(int(text))
+    return min(limits, default=None)

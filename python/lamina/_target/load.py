@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From ``pkg.mod:attr`` or ``file.py:attr`` to what it names, and to the model that this builds."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Any
+
+from .. import _lamina
+from .._base.check import describe_object
+from .._base.errors import UsageError
+from .._base.terminal import progress
+from .limit import TooLargeError, available, large_on_meta, limited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
+
+MOST_REAL = 1073741824  # bytes of a model that is built for real although nothing is to be computed
+
+
+class _ToldError(Exception):
+    """What code of the user's raised, told in one sentence."""
+
+
+def line_of(error: BaseException) -> str:
+    """The class and the first line of what was raised."""
+    if isinstance(error, SystemExit):
+        return f"its code called sys.exit({'' if error.code is None else repr(error.code)})"
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _place_of(error: BaseException, path: str | None) -> str:
+    """The last line of the user's file that led to an exception, else the line that raised it."""
+    from traceback import extract_tb
+
+    torch = str(Path(sys.modules["torch"].__file__ or "").parent)
+    mine, ours = path and str(Path(path).absolute()), (str(Path(__file__).parent), "<")
+    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
+    frames = [f for f in frames if not f.filename.startswith(torch)] or frames
+    frames = [f for f in frames if f.filename == mine] or frames
+    return f", in line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
+
+
+def _importing(error: BaseException, outer: int) -> str:
+    """``"while importing x: "``, where a module's own code failed; ``outer``: so many around it are known."""
+    from traceback import walk_tb
+
+    frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
+    return f"while importing {frames[outer].f_globals.get('__name__')}: " if len(frames) > outer else ""
+
+
+def _told(error: BaseException, before: str, path: str | None, outer: int = 0) -> _ToldError:
+    """What code of the user's raised, where, and while what was imported."""
+    told = f"{before}{_importing(error, outer)}{line_of(error)}{_place_of(error, path)}"
+    if "torchvision::" in str(error):  # its own operators are not there
+        torch = sys.modules["torch"].__version__
+        told += f"; torchvision does not fit torch {torch}: install the torchvision that was made for it"
+    return _ToldError(told)
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """``"; did you mean Linear?"``, where one of ``names`` is much like ``name``."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, [n for n in names if not n.startswith("_")], n=3)
+    return f"; did you mean {' or '.join(found)}?" if found else ""
+
+
+# -- finding -------------------------------------------------------------------------------------------------
+
+
+def split(target: str, what: str = "model") -> tuple[str, str]:
+    """Where something of the user's is, and its name there."""
+    where, _, path = target.rpartition(":")
+    if where and path and (where.endswith(".py") or not S_ISREG(_mode(where))):
+        return where, path
+    if where and path:
+        raise UsageError(
+            f"{where} is a file without Python code; write path/to/file.py:name, with code that builds the "
+            f"{what} and loads the file into it"
+        )
+    why = f"is a file and names no {what}" if S_ISREG(_mode(target)) else f"does not name a {what}"
+    text = f"{target!r} {why}; write package.module:name or path/to/file.py:name"
+    if what == "model" and target and why.startswith("is") and not target.endswith(".py"):
+        text += ", with code that builds the model and loads the file into it"
+    raise UsageError(text)
+
+
+def _mode(path: str) -> int:
+    """What kind of file a path names; 0 where it names none."""
+    try:
+        return Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def load(where: str, path: str, files: dict[Any, Any]) -> Any:
+    """What ``path`` names in a file or a module. ``files`` were run already and are not run again."""
+    value: Any = _file(where, files) if where.endswith(".py") or os.sep in where else _package(where)
+    for name in path.split("."):
+        owner, value = value, getattr(value, name, None)
+        if value is None:
+            raise UsageError(f"{where} has no {path!r}{near(name, dir(owner))}")
+    return value
+
+
+def _file(path: str, files: dict[Any, Any]) -> Any:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    file = Path(path)
+    key = ("", str(file.absolute()))
+    if key in files:
+        return files[key]
+    if S_ISDIR(_mode(path)):
+        raise UsageError(f"{path} is a folder; name a file in it")
+    if not _mode(path):
+        names = [other.name for other in file.parent.iterdir()] if file.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}{near(file.name, names)}")
+    name = file.stem
+    spec = spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file")
+    module = module_from_spec(spec)
+    sys.modules.setdefault(name, module)  # dataclasses and pickles look their module up there
+    folder = str(file.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        if sys.modules.get(name) is module:
+            del sys.modules[name]
+        if not isinstance(error, (Exception, SystemExit)):
+            raise
+        raise _told(error, f"{path} can't be run: ", spec.origin, 1) from error
+    files[key] = module
+    return module
+
+
+def _package(name: str) -> ModuleType:
+    here = str(Path.cwd())
+    if "" not in sys.path and here not in sys.path:
+        sys.path.insert(0, here)
+    done = ""
+    for part in name.split("."):
+        whole = f"{done}.{part}" if done else part
+        try:
+            import_module(whole)
+        except ModuleNotFoundError as error:
+            if error.name != whole:
+                raise UsageError(f"while importing {name}: {error}") from error
+            inside = f" in {done}" if done else ""
+            raise UsageError(f"there is no module {part!r}{inside}{near(part, _modules(done))}") from None
+        except (Exception, SystemExit) as error:
+            raise _told(error, f"while importing {whole}: ", None, 99) from error
+        done = whole
+    return sys.modules[done]
+
+
+def _modules(package: str) -> list[str]:
+    import pkgutil
+
+    path = getattr(sys.modules[package], "__path__", ()) if package else None
+    return [module.name for module in pkgutil.iter_modules(path)]
+
+
+# -- building ------------------------------------------------------------------------------------------------
+
+
+def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool) -> Any:
+    """The model that ``target`` names, built with ``texts``, as ``"weights=None"``. No machine is filled: for
+    a dry run a large model is built on the meta device.
+
+    Raises:
+        UsageError: the target or an argument can't be understood, in a sentence.
+        _ToldError: the user's code raised, or the model is larger than the memory.
+    """
+    where, path = split(target)
+    arguments = dict(_keyword(text) for text in texts)
+    with progress("building the model"):
+        value = _within(lambda: load(where, path, files), target, dry=dry, again=False)
+        return _within(lambda: _module(value, where, target, arguments), target, dry=dry, again=True)
+
+
+def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> Any:
+    """What ``make`` gives, where there is memory for it. Past some of the memory it begins again on the meta
+    device, where tensors have sizes and take none: to stay there in a dry run, else to be measured, if it can
+    be made ``again`` afterwards, unlike what Python imports."""
+    torch = sys.modules["torch"]
+    here, state = available(), torch.get_rng_state()
+    some = MOST_REAL if here is None else min(here, MOST_REAL)
+    soon = some if dry else here // 4 if here is not None and again else here  # not a count: memory
+    made, error = _tried(make, nullcontext(), soon)
+    if error is None:
+        return made
+    if not isinstance(error, TooLargeError):
+        raise error
+    if dry:
+        return _on_meta(make, target, some, here)
+    if again:
+        made, error = _tried(make, large_on_meta(), some)
+        if error is not None or here is None or _nbytes(made) <= here:
+            torch.set_rng_state(state)
+            made, error = _tried(make, nullcontext(), here)
+            if error is None:
+                return made
+            if not isinstance(error, TooLargeError):
+                raise error
+    raise _ToldError(
+        f"{target} needs more memory than there is ({_lamina.text_bytes(here or 0)}); --dry follows the "
+        "shapes and takes none, `lamina fit` predicts what it needs"
+    )
+
+
+def _nbytes(model: Any) -> int:
+    """Bytes of a model's parameters and buffers."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return sum(t.numel() * t.element_size() for t in tensors)  # not a count: whether there is memory
+
+
+def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) -> Any:
+    """What ``make`` gives where tensors are made on the meta device, with no more than ``some`` bytes of real
+    ones; a model that names another device for its tensors is real, if there is memory for it."""
+    made, first = _tried(make, large_on_meta(), some)
+    if first is None:
+        return made
+    made, error = _tried(make, sys.modules["torch"].device("meta"), some)
+    if isinstance(error, TooLargeError):
+        made, error = _tried(make, nullcontext(), here)
+    if error is None:
+        return made
+    large = f"{target}: its code makes large tensors on a device that it names"
+    raise _ToldError(
+        f"{large if isinstance(first, TooLargeError) else first}; a model of over "
+        f"{_lamina.text_bytes(MOST_REAL)} is built on the meta device: write "
+        '`with torch.device("meta"):` around its large layers alone'
+    ) from error
+
+
+def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any, BaseException | None]:
+    try:
+        with limited(most), context:
+            return make(), None
+    except TooLargeError:
+        error = TooLargeError()  # another one, since the first holds what was made
+    except Exception as raised:
+        return None, raised
+    gc.collect()
+    return None, error
+
+
+def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> Any:
+    """The module itself, or what a class or function builds."""
+    torch = sys.modules["torch"]
+    if isinstance(value, torch.nn.Module):
+        if arguments:
+            raise UsageError(f"{target} is a model already and takes no build arguments")
+        return value
+    if not callable(value):
+        raise UsageError(
+            f"{target} is {describe_object(value)}; name a module, or a class or function that builds one"
+        )
+    built = call(value, arguments, where, target, "give what it takes with -k NAME=VALUE")
+    if not isinstance(built, torch.nn.Module):
+        raise UsageError(f"{target} built {describe_object(built)} and not a torch.nn.Module")
+    return built
+
+
+def call(function: Any, arguments: dict[str, Any], where: str, target: str, otherwise: str) -> Any:
+    """What a function of the user's returns; what it raises is told with its line."""
+    try:
+        return function(**arguments)
+    except (Exception, SystemExit) as error:
+        trace = error.__traceback__
+        if isinstance(error, TypeError) and (trace is None or trace.tb_next is None):
+            raise UsageError(f"{target}: {line_of(error)}; {otherwise}") from None
+        file = where if where.endswith(".py") else getattr(sys.modules.get(where), "__file__", None)
+        raise _told(error, f"{target}: ", file) from error
+
+
+def _keyword(text: str) -> tuple[str, Any]:
+    """``"weights=None"`` as a name and a value; what is no Python literal is a string."""
+    from ast import literal_eval
+
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise UsageError(f"{text!r} is no build argument; write name=value")
+    try:
+        return name, literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
