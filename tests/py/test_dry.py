@@ -757,12 +757,12 @@ def test_recurrences(name):
 
 @watched
 def test_a_large_recurrence_for_a_backward_is_not_guessed(monkeypatch):
-    monkeypatch.setattr("lamina._dry.MOST_ASKED", 1)
+    monkeypatch.setattr("lamina._dry.mode.MOST_ASKED", 1)
     net, x = nn.LSTM(4, 8, batch_first=True), torch.rand(2, 3, 4)
     same(net, x, convention="exact")
-    monkeypatch.setattr("lamina._dry._workspaces", {})
+    monkeypatch.setattr("lamina._dry.mode._workspaces", {})
     lamina.inspect(net, x, backward=True, dry=True)  # a rule agrees with the oneDNN that is here
-    monkeypatch.setattr("lamina._dry._workspaces", {"rule": False})
+    monkeypatch.setattr("lamina._dry.mode._workspaces", {"rule": False})
     with pytest.raises(NeedsValuesError, match="memory that only oneDNN can size"):
         lamina.inspect(net, x, backward=True, dry=True)
 

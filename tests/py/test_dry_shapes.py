@@ -10,7 +10,7 @@ import torch
 
 from lamina import _lamina
 
-dry = pytest.importorskip("lamina._dry")
+dry = pytest.importorskip("lamina._dry.mode")
 aten = torch.ops.aten
 
 

@@ -599,7 +599,7 @@ def test_beside_a_measurement():
 
 
 def test_what_a_dry_run_cannot_follow():
-    with pytest.raises(lamina._errors.NeedsValuesError, match="needs a tensor's value"):
+    with pytest.raises(lamina._base.errors.NeedsValuesError, match="needs a tensor's value"):
         lamina.fit(corpus_nets.EarlyExit(), torch.randn(2, 32))
 
 
