@@ -4,74 +4,7 @@
  * indices. */
 #include "model/builder.h"
 
-#include <stdlib.h>
-
 enum { MOST_AXES = 64, MOST_NOTES = 64 };
-static const uint64_t default_limit = UINT64_C(1) << 30;
-
-static void pushed_init(lmi_pushed *p, size_t size) {
-    lmi_vec_init(&p->items, size);
-    lmi_vec_init(&p->modules, sizeof(int32_t));
-}
-
-static void pushed_free(lmi_pushed *p) {
-    lmi_vec_free(&p->items);
-    lmi_vec_free(&p->modules);
-}
-
-lam_status lam_builder_new(lam_builder **out, uint64_t memory_limit, lam_error *e) {
-    *out = NULL;
-    lam_builder *b = calloc(1, sizeof *b);
-    if (!b) return lmi_nomem(e);
-    lmi_arena_init(&b->arena, memory_limit ? memory_limit : default_limit);
-    lmi_vec_init(&b->modules, sizeof(lam_module));
-    pushed_init(&b->attrs, sizeof(lam_attr));
-    lmi_vec_init(&b->places, sizeof(lam_place));
-    lmi_vec_init(&b->tensors, sizeof(lam_tensor));
-    pushed_init(&b->owned, sizeof(lam_owned));
-    lmi_vec_init(&b->events, sizeof(lam_event));
-    lmi_vec_init(&b->notes, sizeof(const char *));
-    lmi_vec_init(&b->made, sizeof(const char *));
-    lmi_vec_init(&b->ops, sizeof(lam_op));
-    lmi_vec_init(&b->lifetimes, sizeof(lam_lifetime));
-    lmi_vec_init(&b->op_names, sizeof(lmi_op_name));
-    lmi_map_init(&b->op_by_name);
-    lmi_vec_init(&b->sigs, sizeof(lam_op_sig *));
-    lmi_vec_init(&b->shares, sizeof(int32_t));
-    lmi_vec_init(&b->again, sizeof(lam_op_arg));
-    lmi_vec_init(&b->ties, sizeof(lmi_tie));
-    lmi_vec_init(&b->identities, sizeof(lmi_identity));
-    *out = b;
-    return LAM_OK;
-}
-
-void lam_builder_free(lam_builder *b) {
-    if (!b) return;
-    lmi_vec_free(&b->modules);
-    pushed_free(&b->attrs);
-    lmi_vec_free(&b->places);
-    lmi_vec_free(&b->tensors);
-    pushed_free(&b->owned);
-    lmi_vec_free(&b->events);
-    lmi_vec_free(&b->notes);
-    lmi_vec_free(&b->made);
-    lmi_vec_free(&b->ops);
-    lmi_vec_free(&b->lifetimes);
-    lmi_vec_free(&b->op_names);
-    lmi_map_free(&b->op_by_name);
-    lmi_vec_free(&b->sigs);
-    lmi_vec_free(&b->shares);
-    lmi_vec_free(&b->again);
-    free(b->by_sig);
-    free(b->sig_hash);
-    lmi_memory_free(b->memory);
-    lmi_device_free(b->device);
-    lmi_seen_free(b->seen);
-    lmi_vec_free(&b->ties);
-    lmi_vec_free(&b->identities);
-    lmi_arena_free(&b->arena);
-    free(b);
-}
 
 /* The module of the thing that was just appended to p->items; that is taken back when there is no room. */
 static lam_status push_owner(lam_builder *b, lmi_pushed *p, int32_t module, const char *what, lam_error *e) {

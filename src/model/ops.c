@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators: pushed like everything else, and read from a frozen model. A training step runs tens of
- * thousands, and most of them are like one that ran before: name, arguments and results are kept once for
- * all that share them. */
+ * Operators: pushed like everything else. A training step runs tens of thousands, and most of them are like
+ * one that ran before: name, arguments and results are kept once for all that share them. */
 #include "model/builder.h"
 
 #include <stdlib.h>
@@ -436,8 +435,6 @@ lam_status lam_build_no_backward(lam_builder *b, lam_error *e) {
     return LAM_OK;
 }
 
-bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
-bool lam_model_timed(const lam_model *m) { return m->timed; }
 /* The first reason stays. */
 lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t from_ns, lam_error *e) {
     if (!b) return lmi_fail(e, LAM_USAGE, "lam_build_cut", "there is no builder; make one first");
@@ -450,13 +447,4 @@ lam_status lam_build_cut(lam_builder *b, const char *why, bool calls, int64_t fr
     b->cut = kept;
     b->calls_cut = b->calls_cut || calls;
     return LAM_OK;
-}
-
-const char *lam_model_cut(const lam_model *m) { return m->cut; }
-bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
-bool lam_model_traced(const lam_model *m) { return m->traced; }
-int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }
-int32_t lam_model_n_op_sigs(const lam_model *m) { return m->n_op_sigs; }
-const lam_op *lam_model_op(const lam_model *m, int32_t i) {
-    return i >= 0 && i < m->n_ops ? &m->ops[i] : NULL;
 }

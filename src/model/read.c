@@ -29,6 +29,17 @@ const char *lam_model_made(const lam_model *m, int32_t i) {
     return i >= 0 && i < m->n_made ? m->made[i] : NULL;
 }
 
+bool lam_model_nodes_seen(const lam_model *m) { return m->nodes_seen; }
+bool lam_model_timed(const lam_model *m) { return m->timed; }
+const char *lam_model_cut(const lam_model *m) { return m->cut; }
+bool lam_model_ops_seen(const lam_model *m) { return m->ops_seen; }
+bool lam_model_traced(const lam_model *m) { return m->traced; }
+int32_t lam_model_n_ops(const lam_model *m) { return m->n_ops; }
+int32_t lam_model_n_op_sigs(const lam_model *m) { return m->n_op_sigs; }
+const lam_op *lam_model_op(const lam_model *m, int32_t i) {
+    return i >= 0 && i < m->n_ops ? &m->ops[i] : NULL;
+}
+
 int32_t lam_model_find(const lam_model *m, const char *path) {
     if (!path) return -1;
     uint64_t i = lmi_hash(path, strlen(path)) & m->path_mask;

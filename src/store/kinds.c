@@ -19,10 +19,6 @@ typedef struct base {
 } base;
 enum { MOST_BASES = 2 * 3 * 2 };
 
-/* A step that raised tells nothing of what others are like, and a model's first one, which warms up, little.
- */
-bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
-
 static bool is_like(const base *b, const lmi_step *s) {
     return b->training == s->training && b->gradients == s->gradients;
 }

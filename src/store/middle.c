@@ -13,10 +13,6 @@ bool lmi_counts(const lmi_root *root, const lmi_step *s) {
     return !(s->number == 0 && root->told.last > 0) && !s->failed;
 }
 
-bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
-    return s->id <= root->rolled_up && lmi_speaks(s);
-}
-
 /* -- medians ----------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b) {
@@ -122,70 +118,6 @@ static lam_status sum_root(lmi_root *root, lam_error *e) {
 
 /* -- its places -------------------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b) {
-    int32_t x = ((const lmi_measure *)a)->place, y = ((const lmi_measure *)b)->place;
-    return (x > y) - (x < y);
-}
-
-int32_t *lmi_ends(const lmi_root *root) {
-    const int32_t n = root->told.n_places;
-    int32_t *end = calloc((size_t)n + 1, sizeof *end);
-    for (int32_t i = n - 1; end && i >= 0; i--) {
-        const int32_t parent = root->places[i].parent;
-        if (end[i] <= i) end[i] = i + 1;
-        if (parent >= 0 && end[parent] < end[i]) end[parent] = end[i];
-    }
-    return end;
-}
-
-/* What came before some row of a step: sums may go beyond what is a number, and come back. */
-typedef struct before {
-    uint64_t ns;
-    size_t known;
-} before;
-
-/* The rows of one step: what is known of a place is also that of those around it. */
-static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, lam_error *e) {
-    before *sums = calloc(n + 1, sizeof *sums);
-    if (!sums) return lmi_nomem(e);
-    qsort(rows, n, sizeof *rows, by_place);
-    for (size_t i = 0; i < n; i++) {
-        const bool known = rows[i].backward >= 0;
-        sums[i + 1] = (before){sums[i].ns + (known ? (uint64_t)rows[i].backward : 0), sums[i].known + known};
-    }
-    for (size_t i = 0; i < n; i++) {
-        size_t from = i, to = n; /* the first row that is not below it lies there */
-        while (from < to) {
-            const size_t middle = from + (to - from) / 2;
-            if (rows[middle].place < end[rows[i].place])
-                from = middle + 1;
-            else
-                to = middle;
-        }
-        const uint64_t ns = sums[from].ns - sums[i].ns;
-        const bool known = sums[from].known > sums[i].known && ns <= LMI_MOST;
-        rows[i].total_backward = known ? (int64_t)ns : -1;
-    }
-    free(sums);
-    return LAM_OK;
-}
-
-lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, int64_t step,
-                              const int32_t *ends, lmi_vec *rows, lam_error *e) {
-    const size_t first = rows->n;
-    bool more = true;
-    lam_status status = LAM_OK;
-    sqlite3_bind_int64(s, 1, step);
-    while (status == LAM_OK && more) {
-        lmi_measure *to = lmi_vec_push(rows);
-        status = to ? lmi_read_layer(d, s, root, &more, to, e) : lmi_nomem(e);
-    }
-    lmi_vec_pop(rows);
-    sqlite3_reset(s);
-    if (status != LAM_OK) return status;
-    return add_backward(ends, (lmi_measure *)rows->data + first, rows->n - first, e);
-}
-
 /* What sums up the layers of a root: their rows, where there are few, and bins otherwise. */
 typedef struct layers {
     lmi_vec rows; /* lmi_measure */
@@ -265,7 +197,7 @@ static lam_status sum_layers(lmi_root *root, layers *of, lam_error *e) {
     lmi_measure *all = of->rows.data;
     int64_t *room = calloc(of->rows.n + 1, sizeof *room);
     if (!room) return lmi_nomem(e);
-    if (of->rows.n) qsort(all, of->rows.n, sizeof *all, by_place);
+    if (of->rows.n) qsort(all, of->rows.n, sizeof *all, lmi_by_place);
     for (size_t i = 0, n; i < of->rows.n; i += n) {
         for (n = 1; i + n < of->rows.n && all[i + n].place == all[i].place;) n++;
         sum_rows(&root->places[all[i].place], &all[i], n, room);

@@ -2,10 +2,9 @@
  *
  * A recording back from its file, which may be anybody's: every number is held against what it may be, and
  * memory follows the rows that there are and no number in them. */
-#include "store/bins.h"
+#include "store/read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -223,6 +222,14 @@ static lam_status read_steps(lam_recording *r, lmi_root *root, int32_t last, lam
     return status;
 }
 
+/* A step that raised tells nothing of what others are like, and a model's first one, which warms up, little.
+ */
+bool lmi_speaks(const lmi_step *s) { return !s->failed && s->number > 0; }
+
+bool lmi_rolled_up(const lmi_root *root, const lmi_step *s) {
+    return s->id <= root->rolled_up && lmi_speaks(s);
+}
+
 #define OF_LAYERS                                                                                            \
     "SELECT place, calls, forward_ns, forward_self_ns, backward_ns, recompute_ns, allocated_bytes,"          \
     " retained_bytes, peak_bytes, nan, inf, "
@@ -264,6 +271,70 @@ lam_status lmi_read_layer(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root
     return LAM_OK;
 }
 
+int lmi_by_place(const void *a, const void *b) {
+    int32_t x = ((const lmi_measure *)a)->place, y = ((const lmi_measure *)b)->place;
+    return (x > y) - (x < y);
+}
+
+int32_t *lmi_ends(const lmi_root *root) {
+    const int32_t n = root->told.n_places;
+    int32_t *end = calloc((size_t)n + 1, sizeof *end);
+    for (int32_t i = n - 1; end && i >= 0; i--) {
+        const int32_t parent = root->places[i].parent;
+        if (end[i] <= i) end[i] = i + 1;
+        if (parent >= 0 && end[parent] < end[i]) end[parent] = end[i];
+    }
+    return end;
+}
+
+/* What came before some row of a step: sums may go beyond what is a number, and come back. */
+typedef struct before {
+    uint64_t ns;
+    size_t known;
+} before;
+
+/* The rows of one step: what is known of a place is also that of those around it. */
+static lam_status add_backward(const int32_t *end, lmi_measure *rows, size_t n, lam_error *e) {
+    before *sums = calloc(n + 1, sizeof *sums);
+    if (!sums) return lmi_nomem(e);
+    qsort(rows, n, sizeof *rows, lmi_by_place);
+    for (size_t i = 0; i < n; i++) {
+        const bool known = rows[i].backward >= 0;
+        sums[i + 1] = (before){sums[i].ns + (known ? (uint64_t)rows[i].backward : 0), sums[i].known + known};
+    }
+    for (size_t i = 0; i < n; i++) {
+        size_t from = i, to = n; /* the first row that is not below it lies there */
+        while (from < to) {
+            const size_t middle = from + (to - from) / 2;
+            if (rows[middle].place < end[rows[i].place])
+                from = middle + 1;
+            else
+                to = middle;
+        }
+        const uint64_t ns = sums[from].ns - sums[i].ns;
+        const bool known = sums[from].known > sums[i].known && ns <= LMI_MOST;
+        rows[i].total_backward = known ? (int64_t)ns : -1;
+    }
+    free(sums);
+    return LAM_OK;
+}
+
+lam_status lmi_read_step_rows(const lmi_db *d, sqlite3_stmt *s, const lmi_root *root, int64_t step,
+                              const int32_t *ends, lmi_vec *rows, lam_error *e) {
+    const size_t first = rows->n;
+    bool more = true;
+    lam_status status = LAM_OK;
+    sqlite3_bind_int64(s, 1, step);
+    while (status == LAM_OK && more) {
+        lmi_measure *to = lmi_vec_push(rows);
+        status = to ? lmi_read_layer(d, s, root, &more, to, e) : lmi_nomem(e);
+    }
+    lmi_vec_pop(rows);
+    sqlite3_reset(s);
+    if (status != LAM_OK) return status;
+    return add_backward(ends, (lmi_measure *)rows->data + first, rows->n - first, e);
+}
+
 /* -- the roots --------------------------------------------------------------------------------- */
 
 static lam_status read_root(lam_recording *r, sqlite3_stmt *s, lmi_root *to, lam_error *e) {
@@ -300,13 +371,6 @@ static lam_status check_names(const lmi_db *d, lam_error *e) {
     return LAM_OK;
 }
 
-/* Rollups are of all steps, so they serve who wants all of them. */
-static lam_status read_inside(lam_recording *r, lmi_root *root, int32_t last, lam_error *e) {
-    LAM_TRY(lmi_read_places(r, root, e));
-    LAM_TRY(read_steps(r, root, last, e));
-    return last > 0 || r->db.version < 4 ? LAM_OK : lmi_read_rollups(r, root, e);
-}
-
 lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
     sqlite3_stmt *s;
     bool more = true;
@@ -330,68 +394,9 @@ lam_status lmi_read_roots(lam_recording *r, int32_t last, lam_error *e) {
     r->roots = lmi_copy(&r->arena, rows.data, rows.n, sizeof(lmi_root));
     lmi_vec_free(&rows);
     if (status == LAM_OK && !r->roots) status = lmi_nomem(e);
-    for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++)
-        status = read_inside(r, &r->roots[i], last, e);
+    for (int32_t i = 0; status == LAM_OK && i < r->run.n_models; i++) {
+        status = lmi_read_places(r, &r->roots[i], e);
+        if (status == LAM_OK) status = read_steps(r, &r->roots[i], last, e);
+    }
     return status;
-}
-
-/* -- the whole --------------------------------------------------------------------------------- */
-
-/* Read in one transaction, so that a writer can't change it on the way. */
-static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
-    LAM_TRY(lmi_db_read(&r->db, file, e));
-    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
-    LAM_TRY(lmi_read_run(r, run, e));
-    char *name = lmi_strdup(&r->arena, file);
-    if (!name) return lmi_nomem(e);
-    lmi_clean(name);
-    r->run.file = name;
-    LAM_TRY(lmi_read_roots(r, last, e));
-    LAM_TRY(lmi_split_kinds(r, e));
-    return lmi_sum_up(r, e);
-}
-
-lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
-                              lam_error *e) {
-    *out = NULL;
-    if (!file) return lmi_fail(e, LAM_USAGE, NULL, "which file is the recording?");
-    lam_recording *r = calloc(1, sizeof *r);
-    if (!r) return lmi_nomem(e);
-    lmi_arena_init(&r->arena, INT64_MAX);
-    lam_status s = read_all(r, file, run, last, e);
-    lmi_db_close(&r->db);
-    if (s == LAM_OK)
-        *out = r;
-    else
-        lam_recording_free(r);
-    return s;
-}
-
-void lam_recording_free(lam_recording *r) {
-    if (!r) return;
-    lmi_arena_free(&r->arena);
-    free(r);
-}
-
-const lam_recorded_run *lam_recording_run(const lam_recording *r) { return &r->run; }
-
-const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i) {
-    return i >= 0 && i < r->run.n_models ? &r->roots[i].told : NULL;
-}
-
-const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place) {
-    const lam_recorded_model *m = lam_recording_model(r, model);
-    return m && place >= 0 && place < m->n_places ? &r->roots[model].places[place] : NULL;
-}
-
-bool lam_recording_is(const char *file) {
-    static const char magic[] = "SQLite format 3";
-    char start[sizeof magic] = {0};
-    size_t n = file ? strlen(file) : 0;
-    if (n > 7 && strcmp(file + n - 7, ".lamina") == 0) return true;
-    int fd = file ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) return false;
-    ssize_t got = read(fd, start, sizeof start);
-    close(fd);
-    return got == (ssize_t)sizeof start && memcmp(start, magic, sizeof magic) == 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A recording that was read: read.c fills it from the file, kinds.c separates kinds of steps, middle.c
- * computes medians, from rows and from rollups (rollup.c). */
+ * computes medians, from rows and from rollups (rollup.c), and recording.c does one after the other. */
 #ifndef LMI_STORE_READ_H
 #define LMI_STORE_READ_H
 
@@ -60,6 +60,7 @@ lam_status lmi_read_layer(const lmi_db *d, struct sqlite3_stmt *s, const lmi_roo
                           lmi_measure *out, lam_error *e);
 /* For each place, the first one that is not below it; the caller frees the result. NULL: memory ran out. */
 int32_t *lmi_ends(const lmi_root *root);
+int lmi_by_place(const void *a, const void *b); /* compares two lmi_measure, for qsort */
 /* Adds all layers of a step, with the backward passes of those below them, in the order of their places. */
 lam_status lmi_read_step_rows(const lmi_db *d, struct sqlite3_stmt *s, const lmi_root *root, int64_t step,
                               const int32_t *ends, lmi_vec *rows, lam_error *e);

@@ -2,8 +2,8 @@
  * store: recordings of a run's steps, in an SQLite file. schema.c: its tables. db.c: SQLite with lam_error.
  * sample.c: a model as the rows of one step. again.c: a step without its tree. ring.c: the queue from the
  * training thread to the writing thread. record.c: the recorder and the writing thread. rollup.c, bins.c:
- * summaries of many steps. read.c, kinds.c, middle.c: the reader of untrusted files. events.c: scalars for
- * TensorBoard. absent.c replaces all these in a build without SQLite. */
+ * summaries of many steps. read.c, kinds.c, middle.c, recording.c: the reader of untrusted files. events.c:
+ * scalars for TensorBoard. absent.c replaces all these in a build without SQLite. */
 #ifndef LMI_STORE_H
 #define LMI_STORE_H
 

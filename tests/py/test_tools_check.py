@@ -51,6 +51,14 @@ def clean_tree(root: Path) -> Path:
     return seed(root, files)
 
 
+def circle(n: int) -> dict[str, str]:
+    """So many files of one room, of which each uses a function of the next."""
+    return {
+        f"src/model/c{i}.c": SPDX + f"int lmi_c{i}(void) {{\n    return lmi_c{(i + 1) % n}();\n}}\n"
+        for i in range(n)
+    }
+
+
 def test_clean_tree_is_clean(tmp_path: Path) -> None:
     assert check(clean_tree(tmp_path)) == (0, "")
 
@@ -222,7 +230,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         inside = path.startswith(("src/LAYERS", "include/"))
         stem, dot, suffix = path.rpartition(".")
         seed(root, {path if inside or not dot else f"{stem}{number}.{suffix}": text})
-    seed(root, {f"src/base/more{i}.c": SPDX for i in range(20)})
+    seed(root, {f"src/base/more{i}.c": SPDX for i in range(20)} | circle(4))
     _, out = check(root)
     sentences = {
         "layers": "listed above",
@@ -230,6 +238,7 @@ def test_every_rule_is_seeded(tmp_path: Path) -> None:
         "imports": "may not import",
         "headers": "which no file of",
         "crowded": "sources, more than",
+        "circles": "in a circle of",
         "long_functions": "() takes",
         "long_files": "lines, more",
         "quiet": "never prints",
@@ -264,3 +273,30 @@ def test_a_crowded_folder(tmp_path: Path) -> None:
     assert check(root) == (0, "")
     seed(root, {"src/base/x.c": SPDX})
     assert "base has 21 sources, more than 20" in check(root)[1]
+
+
+def test_a_circle_of_files(tmp_path: Path) -> None:
+    """Each names what it uses of which, so that a reader knows what to cut. Three may."""
+    root = seed(clean_tree(tmp_path), circle(3))
+    assert check(root) == (0, "")
+    seed(root, circle(4))
+    told = "in a circle of 4 files, more than 3 (c0.c c1.c c2.c c3.c); move what they share below them."
+    lines = [f"src/model/c{i}.c:3: uses lmi_c{(i + 1) % 4} of c{(i + 1) % 4}.c {told}" for i in range(4)]
+    assert check(root) == (1, "".join(f"{line}\n" for line in lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("static int lmi_c3(void) {\n    return lmi_c0();\n}\n", 0),
+        ("/* lmi_c0() */\nint lmi_c3(void) {\n    return 1;\n}\n", 0),
+        ("const int *lmi_c0(void);\nint\nlmi_c3(int a,\n       int b) {\n    return a + b;\n}\n", 1),
+        ("extern const int lmi_c3[];\n/* of c0.c */ static int (*const at)(void) = lmi_c0;\n", 0),
+        ("const int *const lmi_c3[2] = {&lmi_c0};\n", 1),
+    ],
+    ids=["its own", "in a comment", "over lines", "declared", "a table"],
+)
+def test_what_is_an_arrow_of_a_circle(tmp_path: Path, text: str, code: int) -> None:
+    root = seed(clean_tree(tmp_path), circle(4))
+    seed(root, {"src/model/c3.c": SPDX + text})
+    assert check(root)[0] == code

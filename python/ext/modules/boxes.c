@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Dicts, lists and sets remembered by reference and put back where they differ. The order of a dict
- * counts: it is the order of a model's layers. */
+ * counts: it is the order of a model's layers. What can't be put back, a tensor or a generator too, is told.
+ */
 #include "base/base.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
@@ -125,6 +126,19 @@ static bool set_is_same(PyObject *set, PyObject **refs, size_t n) {
 }
 
 /* == putting back ====================================================================================== */
+
+bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {
+    if (!lmx_forgive()) return false;
+    const lmx_tree *tree = &s->tree;
+    int32_t place = 0;
+    while ((size_t)place < tree->places.n && lmx_place_at(tree, place)->node != node) place++;
+    PyObject *path = lmx_path(tree, place, name);
+    PyObject *text = path ? PyUnicode_FromFormat("%U %s", path, what) : NULL;
+    bool ok = text && PyList_Append(s->problems, text) == 0;
+    Py_XDECREF(path);
+    Py_XDECREF(text);
+    return ok;
+}
 
 /* What is in the dict now is held until it is whole again: dropping it may run code that looks at the
  * dict. */

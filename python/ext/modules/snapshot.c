@@ -187,19 +187,6 @@ void lmx_snapshot_doubt(PyObject *snapshot) {
 
 /* == putting back ====================================================================================== */
 
-bool lmx_problem(lmx_snapshot *s, int32_t node, PyObject *name, const char *what) {
-    if (!lmx_forgive()) return false;
-    const lmx_tree *tree = &s->tree;
-    int32_t place = 0;
-    while ((size_t)place < tree->places.n && lmx_place_at(tree, place)->node != node) place++;
-    PyObject *path = lmx_path(tree, place, name);
-    PyObject *text = path ? PyUnicode_FromFormat("%U %s", path, what) : NULL;
-    bool ok = text && PyList_Append(s->problems, text) == 0;
-    Py_XDECREF(path);
-    Py_XDECREF(text);
-    return ok;
-}
-
 static bool restore_type(lmx_snapshot *s, int32_t node) {
     PyObject *module = lmx_node_at(&s->tree, node)->object;
     PyTypeObject *type = ((PyTypeObject **)s->types.data)[node];

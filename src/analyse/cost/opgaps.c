@@ -1,12 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that are not known, by name: those without a rule, and those whose rule gave no number. */
+ * Why a rule gave no number, and operators that are not known, by name: those without a rule, and those whose
+ * rule gave no number. */
 #include "analyse/cost/work.h"
 
 static const char *kept(lmi_work *w, lmi_buf *b) {
     const char *s = b->bad ? NULL : lmi_strdup(&w->c->arena, lmi_buf_text(b));
     lmi_buf_free(b);
     return s;
+}
+
+bool lmi_names_fact(const char *formula, int32_t fact) {
+    static const char inside[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
+    const char *name = lam_fact_name(fact);
+    size_t n = strlen(name);
+    for (const char *s = formula ? strstr(formula, name) : NULL; s; s = strstr(s + 1, name))
+        if ((s == formula || !strchr(inside, s[-1])) && (!s[n] || !strchr(inside, s[n]))) return true;
+    return false;
+}
+
+/* The first word of the formula that is a fact nobody could tell; NULL when every fact it names is known. */
+static const char *missing_fact(const char *formula, const lmi_facts *facts) {
+    for (int32_t i = 0; i < LMI_N_FACTS; i++)
+        if (!facts->known[i] && lmi_names_fact(formula, i)) return lam_fact_name(i);
+    return NULL;
+}
+
+void lmi_put_missing(lmi_buf *b, const lmi_rule *rule, const lmi_facts *facts,
+                     const lam_count n[LAM_N_METRICS], const char *teller) {
+    const char *formula = NULL, *kind = lmi_rule_name(rule);
+    int missing = 0;
+    bool least = false; /* what is counted is known, and known not to be all */
+    for (int i = LAM_N_METRICS - 1; i >= 0; i--)
+        if (n[i].state != LAM_EXACT && (rule->formula[i] || rule->name)) {
+            missing = i;
+            least = n[i].state == LAM_AT_LEAST;
+        }
+    formula = rule->formula[missing];
+    const char *fact = formula ? missing_fact(formula, facts) : NULL;
+    if (fact)
+        lmi_putf(b, "the formula of %s needs `%s`, which %s", kind, fact, teller);
+    else if (formula && lmi_kind_family(rule->kind) == LMI_F_op && (least || strcmp(formula, "unknown") == 0))
+        lmi_put(b, lmi_kind_doc(rule->kind)); /* a kind that says itself why it has no number */
+    else if (rule->name && !formula)
+        lmi_putf(b, "your rule for %s gives no %s here", kind, lam_metric_name((lam_metric)missing));
+    else if (least)
+        lmi_putf(b, "the rule of %s is a lower bound", kind);
+    else if (formula && strstr(formula, "unknown"))
+        lmi_putf(b, "the rule of %s gives no number for this case", kind);
+    else
+        lmi_putf(b, "the formula of %s gives too large a number or divides by 0", kind);
 }
 
 static const char *reason_for(lmi_work *w, const lmi_op_group *g, const lmi_facts *facts,

@@ -119,6 +119,10 @@ void lmi_ask(const lmi_work *w, int32_t op, int32_t event, const lmi_rule *rule,
     for (int i = 0; i < LAM_N_METRICS && !told; i++) out[i] = lmi_unknown();
 }
 
+const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
+    return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
+}
+
 /* What the caller's function told of an operator is kept: it is not asked again. */
 static lam_status keep_told(lmi_work *w, int32_t op, const lam_count n[LAM_N_METRICS], lam_error *e) {
     lmi_told *to = lmi_vec_push(&w->c->told);

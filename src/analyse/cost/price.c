@@ -144,10 +144,6 @@ static void price_own(const lmi_work *w, int32_t event, lmi_price *p) {
     lmi_own_effective(p->metric);
 }
 
-const lmi_rule *lmi_own_layer(const lmi_work *w, int32_t event) {
-    return event < 0 ? NULL : lmi_own_of_module(w->cv, &w->m->modules[w->m->events[event].module]);
-}
-
 static bool price_custom(const lmi_work *w, int32_t event, lmi_price *p) {
     lam_count out[LAM_N_METRICS];
     bool omit = false;

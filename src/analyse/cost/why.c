@@ -35,15 +35,6 @@ static const char *words_of(const lmi_rule *rule) {
 
 /* -- facts ----------------------------------------------------------------------------------------------- */
 
-bool lmi_names_fact(const char *formula, int32_t fact) {
-    static const char inside[] = "abcdefghijklmnopqrstuvwxyz_0123456789";
-    const char *name = lam_fact_name(fact);
-    size_t n = strlen(name);
-    for (const char *s = formula ? strstr(formula, name) : NULL; s; s = strstr(s + 1, name))
-        if ((s == formula || !strchr(inside, s[-1])) && (!s[n] || !strchr(inside, s[n]))) return true;
-    return false;
-}
-
 /* What a reader wants to know of any call, whatever its rule asks. */
 static bool is_general(int32_t fact) {
     static const lmi_fact_id general[] = {LMI_FACT_in,     LMI_FACT_out,     LMI_FACT_batch,

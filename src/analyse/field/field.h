@@ -5,16 +5,15 @@
 
 #include "analyse/costs.h"
 
-/* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy. */
-lam_status lmi_rfield_fill(lam_costs *c, lam_error *e);
-/* The same, once, before they are first read: sums need none, and they take as long as everything else.
- * LAM_NOMEM: they are unknown until the next try. */
+/* Fills the rows' rf, rf_stride, rf_padding and rf_state under the convention's policy, once, before they are
+ * first read: sums need none, and they take as long as everything else. LAM_NOMEM: they are unknown until the
+ * next try. */
 lam_status lmi_rf_need(const lam_costs *c, lam_error *e);
 
 /* The same if only a chain of layers has a receptive field (rfchain.c). */
 lam_status lmi_rfchain_fill(lam_costs *c, lam_error *e);
 
-/* The same on the data-flow graph, for the rows that it covers; the others stay unchanged (rfgraph.c). */
+/* Finds the fields on the data-flow graph, of the rows that it covers (rfgraph.c). */
 lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e);
 
 /* Size, stride and padding of one call alone: torchscan's numbers if the policy is LMI_RF_FORWARD, else the

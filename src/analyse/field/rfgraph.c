@@ -644,7 +644,6 @@ lam_status lmi_rfgraph_fill(lam_costs *c, lam_error *e) {
         find_batches(&t);
         choose_slots(t.rf, &c->model->events[0]);
         c->rf = t.rf;
-        lmi_rf_rows(c);
     }
     lmi_rf_fields_free(&t.fields);
     lmi_arena_free(&t.scratch);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Receptive fields on the graph (rfgraph.c), their storage (rfkeep.c), and the columns of rows (rfrows.c). */
+ * Receptive fields on the graph (rfgraph.c) and their storage (rfkeep.c). */
 #ifndef LMI_ANALYSE_RFGRAPH_H
 #define LMI_ANALYSE_RFGRAPH_H
 
@@ -35,8 +35,5 @@ void lmi_rf_fields_free(lmi_rf_fields *f);
 /* Copies the field with all that it points to, unless there is an equal one. False: memory ran out. */
 bool lmi_rf_keep(lmi_rf_fields *f, const lmi_span *spans, int32_t *index);
 const lmi_span *lmi_rf_field(const lmi_rf_fields *f, int32_t i);
-
-/* Fills the rows' columns. */
-void lmi_rf_rows(lam_costs *c);
 
 #endif

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Receptive fields: of one layer alone, and cumulated over the rows as torchscan did.
- *
- * One layer alone, along one axis: the number of input positions that one output position depends on
- * (size), the input positions between two neighbouring outputs (stride), and how many positions before the
- * input's first the first output starts (padding). Source: Araujo, Norris, Sim, "Computing Receptive
- * Fields of Convolutional Neural Networks", Distill 2019; for torchscan, the behaviour of torchscan
- * 0.1.2's modules.module_rf. */
+ * The receptive field of one layer alone, along one axis: the number of input positions that one output
+ * position depends on (size), the input positions between two neighbouring outputs (stride), and how many
+ * positions before the input's first the first output starts (padding). Source: Araujo, Norris, Sim,
+ * "Computing Receptive Fields of Convolutional Neural Networks", Distill 2019; for torchscan, the behaviour
+ * of torchscan 0.1.2's modules.module_rf. */
 #include "analyse/field/field.h"
 #include "count/count.h"
 
@@ -162,65 +160,4 @@ lam_status lam_rf_of(const lam_model *m, int32_t event, const char *convention, 
                         (int)m->n_events);
     *out = lmi_rf_own(m, event, cv);
     return LAM_OK;
-}
-
-/* -- over the rows, as torchscan --------------------------------------------------------------- */
-
-static void set_row(lam_cost_row *row, lam_rf r) {
-    row->rf = r.size;
-    row->rf_stride = r.stride;
-    row->rf_padding = r.padding;
-    row->rf_state = r.state;
-}
-
-/* A row counts as (1, 1, 0) where nothing is known of it, and what follows is then a lower bound. */
-static lam_rf row_rf(const lam_costs *c, const lam_cost_row *row) {
-    return row->event < 0 ? rf(1, 1, 0) : lmi_rf_own(c->model, row->event, c->convention);
-}
-
-static void forward(lam_costs *c) {
-    lam_rf sum = rf(1, 1, 0);
-    for (int32_t i = 0; i < c->n_rows; i++) {
-        lam_rf own = row_rf(c, &c->rows[i]);
-        sum.size += sum.stride * (own.size - 1);
-        sum.padding += sum.stride * own.padding;
-        sum.stride *= own.stride;
-        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
-        set_row(&c->rows[i], sum);
-    }
-}
-
-lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
-    if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_rf_backwards", "there are no costs to work on");
-    lam_rf sum = rf(1, 1, 0);
-    LAM_TRY(lmi_rf_need(c, e));
-    for (int32_t i = c->n_rows - 1; i >= 0; i--) {
-        lam_rf own = row_rf(c, &c->rows[i]);
-        sum.size = own.stride * (sum.size - 1) + own.size;
-        sum.padding = own.stride * sum.padding + own.padding;
-        sum.stride *= own.stride;
-        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
-        set_row(&c->rows[i], sum);
-    }
-    c->rf_backwards = true;
-    return LAM_OK;
-}
-
-lam_status lmi_rfield_fill(lam_costs *c, lam_error *e) {
-    if (c->released && c->convention->rf == LMI_RF_FORWARD) {
-        forward(c);
-        return LAM_OK;
-    }
-    LAM_TRY(lmi_rfchain_fill(c, e));
-    return c->convention->rf == LMI_RF_GRAPH ? lmi_rfgraph_fill(c, e) : LAM_OK;
-}
-
-lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {
-    if (!c || !c->rf_pending) return LAM_OK;
-    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* whoever asks sees no difference but of time */
-    mine->rf_pending = false;                    /* what fills them reads rows too */
-    lam_status s = lmi_rfield_fill(mine, e);
-    mine->rf_pending = s != LAM_OK;
-    for (int32_t i = 0; s != LAM_OK && i < c->n_rows; i++) mine->rows[i].rf_state = LAM_UNKNOWN;
-    return s;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a row tells of the receptive fields on the graph: a size, a jump and a padding in the columns, and all
- * axes in exact fractions for who asks. */
+ * What rows tell of receptive fields. Of those on the graph: a size, a jump and a padding in the columns, and
+ * all axes in exact fractions for who asks. Cumulated over the rows: as torchscan did. */
 #include "analyse/field/field.h"
 #include "analyse/field/rfgraph.h"
 
@@ -148,7 +148,7 @@ static bool main_axis(const lam_costs *c, int32_t row, lam_rf_axis *out) {
     return any;
 }
 
-void lmi_rf_rows(lam_costs *c) {
+static void fill_columns(lam_costs *c) {
     for (int32_t r = 0; r < c->n_rows; r++) {
         lam_rf_axis x = {.input = -1};
         lam_cost_row *row = &c->rows[r];
@@ -166,4 +166,67 @@ void lmi_rf_rows(lam_costs *c) {
             row->rf_padding = (double)-lmi_span_at(s, 0).lo;
         }
     }
+}
+
+/* -- over the rows ------------------------------------------------------------------------------- */
+
+static void set_row(lam_cost_row *row, lam_rf r) {
+    row->rf = r.size;
+    row->rf_stride = r.stride;
+    row->rf_padding = r.padding;
+    row->rf_state = r.state;
+}
+
+/* A row counts as (1, 1, 0) where nothing is known of it, and what follows is then a lower bound. */
+static lam_rf row_rf(const lam_costs *c, const lam_cost_row *row) {
+    return row->event < 0 ? (lam_rf){1, 1, 0, LAM_EXACT} : lmi_rf_own(c->model, row->event, c->convention);
+}
+
+static void forward(lam_costs *c) {
+    lam_rf sum = {1, 1, 0, LAM_EXACT};
+    for (int32_t i = 0; i < c->n_rows; i++) {
+        lam_rf own = row_rf(c, &c->rows[i]);
+        sum.size += sum.stride * (own.size - 1);
+        sum.padding += sum.stride * own.padding;
+        sum.stride *= own.stride;
+        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
+        set_row(&c->rows[i], sum);
+    }
+}
+
+lam_status lam_costs_rf_backwards(lam_costs *c, lam_error *e) {
+    if (!c) return lmi_fail(e, LAM_USAGE, "lam_costs_rf_backwards", "there are no costs to work on");
+    lam_rf sum = {1, 1, 0, LAM_EXACT};
+    LAM_TRY(lmi_rf_need(c, e));
+    for (int32_t i = c->n_rows - 1; i >= 0; i--) {
+        lam_rf own = row_rf(c, &c->rows[i]);
+        sum.size = own.stride * (sum.size - 1) + own.size;
+        sum.padding = own.stride * sum.padding + own.padding;
+        sum.stride *= own.stride;
+        if (own.state != LAM_EXACT) sum.state = LAM_AT_LEAST;
+        set_row(&c->rows[i], sum);
+    }
+    c->rf_backwards = true;
+    return LAM_OK;
+}
+
+static lam_status fill_rows(lam_costs *c, lam_error *e) {
+    if (c->released && c->convention->rf == LMI_RF_FORWARD) {
+        forward(c);
+        return LAM_OK;
+    }
+    LAM_TRY(lmi_rfchain_fill(c, e));
+    if (c->convention->rf == LMI_RF_GRAPH) LAM_TRY(lmi_rfgraph_fill(c, e));
+    if (c->rf) fill_columns(c);
+    return LAM_OK;
+}
+
+lam_status lmi_rf_need(const lam_costs *c, lam_error *e) {
+    if (!c || !c->rf_pending) return LAM_OK;
+    lam_costs *mine = (lam_costs *)(uintptr_t)c; /* whoever asks sees no difference but of time */
+    mine->rf_pending = false;                    /* what fills them reads rows too */
+    lam_status s = fill_rows(mine, e);
+    mine->rf_pending = s != LAM_OK;
+    for (int32_t i = 0; s != LAM_OK && i < c->n_rows; i++) mine->rows[i].rf_state = LAM_UNKNOWN;
+    return s;
 }

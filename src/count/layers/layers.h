@@ -34,7 +34,7 @@ void lmi_facts_named(const lam_model *m, int32_t event, lmi_facts *f);
 /* Last: what the released forms of other tools' rules ask. */
 void lmi_facts_released(const lam_model *m, int32_t event, lmi_kind k, const lmi_slots *s, lmi_facts *f);
 
-/* Helpers for the families. A size of a shape, -1 when there is none; `axis` may be negative, as in
+/* Helpers for the families (sizes.c). A size of a shape, -1 when there is none; `axis` may be negative, as in
  * Python. */
 int64_t lmi_axis(lam_shape s, int32_t axis);
 /* Elements of a shape; -1 when unknown or too many. */

@@ -5,43 +5,6 @@
 
 static lam_shape shape_of(const lam_op_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-static lam_shape nth_tensor(const lam_op_arg *args, int32_t n, int32_t position) {
-    for (int32_t i = 0; i < n; i++)
-        if (args[i].is_tensor && (position < 0 || args[i].position == position)) return shape_of(&args[i]);
-    return (lam_shape){-1, NULL};
-}
-
-lam_shape lmi_op_out(const lam_op *op, int32_t position) {
-    return nth_tensor(op->sig->out, op->sig->n_out, position);
-}
-
-bool lmi_op_tensor(const lmi_slots *s, lmi_slot_id id) { return s->at[id].present && !s->at[id].value; }
-
-int64_t lmi_op_numel(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : -1;
-}
-
-/* Elements of a role that may stay empty: 0 then. */
-int64_t lmi_op_optional(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_op_tensor(s, id) ? lmi_numel(s->at[id].shape) : 0;
-}
-
-int64_t lmi_op_bytes(const lmi_slots *s, lmi_slot_id id) {
-    return lmi_stored(lmi_op_numel(s, id), s->at[id].bits);
-}
-
-bool lmi_op_bool(const lmi_slots *s, lmi_slot_id id, bool *out) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
-    if (v && v->type == LAM_BOOL) *out = v->i != 0;
-    return v && v->type == LAM_BOOL;
-}
-
-double lmi_op_number(const lmi_slots *s, lmi_slot_id id, double fallback) {
-    const lam_value *v = s->at[id].present ? s->at[id].value : NULL;
-    if (v && v->type == LAM_FLOAT) return v->f;
-    return v && (v->type == LAM_INT || v->type == LAM_BOOL) ? (double)v->i : fallback;
-}
-
 /* -- the frame ------------------------------------------------------------------------------------------- */
 
 static bool in_place(const lam_op *op) {
@@ -82,12 +45,6 @@ static int64_t sum_out(const lam_op *op, measure *of) {
         if (n < 0 || lmi_add_over(sum, n, &sum)) return -1;
     }
     return op->sig->n_out > 0 ? sum : -1;
-}
-
-lam_shape lmi_op_in(const lam_op *op, const lmi_slots *s) {
-    if (lmi_op_tensor(s, LMI_S_x)) return s->at[LMI_S_x].shape;
-    if (lmi_op_tensor(s, LMI_S_q)) return s->at[LMI_S_q].shape;
-    return nth_tensor(op->sig->in, op->sig->n_in, -1);
 }
 
 enum { FIRST_COMPLEX = 8, LAST_COMPLEX = 10 }; /* dtypes.def */

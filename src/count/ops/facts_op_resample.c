@@ -162,3 +162,15 @@ void lmi_op_resample(const lam_model *m, const lam_op *op, lmi_kind k, const lmi
         break;
     }
 }
+
+/* What the tables of other counters ask: the size that was wanted. */
+void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
+    (void)m, (void)k, (void)s;
+    int64_t n = 0;
+    for (int32_t i = 0; i < op->sig->n_in; i++) {
+        const lam_value *v = &op->sig->in[i].value;
+        if (op->sig->in[i].position != 1 || op->sig->in[i].is_tensor || v->type != LAM_INTS) continue;
+        if (!lmi_product(v->ints, v->n, &n)) n = -1;
+    }
+    lmi_fact_set(f, LMI_FACT_sized, n);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, the
- * size that an interpolation was asked for, and numbers that become tensors. */
+ * facts_op_tools: what the tables of other counters ask of operators: products inside an equation, and
+ * numbers that become tensors. */
 #include "count/ops/facts_op.h"
 
 #include "model/model.h"
@@ -42,15 +42,4 @@ void lmi_op_made(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slo
         n += !a->is_tensor && number && (a->position == 1 || a->position == 2);
     }
     lmi_fact_set(f, LMI_FACT_made, n);
-}
-
-void lmi_op_sized(const lam_model *m, const lam_op *op, lmi_kind k, const lmi_slots *s, lmi_facts *f) {
-    (void)m, (void)k, (void)s;
-    int64_t n = 0;
-    for (int32_t i = 0; i < op->sig->n_in; i++) {
-        const lam_value *v = &op->sig->in[i].value;
-        if (op->sig->in[i].position != 1 || op->sig->in[i].is_tensor || v->type != LAM_INTS) continue;
-        if (!lmi_product(v->ints, v->n, &n)) n = -1;
-    }
-    lmi_fact_set(f, LMI_FACT_sized, n);
 }

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A recording: read as a whole and summed up, and asked for what it tells. */
+#include "store/bins.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Read in one transaction, so that a writer can't change it on the way. */
+static lam_status read_all(lam_recording *r, const char *file, int64_t run, int32_t last, lam_error *e) {
+    LAM_TRY(lmi_db_read(&r->db, file, e));
+    LAM_TRY(lmi_db_run(&r->db, "BEGIN", e));
+    LAM_TRY(lmi_read_run(r, run, e));
+    char *name = lmi_strdup(&r->arena, file);
+    if (!name) return lmi_nomem(e);
+    lmi_clean(name);
+    r->run.file = name;
+    LAM_TRY(lmi_read_roots(r, last, e));
+    /* Rollups are of all steps, so they serve who wants all of them. */
+    for (int32_t i = 0; last <= 0 && r->db.version >= 4 && i < r->run.n_models; i++)
+        LAM_TRY(lmi_read_rollups(r, &r->roots[i], e));
+    LAM_TRY(lmi_split_kinds(r, e));
+    return lmi_sum_up(r, e);
+}
+
+lam_status lam_recording_open(lam_recording **out, const char *file, int64_t run, int32_t last,
+                              lam_error *e) {
+    *out = NULL;
+    if (!file) return lmi_fail(e, LAM_USAGE, NULL, "which file is the recording?");
+    lam_recording *r = calloc(1, sizeof *r);
+    if (!r) return lmi_nomem(e);
+    lmi_arena_init(&r->arena, INT64_MAX);
+    lam_status s = read_all(r, file, run, last, e);
+    lmi_db_close(&r->db);
+    if (s == LAM_OK)
+        *out = r;
+    else
+        lam_recording_free(r);
+    return s;
+}
+
+void lam_recording_free(lam_recording *r) {
+    if (!r) return;
+    lmi_arena_free(&r->arena);
+    free(r);
+}
+
+const lam_recorded_run *lam_recording_run(const lam_recording *r) { return &r->run; }
+
+const lam_recorded_model *lam_recording_model(const lam_recording *r, int32_t i) {
+    return i >= 0 && i < r->run.n_models ? &r->roots[i].told : NULL;
+}
+
+const lam_recorded_place *lam_recording_place(const lam_recording *r, int32_t model, int32_t place) {
+    const lam_recorded_model *m = lam_recording_model(r, model);
+    return m && place >= 0 && place < m->n_places ? &r->roots[model].places[place] : NULL;
+}
+
+bool lam_recording_is(const char *file) {
+    static const char magic[] = "SQLite format 3";
+    char start[sizeof magic] = {0};
+    size_t n = file ? strlen(file) : 0;
+    if (n > 7 && strcmp(file + n - 7, ".lamina") == 0) return true;
+    int fd = file ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0) return false;
+    ssize_t got = read(fd, start, sizeof start);
+    close(fd);
+    return got == (ssize_t)sizeof start && memcmp(start, magic, sizeof magic) == 0;
+}
