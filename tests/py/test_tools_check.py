@@ -300,3 +300,14 @@ def test_what_is_an_arrow_of_a_circle(tmp_path: Path, text: str, code: int) -> N
     root = seed(clean_tree(tmp_path), circle(4))
     seed(root, {"src/model/c3.c": SPDX + text})
     assert check(root)[0] == code
+
+
+def test_a_circle_of_modules(tmp_path: Path) -> None:
+    root = clean_tree(tmp_path)
+    for n, code in [(3, 0), (4, 1)]:
+        for i in range(n):
+            text = f"def f():\n    from .c{(i + 1) % n} import f\n"
+            seed(root, {f"python/lamina/_run/c{i}.py": SPDX_PY + text})
+        assert check(root)[0] == code
+    told = "uses c1 of c1.py in a circle of 4 files, more than 3 (c0.py c1.py c2.py c3.py)"
+    assert f"python/lamina/_run/c0.py:3: {told}" in check(root)[1]
