@@ -240,3 +240,11 @@ def test_a_crowded_folder(tmp_path: Path) -> None:
     assert check(root) == (0, "")
     seed(root, {"src/base/x.c": SPDX})
     assert "base has 21 sources, more than 20" in check(root)[1]
+
+
+def test_a_crowded_folder_of_tests(tmp_path: Path) -> None:
+    root = clean_tree(tmp_path)
+    seed(root, {f"tests/c/base/test_base_x{i}.c": SPDX for i in range(20)})
+    assert check(root) == (0, "")
+    seed(root, {"tests/c/base/test_base_x.c": SPDX})
+    assert "tests/c/base has 21 sources, more than 20" in check(root)[1]

@@ -3,8 +3,8 @@
  * Recordings from strangers, under libFuzzer. A good one is made first; the input says what becomes of it:
  * tables, columns, types, indices, triggers and values are changed in SQL, and bytes of the file after that.
  * Whatever comes of that, it is read or refused with a sentence, and recorded to or refused with one. */
-#include "oom.h"
-#include "step_net.h"
+#include "kit/oom.h"
+#include "kit/step_net.h"
 #include "store/bins.h"
 
 #include <sqlite3.h>
