@@ -106,8 +106,7 @@ static void builder_sweep(void *arg, bool *ok) {
         lmi_putf(&b, "%d", i);
         lmi_pad(&b, ' ', 30);
     }
-    *ok = lmi_buf_status(&b, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(lmi_buf_status(&b, &e), &e);
     lmi_buf_free(&b);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four of the recorded chains of tests/data/torchscan.json and thoplw.json, rebuilt by hand. Include after
- * net.h. */
+ * Four of the recorded chains of tests/data/torchscan.json and thoplw.json, rebuilt by hand. */
 #ifndef LAMINA_TEST_CHAINS_H
 #define LAMINA_TEST_CHAINS_H
 

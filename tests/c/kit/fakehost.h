@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A host for lam_command whose live side builds small models and whose streams are kept. Include it after
- * oom.h and net.h. */
+ * A host for lam_command whose live side builds small models and whose streams are kept. */
 #ifndef LAMINA_TEST_FAKEHOST_H
 #define LAMINA_TEST_FAKEHOST_H
 
-#include "lamina.h"
 #include "kit/ops_net.h"
 
 #include <errno.h>

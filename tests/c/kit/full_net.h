@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One training step of which everything was seen: operators, times and memory of the host and of a device,
- * values. Include it after oom.h. */
+ * values. */
 #ifndef LAMINA_TEST_FULL_NET_H
 #define LAMINA_TEST_FULL_NET_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Models whose operators tell where their data comes from. Include it after ops_net.h. A tensor is named by a
- * number, which stands for its memory too; a view has a number of its own and the memory of another. */
+ * Models whose operators tell where their data comes from. A tensor is named by a number,
+ * which stands for its memory too; a view has a number of its own and the memory of another. */
 #ifndef LAMINA_TEST_GRAPH_NET_H
 #define LAMINA_TEST_GRAPH_NET_H
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a text is JSON. Include it after oom.h. */
+ * Whether a text is JSON. */
 #ifndef LAMINA_TEST_JSON_TEXT_H
 #define LAMINA_TEST_JSON_TEXT_H
 
 #include "base/base.h"
+#include "kit/oom.h"
 
 #include <string.h>
 

@@ -2,11 +2,12 @@
  *
  * For the proofs of `layers`: a model of one called layer, and a machine that does a layer's work one scalar
  * at a time and counts what it did. A proof walks the loops that define the layer on that machine, without
- * looking at the formulas, and asks whether the rule gives the same three numbers. Include oom.h first. */
+ * looking at the formulas, and asks whether the rule gives the same three numbers. */
 #ifndef LAMINA_TEST_LAYER_BUILD_H
 #define LAMINA_TEST_LAYER_BUILD_H
 
 #include "count/count.h"
+#include "kit/oom.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small models for tests, pushed through the public builder as a live source would. Include it after
- * oom.h. */
+ * Small models for tests, pushed through the public builder as a live source would. */
 #ifndef LAMINA_TEST_NET_H
 #define LAMINA_TEST_NET_H
 
-#include "lamina.h"
+#include "kit/oom.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -211,6 +210,22 @@ OOM_UNUSED static inline lam_costs *net_costs(const lam_model *m, const char *co
     lam_cost_options o = {.convention = convention, .released = released};
     if (lam_costs_new(&c, m, &o, &e) != LAM_OK) fail_msg("lam_costs_new: %s", e.text);
     return c;
+}
+
+/* For oom_sweep: the costs of a model. */
+typedef struct net_costing {
+    const lam_model *model;
+    const char *convention;
+    bool released;
+} net_costing;
+
+OOM_UNUSED static inline void net_try_costs(void *costing, bool *ok) {
+    const net_costing *j = costing;
+    lam_costs *c = NULL;
+    lam_error e = {0};
+    lam_cost_options o = {.convention = j->convention, .released = j->released};
+    *ok = oom_check(lam_costs_new(&c, j->model, &o, &e), &e);
+    lam_costs_free(c);
 }
 
 /* The count is exactly this one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every C test includes, exactly once: cmocka, the allocator that fails on request, and how long loops
+ * What every C test includes: cmocka, the allocator that fails on request, and how long loops
  * over made-up inputs are. The tests are linked with --wrap=malloc,calloc,realloc, so each allocation of the
  * library passes through here and can be refused. */
 #ifndef LAMINA_TEST_OOM_H
@@ -15,6 +15,8 @@
 #include <stdlib.h>
 
 #include <cmocka.h>
+
+#include "lamina.h"
 
 #define OOM_UNUSED __attribute__((unused))
 
@@ -59,10 +61,17 @@ OOM_UNUSED static void oom_arm(int64_t fail_at, bool all_after) {
 
 OOM_UNUSED static void oom_disarm(void) { oom_fail_at = -1; }
 
+/* Whether the library succeeded. It may fail for want of memory alone, and must say so in a sentence. */
+OOM_UNUSED static bool oom_check(lam_status s, const lam_error *e) {
+    if (s != LAM_OK && (s != LAM_NOMEM || e->status != s || !*e->text))
+        fail_msg("status %d, error %d: '%s'", (int)s, (int)e->status, e->text);
+    return s == LAM_OK;
+}
+
 /* Runs `run` with allocation 0, 1, 2, ... refused until a run meets no refusal; then once more with every
- * allocation from the n-th on refused. The body sets *ok to whether the library reported success, checks
- * on failure that the error is LAM_NOMEM with a sentence, and frees what it got (the leak checker sees to
- * that). A refusal must be reported and a run without one must succeed: both are asserted here. */
+ * allocation from the n-th on refused. The body sets *ok to whether the library reported success, which
+ * oom_check tells, and frees what it got (the leak checker sees to that). A refusal must be reported and a
+ * run without one must succeed: both are asserted here. */
 OOM_UNUSED static void oom_sweep(void (*run)(void *arg, bool *ok), void *arg) {
     for (int all_after = 0; all_after < 2; all_after++) {
         bool injected = true;

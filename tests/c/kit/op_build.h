@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * For the proofs of `exact`: a model of one operator. What it costs by its rule is held against a machine
- * that does the work one scalar at a time (layer_build.h). Include oom.h first. */
+ * that does the work one scalar at a time (layer_build.h). */
 #ifndef LAMINA_TEST_OP_BUILD_H
 #define LAMINA_TEST_OP_BUILD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators for the models of net.h, pushed as a watching source would. Include it after net.h. */
+ * Operators for the models of net.h, pushed as a watching source would. */
 #ifndef LAMINA_TEST_OPS_NET_H
 #define LAMINA_TEST_OPS_NET_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls of an operator whose results' shapes are asked for. Include it after oom.h. */
+ * Calls of an operator whose results' shapes are asked for. */
 #ifndef LAMINA_TEST_SHAPE_ARGS_H
 #define LAMINA_TEST_SHAPE_ARGS_H
 

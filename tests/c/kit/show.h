@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reports as text (shown.h), and transcripts to hold them against. LAMINA_GOLDEN=write in the environment
- * rewrites those of our own table; git shows what changed. Include it after oom.h and net.h. */
+ * rewrites those of our own table; git shows what changed. */
 #ifndef LAMINA_TEST_SHOW_H
 #define LAMINA_TEST_SHOW_H
 

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sinks for what is written: one that keeps it, so that it can be looked at, and one that refuses it. Include
- * it after oom.h. */
+ * Sinks for what is written: one that keeps it, so that it can be looked at, and one that refuses it. */
 #ifndef LAMINA_TEST_SHOWN_H
 #define LAMINA_TEST_SHOWN_H
 
-#include "lamina.h"
+#include "kit/oom.h"
 
 #include <string.h>
 

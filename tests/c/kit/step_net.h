@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One step of a small model, with times that are known, and files for recordings. Include it after oom.h and
- * net.h. */
+ * One step of a small model, with times that are known, and files for recordings. */
 #ifndef LAMINA_TEST_STEP_NET_H
 #define LAMINA_TEST_STEP_NET_H
 

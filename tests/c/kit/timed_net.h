@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls with times that are known. Include it after oom.h. */
+ * Calls with times that are known. */
 #ifndef LAMINA_TEST_TIMED_NET_H
 #define LAMINA_TEST_TIMED_NET_H
 
@@ -28,8 +28,7 @@ OOM_UNUSED static int32_t timed_call(net *n, int32_t module, int32_t parent, int
 OOM_UNUSED static void take_times(void *arg, bool *ok) {
     lam_times *t = NULL;
     lam_error e = {0};
-    *ok = lam_times_new(&t, arg, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(lam_times_new(&t, arg, &e), &e);
     lam_times_free(t);
 }
 

@@ -3,12 +3,10 @@
  * Recordings whose files are linked, moved, removed, copied without their log, or where nothing can be
  * written. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
-#include "store/store.h"
+#include "kit/recorded.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -18,9 +16,7 @@ static void wait_ms(int ms) {
 }
 
 static int64_t steps_in(const char *file) {
-    lam_error e = {0};
-    lam_recording *r;
-    if (lam_recording_open(&r, file, 0, 0, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    lam_recording *r = open_recording(file, 0, 0);
     const lam_recorded_model *m = lam_recording_model(r, 0);
     int64_t n = m ? m->n_steps : 0;
     lam_recording_free(r);
@@ -77,13 +73,10 @@ static void a_copy_without_its_log_says_so(void **state) {
     assert_int_equal(unlink(with(file, "-wal", log)), 0);
     refused(file, "copied or moved without its -wal file");
 
-    sqlite3 *db; /* what was written back from the log so far is shown, and that there may be more */
+    /* what was written back from the log so far is shown, and that there may be more */
     file = killed("written.lamina", 4);
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "PRAGMA wal_checkpoint(TRUNCATE)", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
-    lam_recording *r;
-    assert_int_equal(lam_recording_open(&r, file, 0, 0, NULL), LAM_OK);
+    change_recording(file, "PRAGMA wal_checkpoint(TRUNCATE)");
+    lam_recording *r = open_recording(file, 0, 0);
     assert_true(lam_recording_run(r)->cut);
     lam_recording_free(r);
     assert_int_equal(lam_recording_open(&r, step_recording("whole.lamina", 0, 1, 1), 0, 0, NULL), LAM_OK);
@@ -167,17 +160,11 @@ static void a_log_without_an_index_is_read_where_none_can_be_made(void **state) 
 static void a_clock_before_1970(void **state) {
     (void)state;
     lam_error e = {0};
-    lam_recording *r;
-    sqlite3 *db;
     const char *file = step_recording("early.lamina", 0, 1, 1);
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db,
-                                  "UPDATE runs SET started_unix_ns = -7000000000, seen_unix_ns = -1,"
-                                  " ended_unix_ns = -1; UPDATE steps SET started_unix_ns = -6000000000",
-                                  NULL, NULL, NULL),
-                     SQLITE_OK);
-    sqlite3_close(db);
-    if (lam_recording_open(&r, file, 0, 0, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    change_recording(file,
+                     "UPDATE runs SET started_unix_ns = -7000000000, seen_unix_ns = -1, ended_unix_ns = -1;"
+                     " UPDATE steps SET started_unix_ns = -6000000000");
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->started_unix_ns, -7000000000);
     assert_int_equal(lam_recording_run(r)->ended_unix_ns, -1);
     lam_recording_free(r);
@@ -194,7 +181,7 @@ static void a_clock_before_1970(void **state) {
     assert_int_equal(lmi_rows_seen(&rows, -3, 0, true, &e), LAM_OK);
     lmi_rows_close(&rows);
     lmi_db_close(&d);
-    assert_int_equal(lam_recording_open(&r, file, 0, 0, &e), LAM_OK);
+    r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->ended_unix_ns, -3);
     lam_recording_free(r);
 }

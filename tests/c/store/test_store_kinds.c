@@ -2,25 +2,8 @@
  *
  * Steps of a model that are unlike are summed up apart. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
+#include "kit/recorded.h"
 #include "store/store.h"
-
-#include <sqlite3.h>
-
-static lam_recording *opened(const char *file, int32_t last) {
-    lam_error e = {0};
-    lam_recording *r = NULL;
-    if (lam_recording_open(&r, file, 0, last, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    return r;
-}
-
-static void change(const char *file, const char *sql) {
-    sqlite3 *db;
-    char *why = NULL;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s", why);
-    sqlite3_close(db);
-}
 
 /* Twenty training steps, of which `sql` makes what it will: the number of a step is a multiple of ten. */
 static lam_recording *changed(const char *name, int32_t last, const char *sql) {
@@ -28,8 +11,8 @@ static lam_recording *changed(const char *name, int32_t last, const char *sql) {
     lam_recorder *w = step_recorder(file, 0, 1);
     for (int64_t i = 0; i < 20; i++) step_put(w, 10 * i, 1 + i % 2, true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    change(file, sql);
-    return opened(file, last);
+    change_recording(file, sql);
+    return open_recording(file, 0, last);
 }
 
 /* What a generator does: each other step has a backward pass. */

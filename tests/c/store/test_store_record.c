@@ -2,28 +2,19 @@
  *
  * Recordings as they are written: what stands in them, what a kill, a fork and a full disk leave. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
-#include "store/store.h"
+#include "kit/recorded.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-static lam_recording *opened(const char *file, int64_t run, int32_t last) {
-    lam_error e = {0};
-    lam_recording *r = NULL;
-    if (lam_recording_open(&r, file, run, last, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    return r;
-}
-
 static void steps_come_back(void **state) {
     (void)state;
-    lam_recording *r = opened(step_recording("whole.lamina", 0, 1, 1), 0, 0);
+    lam_recording *r = open_recording(step_recording("whole.lamina", 0, 1, 1), 0, 0);
     const lam_recorded_run *run = lam_recording_run(r);
     const lam_recorded_model *m = lam_recording_model(r, 0);
     assert_string_equal(run->command, "python train.py");
@@ -70,7 +61,7 @@ static void only_the_newest(void **state) {
     lam_recorder *w = step_recorder(file, 0, 1);
     for (int64_t i = 0; i < 10; i++) step_put(w, i, i < 8 ? 50 : 2, true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 2);
+    lam_recording *r = open_recording(file, 0, 2);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 2);
     assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.median, 2 * STEP_FIRST);
     lam_recording_free(r);
@@ -84,7 +75,7 @@ static void the_middle_of_times_in_any_order(void **state) {
     lam_recorder *w = step_recorder(file, 0, 1);
     for (int64_t i = 0; i < 6; i++) step_put(w, i, slow[i], true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     const lam_middle ns = lam_recording_place(r, 0, 1)->forward_ns;
     assert_int_equal(ns.n, 5);
     assert_int_equal(ns.median, 3 * STEP_FIRST);
@@ -99,11 +90,11 @@ static void runs_follow_each_other(void **state) {
     lam_recorder *w = step_recorder(file, 0, 1);
     step_put(w, 0, 3, true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->run, 2);
     assert_int_equal(lam_recording_place(r, 0, 1)->forward_ns.median, 3 * STEP_FIRST);
     lam_recording_free(r);
-    r = opened(file, 1, 0);
+    r = open_recording(file, 1, 0);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 5);
     lam_recording_free(r);
     assert_int_equal(lam_recording_open(&r, file, 7, 0, &e), LAM_USAGE);
@@ -123,7 +114,7 @@ static void a_changed_tree_is_told_again(void **state) {
     lam_step_info info = {.name = "Net", .number = 1, .unix_ns = 1, .t0_ns = 1};
     assert_int_equal(lam_recorder_step(w, m, &info, NULL), LAM_OK);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->n_models, 2);
     assert_int_equal(lam_recording_model(r, 1)->n_places, 1);
     lam_recording_free(r);
@@ -177,7 +168,7 @@ static void a_step_without_its_tree(void **state) {
     assert_true(put_again(w, 0, 0, 1, false));
     assert_false(put_again(w, 1, 0, 1, true)); /* another root's */
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *a = opened(file, 0, 0), *b = opened(same, 0, 0);
+    lam_recording *a = open_recording(file, 0, 0), *b = open_recording(same, 0, 0);
     assert_int_equal(lam_recording_run(a)->n_models, 2);
     const lam_recorded_model *m = lam_recording_model(a, 0), *other = lam_recording_model(b, 0);
     assert_int_equal(m->n_steps, other->n_steps);
@@ -237,7 +228,7 @@ static void many_roots(void **state) {
     assert_false(put_again(w, ROOTS - KEPT, 2, 1, true));
     assert_true(put_again(w, ROOTS - 1, 2, 3, true));
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->n_models, ROOTS);
     assert_int_equal(lam_recording_model(r, ROOTS - KEPT)->n_steps, 1);
     assert_int_equal(lam_recording_place(r, ROOTS - KEPT, 1)->forward_ns.median, 2 * STEP_FIRST);
@@ -266,10 +257,7 @@ static void other_files_stay(void **state) {
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
 
     const char *other = step_file("other.db");
-    sqlite3 *db;
-    assert_int_equal(sqlite3_open(other, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, "CREATE TABLE mine (x)", NULL, NULL, NULL), SQLITE_OK);
-    sqlite3_close(db);
+    change_recording(other, "CREATE TABLE mine (x)");
     e = (lam_error){0};
     assert_int_equal(lam_recorder_new(&r, other, &info, &e), LAM_IO);
     assert_non_null(strstr(e.text, "not a recording"));
@@ -296,7 +284,7 @@ static void steps_that_come_one_at_a_time(void **state) {
         wait_ms(250);
     }
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 5);
     lam_recording_free(r);
 }
@@ -328,7 +316,7 @@ static void a_kill_loses_a_second_at_most(void **state) {
         wait_ms(ms);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
-        lam_recording *r = opened(file, 0, 0);
+        lam_recording *r = open_recording(file, 0, 0);
         const lam_recorded_model *m = lam_recording_model(r, 0);
         assert_int_equal(lam_recording_run(r)->ended_unix_ns, 0);
         assert_non_null(m);
@@ -377,7 +365,7 @@ static void a_full_disk_ends_the_recording(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(r)->run, 1);
     lam_recording_free(r);
 }
@@ -424,7 +412,7 @@ static void a_forked_child_writes_nothing(void **state) {
     assert_int_equal(status, 0);
     step_put(w, 2, 1, true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_model(r, 0)->last, 2);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 1); /* not 2: the child's is not there */
     lam_recording_free(r);
@@ -569,8 +557,7 @@ static void try_open(void *arg, bool *ok) {
     lam_error e = {0};
     lam_recording *r;
     lam_status s = lam_recording_open(&r, arg, 0, 0, &e);
-    *ok = s == LAM_OK;
-    if (s != LAM_OK) assert_int_equal(s, LAM_NOMEM);
+    *ok = oom_check(s, &e);
     lam_recording_free(r);
 }
 
@@ -625,12 +612,12 @@ static void recording_without_memory(void **state) {
     (void)state;
     const char *file = step_file("scarce.lamina");
     oom_sweep(try_recording, (void *)(uintptr_t)file);
-    lam_recording *r = opened(file, 0, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     const int64_t runs = lam_recording_run(r)->run;
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 2);
     lam_recording_free(r);
     for (int64_t i = 1; i <= runs; i++) {
-        r = opened(file, i, 0);
+        r = open_recording(file, i, 0);
         const lam_recorded_model *m = lam_recording_model(r, 0);
         for (int32_t k = 0; m && m->n_steps && k < 3; k++)
             assert_int_equal(lam_recording_place(r, 0, k)->n_steps, m->n_steps);

@@ -5,10 +5,8 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
-#include "kit/step_net.h"
+#include "kit/recorded.h"
 #include "store/store.h"
-
-#include <sqlite3.h>
 
 static const lam_step_info info = {
     .name = "Net", .number = 7, .training = true, .gradients = true, .unix_ns = 5, .t0_ns = 6};
@@ -166,9 +164,7 @@ static const char *record(const char *name) {
 
 static void all_of_it_comes_back(void **state) {
     (void)state;
-    lam_error e = {0};
-    lam_recording *r = NULL;
-    assert_int_equal(lam_recording_open(&r, record("full.lamina"), 0, 0, &e), LAM_OK);
+    lam_recording *r = open_recording(record("full.lamina"), 0, 0);
     const lam_recorded_model *m = lam_recording_model(r, 0);
     const lam_recorded_place *fc = lam_recording_place(r, 0, 2);
     assert_true(m->n_steps == 2 && m->warmed_up && m->training && m->nonfinite == 3 && m->first_bad == 1);

@@ -2,10 +2,7 @@
  *
  * Recordings from strangers: whatever stands in the file, one sentence, and never a crash. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
-#include "store/bins.h"
-
-#include <sqlite3.h>
+#include "kit/recorded.h"
 
 static void refused(const char *file, const char *why) {
     lam_error e = {0};
@@ -22,18 +19,10 @@ static void refused(const char *file, const char *why) {
                      LAM_IO);
 }
 
-static void run_in(const char *file, const char *sql) {
-    sqlite3 *db;
-    char *said = NULL;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &said) != SQLITE_OK) fail_msg("%s: %s", sql, said);
-    sqlite3_close(db);
-}
-
 /* A good recording in which `sql` was run. */
 static const char *after(const char *sql) {
     const char *file = step_recording("hostile.lamina", 0, 1, 1);
-    run_in(file, sql);
+    change_recording(file, sql);
     return file;
 }
 
@@ -152,7 +141,7 @@ static void nothing_where_something_must_be(void **state) {
                                  "UPDATE sqlite_master SET sql = replace(sql, ' NOT NULL', '')");
         char sql[100];
         snprintf(sql, sizeof sql, "UPDATE %s SET %s = NULL", all[i][0], all[i][1]);
-        run_in(file, sql);
+        change_recording(file, sql);
         refused(file, strcmp(all[i][0], "layers") == 0 ? "no calls of a layer" : sql);
     }
 }
@@ -175,10 +164,8 @@ static void the_last_moments(void **state) {
 /* Names are cleaned, so they can't drive a terminal. */
 static void names_are_cleaned(void **state) {
     (void)state;
-    lam_error e = {0};
-    lam_recording *r;
     const char *file = after("UPDATE places SET path = char(27) || '[2Jx' || char(10) WHERE place = 1");
-    assert_int_equal(lam_recording_open(&r, file, 0, 0, &e), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_string_equal(lam_recording_place(r, 0, 1)->path, "?[2Jx?");
     lam_recording_free(r);
 }
@@ -220,15 +207,6 @@ static void put_bytes(const char *file, const unsigned char *at, size_t n) {
     assert_int_equal(fclose(f), 0);
 }
 
-/* Its steps are few, but they have rollups. */
-static const char *rolled_up(const char *file) {
-    int64_t steps[] = {1, 2, 3, 4, 5};
-    lmi_db db;
-    if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, steps, 5, NULL) != LAM_OK) abort();
-    lmi_db_close(&db);
-    return file;
-}
-
 /* It is read, or refused with a sentence. */
 static void survive(const char *file) {
     lam_error e = {0};
@@ -240,7 +218,7 @@ static void survive(const char *file) {
 
 static void damaged_bytes(void **state) {
     (void)state;
-    bytes good = all_of(rolled_up(step_recording("good.lamina", 0, 1, 1)));
+    bytes good = all_of(roll_up_recording(step_recording("good.lamina", 0, 1, 1)));
     unsigned char *bad = malloc(good.n);
     const char *file = step_file("damaged.lamina");
     uint64_t seed = 88172645463325252u;

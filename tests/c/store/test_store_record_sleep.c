@@ -3,7 +3,7 @@
  * How long the thread that writes sleeps, seen where it goes to sleep: the wait of this file takes the place
  * of the system's. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
+#include "kit/recorded.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -43,8 +43,7 @@ static void the_writer_sleeps_between_its_turns(void **state) {
     step_put(w, 1, 1, true);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_OK);
     assert_in_range(longest_ns, 100000000, 500000000);
-    lam_recording *r = NULL;
-    assert_int_equal(lam_recording_open(&r, file, 0, 0, NULL), LAM_OK);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_model(r, 0)->n_steps, 1);
     lam_recording_free(r);
 }

@@ -2,12 +2,11 @@
  *
  * Rollups: medians of many steps without their rows, within one per cent of what the rows say. */
 #include "kit/oom.h"
-#include "kit/step_net.h"
+#include "kit/recorded.h"
 #include "store/bins.h"
 
 #include <math.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <sys/wait.h>
 
 static uint64_t seed = 88172645463325252u;
@@ -169,21 +168,6 @@ static const char *many_steps(const char *name, int64_t n, kind_of kind) {
     return file;
 }
 
-static lam_recording *opened(const char *file, int32_t last) {
-    lam_error e = {0};
-    lam_recording *r = NULL;
-    if (lam_recording_open(&r, file, 0, last, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    return r;
-}
-
-static void change(const char *file, const char *sql) {
-    sqlite3 *db;
-    char *why = NULL;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s: %s", sql, why);
-    sqlite3_close(db);
-}
-
 static int64_t number(const char *file, const char *sql) {
     sqlite3 *db;
     sqlite3_stmt *s;
@@ -211,10 +195,10 @@ static void same_middles(const lam_recorded_place *a, const lam_recorded_place *
 
 /* What is read from rollups is what is read from all rows. */
 static void compare(const char *file, int32_t kinds) {
-    lam_recording *a = opened(file, 0);
+    lam_recording *a = open_recording(file, 0, 0);
     assert_true(number(file, "SELECT count(*) FROM rollups") > 0);
-    change(file, "DELETE FROM rollups");
-    lam_recording *b = opened(file, 0);
+    change_recording(file, "DELETE FROM rollups");
+    lam_recording *b = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_run(a)->n_models, kinds);
     assert_int_equal(lam_recording_run(b)->n_models, kinds);
     for (int32_t i = 0; i < kinds; i++) {
@@ -257,9 +241,10 @@ static void kinds_have_rollups_of_their_own(void **state) {
 static void rows_are_not_read_again(void **state) {
     (void)state;
     const char *file = many_steps("light.lamina", STEPS, NULL);
-    lam_recording *a = opened(file, 0);
-    change(file, "DELETE FROM layers WHERE step > 1 AND step <= (SELECT max(last_step) FROM rollups)");
-    lam_recording *b = opened(file, 0), *newest = opened(file, 10);
+    lam_recording *a = open_recording(file, 0, 0);
+    change_recording(file,
+                     "DELETE FROM layers WHERE step > 1 AND step <= (SELECT max(last_step) FROM rollups)");
+    lam_recording *b = open_recording(file, 0, 0), *newest = open_recording(file, 0, 10);
     assert_int_equal(lam_recording_place(b, 0, 1)->n_steps, STEPS - 1);
     same_middles(lam_recording_place(b, 0, 1), lam_recording_place(a, 0, 1));
     assert_int_equal(lam_recording_place(newest, 0, 1)->n_steps, 10); /* they are of all steps */
@@ -273,15 +258,15 @@ static void many_rows_without_a_rollup(void **state) {
     (void)state;
     enum { WIDE = 100000 };
     const char *file = many_steps("old.lamina", 300, NULL);
-    lam_recording *a = opened(file, 0);
+    lam_recording *a = open_recording(file, 0, 0);
     char sql[400];
     snprintf(sql, sizeof sql,
              "WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < %d) INSERT INTO places"
              " SELECT 1, i, 0, 1, 'x' || i, 'X', 0, 0 FROM n;"
              "DROP TABLE rollups; DROP TABLE rollup_layers; PRAGMA user_version = 3",
              WIDE);
-    change(file, sql);
-    lam_recording *b = opened(file, 0);
+    change_recording(file, sql);
+    lam_recording *b = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_model(b, 0)->n_places, WIDE + 1);
     for (int32_t i = 0; i < 3; i++) same_middles(lam_recording_place(b, 0, i), lam_recording_place(a, 0, i));
     lam_recording_free(a);
@@ -307,7 +292,7 @@ static void a_killed_run_has_rollups(void **state) {
     if (child == 0) record_and_die(file);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
-    lam_recording *r = opened(file, 0);
+    lam_recording *r = open_recording(file, 0, 0);
     assert_int_equal(lam_recording_place(r, 0, 1)->n_steps, LMI_ROLL_UP + 99);
     near(lam_recording_place(r, 0, 1)->forward_ns.median, 2 * STEP_FIRST, 2 * STEP_FIRST, "median");
     lam_recording_free(r);
@@ -353,7 +338,7 @@ static void rollups_that_cannot_be(void **state) {
         const char *file = many_steps("bad.lamina", LMI_ROLL_UP + 10, NULL);
         lam_error e = {0};
         lam_recording *r;
-        change(file, bad[i]);
+        change_recording(file, bad[i]);
         const lam_status s = lam_recording_open(&r, file, 0, 0, &e);
         if (s != LAM_IO || !*e.text) fail_msg("%s: %s %s", bad[i], lam_status_name(s), e.text);
         lam_recording_free(r);
@@ -375,7 +360,7 @@ static void damaged_bins(void **state) {
             "UPDATE rollup_layers SET bins = CAST(substr(bins, 1, %d) || x'%02X' || substr(bins, %d) AS BLOB)"
             " WHERE place = %d",
             at, (unsigned)any(256), at + 2, (int)any(3));
-        change(file, sql);
+        change_recording(file, sql);
         const lam_status s = lam_recording_open(&r, file, 0, 0, &e);
         if (s != LAM_OK && (s != LAM_IO || !*e.text)) fail_msg("%s: %s", lam_status_name(s), e.text);
         lam_recording_free(r);
@@ -388,8 +373,7 @@ static void try_open(void *arg, bool *ok) {
     lam_error e = {0};
     lam_recording *r;
     const lam_status s = lam_recording_open(&r, arg, 0, 0, &e);
-    *ok = s == LAM_OK;
-    if (s != LAM_OK) assert_int_equal(s, LAM_NOMEM);
+    *ok = oom_check(s, &e);
     lam_recording_free(r);
 }
 
@@ -403,8 +387,7 @@ static void try_roll_up(void *arg, bool *ok) {
     assert_int_equal(lmi_db_run(arg, "BEGIN", NULL), LAM_OK);
     for (int half = 0; half < 2 && e.status == LAM_OK; half++)
         (void)lmi_roll_up(arg, 1, steps + half * FEW / 2, FEW / 2, &e);
-    *ok = e.status == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(e.status, &e);
     assert_int_equal(lmi_db_run(arg, "ROLLBACK", NULL), LAM_OK);
 }
 

@@ -262,22 +262,6 @@ static void nested_sequentials(void **state) {
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-typedef struct job {
-    const lam_model *m;
-    const char *convention;
-    bool released;
-} job;
-
-static void cost_it(void *arg, bool *ok) {
-    const job *j = arg;
-    lam_error e = {0};
-    lam_costs *c = NULL;
-    lam_cost_options o = {.convention = j->convention, .released = j->released};
-    *ok = lam_costs_new(&c, j->m, &o, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_costs_free(c);
-}
-
 /* Arrays of a large model are allocations of their own, so each can be refused. */
 static void out_of_memory_large(void **state) {
     (void)state;
@@ -294,8 +278,8 @@ static void out_of_memory_large(void **state) {
         if (i % 3) net_call(&n, leaf, r, SH(1, 2), 0, SH(1, 2), 0);
     }
     lam_model *m = net_done(&n);
-    job jobs[] = {{m, "layers", false}, {m, "torchscan", true}, {m, "thoplw", true}};
-    for (int i = 0; i < 3; i++) oom_sweep(cost_it, &jobs[i]);
+    net_costing all[] = {{m, "layers", false}, {m, "torchscan", true}, {m, "thoplw", true}};
+    for (int i = 0; i < 3; i++) oom_sweep(net_try_costs, &all[i]);
     lam_model_free(m);
 }
 

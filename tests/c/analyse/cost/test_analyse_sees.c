@@ -129,19 +129,10 @@ static void zero_is_known_and_no_opinion_is_not(void **state) {
     lam_model_free(m);
 }
 
-static void cost_it(void *model, bool *ok) {
-    lam_cost_options o = {.convention = "torch"};
-    lam_costs *c = NULL;
-    lam_error e = {0};
-    *ok = lam_costs_new(&c, model, &o, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_costs_free(c);
-}
-
 static void memory_runs_out(void **state) {
     (void)state;
     lam_model *m = one_call(fill_work);
-    oom_sweep(cost_it, m);
+    oom_sweep(net_try_costs, &(net_costing){m, "torch", false});
     lam_model_free(m);
 }
 

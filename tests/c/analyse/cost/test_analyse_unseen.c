@@ -222,15 +222,6 @@ static void later(void **state) {
     }
 }
 
-static void cost_it(void *arg, bool *ok) {
-    lam_costs *c = NULL;
-    const lam_cost_options o = {.convention = "exact"};
-    lam_status s = lam_costs_new(&c, arg, &o, NULL);
-    *ok = s == LAM_OK;
-    assert_int_equal(s == LAM_OK ? LAM_OK : LAM_NOMEM, s);
-    lam_costs_free(c);
-}
-
 static void out_of_memory(void **state) {
     (void)state;
     static const char *const trips[] = {"aten::resolve_conj", "aten::resolve_neg", "aten::lift_fresh"};
@@ -239,7 +230,7 @@ static void out_of_memory(void **state) {
     net_op(&n, "Region: 0/0", (op_at){k.fc, -1, LAM_FORWARD, LAM_OP_NODE | LAM_OP_HIDES});
     trip(&n, k.mine, trips, 3);
     lam_model *m = net_done(&n);
-    oom_sweep(cost_it, m);
+    oom_sweep(net_try_costs, &(net_costing){m, "exact", false});
     lam_model_free(m);
 }
 
@@ -333,15 +324,6 @@ static void cut_after_a_call(void **state) {
     lam_model_free(m);
 }
 
-static void count_all(void *arg, bool *ok) {
-    lam_costs *c = NULL;
-    lam_error e = {0};
-    lam_cost_options o = {.convention = "exact"};
-    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_costs_free(c);
-}
-
 static void cut_without_memory(void **state) {
     (void)state;
     net n = net_new();
@@ -349,7 +331,7 @@ static void cut_without_memory(void **state) {
     net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
     NET_OK(&n, lam_build_cut(n.b, "it was full", true, 500, &n.e));
     lam_model *m = net_done(&n);
-    oom_sweep(count_all, m);
+    oom_sweep(net_try_costs, &(net_costing){m, "exact", false});
     lam_model_free(m);
 }
 

@@ -4,6 +4,7 @@
  * small models. */
 #include "kit/oom.h"
 
+#include "kit/draw.h"
 #include "kit/graph_net.h"
 
 #include "analyse/field/span.h"
@@ -19,10 +20,6 @@ typedef struct layer { /* element o reads i with i * up = o * step + tap, tap in
 } layer;
 
 static uint32_t seed = 1;
-static int64_t draw(int64_t low, int64_t high) {
-    seed = seed * 1664525u + 1013904223u;
-    return low + (int64_t)(seed >> 8) % (high - low + 1);
-}
 
 static layer draw_layer(void) {
     int64_t dil = draw(1, 3), taps = draw(1, 4), pad = draw(0, 3);
@@ -356,29 +353,19 @@ static void what_is_written_in_a_part_leaves_the_rest(void **state) {
     lam_model_free(m);
 }
 
-static void cost(void *arg, bool *ok) {
-    lam_costs *c = NULL;
-    lam_error e = {0};
-    lam_cost_options o = {.convention = "exact"};
-    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
-    lam_costs_free(c);
-}
-
 static void field(void *arg, bool *ok) {
     lam_costs *c = NULL;
     lam_error e = {0};
     lam_rf_axis x;
     lam_cost_options o = {.convention = "exact"};
-    *ok = lam_costs_new(&c, arg, &o, &e) == LAM_OK && lam_costs_rf_axis(c, 0, 1, &x, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(lam_costs_new(&c, arg, &o, &e), &e) && oom_check(lam_costs_rf_axis(c, 0, 1, &x, &e), &e);
     lam_costs_free(c);
 }
 
 static void memory_may_run_out(void **state) {
     (void)state;
     lam_model *m = net_residual();
-    oom_sweep(cost, m);
+    oom_sweep(net_try_costs, &(net_costing){m, "exact", false});
     lam_model_free(m);
     m = cleared();
     oom_sweep(field, m);

@@ -384,8 +384,7 @@ static void draw(void *arg, bool *ok) {
     lam_status s = lam_graph_new(&g, arg, &e);
     if (s == LAM_OK) s = lam_graph_dot(g, false, show_sink(), &e);
     if (s == LAM_OK) s = lam_graph_dot(g, true, show_sink(), &e);
-    *ok = s == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(s, &e);
     lam_graph_free(g);
 }
 

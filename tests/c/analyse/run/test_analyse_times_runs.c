@@ -4,15 +4,12 @@
  * open, to the call that made the node that runs, or to the engine between two nodes. */
 #include "kit/oom.h"
 
+#include "kit/draw.h"
 #include "kit/timed_net.h"
 
 enum { CALLS = 40, PLACES = 8, NODES = 12, TIME = 4000 };
 
 static uint32_t seed = 5;
-static int32_t draw(int32_t low, int32_t high) {
-    seed = seed * 1664525u + 1013904223u;
-    return low + (int32_t)((seed >> 8) % (uint32_t)(high - low + 1));
-}
 
 typedef struct made {
     int32_t n_calls, n_runs, parent[CALLS], module[CALLS], run[CALLS];

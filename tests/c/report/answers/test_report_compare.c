@@ -302,8 +302,7 @@ static void compare_it(void *model, bool *ok) {
     if (s == LAM_OK) s = lam_compare_write(c, "text", 0, false, show_sink(), &e);
     if (s == LAM_OK) s = lam_compare_write(c, "md", 0, false, show_sink(), &e);
     if (s == LAM_OK) s = lam_compare_write(c, "html", 0, false, show_sink(), &e);
-    *ok = s == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(s, &e);
     lam_compare_free(c);
 }
 

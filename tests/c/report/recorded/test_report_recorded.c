@@ -4,11 +4,10 @@
 #include "kit/oom.h"
 
 #include "kit/json_text.h"
-#include "kit/step_net.h"
+#include "kit/recorded.h"
 
 #include "kit/show.h"
 
-#include <sqlite3.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,26 +38,11 @@ static const char *step_path(const char *name) {
     return path;
 }
 
-static void change(const char *file, const char *sql) {
-    sqlite3 *db;
-    char *said = NULL;
-    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
-    if (sqlite3_exec(db, sql, NULL, NULL, &said) != SQLITE_OK) fail_msg("%s: %s", sql, said);
-    sqlite3_close(db);
-}
-
-static lam_recording *opened(const char *file) {
-    lam_error e = {0};
-    lam_recording *r;
-    if (lam_recording_open(&r, file, 0, 0, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    return r;
-}
-
 static lam_recording *recorded(const char *name, int32_t rank, int32_t world, int64_t slow, const char *sql) {
     const char *file = step_recording(name, rank, world, slow);
-    change(file, ENDED);
-    if (sql) change(file, sql);
-    return opened(file);
+    change_recording(file, ENDED);
+    if (sql) change_recording(file, sql);
+    return open_recording(file, 0, 0);
 }
 
 static const char *written(lam_recording *const *all, int32_t n, const lam_recording_options *o) {
@@ -110,10 +94,10 @@ static void narrow_and_plain(void **state) {
     static const char wide[] =
         "UPDATE places SET path = 'a_block_with_a_long_name.and_another.one' WHERE place = 1";
     lam_recording *r = recorded("narrow.lamina", 0, 1, 1, MEASURED);
-    change(step_path("narrow.lamina"), ON_A_GPU);
+    change_recording(step_path("narrow.lamina"), ON_A_GPU);
     lam_recording_free(r);
-    change(step_path("narrow.lamina"), wide);
-    r = opened(step_path("narrow.lamina"));
+    change_recording(step_path("narrow.lamina"), wide);
+    r = open_recording(step_path("narrow.lamina"), 0, 0);
     lam_recording_options o = {.ascii = true, .depth = -1};
     for (o.width = 53; o.width < 120; o.width += 13) {
         written(&r, 1, &o);
@@ -174,7 +158,7 @@ static void runs_that_have_no_end(void **state) {
     process_that_died(o.now_unix_ns - 89000000000);
     const char *file = step_file("nothing.lamina");
     assert_int_equal(lam_recorder_close(step_recorder(file, 0, 1), NULL), LAM_OK);
-    r = opened(file);
+    r = open_recording(file, 0, 0);
     written(&r, 1, NULL);
     has("no step was recorded yet");
     lam_recording_free(r);
@@ -343,7 +327,7 @@ static void events_of_every_step(void **state) {
     lam_error e = {0};
     char path[512], again[512], little[8];
     const char *file = step_recording("events.lamina", 0, 1, 1), *folder = step_file("logs");
-    change(file, MEASURED);
+    change_recording(file, MEASURED);
     assert_int_equal(lam_recording_tensorboard(file, 0, folder, path, sizeof path, &e), LAM_OK);
     assert_int_equal(lam_recording_tensorboard(file, 0, folder, again, sizeof again, &e), LAM_OK);
     assert_string_not_equal(path, again);
@@ -379,8 +363,7 @@ static void try_write(void *arg, bool *ok) {
     lam_error e = {0};
     lam_recording_options o = {.format = w->format, .depth = -1, .rows = 2};
     lam_status s = lam_recording_write((const lam_recording *const *)w->all, w->n, &o, show_sink(), &e);
-    *ok = s == LAM_OK;
-    if (s != LAM_OK) assert_int_equal(s, LAM_NOMEM);
+    *ok = oom_check(s, &e);
 }
 
 static void writing_without_memory(void **state) {
@@ -399,15 +382,14 @@ static void try_events(void *arg, bool *ok) {
     lam_error e = {0};
     char path[512];
     lam_status s = lam_recording_tensorboard(arg, 0, step_file("swept"), path, sizeof path, &e);
-    *ok = s == LAM_OK;
-    if (s != LAM_OK) assert_int_equal(s, LAM_NOMEM);
+    *ok = oom_check(s, &e);
 }
 
 static void events_without_memory(void **state) {
     (void)state;
     const char *file = step_recording("swept.lamina", 0, 1, 1);
     char *kept = strdup(file); /* names of files are made in turns */
-    change(kept, MEASURED);
+    change_recording(kept, MEASURED);
     oom_sweep(try_events, kept);
     free(kept);
 }

@@ -4,8 +4,8 @@
 #include "kit/oom.h"
 
 #include "kit/full_net.h"
+#include "kit/recorded.h"
 #include "kit/show.h"
-#include "kit/step_net.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -26,13 +26,6 @@ static const char *record(const char *name) {
     return file;
 }
 
-static lam_recording *opened(const char *file) {
-    lam_error e = {0};
-    lam_recording *r = NULL;
-    if (lam_recording_open(&r, file, 0, 0, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
-    return r;
-}
-
 static void write_as(const lam_recording *r, const char *format, int32_t width, int32_t rows) {
     lam_error e = {0};
     const lam_recording_options o = {
@@ -42,7 +35,7 @@ static void write_as(const lam_recording *r, const char *format, int32_t width, 
 
 static void as_data(void **state) {
     (void)state;
-    lam_recording *r = opened(record("data.lamina"));
+    lam_recording *r = open_recording(record("data.lamina"), 0, 0);
     write_as(r, "json", 0, 0);
     show_has("\"device_forward_ns\": {\"median\": 1000, \"deviation\": 0, \"n\": 2}");
     show_has("\"device_peak_bytes\": {\"median\": 6200, \"deviation\": 0, \"n\": 2}");
@@ -58,7 +51,7 @@ static void as_data(void **state) {
 
 static void as_text(void **state) {
     (void)state;
-    lam_recording *r = opened(record("text.lamina"));
+    lam_recording *r = open_recording(record("text.lamina"), 0, 0);
     write_as(r, "text", 200, 0);
     show_has("device  bwd device");
     show_has("dev retained  dev peak  bad steps");

@@ -284,8 +284,7 @@ static void without_a_device_nothing_changes(void **state) {
 static void take_device_times(void *arg, bool *ok) {
     lam_times *t = NULL;
     lam_error e = {0};
-    *ok = lam_device_times_new(&t, arg, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(lam_device_times_new(&t, arg, &e), &e);
     lam_times_free(t);
 }
 
@@ -294,8 +293,7 @@ static void build(void *arg, bool *ok) {
     lam_error e = {0};
     const lam_device_span s = {.call = -1, .node = true, .stream = 0, .t0_ns = 1, .t1_ns = 2};
     (void)arg;
-    *ok = lam_builder_new(&b, 0, &e) == LAM_OK && lam_build_device_span(b, &s, &e) == LAM_OK;
-    if (!*ok) assert_int_equal(e.status, LAM_NOMEM);
+    *ok = oom_check(lam_builder_new(&b, 0, &e), &e) && oom_check(lam_build_device_span(b, &s, &e), &e);
     lam_builder_free(b);
 }
 
