@@ -41,16 +41,7 @@ static void full_operators(net *n, full_step_of s) {
     net_op_args(n, "aten::view", (op_at){s.root, -1, LAM_FORWARD, 0}, IN(h, I(1, 1, 32)), OUT(flat));
     net_op_args(n, "aten::addmm", (op_at){s.fc, -1, LAM_FORWARD, 0},
                 IN(D(0, 102, 2), V(1, 12, 10, 1, 32), D(2, 101, 32, 2)), OUT(y));
-    lam_op_info o = {.name = "AddmmBackward0",
-                     .call = s.fc,
-                     .parent = -1,
-                     .phase = LAM_BACKWARD,
-                     .flags = LAM_OP_NODE,
-                     .t0_ns = 1500,
-                     .t1_ns = 1600,
-                     .pass = 1};
-    int32_t node = -1;
-    NET_OK(n, lam_build_op(n->b, &o, &node, &n->e));
+    const int32_t node = net_node(n, "AddmmBackward0", s.fc, 1500, 1600);
     net_op_args(n, "aten::mm", (op_at){s.fc, node, LAM_RECOMPUTE, 0}, IN(T(0, 1, 2), T(1, 2, 32)),
                 OUT(full_result(0, 30, SH(1, 32))));
     net_op_args(n, "aten::mm", (op_at){s.fc, node, LAM_BACKWARD, 0}, IN(T(0, 1, 2), T(1, 2, 32)),

@@ -166,6 +166,21 @@ OOM_UNUSED static int32_t net_call_flags(net *n, int32_t module, int32_t parent,
 
 #define net_call(n, module, parent, ...) net_call_flags(n, module, parent, 0, __VA_ARGS__)
 
+/* A node of a call's backward, with times that are known. */
+OOM_UNUSED static int32_t net_node(net *n, const char *name, int32_t call, int64_t t0, int64_t t1) {
+    int32_t index = -1;
+    const lam_op_info o = {.name = name,
+                           .call = call,
+                           .parent = -1,
+                           .phase = LAM_BACKWARD,
+                           .flags = LAM_OP_NODE,
+                           .t0_ns = t0,
+                           .t1_ns = t1,
+                           .pass = 1};
+    NET_OK(n, lam_build_op(n->b, &o, &index, &n->e));
+    return index;
+}
+
 /* -- whole models ------------------------------------------------------------------------------ */
 
 /* Sequential(a: Sequential(fc, act), b: Sequential(fc, act)), the two fc one object: torchscan's

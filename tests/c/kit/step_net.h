@@ -37,18 +37,6 @@ static int32_t step_call(net *n, int32_t module, int32_t parent, int64_t t0, int
     return index;
 }
 
-static void step_node(net *n, const char *name, int32_t call, int64_t t0, int64_t t1) {
-    lam_op_info op = {.name = name,
-                      .call = call,
-                      .parent = -1,
-                      .phase = LAM_BACKWARD,
-                      .flags = LAM_OP_NODE,
-                      .t0_ns = t0,
-                      .t1_ns = t1,
-                      .pass = 1};
-    NET_OK(n, lam_build_op(n->b, &op, NULL, &n->e));
-}
-
 /* Net(first: Linear 4x4, second: Linear 4x2): first takes STEP_FIRST * slow ns and second STEP_SECOND; with
  * `back` a backward pass follows. */
 OOM_UNUSED static lam_model *step_model(int64_t slow, bool back) {
@@ -66,9 +54,9 @@ OOM_UNUSED static lam_model *step_model(int64_t slow, bool back) {
     NET_OK(&n, lam_build_timed(n.b, &n.e));
     if (back) {
         NET_OK(&n, lam_build_nodes_seen(n.b, &n.e));
-        step_node(&n, "AddmmBackward0", two, t, t + STEP_BACK_SECOND);
-        step_node(&n, "AddmmBackward0", one, t + STEP_BACK_SECOND + 5,
-                  t + STEP_BACK_SECOND + 5 + STEP_BACK_FIRST);
+        net_node(&n, "AddmmBackward0", two, t, t + STEP_BACK_SECOND);
+        net_node(&n, "AddmmBackward0", one, t + STEP_BACK_SECOND + 5,
+                 t + STEP_BACK_SECOND + 5 + STEP_BACK_FIRST);
     }
     return net_done(&n);
 }

@@ -127,17 +127,22 @@ static void through_numpy(void **state) {
     lam_model_free(m);
 }
 
+/* A layer of 24 MACs whose call is marked with `flags`. */
+static lam_model *one_linear(uint32_t flags) {
+    net n = net_new();
+    int32_t fc = net_linear(&n, 3, 4);
+    net_place(&n, -1, "", fc);
+    int32_t call = net_call_flags(&n, fc, -1, flags, SH(2, 3), 0, SH(2, 4), 0);
+    net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    return net_done(&n);
+}
+
 /* Layers that another thread called while this call was open. */
 static void in_another_thread(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers"};
     for (size_t i = 0; i < 2; i++) {
-        net n = net_new();
-        int32_t fc = net_linear(&n, 3, 4);
-        net_place(&n, -1, "", fc);
-        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_ELSEWHERE, SH(2, 3), 0, SH(2, 4), 0);
-        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
-        lam_model *m = net_done(&n);
+        lam_model *m = one_linear(LAM_CALL_ELSEWHERE);
         lam_costs *c = net_costs(m, conventions[i], false);
         net_expect(lam_costs_total(c, LAM_MACS), 24, LAM_AT_LEAST);
         assert_non_null(strstr(lam_costs_row(c, 0)->reason, "another thread"));
@@ -186,12 +191,7 @@ static void of_strangers(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers", "torchscan"};
     for (size_t i = 0; i < 3; i++) {
-        net n = net_new();
-        int32_t fc = net_linear(&n, 3, 4);
-        net_place(&n, -1, "", fc);
-        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_STRANGERS, SH(2, 3), 0, SH(2, 4), 0);
-        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
-        lam_model *m = net_done(&n);
+        lam_model *m = one_linear(LAM_CALL_STRANGERS);
         lam_costs *c = net_costs(m, conventions[i], i == 2);
         lam_count macs = lam_costs_total(c, LAM_MACS);
         assert_int_equal(macs.state, i == 1 ? LAM_AT_LEAST : LAM_EXACT);
@@ -207,12 +207,7 @@ static void later(void **state) {
     (void)state;
     static const char *const conventions[] = {"exact", "layers", "torchscan"};
     for (size_t i = 0; i < 3; i++) {
-        net n = net_new();
-        int32_t fc = net_linear(&n, 3, 4);
-        net_place(&n, -1, "", fc);
-        int32_t call = net_call_flags(&n, fc, -1, LAM_CALL_LATER, SH(2, 3), 0, SH(2, 4), 0);
-        net_mm(&n, (op_at){call, -1, LAM_FORWARD, 0}, 2, 3, 4);
-        lam_model *m = net_done(&n);
+        lam_model *m = one_linear(LAM_CALL_LATER);
         lam_costs *c = net_costs(m, conventions[i], i == 2);
         lam_count macs = lam_costs_total(c, LAM_MACS);
         assert_int_equal(macs.state, LAM_AT_LEAST);

@@ -43,19 +43,6 @@ static lam_time of(const lam_times *t, int32_t event) {
     return x;
 }
 
-/* As the host saw a node. */
-static void host_node(net *n, int32_t of, int64_t t0, int64_t t1) {
-    lam_op_info o = {.name = "AddmmBackward0",
-                     .call = of,
-                     .parent = -1,
-                     .phase = LAM_BACKWARD,
-                     .flags = LAM_OP_NODE,
-                     .t0_ns = t0,
-                     .t1_ns = t1,
-                     .pass = 1};
-    NET_OK(n, lam_build_op(n->b, &o, NULL, &n->e));
-}
-
 static lam_model *one_stream(void) {
     net n = timed_layers();
     int32_t c[3];
@@ -63,7 +50,7 @@ static lam_model *one_stream(void) {
     span(&n, c[0], 0, 100, 1100);
     span(&n, c[1], 0, 150, 450);
     span(&n, c[2], 0, 450, 1050);
-    host_node(&n, c[2], 1500, 1510);
+    net_node(&n, "AddmmBackward0", c[2], 1500, 1510);
     node(&n, -1, 0, 2000, 2005);
     node(&n, c[2], 0, 2010, 2510);
     node(&n, c[1], 0, 2510, 2710);
