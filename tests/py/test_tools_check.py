@@ -311,3 +311,11 @@ def test_a_circle_of_modules(tmp_path: Path) -> None:
         assert check(root)[0] == code
     told = "uses c1 of c1.py in a circle of 4 files, more than 3 (c0.py c1.py c2.py c3.py)"
     assert f"python/lamina/_run/c0.py:3: {told}" in check(root)[1]
+
+
+def test_a_crowded_folder_of_tests(tmp_path: Path) -> None:
+    root = clean_tree(tmp_path)
+    seed(root, {f"tests/c/base/test_base_x{i}.c": SPDX for i in range(20)})
+    assert check(root) == (0, "")
+    seed(root, {"tests/c/base/test_base_x.c": SPDX})
+    assert "tests/c/base has 21 sources, more than 20" in check(root)[1]

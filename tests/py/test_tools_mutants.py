@@ -38,8 +38,8 @@ TREE = {
     "src/base/base.c": SOURCE,
     "src/model/model.c": '#include "base/base.h"\n\nint lmi_two(void) {\n    return lmi_larger(1, 2);\n}\n',
     "include/lamina.h": "",
-    "tests/c/test_base_all.c": LOOKS,
-    "tests/c/test_cmd_all.c": "int main(void) {\n    return 0;\n}\n",
+    "tests/c/base/test_base_all.c": LOOKS,
+    "tests/c/cmd/test_cmd_all.c": "int main(void) {\n    return 0;\n}\n",
 }
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
@@ -132,7 +132,7 @@ def test_python_is_tried_by_the_tests_of_its_file(tmp_path: Path) -> None:
         ({}, "nowhere", "tools/mutants: nowhere has no sources; src/LAYERS lists the rooms."),
         ({"src/base/base.c": "int x\n"}, "base", "tools/mutants: src/base/base.c does not compile as it is"),
         (
-            {"tests/c/test_base_all.c": "int main(void) {\n    return 1;\n}\n"},
+            {"tests/c/base/test_base_all.c": "int main(void) {\n    return 1;\n}\n"},
             "base",
             "tools/mutants: test_base_all fails on the code as it is",
         ),

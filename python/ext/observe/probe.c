@@ -14,9 +14,15 @@
 
 /* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how passed. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
+#include <malloc.h>
 enum { OFFERED = 1 };
+static size_t size_of_allocation(const void *at) { return malloc_usable_size((void *)(uintptr_t)at); }
 #else
 enum { OFFERED = 0 };
+static size_t size_of_allocation(const void *at) {
+    (void)at;
+    return 0;
+}
 #endif
 
 /* at::RecordFunctionCallback, as every torch since 2.4 has it. */
@@ -331,9 +337,12 @@ static const void *object_of(lmx_state *st, PyObject *tensor) {
 }
 
 static PyObject *probe_tensor(PyObject *module, PyObject *tensor) {
-    enum { OBJECT = 192 }; /* bytes: less than any torch's */
+    char bytes[192] = {0}; /* the object's size is torch's version's: 2.13 has 176 */
     const void *object = object_of(lmx_state_of(module), tensor);
-    return object ? PyBytes_FromStringAndSize(object, OBJECT) : NULL;
+    if (!object) return NULL;
+    const size_t n = size_of_allocation(object);
+    memcpy(bytes, object, n < sizeof bytes ? n : sizeof bytes);
+    return PyBytes_FromStringAndSize(bytes, sizeof bytes);
 }
 
 static PyObject *identity(PyObject *module, PyObject *tensor) {
@@ -397,7 +406,8 @@ PyMethodDef lmx_probe_methods[] = {
          "the operation `name` in its record while `call` runs. It may crash. The callbacks at `quiet` are "
          "none while it does.")},
     {"probe_tensor", probe_tensor, METH_O,
-     PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nThe first bytes of the C++ object behind a tensor.")},
+     PyDoc_STR("probe_tensor($module, tensor, /)\n--\n\nThe first bytes of the C++ object behind a tensor, "
+               "and zeros.")},
     {"identity", identity, METH_O,
      PyDoc_STR(
          "identity($module, tensor, /)\n--\n\nWhat identifies a tensor's memory, which its views share, and "

@@ -3,11 +3,8 @@
  * Recordings from strangers, under libFuzzer. A good one is made first; the input says what becomes of it:
  * tables, columns, types, indices, triggers and values are changed in SQL, and bytes of the file after that.
  * Whatever comes of that, it is read or refused with a sentence, and recorded to or refused with one. */
-#include "oom.h"
-#include "step_net.h"
-#include "store/bins.h"
-
-#include <sqlite3.h>
+#include "kit/oom.h"
+#include "kit/recorded.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -104,15 +101,6 @@ static const char *const values[] = {"NULL",
 
 static unsigned char good[MOST_BYTES], bad[MOST_BYTES];
 static size_t n_good;
-
-/* Its steps are few, but they have rollups. */
-static const char *rolled_up(const char *file) {
-    int64_t steps[] = {1, 2, 3, 4, 5};
-    lmi_db db;
-    if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, steps, 5, NULL) != LAM_OK) abort();
-    lmi_db_close(&db);
-    return file;
-}
 
 static size_t take(const char *file, unsigned char *to) {
     FILE *f = fopen(file, "rb");
@@ -213,7 +201,7 @@ static void read_from(const char *file) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     static const char *file;
-    if (!n_good) n_good = take(rolled_up(step_recording("good.lamina", 0, 1, 1)), good);
+    if (!n_good) n_good = take(roll_up_recording(step_recording("good.lamina", 0, 1, 1)), good);
     if (!n_good) abort();
     if (!file) file = step_file("changed.lamina");
     make(file, data, n);

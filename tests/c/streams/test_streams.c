@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Stamps in the streams of a stand-in for a GPU: what they tell, and that nothing is left behind
  * whatever fails. */
-#include "oom.h"
+#include "kit/oom.h"
 
 #include "fake_gpu.h"
 

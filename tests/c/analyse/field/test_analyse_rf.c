@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Receptive fields. torchscan's are those of tests/data/torchscan.json; the true ones are checked against
+ * a search for the input positions that an output position depends on. */
+#include "kit/oom.h"
+
+#include "kit/net.h"
+
+#include <math.h>
+
+typedef struct want {
+    double rf, stride, padding;
+    lam_state state;
+} want;
+
+static void expect_row(const lam_costs *c, int32_t i, want w) {
+    const lam_cost_row *r = lam_costs_row(c, i);
+    if (r->rf != w.rf || r->rf_stride != w.stride || r->rf_padding != w.padding || r->rf_state != w.state)
+        fail_msg("row %d: (%g, %g, %g) %s, expected (%g, %g, %g) %s", (int)i, r->rf, r->rf_stride,
+                 r->rf_padding, lam_state_name(r->rf_state), w.rf, w.stride, w.padding,
+                 lam_state_name(w.state));
+}
+
+static void expect_rows(const lam_costs *c, const want *w, int32_t n) {
+    assert_int_equal(lam_costs_n_rows(c), n);
+    for (int32_t i = 0; i < n; i++) expect_row(c, i, w[i]);
+}
+#define ROWS(c, ...) expect_rows(c, (const want[]){__VA_ARGS__}, sizeof((want[]){__VA_ARGS__}) / sizeof(want))
+#define E            LAM_EXACT
+#define L            LAM_AT_LEAST
+#define U            LAM_UNKNOWN
+
+/* A Sequential, or a user's class that calls the same layers in turn, fed with data that connects. */
+typedef struct layer {
+    int32_t module;
+    int32_t ndim;
+    int64_t out[4];
+} layer;
+
+static lam_model *chain_of(net *n, const char *type, const int64_t *in, int32_t ndim, const layer *layers,
+                           int32_t count, bool storages) {
+    int32_t root = net_module(n, type, 0), p = net_place(n, -1, "", root);
+    for (int32_t i = 0; i < count; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", (int)i);
+        net_place(n, p, name, layers[i].module);
+    }
+    const layer *last = &layers[count - 1];
+    int32_t r =
+        net_call(n, root, -1, in, ndim, storages, last->out, last->ndim, storages ? (uint64_t)count + 1 : 0);
+    for (int32_t i = 0; i < count; i++) {
+        const int64_t *x = i ? layers[i - 1].out : in;
+        net_call(n, layers[i].module, r, x, i ? layers[i - 1].ndim : ndim, storages ? (uint64_t)i + 1 : 0,
+                 layers[i].out, layers[i].ndim, storages ? (uint64_t)i + 2 : 0);
+    }
+    return net_done(n);
+}
+
+static int32_t adaptive(net *n, const char *type, int64_t out) {
+    int32_t m = net_leaf(n, type);
+    net_int(n, m, "output_size", out);
+    return m;
+}
+
+/* -- torchscan's recorded chains --------------------------------------------------------------- */
+
+static lam_model *encdec(const char *type, bool storages) {
+    net n = net_new();
+    layer l[] = {
+        {net_conv(&n, "Conv2d", 2, 1, 4, 3, 2, 1), 4, {1, 4, 14, 14}},
+        {net_leaf(&n, "Tanh"), 4, {1, 4, 14, 14}},
+        {net_conv(&n, "Conv2d", 2, 4, 8, 3, 2, 1), 4, {1, 8, 7, 7}},
+        {net_leaf(&n, "Sigmoid"), 4, {1, 8, 7, 7}},
+        {net_conv(&n, "ConvTranspose2d", 2, 8, 4, 2, 2, 0), 4, {1, 4, 14, 14}},
+        {net_leaf(&n, "ELU"), 4, {1, 4, 14, 14}},
+        {net_conv(&n, "ConvTranspose2d", 2, 4, 1, 2, 2, 0), 4, {1, 1, 28, 28}},
+    };
+    return chain_of(&n, type, SH(1, 1, 28, 28), l, 7, storages);
+}
+
+static void encdec_torchscan(void **state) {
+    (void)state;
+    lam_model *m = encdec("Sequential", false);
+    lam_costs *c = net_costs(m, "torchscan", true);
+    ROWS(c, {1, 1, 0, E}, {3, 2, 1, E}, {3, 2, 1, E}, {7, 4, 3, E}, {7, 4, 3, E}, {-5, 2, 3, E},
+         {-5, 2, 3, E}, {-11, 1, 3, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* The true fields never shrink: a transposed convolution of kernel 2 and stride 2 sees one input position. */
+static void encdec_true(void **state) {
+    (void)state;
+    lam_model *m = encdec("Sequential", false);
+    static const char *const conventions[] = {"layers", "torchscan"};
+    for (int i = 0; i < 2; i++) {
+        lam_costs *c = net_costs(m, conventions[i], false);
+        ROWS(c, {7, 1, 3, E}, {3, 2, 1, E}, {3, 2, 1, E}, {7, 4, 3, E}, {7, 4, 3, E}, {7, 2, 3, E},
+             {7, 2, 3, E}, {7, 1, 3, E});
+        lam_costs_free(c);
+    }
+    lam_model_free(m);
+}
+
+static lam_model *conv1d(void) {
+    net n = net_new();
+    int32_t flatten = net_leaf(&n, "Flatten");
+    layer l[] = {
+        {net_conv(&n, "Conv1d", 1, 4, 8, 5, 2, 0), 3, {1, 8, 23}},
+        {net_leaf(&n, "BatchNorm1d"), 3, {1, 8, 23}},
+        {net_pool(&n, "MaxPool1d", 2, 2), 3, {1, 8, 11}},
+        {adaptive(&n, "AdaptiveMaxPool1d", 3), 3, {1, 8, 3}},
+        {flatten, 2, {1, 24}},
+        {net_linear(&n, 24, 2), 2, {1, 2}},
+    };
+    return chain_of(&n, "Sequential", SH(1, 4, 50), l, 6, true);
+}
+
+static void conv1d_torchscan(void **state) {
+    (void)state;
+    lam_model *m = conv1d();
+    lam_costs *c = net_costs(m, "torchscan", true);
+    ROWS(c, {1, 1, 0, E}, {5, 2, 0, E}, {5, 2, 0, E}, {7, 4, 0, E}, {19, 16, -10, E}, {19, 16, -10, E},
+         {19, 16, -10, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* 11 positions pooled to 3: windows of 4, 5 and 4. The Linear after the Flatten sees all 50 input
+ * positions. */
+static void conv1d_true(void **state) {
+    (void)state;
+    lam_model *m = conv1d();
+    lam_costs *c = net_costs(m, "layers", false);
+    expect_row(c, 3, (want){7, 4, 0, E});
+    expect_row(c, 4, (want){7 + 4 * 4, 4 * 11.0 / 3, 0, E});
+    expect_row(c, 6, (want){50, 50, 0, E});
+    expect_row(c, 0, (want){50, 50, 0, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* torchscan 0.1.1 starts from the end: (3, 1, 0), (1, 1, 0), (5, 2, 0) of a convolution, a ReLU and a
+ * convolution. */
+static void backwards(void **state) {
+    (void)state;
+    net n = net_new();
+    layer l[] = {
+        {net_conv(&n, "Conv1d", 1, 1, 1, 5, 2, 0), 3, {1, 1, 8}},
+        {net_leaf(&n, "ReLU"), 3, {1, 1, 8}},
+        {net_conv(&n, "Conv1d", 1, 1, 1, 3, 1, 1), 3, {1, 1, 8}},
+    };
+    lam_model *m = chain_of(&n, "Sequential", SH(1, 1, 19), l, 3, false);
+    lam_costs *c = net_costs(m, "torchscan", true);
+    assert_int_equal(lam_costs_rf_backwards(c, NULL), LAM_OK);
+    ROWS(c, {9, 2, 2, E}, {9, 2, 2, E}, {3, 1, 1, E}, {3, 1, 1, E});
+    assert_int_equal(lam_costs_rf_backwards(NULL, NULL), LAM_USAGE);
+    /* aggregated, the container takes the first row's field there and the last one's in 0.1.2 */
+    assert_int_equal(lam_costs_aggregate(c, 0, NULL), LAM_OK);
+    ROWS(c, {9, 2, 2, E});
+    lam_costs_free(c);
+    c = net_costs(m, "torchscan", true);
+    assert_int_equal(lam_costs_aggregate(c, 0, NULL), LAM_OK);
+    ROWS(c, {9, 2, 2, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- how far a chain is proved ----------------------------------------------------------------- */
+
+static void own_forward_is_a_lower_bound(void **state) {
+    (void)state;
+    lam_model *m = encdec("Net", true);
+    lam_costs *c = net_costs(m, "layers", false);
+    ROWS(c, {7, 1, 3, L}, {3, 2, 1, L}, {3, 2, 1, L}, {7, 4, 3, L}, {7, 4, 3, L}, {7, 2, 3, L}, {7, 2, 3, L},
+         {7, 1, 3, L});
+    lam_costs_free(c);
+    lam_model_free(m);
+    m = encdec("Net", false); /* nothing tells whether the data connects */
+    c = net_costs(m, "layers", false);
+    expect_row(c, 1, (want){1, 1, 0, U});
+    expect_row(c, 7, (want){1, 1, 0, U});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Net(stem: Sequential(conv, relu), left, right) where left and right both read the stem's output. */
+static void branches(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), stem = net_module(&n, "Sequential", 0);
+    int32_t conv = net_conv(&n, "Conv2d", 2, 1, 1, 3, 1, 0), relu = net_leaf(&n, "ReLU");
+    int32_t left = net_conv(&n, "Conv2d", 2, 1, 1, 3, 1, 0), right = net_conv(&n, "Conv2d", 2, 1, 1, 3, 1, 0);
+    int32_t p = net_place(&n, -1, "", root), q = net_place(&n, p, "stem", stem);
+    net_place(&n, q, "0", conv);
+    net_place(&n, q, "1", relu);
+    net_place(&n, p, "left", left);
+    net_place(&n, p, "right", right);
+    int32_t r = net_call(&n, root, -1, SH(1, 1, 9, 9), 1, SH(1, 1, 5, 5), 6);
+    int32_t s = net_call(&n, stem, r, SH(1, 1, 9, 9), 1, SH(1, 1, 7, 7), 3);
+    net_call(&n, conv, s, SH(1, 1, 9, 9), 1, SH(1, 1, 7, 7), 2);
+    net_call(&n, relu, s, SH(1, 1, 7, 7), 2, SH(1, 1, 7, 7), 3);
+    net_call(&n, left, r, SH(1, 1, 7, 7), 3, SH(1, 1, 5, 5), 4);
+    net_call(&n, right, r, SH(1, 1, 7, 7), 3, SH(1, 1, 5, 5), 5);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    ROWS(c, {1, 1, 0, U}, {3, 1, 0, L}, {3, 1, 0, L}, {3, 1, 0, L}, {5, 1, 0, L}, {1, 1, 0, U});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void two_inputs_and_two_runs(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t relu = net_leaf(&n, "ReLU");
+    net_place(&n, -1, "", relu);
+    net_call(&n, relu, -1, SH(1, 4), 1, SH(1, 4), 2);
+    net_call(&n, relu, -1, SH(1, 4), 7, SH(1, 4), 8); /* a second run starts anew */
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    ROWS(c, {1, 1, 0, E}, {1, 1, 0, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+    n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), a = net_leaf(&n, "ReLU"), b = net_leaf(&n, "Bilinear");
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "0", a);
+    net_place(&n, p, "1", b);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 1, SH(1, 4), 3);
+    net_call(&n, a, r, SH(1, 4), 1, SH(1, 4), 2);
+    const int64_t x[] = {1, 4};
+    lam_arg in[] = {{NULL, 0, 6, 0, 2, x, 2, 0, 0}, {NULL, 1, 6, 0, 2, x, 9, 0, 0}},
+            out = {NULL, 0, 6, 0, 2, x, 3, 0, 0};
+    lam_call_info call = {.module = b, .parent = r, .n_in = 2, .in = in, .n_out = 1, .out = &out};
+    NET_OK(&n, lam_build_call(n.b, &call, &(int32_t){0}, &n.e));
+    m = net_done(&n);
+    c = net_costs(m, "layers", false);
+    ROWS(c, {1, 1, 0, U}, {1, 1, 0, E}, {1, 1, 0, U});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void norm_is_a_bound_and_upsampling_unknown(void **state) {
+    (void)state;
+    net n = net_new();
+    layer l[] = {
+        {net_conv(&n, "Conv2d", 2, 1, 4, 3, 1, 1), 4, {1, 4, 8, 8}},
+        {net_leaf(&n, "GroupNorm"), 4, {1, 4, 8, 8}},
+        {net_leaf(&n, "Upsample"), 4, {1, 4, 16, 16}},
+        {net_leaf(&n, "ReLU"), 4, {1, 4, 16, 16}},
+    };
+    lam_model *m = chain_of(&n, "Sequential", SH(1, 1, 8, 8), l, 4, false);
+    lam_costs *c = net_costs(m, "layers", false);
+    ROWS(c, {1, 1, 0, U}, {3, 1, 1, E}, {3, 1, 1, L}, {1, 1, 0, U}, {1, 1, 0, U});
+    lam_costs_free(c);
+    c = net_costs(m, "torchscan", true); /* it passes over what it does not know */
+    ROWS(c, {1, 1, 0, E}, {3, 1, 1, E}, {3, 1, 1, L}, {3, 1, 1, L}, {3, 1, 1, L});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void perceptron_and_generator(void **state) {
+    (void)state;
+    net n = net_new();
+    layer mlp[] = {{net_linear(&n, 6, 4), 2, {1, 4}},
+                   {net_leaf(&n, "ReLU"), 2, {1, 4}},
+                   {net_linear(&n, 4, 2), 2, {1, 2}}};
+    lam_model *m = chain_of(&n, "Sequential", SH(1, 6), mlp, 3, false);
+    lam_costs *c = net_costs(m, "layers", false);
+    ROWS(c, {6, 6, 0, E}, {6, 6, 0, E}, {6, 6, 0, E}, {6, 6, 0, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+    n = net_new();
+    layer image[] = {{net_leaf(&n, "Flatten"), 2, {1, 784}}, {net_linear(&n, 784, 9), 2, {1, 9}}};
+    m = chain_of(&n, "Sequential", SH(1, 1, 28, 28), image, 2, false);
+    c = net_costs(m, "layers", false);
+    ROWS(c, {28, 28, 0, E}, {1, 1, 0, E}, {28, 28, 0, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+    n = net_new();
+    layer tokens[] = {{net_linear(&n, 8, 4), 3, {1, 5, 4}}, {net_leaf(&n, "LSTM"), 3, {1, 5, 4}}};
+    net_bool(&n, tokens[1].module, "batch_first", true);
+    m = chain_of(&n, "Sequential", SH(1, 5, 8), tokens, 2, false);
+    c = net_costs(m, "layers", false);
+    ROWS(c, {5, 5, 0, E}, {1, 1, 0, E}, {5, 5, 0, E});
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- one layer alone --------------------------------------------------------------------------- */
+
+static lam_model *one(net *n, int32_t module, const int64_t *in, int32_t n_in, const int64_t *out,
+                      int32_t n_out) {
+    net_place(n, -1, "", module);
+    net_call(n, module, -1, in, n_in, 0, out, n_out, 0);
+    return net_done(n);
+}
+
+static void expect_own(lam_model *m, const char *convention, want w) {
+    lam_rf r;
+    assert_int_equal(lam_rf_of(m, 0, convention, &r, NULL), LAM_OK);
+    if (r.size != w.rf || r.stride != w.stride || r.padding != w.padding || r.state != w.state)
+        fail_msg("%s: (%g, %g, %g) %s", convention, r.size, r.stride, r.padding, lam_state_name(r.state));
+}
+
+static void one_adaptive(int64_t in, int64_t out, want torchscan, double largest) {
+    net n = net_new();
+    lam_model *m = one(&n, adaptive(&n, "AdaptiveAvgPool1d", out), SH(1, 1, in), SH(1, 1, out));
+    expect_own(m, "torchscan", torchscan);
+    expect_own(m, "layers", (want){largest, (double)in / (double)out, 0, E});
+    lam_model_free(m);
+}
+
+static void own_adaptive(void **state) {
+    (void)state;
+    one_adaptive(10, 1, (want){10, 10, -45, E}, 10);
+    one_adaptive(10, 5, (want){2, 2, 3, E}, 2);
+    one_adaptive(10, 4, (want){3, 3, 0.5, E}, 3);
+    one_adaptive(6, 6, (want){1, 1, 2.5, E}, 1);
+    one_adaptive(3, 4, (want){1, 1, 1, E}, 2);
+    for (int64_t in = 1; in < 24; in++) {
+        for (int64_t out = 1; out < 24; out++) {
+            double k = ceil((double)in / (double)out);
+            int64_t most = 0;
+            for (int64_t i = 0; i < out; i++) {
+                int64_t from = i * in / out, to = ((i + 1) * in + out - 1) / out;
+                if (to - from > most) most = to - from;
+            }
+            one_adaptive(in, out, (want){k, k, ((double)in - k * k) / 2, E}, (double)most);
+        }
+    }
+}
+
+/* The inputs that output positions of a transposed convolution depend on, found by trying them all. */
+static void own_transposed(void **state) {
+    (void)state;
+    for (int64_t k = 1; k < 7; k++) {
+        for (int64_t s = 1; s < 5; s++) {
+            for (int64_t pad = 0; pad < k; pad++) {
+                int64_t most = 0, start = 0;
+                for (int64_t o = 0; o < 40; o++) {
+                    int64_t count = 0, first = INT64_MAX;
+                    for (int64_t i = -50; i < 50; i++) {
+                        int64_t tap = o + pad - i * s;
+                        if (tap < 0 || tap >= k) continue;
+                        count++;
+                        if (i < first) first = i;
+                    }
+                    if (count > most) most = count;
+                    if (o == 0 && count) start = -first;
+                }
+                net n = net_new();
+                lam_model *m =
+                    one(&n, net_conv(&n, "ConvTranspose1d", 1, 1, 1, k, s, pad), SH(1, 1, 9), SH(1, 1, 9));
+                lam_rf r;
+                assert_int_equal(lam_rf_of(m, 0, "layers", &r, NULL), LAM_OK);
+                assert_true(r.size == (double)most && r.stride == 1 / (double)s);
+                if (k >= s) assert_true(r.padding == (double)start);
+                expect_own(m, "torchscan", (want){-(double)k, 1 / (double)s, 0, E});
+                lam_model_free(m);
+            }
+        }
+    }
+}
+
+static void one_padded(const char *text, int64_t k, int64_t d, want w) {
+    net n = net_new();
+    int32_t conv = net_leaf(&n, "Conv2d");
+    net_ints(&n, conv, "kernel_size", SH(k, 1));
+    net_ints(&n, conv, "dilation", SH(d, 1));
+    net_ints(&n, conv, "stride", SH(1, 1));
+    net_text(&n, conv, "padding", text);
+    lam_model *m = one(&n, conv, SH(1, 1, 9, 9), SH(1, 1, 9, 9));
+    expect_own(m, "torchscan", w);
+    expect_own(m, "layers", w);
+    lam_model_free(m);
+}
+
+static void own_windows(void **state) {
+    (void)state;
+    one_padded("same", 3, 1, (want){3, 1, 1, E});
+    one_padded("same", 4, 1, (want){4, 1, 1, E});
+    one_padded("same", 3, 4, (want){9, 1, 4, E});
+    one_padded("valid", 5, 1, (want){5, 1, 0, E});
+    net n = net_new();
+    int32_t pool = net_leaf(&n, "AvgPool2d");
+    net_int(&n, pool, "kernel_size", 3); /* no stride known: it is the kernel's */
+    lam_model *m = one(&n, pool, SH(1, 1, 9, 9), SH(1, 1, 3, 3));
+    expect_own(m, "torchscan", (want){3, 3, 0, E});
+    lam_model_free(m);
+    n = net_new();
+    m = one(&n, net_leaf(&n, "Conv2d"), SH(1, 1, 9, 9), SH(1, 1, 3, 3)); /* nothing known of it */
+    expect_own(m, "torchscan", (want){1, 1, 0, U});
+    expect_own(m, "layers", (want){1, 1, 0, U});
+    lam_model_free(m);
+}
+
+static void own_others(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_model *m = one(&n, net_leaf(&n, "GELU"), SH(2, 8), SH(2, 8));
+    expect_own(m, "torchscan", (want){1, 1, 0, U}); /* it has no rule for it */
+    expect_own(m, "layers", (want){1, 1, 0, E});
+    lam_model_free(m);
+    n = net_new();
+    m = one(&n, net_leaf(&n, "Swish"), SH(2, 8), SH(2, 8));
+    expect_own(m, "torchscan", (want){1, 1, 0, U});
+    expect_own(m, "layers", (want){1, 1, 0, U});
+    lam_model_free(m);
+    n = net_new();
+    m = one(&n, net_subclass(&n, "MyReLU", "ReLU", LAM_MODULE_LEAF | LAM_MODULE_OWN_FORWARD), SH(2, 8),
+            SH(2, 8));
+    expect_own(m, "layers", (want){1, 1, 0, L});
+    lam_rf r;
+    lam_error e = {0};
+    assert_int_equal(lam_rf_of(m, 0, "nobody", &r, &e), LAM_USAGE);
+    e = (lam_error){0};
+    assert_int_equal(lam_rf_of(m, 1, NULL, &r, &e), LAM_RANGE);
+    assert_string_equal(e.text, "there is no call 1; the model has 1");
+    lam_model_free(m);
+    n = net_new();
+    m = one(&n, net_module(&n, "Sequential", 0), SH(2, 8), SH(2, 8));
+    expect_own(m, "torchscan", (want){1, 1, 0, E});
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(encdec_torchscan),
+        cmocka_unit_test(encdec_true),
+        cmocka_unit_test(conv1d_torchscan),
+        cmocka_unit_test(conv1d_true),
+        cmocka_unit_test(backwards),
+        cmocka_unit_test(own_forward_is_a_lower_bound),
+        cmocka_unit_test(branches),
+        cmocka_unit_test(two_inputs_and_two_runs),
+        cmocka_unit_test(norm_is_a_bound_and_upsampling_unknown),
+        cmocka_unit_test(perceptron_and_generator),
+        cmocka_unit_test(own_adaptive),
+        cmocka_unit_test(own_transposed),
+        cmocka_unit_test(own_windows),
+        cmocka_unit_test(own_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

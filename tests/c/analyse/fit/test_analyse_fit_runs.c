@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Will it fit: the peak of made-up runs against one that looks at every moment; what is not known of a model;
+ * and attention whose keys a cache would keep or would not. */
+#include "kit/oom.h"
+
+#include "kit/draw.h"
+#include "kit/graph_net.h"
+
+enum { OPS = 12, LIVES = 40 };
+
+static uint32_t seed = 21;
+
+static lam_fit *fit_of(const lam_model *m) {
+    lam_error e = {0};
+    lam_fit *f = NULL;
+    if (lam_fit_new(&f, m, NULL, &e) != LAM_OK) fail_msg("lam_fit_new: %s", e.text);
+    return f;
+}
+
+typedef struct made {
+    int32_t n_ops, n_lives, forward; /* the first so many operators are the forward's */
+    lam_lifetime lives[LIVES];
+} made;
+
+static lam_model *made_up(made *d) {
+    net n = net_new();
+    net_calls c = net_plain(&n); /* parameters of 41 numbers, an input of 6 */
+    const int32_t calls[] = {c.root, c.fc, c.act, c.mine, -1};
+    *d = (made){.n_ops = draw(1, OPS), .n_lives = draw(1, LIVES)};
+    d->forward = draw(1, d->n_ops);
+    for (int32_t i = 0; i < d->n_ops; i++)
+        net_mm(&n, (op_at){calls[draw(0, 4)], -1, i < d->forward ? LAM_FORWARD : LAM_BACKWARD, 0}, 2, 3, 4);
+    for (int32_t i = 0; i < d->n_lives; i++) {
+        int32_t from = draw(-1, d->n_ops - 1), to = draw(0, 2) ? draw(from < 0 ? 0 : from, d->n_ops - 1) : -1;
+        d->lives[i] =
+            (lam_lifetime){draw(0, 1000), from, to, (lam_taken)draw(LAM_TAKEN_TENSOR, LAM_TAKEN_WORKSPACE)};
+        NET_OK(&n, lam_build_lifetime(n.b, &d->lives[i], &n.e));
+    }
+    return net_done(&n);
+}
+
+static int64_t there(const made *d, int32_t op) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < d->n_lives; i++)
+        if (d->lives[i].made <= op && (d->lives[i].freed < 0 || d->lives[i].freed >= op))
+            sum += d->lives[i].bytes;
+    return sum;
+}
+
+static void the_peak_is_the_most_at_any_moment(void **state) {
+    (void)state;
+    const int64_t always = 41 * 4 + 6 * 4;
+    for (int round = 0; round < rounds(3000); round++) {
+        made d;
+        lam_model *m = made_up(&d);
+        lam_fit *f = fit_of(m);
+        int64_t most = 0, parts = 0, rows = 0;
+        for (int32_t i = -1; i < d.n_ops; i++) most = there(&d, i) > most ? there(&d, i) : most;
+        assert_int_equal(f->peak.n, always + most);
+        assert_int_equal(there(&d, f->op), most);
+        for (int32_t i = -1; i < f->op; i++) assert_true(there(&d, i) < most); /* the first of several */
+        assert_string_equal(f->at, f->op < 0 ? "before the first operator" : "aten::mm");
+        assert_int_equal(f->backward, d.forward < d.n_ops);
+        for (int k = 0; k < LAM_N_HELD; k++) parts += f->part[k].n;
+        for (int32_t i = 0; i < f->n_rows; i++) {
+            rows += f->rows[i].bytes;
+            assert_true(i == 0 || f->rows[i - 1].bytes >= f->rows[i].bytes);
+        }
+        assert_int_equal(parts, f->peak.n);
+        assert_int_equal(rows, f->peak.n);
+        assert_int_equal(f->part[LAM_HELD_PARAMETER].n, 41 * 4);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* Where a size is not known the peak is a lower bound, and says why. */
+static void what_is_not_known_is_a_gap(void **state) {
+    (void)state;
+    static const char *const gaps[] = {"the size of some parameter or buffer is not known",
+                                       "the size of some input is not known",
+                                       "what my::kernel takes beside its results is not known"};
+    for (int which = 0; which < 3; which++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Mine"), t;
+        net_place(&n, -1, "", root);
+        net_buffer(&n, root, "running", SH(5));
+        lam_tensor_info unknown = {.dtype = -1, .ndim = -1, .bytes = -1, .requires_grad = true};
+        if (which == 0) NET_OK(&n, lam_build_tensor(n.b, &unknown, &t, &n.e));
+        if (which == 0) net_owns(&n, root, "lazy", t);
+        const lam_arg in[] = {{.dtype = NET_FLOAT32, .ndim = 1, .sizes = (const int64_t[]){3}, .storage = 9},
+                              {.dtype = NET_FLOAT32, .ndim = 1, .sizes = (const int64_t[]){3}, .storage = 9},
+                              {.dtype = which == 1 ? -1 : NET_FLOAT32,
+                               .ndim = 1,
+                               .sizes = (const int64_t[]){2}}};
+        const lam_call_info call = {.module = root, .parent = -1, .n_in = 3, .in = in};
+        int32_t at;
+        NET_OK(&n, lam_build_call(n.b, &call, &at, &n.e));
+        net_op(&n, which == 2 ? "my::kernel" : "aten::neg", (op_at){at, -1, LAM_FORWARD, 0});
+        NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){100, 0, 0, LAM_TAKEN_TENSOR}, &n.e));
+        lam_model *m = net_done(&n);
+        lam_fit *f = fit_of(m);
+        assert_string_equal(f->gap, gaps[which]);
+        assert_int_equal(f->peak.state, LAM_AT_LEAST);
+        assert_int_equal(f->part[LAM_HELD_BUFFER].n, 20);
+        assert_int_equal(f->part[LAM_HELD_INPUT].n,
+                         which == 1 ? 12 : 20); /* what is handed in twice is there once */
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* -- attention --------------------------------------------------------------------------------- */
+
+typedef struct attends {
+    int64_t queries, keys;
+    int32_t causal; /* -1: not told */
+    bool masked, flat, no_value, backward;
+} attends;
+
+static const lam_fit *attention(const attends *a, lam_model **m, lam_fit **f) {
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Attention");
+    net_place(&n, -1, "", root);
+    int32_t call = net_call(&n, root, -1, SH(1, 8), 0, SH(1, 8), 0);
+    const int64_t q[] = {2, 4, a->queries, 8}, k[] = {2, 4, a->keys, 8}, mask[] = {a->queries, a->keys};
+    const int32_t ndim = a->flat ? 3 : 4, from = a->flat;
+    lam_op_arg in[] = {data_of(0, 10, 10, q + from, ndim),
+                       data_of(1, 20, 20, k + from, ndim),
+                       data_of(2, 30, 30, k + from, ndim),
+                       data_of(3, 40, 40, mask, 2),
+                       {.position = 4, .ndim = -1, .value = {.type = LAM_FLOAT}},
+                       {.position = 5, .ndim = -1, .value = {.type = LAM_BOOL, .i = a->causal > 0}}};
+    if (!a->masked) in[3] = (lam_op_arg){.position = 3, .ndim = -1};
+    if (a->no_value) in[2] = (lam_op_arg){.position = 2, .ndim = -1};
+    const lam_op_arg out = data_of(0, 50, 50, q + from, ndim);
+    const op_at at = {call, -1, a->backward ? LAM_BACKWARD : LAM_FORWARD, 0};
+    net_op_args(&n, "aten::scaled_dot_product_attention", at, in, a->causal < 0 ? 5 : 6, &out, 1);
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){100, 0, 0, LAM_TAKEN_TENSOR}, &n.e));
+    *m = net_done(&n);
+    *f = fit_of(*m);
+    return *f;
+}
+
+static void what_a_cache_would_keep(void **state) {
+    (void)state;
+    const struct {
+        attends a;
+        int32_t cached, masked;
+    } cases[] = {
+        {{6, 6, 1, false, false, false, false}, 1, 0},
+        {{1, 6, 1, false, false, false, false}, 1, 0},
+        {{6, 6, 0, true, false, false, false}, 0, 1},
+        {{6, 6, -1, true, false, false, false}, 0, 1},
+        {{6, 9, 0, true, false, false, false}, 0, 0}, /* of something else */
+        {{6, 6, 0, false, false, false, false}, 0, 0},
+        {{6, 6, 1, false, true, false, false}, 0, 0}, /* heads are not told */
+        {{6, 6, 1, false, false, true, false}, 0, 0},
+        {{6, 6, 1, false, false, false, true}, 0, 0}, /* a backward */
+        {{6, 0, 1, false, false, false, false}, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lam_model *m;
+        lam_fit *f;
+        attention(&cases[i].a, &m, &f);
+        if (f->cached_layers != cases[i].cached || f->masked_layers != cases[i].masked)
+            fail_msg("case %d: %d cached, %d masked", (int)i, (int)f->cached_layers, (int)f->masked_layers);
+        /* a key and a value of 4 heads of 8 numbers, a token of each of two samples */
+        assert_int_equal(f->cache_bytes, cases[i].cached * 2 * 4 * 8 * 4);
+        assert_int_equal(f->masked_bytes, cases[i].masked * 2 * 4 * 8 * 4);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* -- attention that is written out ------------------------------------------------------------- */
+
+typedef struct written {
+    bool scaled, masked, softmax, copied; /* what is done between the two products */
+    int32_t mask_axes;
+    bool cast, between; /* another type; another product between the mask and the softmax */
+    bool unseen;        /* nobody knows where the probabilities come from */
+    int32_t value_axes;
+    int64_t keys;
+} written;
+
+static uint64_t next_number;
+
+/* An operator on `x` (and `y`) of the scores' shape, whose result is a new tensor. */
+static lam_op_arg then(net *n, op_at at, const char *name, lam_op_arg x, const lam_op_arg *y) {
+    lam_op_arg in[] = {x, x}, out = x;
+    in[0].position = 0;
+    if (y) in[1] = *y;
+    in[1].position = 1;
+    out.position = 0;
+    out.object = out.storage = next_number += 10;
+    net_op_args(n, name, at, in, y ? 2 : 1, &out, 1);
+    return out;
+}
+
+static int32_t masked_layers(const written *w) {
+    net n = net_new();
+    int32_t root = net_leaf(&n, "Attention");
+    net_place(&n, -1, "", root);
+    const op_at at = {net_call(&n, root, -1, SH(1, 8), 0, SH(1, 8), 0), -1, LAM_FORWARD, 0};
+    const int64_t q[] = {2, 4, 6, 8}, k[] = {2, 4, 8, w->keys}, of[] = {2, 4, 6, w->keys},
+                  v[] = {2, 4, w->keys, 8}, mask[] = {6, w->keys};
+    next_number = 1000;
+    lam_op_arg s = data_of(0, 30, 30, of, 4);
+    const lam_op_arg qk[] = {data_of(0, 10, 10, q, 4), data_of(1, 20, 20, k, 4)};
+    const lam_op_arg m = data_of(1, 40, 40, mask + 2 - w->mask_axes, w->mask_axes);
+    net_op_args(&n, "aten::matmul", at, qk, 2, &s, 1);
+    if (w->scaled)
+        s = then(&n, at, "aten::div", s, &(lam_op_arg){.ndim = -1, .value = {.type = LAM_FLOAT, .f = 2}});
+    if (w->masked) s = then(&n, at, "aten::add", s, &m);
+    if (w->between) s = then(&n, at, "aten::matmul", s, &s);
+    if (w->softmax) s = then(&n, at, "aten::softmax", s, NULL);
+    if (w->copied) s = then(&n, at, "aten::clone", s, NULL);
+    if (w->cast) {
+        lam_op_arg half = then(&n, at, "aten::neg", s, NULL);
+        half.dtype = 5;
+        s = then(&n, at, "aten::to", half, NULL);
+    }
+    if (w->unseen) s.object = s.storage = 777777;
+    s.position = 0;
+    const lam_op_arg pv[] = {s, data_of(1, 50, 50, v + 4 - w->value_axes, w->value_axes)};
+    const lam_op_arg y = data_of(0, 60, 60, q, 4);
+    net_op_args(&n, "aten::matmul", at, pv, 2, &y, 1);
+    NET_OK(&n, lam_build_lifetime(n.b, &(lam_lifetime){100, 0, 0, LAM_TAKEN_TENSOR}, &n.e));
+    lam_model *model = net_done(&n);
+    lam_fit *f = fit_of(model);
+    int32_t layers = f->masked_layers;
+    assert_int_equal(f->cached_layers, 0);
+    assert_int_equal(f->masked_bytes, layers * 2 * 4 * 8 * 4);
+    lam_fit_free(f);
+    lam_model_free(model);
+    return layers;
+}
+
+static void attention_that_is_written_out(void **state) {
+    (void)state;
+    const written whole = {true, true, true, true, 2, false, false, false, 4, 6};
+    written w = whole;
+    assert_int_equal(masked_layers(&w), 1);
+    w.scaled = w.copied = false;
+    assert_int_equal(masked_layers(&w), 1);
+    bool *const needed[] = {&w.masked, &w.softmax};
+    for (int i = 0; i < 2; i++) {
+        w = whole;
+        *needed[i] = false;
+        assert_int_equal(masked_layers(&w), 0);
+    }
+    bool *const wrong[] = {&w.cast, &w.between, &w.unseen};
+    for (int i = 0; i < 3; i++) {
+        w = whole;
+        *wrong[i] = true;
+        assert_int_equal(masked_layers(&w), 0);
+    }
+    w = whole;
+    w.mask_axes = 1; /* a bias */
+    assert_int_equal(masked_layers(&w), 0);
+    w = whole;
+    w.value_axes = 3; /* heads are not told */
+    assert_int_equal(masked_layers(&w), 0);
+    w = whole;
+    w.keys = 9; /* of something else */
+    assert_int_equal(masked_layers(&w), 0);
+}
+
+static void once(void *arg, bool *ok) {
+    lam_fit *f = NULL;
+    lam_error e = {0};
+    *ok = oom_check(lam_fit_new(&f, arg, "adam", &e), &e);
+    lam_fit_free(f);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    made d;
+    lam_model *m = made_up(&d);
+    oom_sweep(once, m);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_peak_is_the_most_at_any_moment),
+        cmocka_unit_test(what_is_not_known_is_a_gap),
+        cmocka_unit_test(what_a_cache_would_keep),
+        cmocka_unit_test(attention_that_is_written_out),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors, arenas, arrays and maps. */
+#include "kit/oom.h"
+
+#include "base/base.h"
+
+#include <stdio.h>
+
+static void statuses_have_names(void **state) {
+    (void)state;
+    static const struct {
+        lam_status status;
+        const char *name;
+    } all[] = {{LAM_OK, "OK"},
+               {LAM_NOMEM, "NOMEM"},
+               {LAM_IO, "IO"},
+               {LAM_SYNTAX, "SYNTAX"},
+               {LAM_UNSUPPORTED, "UNSUPPORTED"},
+               {LAM_LIMIT, "LIMIT"},
+               {LAM_RANGE, "RANGE"},
+               {LAM_USAGE, "USAGE"},
+               {LAM_FAILED, "FAILED"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_string_equal(lam_status_name(all[i].status), all[i].name);
+    }
+    assert_string_equal(lam_status_name((lam_status)1), "?");
+    assert_string_equal(lam_status_name((lam_status)-9), "?");
+    assert_string_equal(lam_version(), LAM_VERSION);
+}
+
+static void first_failure_stays(void **state) {
+    (void)state;
+    lam_error e = {0};
+    assert_int_equal(lmi_fail_at(&e, LAM_SYNTAX, 7, "here", "byte %d is wrong", 7), LAM_SYNTAX);
+    assert_int_equal(lmi_fail(&e, LAM_USAGE, "there", "another"), LAM_USAGE);
+    assert_int_equal(lmi_nomem(&e), LAM_NOMEM);
+    assert_int_equal(e.status, LAM_SYNTAX);
+    assert_int_equal(e.at, 7);
+    assert_string_equal(e.where, "here");
+    assert_string_equal(e.text, "byte 7 is wrong");
+    assert_int_equal(lmi_fail(NULL, LAM_IO, NULL, "nobody listens"), LAM_IO);
+    lam_error fresh = {0};
+    assert_int_equal(lmi_fail(&fresh, LAM_IO, NULL, "no place"), LAM_IO);
+    assert_string_equal(fresh.where, "");
+    assert_int_equal(fresh.at, -1);
+}
+
+static void error_texts_are_cut_and_clean(void **state) {
+    (void)state;
+    char lengthy[400];
+    memset(lengthy, 'a', sizeof lengthy);
+    lengthy[sizeof lengthy - 1] = '\0';
+    lam_error e = {0};
+    lmi_fail(&e, LAM_RANGE, lengthy, "%s", lengthy);
+    assert_int_equal(strlen(e.where), sizeof e.where - 1);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    lam_error dirty = {0};
+    lmi_fail(&dirty, LAM_RANGE, "a\x1b[31mb\n", "tab\there \xc2\x9b%s", "\xff");
+    assert_string_equal(dirty.where, "a?[31mb?");
+    assert_string_equal(dirty.text, "tab?here ??");
+    /* A two-byte character across the end of `where` is torn: its rest must not stay. */
+    memset(lengthy, 'a', sizeof e.where - 2);
+    memcpy(lengthy + sizeof e.where - 2, "\xc3\xa9", 3);
+    lam_error torn = {0};
+    lmi_fail(&torn, LAM_RANGE, lengthy, "x");
+    assert_int_equal(strlen(torn.where), sizeof torn.where - 1);
+    assert_int_equal(torn.where[sizeof torn.where - 2], '?');
+}
+
+static void arena_hands_out_zeroed_aligned_memory(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, 1 << 22);
+    for (size_t n = 1; n < 3000; n += 7) {
+        unsigned char *p = lmi_alloc(&a, n, 1);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % 16, 0);
+        for (size_t i = 0; i < n; i++) assert_int_equal(p[i], 0);
+        memset(p, 0xff, n);
+    }
+    assert_non_null(lmi_alloc(&a, 1 << 20, 1)); /* larger than any chunk */
+    assert_non_null(lmi_alloc(&a, 8, 8));
+    lmi_arena_free(&a);
+    assert_int_equal(a.used, 0);
+    lmi_arena_free(&a);
+    unsigned char *large = NULL;
+    lmi_arena_init(&a, 1 << 22);
+    large = lmi_alloc(&a, 1 << 21, 1); /* the first piece is the large one */
+    assert_non_null(large);
+    assert_non_null(lmi_alloc(&a, 16, 1));
+    lmi_arena_free(&a);
+}
+
+static void arena_keeps_its_limit(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, 64);
+    assert_non_null(lmi_alloc(&a, 1, 1));
+    assert_non_null(lmi_alloc(&a, 48, 1));
+    assert_null(lmi_alloc(&a, 1, 1));
+    assert_non_null(lmi_alloc(&a, 0, 8)); /* nothing fits even then */
+    assert_null(lmi_strdup(&a, "x"));
+    assert_null(lmi_copy(&a, "x", 1, 1));
+    assert_null(lmi_alloc(&a, UINT64_MAX, 2));
+    assert_null(lmi_alloc(&a, UINT64_MAX, 1));
+    assert_null(lmi_alloc(&a, UINT64_MAX - 16, 1));
+    lmi_arena_free(&a);
+    lmi_arena_init(&a, UINT64_MAX);
+    assert_non_null(lmi_alloc(&a, 16, 1));
+    assert_null(lmi_alloc(&a, UINT64_MAX - 32, 1)); /* the header no longer fits, or the sum overflows */
+    lmi_arena_free(&a);
+    assert_null(lmi_alloc(&a, UINT64_MAX - 17, 1));
+    lmi_arena_free(&a);
+}
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+
+/* A step beyond a piece is seen, be it the last of its chunk or not. */
+static void arena_pieces_have_red_zones(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    for (uint64_t n = 1; n < 40000; n = n * 3 + 1) {
+        char *p = lmi_alloc(&a, n, 1), *q = lmi_alloc(&a, 1, 1);
+        assert_non_null(p);
+        assert_null(__asan_region_is_poisoned(p, (size_t)n));
+        assert_true(__asan_address_is_poisoned(p + n) && __asan_address_is_poisoned(q + 1));
+    }
+    lmi_arena_free(&a);
+}
+#endif
+
+static void arena_copies_texts(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, 1 << 16);
+    assert_string_equal(lmi_strdup(&a, "text"), "text");
+    assert_string_equal(lmi_strndup(&a, "text", 2), "te");
+    assert_string_equal(lmi_strndup(&a, "text", 0), "");
+    assert_null(lmi_strdup(&a, NULL));
+    assert_null(lmi_strndup(&a, NULL, 3));
+    assert_null(lmi_strndup(&a, "x", SIZE_MAX));
+    int64_t numbers[] = {1, 2, 3};
+    assert_memory_equal(lmi_copy(&a, numbers, 3, sizeof *numbers), numbers, sizeof numbers);
+    assert_non_null(lmi_copy(&a, NULL, 0, 8));
+    lmi_arena_free(&a);
+}
+
+static void arena_sweep(void *arg, bool *ok) {
+    (void)arg;
+    lmi_arena a;
+    lmi_arena_init(&a, 1 << 24);
+    *ok = lmi_alloc(&a, 10, 1) && lmi_alloc(&a, 1 << 15, 1) && lmi_alloc(&a, 100, 100) && lmi_strdup(&a, "x");
+    lmi_arena_free(&a);
+}
+
+static void arena_survives_lack_of_memory(void **state) {
+    (void)state;
+    oom_sweep(arena_sweep, NULL);
+}
+
+static void array_grows(void **state) {
+    (void)state;
+    lmi_vec v;
+    lmi_vec_init(&v, sizeof(int64_t));
+    assert_null(lmi_vec_at(&v, 0));
+    lmi_vec_pop(&v);
+    for (int64_t i = 0; i < 1000; i++) {
+        int64_t *p = lmi_vec_push(&v);
+        assert_non_null(p);
+        assert_int_equal(*p, 0);
+        *p = i;
+    }
+    for (int64_t i = 0; i < 1000; i++) assert_int_equal(*(int64_t *)lmi_vec_at(&v, (size_t)i), i);
+    lmi_vec_pop(&v);
+    assert_int_equal(v.n, 999);
+    assert_null(lmi_vec_at(&v, 999));
+    lmi_vec_free(&v);
+    assert_int_equal(v.n, 0);
+    lmi_vec huge;
+    lmi_vec_init(&huge, SIZE_MAX / 2);
+    assert_null(lmi_vec_push(&huge));
+    lmi_vec full = {NULL, SIZE_MAX / 2 + 2, SIZE_MAX / 2 + 2, 1};
+    assert_null(lmi_vec_push(&full));
+}
+
+static void array_sweep(void *arg, bool *ok) {
+    (void)arg;
+    lmi_vec v;
+    lmi_vec_init(&v, 3);
+    *ok = true;
+    for (int i = 0; i < 100 && *ok; i++) *ok = lmi_vec_push(&v) != NULL;
+    lmi_vec_free(&v);
+}
+
+static void array_survives_lack_of_memory(void **state) {
+    (void)state;
+    oom_sweep(array_sweep, NULL);
+}
+
+static void map_finds_texts(void **state) {
+    (void)state;
+    static char keys[5000][12];
+    lmi_map m;
+    lmi_map_init(&m);
+    assert_int_equal(lmi_map_get(&m, "0"), -1);
+    assert_int_equal(lmi_map_get(&m, NULL), -1);
+    for (int i = 0; i < 5000; i++) {
+        snprintf(keys[i], sizeof keys[i], "layer%d", i);
+        assert_int_equal(lmi_map_put(&m, keys[i], i, NULL), LAM_OK);
+    }
+    assert_int_equal(lmi_map_put(&m, "layer7", 77, NULL), LAM_OK);
+    assert_int_equal(m.n, 5000);
+    for (int i = 0; i < 5000; i++) assert_int_equal(lmi_map_get(&m, keys[i]), i == 7 ? 77 : i);
+    assert_int_equal(lmi_map_get(&m, "layer5000"), -1);
+    assert_int_equal(lmi_map_get(&m, ""), -1);
+    assert_int_equal(lmi_map_put(&m, "", 1, NULL), LAM_OK);
+    assert_int_equal(lmi_map_get(&m, ""), 1);
+    lam_error e = {0};
+    assert_int_equal(lmi_map_put(&m, NULL, 1, &e), LAM_USAGE);
+    assert_true(e.text[0] != '\0');
+    lmi_map_free(&m);
+}
+
+static void map_finds_numbers(void **state) {
+    (void)state;
+    lmi_map m;
+    lmi_map_init(&m);
+    assert_int_equal(lmi_map_get_u64(&m, 1), -1);
+    for (uint64_t i = 0; i < 5000; i++)
+        assert_int_equal(lmi_map_put_u64(&m, i << 40, (int64_t)i, NULL), LAM_OK);
+    for (uint64_t i = 0; i < 5000; i++) assert_int_equal(lmi_map_get_u64(&m, i << 40), (int64_t)i);
+    assert_int_equal(lmi_map_put_u64(&m, 0, 9, NULL), LAM_OK);
+    assert_int_equal(lmi_map_get_u64(&m, 0), 9);
+    assert_int_equal(lmi_map_get_u64(&m, 1), -1);
+    lmi_map_free(&m);
+}
+
+static void map_reserves(void **state) {
+    (void)state;
+    lmi_map m;
+    lmi_map_init(&m);
+    assert_int_equal(lmi_map_reserve(&m, 100, NULL), LAM_OK);
+    size_t cap = m.cap;
+    assert_true(cap >= 200);
+    assert_int_equal(lmi_map_reserve(&m, 50, NULL), LAM_OK);
+    assert_int_equal(m.cap, cap);
+    lam_error e = {0};
+    assert_int_equal(lmi_map_reserve(&m, SIZE_MAX / 2, &e), LAM_NOMEM);
+    assert_int_equal(e.status, LAM_NOMEM);
+    for (uint64_t i = 0; i < 100; i++) {
+        oom_arm(0, true);
+        lam_status s = lmi_map_put_u64(&m, i, 0, NULL);
+        oom_disarm();
+        assert_int_equal(s, LAM_OK);
+    }
+    lmi_map_free(&m);
+}
+
+static void map_sweep(void *arg, bool *ok) {
+    (void)arg;
+    lmi_map m;
+    lam_error e = {0};
+    lmi_map_init(&m);
+    *ok = oom_check(lmi_map_put(&m, "text", 1, &e), &e);
+    for (uint64_t i = 0; i < 100 && *ok; i++) *ok = oom_check(lmi_map_put_u64(&m, i, 2, &e), &e);
+    if (*ok) assert_int_equal(lmi_map_get(&m, "text"), 1);
+    lmi_map_free(&m);
+}
+
+static void map_survives_lack_of_memory(void **state) {
+    (void)state;
+    oom_sweep(map_sweep, NULL);
+}
+
+static void hash_sees_every_byte(void **state) {
+    (void)state;
+    unsigned char bytes[20] = {0};
+    uint64_t plain = lmi_hash(bytes, sizeof bytes);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = 1;
+        assert_true(lmi_hash(bytes, sizeof bytes) != plain);
+        bytes[i] = 0;
+        assert_true(i == 0 || lmi_hash(bytes, i) != lmi_hash(bytes, i - 1));
+    }
+    assert_true(lmi_hash(bytes, sizeof bytes) == plain);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statuses_have_names),
+        cmocka_unit_test(first_failure_stays),
+        cmocka_unit_test(error_texts_are_cut_and_clean),
+        cmocka_unit_test(arena_hands_out_zeroed_aligned_memory),
+        cmocka_unit_test(arena_keeps_its_limit),
+#ifdef __SANITIZE_ADDRESS__
+        cmocka_unit_test(arena_pieces_have_red_zones),
+#endif
+        cmocka_unit_test(arena_copies_texts),
+        cmocka_unit_test(arena_survives_lack_of_memory),
+        cmocka_unit_test(array_grows),
+        cmocka_unit_test(array_survives_lack_of_memory),
+        cmocka_unit_test(map_finds_texts),
+        cmocka_unit_test(map_finds_numbers),
+        cmocka_unit_test(map_reserves),
+        cmocka_unit_test(map_survives_lack_of_memory),
+        cmocka_unit_test(hash_sees_every_byte),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recordings that are opened, and files of recordings that are changed in SQL. */
+#ifndef LAMINA_TEST_RECORDED_H
+#define LAMINA_TEST_RECORDED_H
+
+#include "kit/step_net.h"
+#include "store/bins.h"
+
+#include <sqlite3.h>
+
+/* Run `run`, 0 for the last one, with its last `last` steps, 0 for all. */
+OOM_UNUSED static lam_recording *open_recording(const char *file, int64_t run, int32_t last) {
+    lam_error e = {0};
+    lam_recording *r = NULL;
+    if (lam_recording_open(&r, file, run, last, &e) != LAM_OK) fail_msg("%s: %s", e.where, e.text);
+    return r;
+}
+
+OOM_UNUSED static void change_recording(const char *file, const char *sql) {
+    sqlite3 *db;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
+    if (sqlite3_exec(db, sql, NULL, NULL, &why) != SQLITE_OK) fail_msg("%s: %s", sql, why);
+    sqlite3_close(db);
+}
+
+/* A file that has too few steps to have rollups gets them. */
+OOM_UNUSED static const char *roll_up_recording(const char *file) {
+    int64_t steps[] = {1, 2, 3, 4, 5};
+    lmi_db db;
+    if (lmi_db_open(&db, file, NULL) != LAM_OK || lmi_roll_up(&db, 1, steps, 5, NULL) != LAM_OK) abort();
+    lmi_db_close(&db);
+    return file;
+}
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports as data: whatever the names are, JSON is JSON, every CSV record and Markdown row has all its
+ * cells, HTML closes what it opens and fetches nothing. And what is asked for but does not exist. */
+#include "kit/oom.h"
+
+#include "kit/chains.h"
+#include "kit/json_text.h"
+#include "kit/show.h"
+
+static const char *const names[] = {
+    "plain",       "comma,quote\"", "new\nline\r",        "\x1b[31mred\x1b[0m",
+    "|pipe|`tick", "<b>&\"'</b>",   "broken\xff\xc3\x28", "back\\slash\\",
+    "\u5c42*_",    "=1+1",          "\x7f\x01",           "</span></div>"};
+enum { N_NAMES = sizeof names / sizeof *names };
+
+static lam_model *hostile(void) {
+    net n = net_new();
+    int32_t root = net_module(&n, names[5], 0), p = net_place(&n, -1, "", root), c;
+    lam_arg none = {"key,<word>", -1, -1, -1, -1, NULL, 0, 0, 0},
+            ones[] = {{NULL, 0, 6, 1, 0, NULL, 0, 0, 0}, {NULL, 1, 6, 99, -1, NULL, 0, 0, 0}};
+    lam_call_info call = {.module = root, .parent = -1, .n_in = 1, .in = &none, .n_out = 2, .out = ones};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    for (int i = 0; i < N_NAMES; i++) {
+        int32_t m = net_module(&n, names[(i + 5) % N_NAMES], LAM_MODULE_LEAF);
+        net_place(&n, p, names[i], m);
+        if (i % 3) net_call(&n, m, c, SH(1, 4), 0, SH(2, 3, 4), 0);
+    }
+    NET_OK(&n, lam_build_note(n.b, "a \"note\"\nof <two> lines", &n.e));
+    return net_done(&n);
+}
+
+/* -- JSON ---------------------------------------------------------------------------------------------- */
+
+static void json_is_json(void **state) {
+    (void)state;
+    static const char *const conventions[] = {"layers", "torchscan", "thoplw"};
+    lam_model *models[] = {hostile(), chain_nested(), chain_encdec(), net_two_parents(true)};
+    lam_report_options o = show_options(NULL, "json");
+    for (size_t k = 0; k < 4; k++) {
+        for (size_t i = 0; i < 6; i++) {
+            lam_costs *c = net_costs(models[k], conventions[i / 2], i % 2);
+            const char *end = json_value(show(c, &o));
+            assert_string_equal(end, "\n");
+            assert_true(strncmp(shown, "{\n\"schema\": \"lamina.report/1\",\n\"schema_version\": 1,\n", 50) ==
+                        0);
+            lam_costs_free(c);
+        }
+        lam_model_free(models[k]);
+    }
+}
+
+static bool has(const char *text) { return strstr(shown, text) != NULL; }
+
+static void json_fields(void **state) {
+    (void)state;
+    lam_model *m = hostile();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, "json");
+    show(c, &o);
+    assert_true(has("\"name\": \"comma,quote\\\"\""));
+    assert_true(has("\"name\": \"new\\u000aline\\u000d\""));
+    assert_true(has("\"name\": \"broken\\ufffd\\ufffd(\""));
+    assert_true(has(
+        "\"name\": \"key,<word>\", \"position\": null, \"dtype\": null, \"device\": null, \"shape\": null}"));
+    assert_true(has("\"dtype\": \"float32\", \"device\": \"cuda\", \"shape\": []}"));
+    assert_true(has("\"device\": \"?\", \"shape\": null}"));
+    assert_true(has("\"macs\": {\"value\": null, \"state\": \"unknown\"}"));
+    assert_true(has("\"notes\": [\"a \\\"note\\\""));
+    assert_true(has("\"status\": \"never called\", \"call\": null"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Numbers beyond 63 bits are still plain digits. */
+static void json_large_numbers(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t fc = net_linear(&n, 1, 1);
+    net_place(&n, -1, "", fc);
+    for (int i = 0; i < 3; i++) net_call(&n, fc, -1, SH(INT64_MAX / 4, 1), 0, SH(INT64_MAX / 4, 1), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, "json");
+    show(c, &o);
+    assert_string_equal(json_value(shown), "\n");
+    assert_true(has("\"macs\": {\"value\": 6917529027641081853, \"state\": \"exact\"}"));
+    assert_true(has("\"flops\": {\"value\": 13835058055282163706, \"state\": \"exact\"}"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- CSV ----------------------------------------------------------------------------------------------- */
+
+/* Reads one record as RFC 4180 has it; the number of its cells. */
+static int csv_record(const char **s) {
+    int cells = 1;
+    for (;; cells++) {
+        if (**s == '"') {
+            for ((*s)++; **s != '"' || (*s)[1] == '"'; (*s)++) {
+                if (**s == '"') (*s)++;
+                assert_int_not_equal(**s, '\0');
+            }
+            (*s)++;
+        } else {
+            *s += strcspn(*s, ",\"\r\n");
+        }
+        if (**s != ',') break;
+        (*s)++;
+    }
+    assert_int_equal(**s, '\n');
+    (*s)++;
+    return cells;
+}
+
+static int csv_records(int cells) {
+    int records = 0;
+    for (const char *s = shown; *s; records++) assert_int_equal(csv_record(&s), cells);
+    return records;
+}
+
+/* A field may be half a position more than a whole number of them. */
+static void json_halves(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t up = net_conv(&n, "ConvTranspose2d", 2, 3, 8, 2, 2, 0);
+    net_place(&n, -1, "", up);
+    net_call(&n, up, -1, SH(1, 3, 4, 4), 1, SH(1, 8, 8, 8), 2);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "torchscan", true);
+    lam_report_options o = show_options(NULL, "json");
+    show(c, &o);
+    bool half = false;
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *row = lam_costs_row(c, i);
+        char text[64];
+        if (row->rf_state == LAM_UNKNOWN || row->rf_stride == (double)(int64_t)row->rf_stride) continue;
+        snprintf(text, sizeof text, "\"rf_stride\": %g,", row->rf_stride);
+        assert_true(has(text));
+        half = true;
+    }
+    assert_true(half);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void csv_keeps_its_cells(void **state) {
+    (void)state;
+    lam_model *m = hostile();
+    lam_costs *c = net_costs(m, NULL, false), *t = net_costs(m, "thoplw", false);
+    lam_report_options o = show_options(NULL, "csv");
+    show(c, &o);
+    assert_int_equal(csv_records(34), lam_costs_n_rows(c) + 2);
+    assert_true(has(",\"comma,quote\"\"\","));
+    assert_true(has(",new?line?,"));
+    o.layout = "thoplw";
+    show(t, &o);
+    assert_true(csv_records(6) > 2);
+    lam_costs_free(c);
+    lam_costs_free(t);
+    lam_model_free(m);
+}
+
+/* The description that broke thoplw's own columns. */
+static void csv_quotes_tuples(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t conv = net_leaf(&n, "Conv2d"), same = net_leaf(&n, "Conv2d"), pool = net_leaf(&n, "MaxPool2d");
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root);
+    int32_t m[] = {conv, same};
+    for (int i = 0; i < 2; i++) {
+        net_ints(&n, m[i], "kernel_size", SH(3, 1));
+        net_ints(&n, m[i], "stride", SH(1, 1));
+        net_param(&n, m[i], "weight", SH(2, 2, 3, 1));
+    }
+    net_ints(&n, conv, "padding", SH(1, 0));
+    net_text(&n, same, "padding", "same");
+    net_int(&n, pool, "kernel_size", 2);
+    net_ints(&n, pool, "stride", SH(2, 1));
+    net_place(&n, p, "a", conv);
+    net_place(&n, p, "b", same);
+    net_place(&n, p, "c", pool);
+    int32_t r = net_call(&n, root, -1, SH(1, 2, 8, 8), 0, SH(1, 2, 4, 7), 0);
+    net_call(&n, conv, r, SH(1, 2, 8, 8), 0, SH(1, 2, 8, 8), 0);
+    net_call(&n, same, r, SH(1, 2, 8, 8), 0, SH(1, 2, 8, 8), 0);
+    net_call(&n, pool, r, SH(1, 2, 8, 8), 0, SH(1, 2, 4, 7), 0);
+    lam_model *model = net_done(&n);
+    lam_costs *c = net_costs(model, "thoplw", true);
+    lam_report_options o = show_options("thoplw", "csv");
+    show(c, &o);
+    assert_true(has("\na,2x8x8,2x8x8,768,12,\"Conv2d k=(3, 1) p=(1, 0) s=1\"\n"));
+    assert_true(has("\nb,2x8x8,2x8x8,768,12,\"Conv2d k=(3, 1) p=same s=1\"\n"));
+    assert_true(has("\nc,2x8x8,2x4x7,0,0,\"MaxPool2d k=2 s=(2, 1)\"\n"));
+    assert_true(has("\nTotal,2x8x8,2x4x7,1536,24,Sequential\n"));
+    assert_int_equal(csv_records(6), 5);
+    lam_costs_free(c);
+    lam_model_free(model);
+}
+
+/* Attributes of any type can be shown, and inputs of any number. */
+static void thoplw_descriptions(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root),
+            pool = net_leaf(&n, "MaxPool2d");
+    int32_t lp = net_leaf(&n, "AvgPool2d"), c;
+    lam_value none = {.type = LAM_NONE}, real = {.type = LAM_FLOAT, .f = 1.5}, empty = {.type = LAM_INTS};
+    NET_OK(&n, lam_build_attr(n.b, pool, "kernel_size", &real, &n.e));
+    NET_OK(&n, lam_build_attr(n.b, pool, "stride", &none, &n.e));
+    NET_OK(&n, lam_build_attr(n.b, lp, "kernel_size", &empty, &n.e));
+    net_place(&n, p, "a", pool);
+    net_place(&n, p, "b", lp);
+    const int64_t sizes[] = {1, 9, 4};
+    lam_arg args[] = {{NULL, 0, 6, 0, 3, sizes, 0, 0, 0},
+                      {NULL, 1, 6, 0, -1, NULL, 0, 0, 0},
+                      {NULL, 2, 6, 0, 1, sizes, 0, 0, 0}};
+    lam_call_info call = {.module = pool, .parent = -1, .n_in = 3, .in = args, .n_out = 2, .out = args};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    call = (lam_call_info){.module = lp, .parent = -1};
+    NET_OK(&n, lam_build_call(n.b, &call, &c, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *costs = net_costs(m, "thoplw", false);
+    lam_report_options o = show_options("thoplw", "csv");
+    show(costs, &o);
+    assert_true(has("\na,\"9x4, ?,\",\"9x4, ?\",0,0,MaxPool2d k=1.5 s=None\n"));
+    assert_true(has("\nb,?,?,?,0,AvgPool2d k=()\n"));
+    o.numbers = LAM_FMT_CLEVER;
+    show(costs, &o);
+    assert_true(has("\nTotal,\"9x4, ?,\",?,?,0.00,Sequential\n"));
+    lam_costs_free(costs);
+    lam_model_free(m);
+}
+
+/* -- thoplw's corners ---------------------------------------------------------------------------------- */
+
+static void thoplw_nothing_counted(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), gelu = net_leaf(&n, "GELU"), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "act", gelu);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, gelu, r, SH(1, 4), 0, SH(1, 4), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "thoplw", true);
+    lam_report_options o = show_options("thoplw", "text");
+    show(c, &o);
+    assert_string_equal(shown, "| Name  | Input shape | Output shape | MACs | Params | Description |\n"
+                               "+-------+-------------+--------------+------+--------+-------------+\n"
+                               "| Total |             |              |    0 |      0 | Net         |\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A ratio of nothing is a dash, never a division by zero; running statistics join the parameters on
+ * request. */
+static void thoplw_ratio_and_statistics(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), relu = net_leaf(&n, "ReLU"),
+            norm = net_leaf(&n, "BatchNorm1d");
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "0", relu);
+    int32_t r = net_call(&n, root, -1, SH(1, 4), 0, SH(1, 4), 0);
+    net_call(&n, relu, r, SH(1, 4), 0, SH(1, 4), 0);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "thoplw", true);
+    lam_report_options o = show_options("thoplw", "csv");
+    o.numbers = LAM_FMT_RATIO;
+    show(c, &o);
+    assert_true(has("\n0,4,4,-,-,ReLU\n"));
+    assert_true(has("\nTotal,4,4,0.00,0.00,Sequential\n"));
+    lam_costs_free(c);
+    lam_model_free(m);
+    n = net_new();
+    norm = net_leaf(&n, "BatchNorm1d");
+    net_param(&n, norm, "weight", SH(4));
+    net_param(&n, norm, "bias", SH(4));
+    net_buffer(&n, norm, "running_mean", SH(4));
+    net_buffer(&n, norm, "running_var", SH(4));
+    net_place(&n, -1, "", norm);
+    net_call(&n, norm, -1, SH(2, 4), 0, SH(2, 4), 0);
+    m = net_done(&n);
+    c = net_costs(m, "thoplw", true);
+    o.numbers = LAM_FMT_RAW;
+    show(c, &o);
+    assert_true(has("\n,4,4,32,8,BatchNorm1d\n"));
+    o.old_params = true;
+    show(c, &o);
+    assert_true(has("\n,4,4,32,16,BatchNorm1d\n"));
+    assert_true(has("\nTotal,4,4,32,16,BatchNorm1d\n"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- Markdown and HTML --------------------------------------------------------------------------------- */
+
+static void md_rows(void **state) {
+    (void)state;
+    lam_model *m = hostile();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, "md");
+    int rows = 0;
+    show(c, &o);
+    for (const char *s = strstr(shown, "\n|"); s && s[1] == '|'; s = strchr(s + 1, '\n'), rows++) {
+        int pipes = 0;
+        for (const char *p = s + 1; *p != '\n'; p++) {
+            if (*p == '\\')
+                p++;
+            else
+                pipes += *p == '|';
+        }
+        assert_int_equal(pipes, 7);
+    }
+    assert_int_equal(rows, 2 + 1 + N_NAMES);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Every tag that is opened is closed in order, and names make no tags. */
+static void check_tags(const char *s) {
+    char stack[512][16];
+    int depth = 0;
+    while ((s = strchr(s, '<')) != NULL) {
+        bool close = s[1] == '/';
+        char tag[16] = "";
+        size_t n = strspn(s + 1 + close, "abcdefghijklmnopqrstuvwxyz");
+        assert_true(n > 0 && n < sizeof tag);
+        memcpy(tag, s + 1 + close, n);
+        if (close) {
+            assert_true(depth > 0);
+            assert_string_equal(stack[--depth], tag);
+        } else {
+            assert_true(depth < 512);
+            memcpy(stack[depth++], tag, sizeof tag);
+        }
+        s++;
+    }
+    assert_int_equal(depth, 0);
+}
+
+static void html_is_closed(void **state) {
+    (void)state;
+    lam_model *models[] = {hostile(), chain_nested(), chain_long_names(), net_two_parents(false)};
+    for (size_t i = 0; i < 4; i++) {
+        lam_costs *c = net_costs(models[i], NULL, false);
+        lam_report_options o = show_options(NULL, "html");
+        for (o.max_depth = -1; o.max_depth < 3; o.max_depth++) {
+            check_tags(show(c, &o));
+            assert_false(has("<script") || has("http") || has("url(") || has("@import") || has("src="));
+        }
+        lam_costs_free(c);
+        lam_model_free(models[i]);
+    }
+}
+
+static void html_is_small(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root);
+    int32_t r = net_call(&n, root, -1, SH(1, 3, 224, 224), 0, SH(1, 3, 224, 224), 0);
+    for (int i = 0; i < 1000; i++) {
+        char name[32];
+        int32_t m = net_conv(&n, "Conv2d", 2, 3 + i % 7, 64, 3, 1, 1);
+        snprintf(name, sizeof name, "some_layer_%d", i);
+        net_place(&n, p, name, m);
+        net_call(&n, m, r, SH(1, 3, 224, 224), 0, SH(1, 64, 224, 224), 0);
+    }
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, "html");
+    o.expand = true;
+    show(c, &o);
+    assert_true(shown_n > 100 << 10 && shown_n < 300 << 10);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Nesting stops before browsers give up; the rows are all there. */
+static void html_nesting(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t p = -1, r = -1, open = 0, rows = 0;
+    for (int i = 0; i < 300; i++) {
+        int32_t m = net_module(&n, "Sequential", 0);
+        p = net_place(&n, p, i ? "s" : "", m);
+        r = net_call(&n, m, r, SH(1, 4), 0, SH(1, 4), 0);
+    }
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = show_options(NULL, "html");
+    check_tags(show(c, &o));
+    for (const char *s = shown; (s = strstr(s, "<details")) != NULL; s++) open++;
+    for (const char *s = shown; (s = strstr(s, "Sequential</")) != NULL; s++) rows++;
+    assert_int_equal(open, 100);
+    assert_int_equal(rows, 300 + 1);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* -- what does not exist ------------------------------------------------------------------------------- */
+
+/* -- texts of the caller's own ------------------------------------------------------------------------- */
+
+static void texts_as_a_table(void **state) {
+    (void)state;
+    static const char *const cells[] = {"name", "n", "a\x1b[31m long name", "1,234", "\u5c42", "?"};
+    lam_error e = {0};
+    assert_int_equal(lam_table_write(cells, 2, 3, 0, show_sink(), &e), LAM_OK);
+    assert_string_equal(shown,
+                        "name                  n\na?[31m long name  1,234\n\u5c42                    ?\n");
+    assert_int_equal(lam_table_write(cells, 2, 3, 16, show_sink(), &e), LAM_OK);
+    assert_string_equal(shown, "name           n\na?[...ame  1,234\n\u5c42             ?\n");
+    assert_int_equal(lam_table_write(cells, 0, 3, 0, show_sink(), &e), LAM_USAGE);
+    assert_int_equal(lam_table_write(cells, 2, INT32_MAX, 0, show_sink(), &e), LAM_USAGE);
+    assert_int_equal(lam_table_write(NULL, 2, 3, 0, show_sink(), &e), LAM_USAGE);
+}
+
+static void write_texts(void *arg, bool *ok) {
+    static const char *const cells[] = {"name", "n", "a name that is cut", "1,234"};
+    (void)arg;
+    *ok = lam_table_write(cells, 2, 2, 12, show_sink(), NULL) == LAM_OK;
+}
+
+static void texts_without_memory(void **state) {
+    (void)state;
+    oom_sweep(write_texts, NULL);
+}
+
+static void refused(const lam_costs *c, lam_report_options o, const char *where, const char *says) {
+    lam_error e = {0};
+    assert_int_equal(lam_report_write(c, &o, show_sink(), &e), LAM_USAGE);
+    assert_string_equal(e.where, where);
+    if (!strstr(e.text, says)) fail_msg("'%s' does not say '%s'", e.text, says);
+    assert_int_equal(shown_n, 0);
+}
+
+static void usage(void **state) {
+    (void)state;
+    lam_model *m = chain_leaf_root();
+    lam_costs *c = net_costs(m, NULL, false);
+    refused(c, show_options("nice", NULL), "layout",
+            "there are: lamina, torchscan-0.1.2, torchscan-0.1.1, thoplw");
+    refused(c, show_options(NULL, "pdf"), "format",
+            "there are: text, csv, md, json, html, trace, speedscope");
+    refused(c, show_options("torchscan-0.1.2", "csv"), "format", "layouts that have one: lamina, thoplw");
+    refused(c, show_options("torchscan-0.1.1", "md"), "format", "layouts that have one: lamina, thoplw");
+    lam_report_options o = show_options(NULL, NULL);
+    o.width = -1;
+    refused(c, o, "width", "give 0 or more");
+    o = show_options(NULL, NULL);
+    o.max_depth = -2;
+    refused(c, o, "max_depth", "-1 for no limit");
+    lam_model *deep = chain_nested();
+    lam_costs *all = net_costs(deep, "torchscan", false);
+    o = show_options("torchscan-0.1.2", NULL);
+    o.max_depth = 0;
+    refused(all, o, "max_depth", "rows deeper than 0 are there");
+    lam_costs_free(all);
+    lam_model_free(deep);
+    o = (lam_report_options){.max_depth = -1}; /* no names: the defaults */
+    show(c, &o);
+    assert_true(has("Conv2d    input"));
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(json_is_json),
+        cmocka_unit_test(json_fields),
+        cmocka_unit_test(json_halves),
+        cmocka_unit_test(json_large_numbers),
+        cmocka_unit_test(csv_keeps_its_cells),
+        cmocka_unit_test(csv_quotes_tuples),
+        cmocka_unit_test(thoplw_nothing_counted),
+        cmocka_unit_test(thoplw_descriptions),
+        cmocka_unit_test(thoplw_ratio_and_statistics),
+        cmocka_unit_test(md_rows),
+        cmocka_unit_test(html_is_closed),
+        cmocka_unit_test(html_is_small),
+        cmocka_unit_test(html_nesting),
+        cmocka_unit_test(texts_as_a_table),
+        cmocka_unit_test(texts_without_memory),
+        cmocka_unit_test(usage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

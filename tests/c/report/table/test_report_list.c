@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Shares, lists by size and what may be typed next. */
+#include "kit/oom.h"
+
+#include "kit/ops_net.h"
+#include "kit/show.h"
+
+static void has(const char *part) {
+    if (!strstr(shown, part)) fail_msg("the report lacks '%s':\n%s", part, shown);
+}
+static void lacks(const char *part) {
+    if (strstr(shown, part)) fail_msg("the report has '%s':\n%s", part, shown);
+}
+
+/* Net(blocks: three of Linear(10 -> out) with work of their own; head: Linear): of macs 200, 200, 200 and
+ * 600. */
+static lam_model *rows(void) {
+    static const char *const names[] = {"0", "1", "2"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), list = net_module(&n, "ModuleList", 0), p, r, head;
+    p = net_place(&n, -1, "", root);
+    int32_t pl = net_place(&n, p, "blocks", list);
+    r = net_call(&n, root, -1, SH(1, 10), 0, SH(1, 60), 0);
+    for (int i = 0; i < 3; i++) {
+        int32_t block = net_module(&n, "Block", 0), fc = net_linear(&n, 10, 10);
+        int32_t pb = net_place(&n, pl, names[i], block);
+        net_place(&n, pb, "fc", fc);
+        int32_t c = net_call(&n, block, r, SH(1, 10), 0, SH(1, 10), 0);
+        int32_t f = net_call(&n, fc, c, SH(1, 10), 0, SH(1, 10), 0);
+        net_mm(&n, (op_at){f, -1, LAM_FORWARD, 0}, 1, 10, 10);
+        net_mm(&n, (op_at){c, -1, LAM_FORWARD, 0}, 1, 10, 10);
+    }
+    head = net_linear(&n, 10, 60);
+    net_place(&n, p, "head", head);
+    net_mm(&n, (op_at){net_call(&n, head, r, SH(1, 10), 0, SH(1, 60), 0), -1, LAM_FORWARD, 0}, 1, 10, 60);
+    return net_done(&n);
+}
+
+static lam_report_options wide(void) {
+    lam_report_options o = show_options(NULL, NULL);
+    o.width = 120;
+    return o;
+}
+
+/* Work of a block's own hinders no folding, and a folded line has the numbers of one. */
+static void own_work_is_folded(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    show(c, &o);
+    has("0..2 x3 (Block)   1x10       110     200   16.7     400  each\n");
+    has("[own work]                  0     100    8.3     200\n");
+    has("fc (Linear)    1x10       110     100    8.3     200\n");
+    has("head (Linear)        1x60       660     600   50.0  1.20 K\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void shares(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.by = "params";
+    show(c, &o);
+    has("output  params      %  ");
+    has("head (Linear)        1x60       660   66.7     600  1.20 K\n");
+    o.by = "flops";
+    show(c, &o);
+    has("  FLOPs      %\n");
+    o.format = "md";
+    show(c, &o);
+    has("| FLOPs | % |\n");
+    has("x3 (Block), each | 1x10 |");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void lists(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.sort = "macs";
+    show(c, &o);
+    has("\nhead (Linear)         1x60       660     600   50.0  1.20 K\n"
+        "blocks.0 [own work]                0     100    8.3     200\n"
+        "blocks.0.fc (Linear)  1x10       110     100    8.3     200\n"
+        "blocks.1 [own work]  ");
+    lacks("not shown");
+    lacks("each");
+    o.rows = 3;
+    show(c, &o);
+    has("\nblocks.0.fc (Linear)  ");
+    lacks("blocks.1");
+    has("\nnot shown  4 smaller lines\n");
+    o.max_depth = 2;
+    show(c, &o);
+    has("\nblocks.1 (Block)  ");
+    has("\nnot shown  1 smaller line\n");
+    o = wide();
+    o.rows = 1;
+    show(c, &o);
+    has("\nhead (Linear)  ");
+    has("\nnot shown  6 smaller lines\n");
+    o.max_depth = 0; /* there is nothing to list */
+    show(c, &o);
+    has("\nNet  ");
+    lacks("head");
+    o = wide();
+    o.sort = "params";
+    show(c, &o);
+    has("output  params      %  "); /* who sorts by a column asks for its share */
+    o.format = "html";
+    show(c, &o);
+    has("<span>head <i class=dim>Linear</i></span>");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void refused(const lam_costs *c, const lam_report_options *o, const char *sentence) {
+    lam_error e = {0};
+    assert_int_equal(lam_report_write(c, o, show_sink(), &e), LAM_USAGE);
+    if (!strstr(e.text, sentence)) fail_msg("'%s' is not in '%s'", sentence, e.text);
+}
+
+static void what_cannot_be(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.sort = "width";
+    refused(c, &o,
+            "'width' is not a column to sort by or to be the share of; these are: macs, flops, params, ");
+    o.sort = "time";
+    refused(c, &o, "there is no column 'time' here: time=True measures it");
+    o.sort = NULL;
+    o.by = "memory";
+    refused(c, &o, "memory=True measures it");
+    o.by = "bytes";
+    refused(c, &o, "bytes=True shows them");
+    o.bytes = true;
+    show(c, &o);
+    has("  written      %  ");
+    o.by = NULL;
+    o.rows = -1;
+    refused(c, &o, "-1 rows are not possible");
+    o.rows = 2;
+    o.format = "csv";
+    refused(c, &o, "it is for the table of the lamina layout as text, md or html; leave it out");
+    o.rows = 0;
+    o.by = "macs";
+    o.format = NULL;
+    o.layout = "thoplw";
+    refused(c, &o, "it is for the table");
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false);
+    o = wide();
+    o.sort = "backward_macs";
+    refused(c, &o, "the convention counts no backward pass");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void what_is_next(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.next = "net.py:Net -i 1x10";
+    show(c, &o);
+    has("\nnext       lamina why net.py:Net -i 1x10 head \u00b7 lamina compare net.py:Net -i 1x10 \u00b7 "
+        "--memory --time "
+        "--backward\n");
+    o.next = NULL;
+    show(c, &o);
+    lacks("next");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void write_list(void *arg, bool *ok) {
+    lam_error e = {0};
+    lam_report_options o = wide();
+    o.sort = "macs";
+    o.rows = 2;
+    o.why = true;
+    o.next = "m:n";
+    *ok = oom_check(lam_report_write(arg, &o, show_sink(), &e), &e);
+}
+
+/* Of a model without a layer there is nothing to list. */
+static void a_list_of_nothing(void **state) {
+    (void)state;
+    net n = net_new();
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    lam_report_options o = wide();
+    o.sort = "macs";
+    show(c, &o);
+    lacks("not shown");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void memory_may_run_out(void **state) {
+    (void)state;
+    lam_model *m = rows();
+    lam_costs *c = net_costs(m, NULL, false);
+    oom_sweep(write_list, c);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_work_is_folded),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(what_cannot_be),
+        cmocka_unit_test(what_is_next),
+        cmocka_unit_test(a_list_of_nothing),
+        cmocka_unit_test(memory_may_run_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

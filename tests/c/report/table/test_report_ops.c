@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports of counted operators: the backward pass and recomputation in every format, and nothing of them
+ * where calls are counted. */
+#include "kit/oom.h"
+
+#include "kit/graph_net.h"
+#include "kit/show.h"
+
+static void has(const char *part) {
+    if (!strstr(shown, part)) fail_msg("the report lacks '%s':\n%s", part, shown);
+}
+static void lacks(const char *part) {
+    if (strstr(shown, part)) fail_msg("the report has '%s':\n%s", part, shown);
+}
+
+static void show_as(const lam_costs *c, const char *format, int32_t width) {
+    lam_report_options o = show_options(NULL, format);
+    o.width = width;
+    show(c, &o);
+}
+
+static void transcripts(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *format;
+        int32_t width;
+    } cases[] = {{"ops-step", "text", 100},    {"ops-step-70", "text", 70}, {"ops-step-csv", "csv", 0},
+                 {"ops-step-json", "json", 0}, {"ops-step-md", "md", 0},    {"ops-step-html", "html", 0}};
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        show_as(c, cases[i].format, cases[i].width);
+        show_golden(cases[i].name, true);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* What the page has no room for goes, FLOPs first, and is named; the lines under the table stay. */
+static void narrow(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 100);
+    has("bwd MACs");
+    has("bwd FLOPs");
+    lacks("DMAs");
+    lacks("not shown");
+    show_as(c, "text", 85);
+    has("FLOPs  bwd MACs\n");
+    has("\nnot shown  bwd FLOPs (85 columns): a larger width shows all\n");
+    show_as(c, "text", 70);
+    has("%  bwd MACs\n");
+    has("\nnot shown  FLOPs, bwd FLOPs (70 columns)");
+    has("\nbackward   48 MACs \u00b7 96 FLOPs\n");
+    has("\nrecomputed 24 MACs \u00b7 48 FLOPs\n");
+    has("\nincomplete 2 of 10 operators have no rule: my::op (2)\n           1 layer was never called\n");
+    has("\n           docs/your-own-rules.md shows how to give one\n");
+    lacks("layers have");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* What is not there takes no room. */
+static void forward_alone(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    lacks("bwd");
+    lacks("backward");
+    lacks("recomputed");
+    has("\ncomplete   every operator that ran is counted (1 of 1)");
+    show_as(c, "csv", 0);
+    has(",recompute_dmas_state,bytes_read,");
+    has(",recompute_effective_flops_state,subtotal_backward_macs,");
+    has("fc,fc,Linear,1,0,");
+    has(",0,exact,0,exact,0,exact,0,exact,0,exact,0,exact\n");
+    show_as(c, "json", 0);
+    has("\"operators\": {\"ran\": 1, \"counted\": 1, \"known\": 1, \"unruled\": []}");
+    has("\"backward\": {\"macs\": {\"value\": 0, \"state\": \"exact\"}");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A backward that was asked for and did not run is unknown, and nothing else is. */
+static void no_backward(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_FORWARD, 0}, 2, 3, 4);
+    NET_OK(&n, lam_build_no_backward(n.b, &n.e));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    assert_int_equal(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS).state, LAM_UNKNOWN);
+    assert_int_equal(lam_costs_phase_total(c, LAM_FORWARD, LAM_MACS).state, LAM_EXACT);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        assert_int_equal(lam_costs_row(c, i)->total_backward[LAM_FLOPS].state, LAM_UNKNOWN);
+    show_as(c, "json", 0);
+    has("\"backward\": {\"macs\": {\"value\": null, \"state\": \"unknown\"}");
+    lam_costs_free(c);
+    lam_model_free(m);
+    assert_int_equal(lam_build_no_backward(NULL, NULL), LAM_USAGE);
+    lam_model *step = net_step(); /* where one ran it is known */
+    c = net_costs(step, "exact", false);
+    assert_int_equal(lam_costs_phase_total(c, LAM_BACKWARD, LAM_MACS).state, LAM_EXACT);
+    lam_costs_free(c);
+    lam_model_free(step);
+}
+
+/* Where calls are counted every report is as if no operator had been watched. */
+static void calls_as_before(void **state) {
+    (void)state;
+    static const char *const formats[] = {"text", "csv", "json", "md", "html"};
+    static char before[sizeof shown];
+    net n = net_new();
+    net_plain(&n);
+    lam_model *with = net_step(), *without = net_done(&n);
+    lam_costs *a = net_costs(without, "layers", false), *b = net_costs(with, "layers", false);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        show_as(a, formats[i], 120);
+        memcpy(before, shown, shown_n + 1);
+        show_as(b, formats[i], 120);
+        assert_string_equal(shown, before);
+        lacks("backward");
+    }
+    lam_costs_free(a);
+    lam_costs_free(b);
+    lam_model_free(with);
+    lam_model_free(without);
+}
+
+/* Bytes are shown where they are asked for, and the question is refused where nobody counts them. */
+static void bytes_asked_for(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    lam_error e = {0};
+    lam_report_options o = show_options(NULL, "text");
+    o.width = 120;
+    show(c, &o);
+    lacks("bytes");
+    lacks("written");
+    lacks("DMAs");
+    o.bytes = true;
+    o.width = 140;
+    show(c, &o);
+    has("    read   written  FLOPs/byte  bwd MACs  bwd FLOPs\n");
+    has("  72 B      32 B        0.46  ");
+    has(" \u00b7 read >= 248 B \u00b7 written >= 116 B\n");
+    has(" \u00b7 read 136 B \u00b7 written 72 B \u00b7 0.46 FLOPs/byte\n");
+    o.exact = true;
+    show(c, &o);
+    has(" \u00b7 read >= 248 \u00b7 written >= 116\n");
+    show_as(c, "json", 0);
+    has("\"bytes_read\": {\"value\": 72, \"state\": \"exact\"}, \"bytes_written\": {\"value\": 32, ");
+    has("\"bytes\": {\"value\": 104, \"state\": \"exact\"}, \"intensity\": 0.461538");
+    lam_costs_free(c);
+    c = net_costs(m, "layers", false);
+    o.exact = false;
+    show(c, &o); /* it counts elements */
+    has("DMAs");
+    lacks("read");
+    show_as(c, "json", 0);
+    lacks("bytes_read");
+    lacks("effective");
+    lam_costs_free(c);
+    c = net_costs(m, "fvcore", false);
+    assert_int_equal(lam_report_write(c, &o, show_sink(), &e), LAM_USAGE);
+    assert_string_equal(e.text, "the convention fvcore does not count bytes; ask for exact");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Effective counts stand in the foot where they differ from the others, and say why. */
+static void effective_foot(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        net n = net_new();
+        net_calls k = net_plain(&n);
+        lam_op_arg in[] = {T(0, 1, 1, 3, 2), T(1, 1, 1, 4, 2), T(2, 1, 1, 4, 2), T(3, 3, 4), T_UNSEEN(5)};
+        const lam_op_arg out[] = {T(0, 1, 1, 3, 2)};
+        in[4].is_tensor = false;
+        in[4].value = (lam_value){.type = LAM_BOOL, .i = i == 1};
+        if (i < 2) in[3].is_tensor = false;
+        net_op_args(&n, "aten::scaled_dot_product_attention", (op_at){k.fc, -1, LAM_FORWARD, 0}, in, 5, out,
+                    1);
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        show_as(c, "text", 120);
+        if (i == 0) lacks("masked");
+        if (i == 1) has(" \u00b7 24 MACs if masked attention scores are left out\n");
+        if (i == 2)
+            has("MACs not known if masked attention scores are left out; values of some masks are not "
+                "known\n");
+        has("\n           48 MACs \u00b7 ");
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+/* An unknown part of the backward is a lower bound, and an unknown whole a question mark. */
+static void not_known(void **state) {
+    (void)state;
+    net n = net_new();
+    net_calls k = net_plain(&n);
+    net_mm(&n, (op_at){k.fc, -1, LAM_BACKWARD, 0}, 2, 3, 4);
+    net_op(&n, "my::\"op\"", (op_at){k.act, -1, LAM_BACKWARD, 0});
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("\nbackward   >= 24 MACs \u00b7 >= 48 FLOPs");
+    lam_report_options o = show_options(NULL, "text");
+    o.color = true;
+    show(c, &o);
+    has("\033[2mbackward\033[0m");
+    show_as(c, "json", 0);
+    has("\"backward\": {\"macs\": {\"value\": null, \"state\": \"unknown\"}");
+    has("\"unruled\": [{\"name\": \"my::\\\"op\\\"\", \"runs\": 1}]");
+    show_as(c, "csv", 0);
+    has(",,unknown,,unknown,,unknown,0,exact,0,exact,0,exact,");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Sequential of four equal Linear layers; the backward of the last one or of none differs. */
+static lam_model *net_row(bool differs) {
+    static const char *const names[] = {"0", "1", "2", "3"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Sequential", 0), p = net_place(&n, -1, "", root), call[4], fc[4];
+    for (int i = 0; i < 4; i++) {
+        fc[i] = net_linear(&n, 10, 10);
+        net_place(&n, p, names[i], fc[i]);
+    }
+    int32_t r = net_call(&n, root, -1, SH(1, 10), 0, SH(1, 10), 0);
+    for (int i = 0; i < 4; i++) call[i] = net_call(&n, fc[i], r, SH(1, 10), 0, SH(1, 10), 0);
+    for (int i = 0; i < 4; i++) {
+        net_mm(&n, (op_at){call[i], -1, LAM_FORWARD, 0}, 1, 10, 10);
+        net_mm(&n, (op_at){call[i], -1, differs && i == 3 ? LAM_RECOMPUTE : LAM_BACKWARD, 0}, 1, 10, 20);
+    }
+    return net_done(&n);
+}
+
+static void folded(void **state) {
+    (void)state;
+    lam_model *m = net_row(false);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("0..3 x4");
+    has("     200        400  each\n");
+    lam_costs_free(c);
+    lam_model_free(m);
+    m = net_row(true);
+    c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("0..2 x3");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* Work outside every call of a model that was never called still shows. */
+static void never_called(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), p = net_place(&n, -1, "", root);
+    net_place(&n, p, "fc", net_linear(&n, 2, 3));
+    net_mm(&n, (op_at){-1, -1, LAM_BACKWARD, 0}, 1, 2, 3);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "text", 120);
+    has("Net ");
+    has("\nNet  ");
+    has("        6         12\n");
+    has("1 layer was never called\n");
+    lacks("[never called]");
+    show_as(c, "csv", 0);
+    has(",outside calls,");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* A field behind an operator that nobody knows is a question mark. */
+static void a_field_that_is_not_known(void **state) {
+    (void)state;
+    for (int known = 0; known < 2; known++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Net", 0), fc = net_leaf(&n, "Mine");
+        net_place(&n, net_place(&n, -1, "", root), "fc", fc);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = D(0, 2, 1, 4, 8);
+        int32_t call = net_step_of(&n, fc, net_step_of(&n, root, -1, &x, &y), &x, &y);
+        net_op_args(&n, known ? "aten::relu" : "my::op", (op_at){call, -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_report_options o = show_options(NULL, NULL);
+        o.receptive_field = true;
+        show(c, &o);
+        const char *row = strstr(shown, "fc (Mine)");
+        assert_non_null(row);
+        size_t end = strcspn(row, "\n");
+        while (row[end - 1] == ' ') end--;
+        assert_memory_equal(row + end - 2, known ? " 1" : " ?", 2);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
+static void write_all(void *arg, bool *ok) {
+    static const char *const formats[] = {"text", "csv", "json", "html"};
+    lam_status s = LAM_OK;
+    lam_error e = {0};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats && s == LAM_OK; i++) {
+        lam_report_options o = show_options(NULL, formats[i]);
+        s = lam_report_write(arg, &o, show_sink(), &e);
+    }
+    *ok = s == LAM_OK;
+    assert_int_equal(s == LAM_OK ? LAM_OK : LAM_NOMEM, s);
+}
+
+static void out_of_memory(void **state) {
+    (void)state;
+    lam_model *m = net_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    oom_sweep(write_all, c);
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),
+        cmocka_unit_test(forward_alone),   cmocka_unit_test(no_backward),
+        cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),
+        cmocka_unit_test(folded),          cmocka_unit_test(never_called),
+        cmocka_unit_test(out_of_memory),   cmocka_unit_test(a_field_that_is_not_known),
+        cmocka_unit_test(bytes_asked_for), cmocka_unit_test(effective_foot),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
