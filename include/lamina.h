@@ -748,10 +748,12 @@ LAM_API lam_status lam_costs_rf_seen(const lam_costs *c, int32_t row, int32_t i,
 /* == 8. Reports =============================================================================================
  * A report shows costs as rows and columns and is written to a sink. */
 
-typedef enum lam_wrap { LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE } lam_wrap;
-typedef enum lam_number_format { LAM_FMT_RAW, LAM_FMT_CLEVER, LAM_FMT_RATIO } lam_number_format;
 /* The peak performance of a machine: FLOPs a second, bytes read or written a second; 0 unknown. */
 typedef struct lam_peak { double flops, bytes; } lam_peak;
+struct lam_report_options;
+/* Writes the table of a layout of another tool. */
+typedef lam_status (*lam_layout)(void *self, const lam_costs *c, const struct lam_report_options *o,
+                                 lam_sink to, lam_error *e);
 typedef struct lam_report_options {
     const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
     /* "text" (default), "csv", "md", "json", "html"; a timeline: "trace" (Chrome's trace events, which
@@ -760,7 +762,7 @@ typedef struct lam_report_options {
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
-    bool receptive_field, effective_rf_stats;
+    bool receptive_field;
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
     bool memory; /* the memory that each row allocated and retained, if it was measured */
@@ -774,17 +776,14 @@ typedef struct lam_report_options {
     bool why, command;
     const char *by, *sort, *next;
     int32_t rows;
-    lam_wrap wrap;              /* torchscan layouts */
-    lam_number_format numbers;  /* thoplw layout */
-    /* thoplw layout: running statistics in the parameter column, as its README shows */
-    bool old_params;
-    double overhead_mb;         /* torchscan layouts: framework and CUDA overhead of the forward, MiB */
+    /* Writes the layouts of torchscan and thoplw, as the Python package does; NULL: LAM_UNSUPPORTED */
+    lam_layout lay_out;
+    void *lay_out_self;
 } lam_report_options;
 /* Sets `o` to the defaults above. */
 LAM_API void lam_report_defaults(lam_report_options *o);
 /* Writes costs under the options (NULL: the defaults). json and html are the same for every layout. Every
- * line ends with a newline. LAM_USAGE for an unknown layout or format; the sentence lists the known ones.
- * LAM_USAGE also for max_depth with a torchscan layout, unless lam_costs_aggregate was called. */
+ * line ends with a newline. LAM_USAGE for an unknown layout or format; the sentence lists the known ones. */
 LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
                                     lam_error *e);
 /* Writes texts as a table, row by row, the titles first. The first column is aligned left, and cut if a line
@@ -806,68 +805,12 @@ LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
 LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
                                      lam_error *e);
 
-/* One row of torchscan's table, for callers with their own numbers. Texts are borrowed. */
-typedef struct lam_scan_row {
-    const char *name, *type;  /* last component of the path; class name */
-    const char *output_shape; /* as Python prints it, "(-1, 64, 112, 112)"; "?" if unknown */
-    int32_t depth;
-    lam_count params; /* the "Param #" column: elements of parameters and buffers */
-    lam_count metric[LAM_N_METRICS];
-    double rf, rf_stride, rf_padding;
-    bool rf_is_float; /* printed as a float of Python, "-11.0": 0.1.1, after a transposed convolution */
-    lam_state rf_state;
-} lam_scan_row;
-typedef struct lam_scan_info {
-    int32_t n_rows;
-    const lam_scan_row *rows;
-    lam_count grad_params, nograd_params, bytes; /* of the whole model; bytes: parameters and buffers */
-} lam_scan_info;
-/* Writes rows in a torchscan layout. `o` sets layout, wrap, receptive_field, effective_rf_stats and
- * overhead_mb. lam_report_write does the same with rows of costs. */
-LAM_API lam_status lam_scan_write(const lam_scan_info *info, const lam_report_options *o, lam_sink to,
-                                  lam_error *e);
-
-/* One row of thoplw's table, for callers with their own logs. Texts are borrowed. A shape is text,
- * "3x224x224", without the batch axis; "?" if unknown. */
-typedef struct lam_thoplw_row {
-    const char *path, *in_shapes, *out_shape, *description;
-    lam_count macs, params;
-} lam_thoplw_row;
-typedef struct lam_thoplw_info {
-    int32_t n_rows;
-    const lam_thoplw_row *rows;
-    const char *type; /* the root's class, in the line of the total */
-} lam_thoplw_info;
-/* Writes rows and their total in thoplw's layout. `o` sets format ("text", "csv", "md") and numbers.
- * lam_report_write does the same with rows of costs. */
-LAM_API lam_status lam_thoplw_write(const lam_thoplw_info *info, const lam_report_options *o, lam_sink to,
-                                    lam_error *e);
-
 /* == 9. Numbers as text =====================================================================================
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */
 LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */
 LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);   /* "1814073344", ">= 5", "?" */
 LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes); /* IEC: "97.7 MiB" */
 LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator); /* "1,64,112,112" */
-/* torchscan's unit_scale: >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
-LAM_API double lam_unit_scale(double value, const char **prefix);
-/* thoplw's clever_format: divide by 1000 while >= 1000, at most 5 times; units " ", K, M, G, T, P. */
-LAM_API double lam_clever_scale(double value, const char **unit);
-/* torchscan's wrap_string, in code points: a text longer than max_len is cut and marked with `wrap`; under
- * LAM_WRAP_MID "." and the text after the last `delimiter` follow. -1 if the text is too long and the mode is
- * unknown or (LAM_WRAP_MID) the delimiter empty; also if memory ran out. */
-LAM_API int lam_wrap_string(char *buf, size_t size, const char *text, int64_t max_len, const char *delimiter,
-                            const char *wrap, lam_wrap mode);
-enum { LAM_SCAN_DEEPEST = 1000000 }; /* no real tree is deeper */
-/* torchscan's format_name: the name after its branch of the tree: "name", "├─name", "|    └─name". -1 for a
- * depth beyond LAM_SCAN_DEEPEST, or if memory ran out. */
-LAM_API int lam_format_name(char *buf, size_t size, const char *name, int32_t depth);
-/* torchscan's format_s: pads on the right to min_width, cuts to max_width code points; negative: neither. */
-LAM_API int lam_format_s(char *buf, size_t size, const char *text, int32_t min_width, int32_t max_width);
-/* Cell `column` (0 Layer .. 6 Effective padding) of a row, as torchscan's format_line_str prints it, padded
- * and cut to `width`; negative: neither. -1 for an unknown column, or as for the two above. */
-LAM_API int lam_scan_cell(char *buf, size_t size, const lam_scan_row *row, int32_t column, int32_t width,
-                          lam_wrap wrap);
 
 /* == 10. The data's graph ===================================================================================
  * The data-flow graph, if operators were watched. Nodes are the operators that count or move elements, the

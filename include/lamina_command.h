@@ -57,6 +57,7 @@ typedef struct lam_host {
     /* Waits; any status but LAM_OK ends the command. NULL: the command waits itself. */
     lam_status (*wait)(void *self, int32_t milliseconds);
     lam_status (*roof)(void *self, lam_peak *out, lam_error *e); /* this machine's peak; NULL: unknown */
+    lam_layout lay_out; /* as in lam_report_options */
 } lam_host;
 
 /* Runs one command line (argv[0] is skipped) and returns its exit code: 0 success; 1 a finding; 2 wrong

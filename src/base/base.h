@@ -127,6 +127,8 @@ int64_t lmi_gcd(int64_t a, int64_t b);
 
 /* -- counts (lam_count, see lamina.h section 5) ---------------------------------------------------------- */
 
+/* >=1e12 T, 1e9 G, 1e6 M, 1e3 k, else ""; negative numbers never scale. */
+double lmi_unit_scale(double value, const char **prefix);
 lam_count lmi_exact(int64_t n);
 lam_count lmi_unknown(void);
 lam_count lmi_at_least(int64_t n);

@@ -116,7 +116,7 @@ int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator) {
     return n > INT_MAX ? INT_MAX : (int)n;
 }
 
-double lam_unit_scale(double value, const char **prefix) {
+double lmi_unit_scale(double value, const char **prefix) {
     static const struct {
         double unit;
         const char *prefix;
@@ -127,13 +127,5 @@ double lam_unit_scale(double value, const char **prefix) {
         return value / units[i].unit;
     }
     *prefix = "";
-    return value;
-}
-
-double lam_clever_scale(double value, const char **unit) {
-    static const char *const units[] = {" ", "K", "M", "G", "T", "P"};
-    int i = 0;
-    for (; i < 5 && value >= 1000; i++) value /= 1000;
-    *unit = units[i];
     return value;
 }

@@ -104,6 +104,15 @@ static lam_count value_of(const lam_costs *c, source s) {
     return sum;
 }
 
+/* As thoplw's clever_format scales. */
+static double clever_scale(double x, const char **unit) {
+    static const char *const units[] = {" ", "K", "M", "G", "T", "P"};
+    int i = 0;
+    for (; i < 5 && x >= 1000; i++) x /= 1000;
+    *unit = units[i];
+    return x;
+}
+
 /* Two decimals and a point, whatever the locale of the host. */
 static void cell_text(char *to, lam_count v, const column *col) {
     double x = (double)v.over * 9223372036854775808.0 + (double)v.n;
@@ -115,7 +124,7 @@ static void cell_text(char *to, lam_count v, const column *col) {
     if (col->unit > 0)
         x /= col->unit;
     else
-        x = lam_clever_scale(x, &suffix);
+        x = clever_scale(x, &suffix);
     snprintf(to, CELL, "%.2f %s", x, suffix);
     for (char *s = to; *s; s++)
         if (*s == ',') *s = '.';

@@ -3,7 +3,20 @@
  * Which writer serves which layout and format. */
 #include "analyse/field/field.h"
 #include "report/formats/formats.h"
-#include "report/old/old.h"
+
+static lam_status put_piece(void *to, const char *bytes, size_t n) {
+    lmi_putn(to, bytes, n);
+    return LAM_OK;
+}
+
+/* Another tool's layout, which only Python's users reach and the host lays out. */
+static lam_status lay_out(lmi_job *j) {
+    if (j->o->lay_out)
+        return j->o->lay_out(j->o->lay_out_self, j->c, j->o, (lam_sink){put_piece, &j->out}, j->e);
+    return lmi_fail(j->e, LAM_UNSUPPORTED, "layout",
+                    "%s is a layout of lamina's Python package; this program has none to ask",
+                    j->layout->name);
+}
 
 #define NONE NULL
 static const lmi_layout layouts[] = {

@@ -155,15 +155,13 @@ def readings():
         "custom": lambda: model.costs(custom=custom),  # CPython 3.13.0 itself crashes where making one fails
         "why": lambda: costs.why(1),
         "facts of a row": lambda: costs.facts(1),
-        "write": lambda: own.write({"layout": "thoplw", "wrap": "mid"}),
+        "write": lambda: own.write({"layout": "thoplw"}, {"numbers": "clever"}),
         "no such option": lambda: own.write({"none": 1}),
         "no such convention": lambda: model.costs("none"),
         "rf": lambda: model.rf(1),
         "rules": lambda: _lamina.rules("thoplw"),
         "formula": lambda: _lamina.formula("x + y", {"x": 1, "y": 2}),
         "text": lambda: _lamina.text_count((2**70, "exact"), True),
-        "wrap": lambda: _lamina.wrap_string("abcdefgh", 6, ".", "[..]", "end"),
-        "name": lambda: _lamina.format_name("name", 3),
         "text_bytes": lambda: _lamina.text_bytes(3),
     }
     asked |= {n: getattr(model, n) for n in ("events", "modules", "places", "tensors", "notes", "costs")}

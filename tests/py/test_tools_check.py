@@ -205,6 +205,7 @@ QUIET = [
         SPDX + "#define A(x) \\\n    do { x; \\\n    } while (0)\nint a;\n",
     ),
     ("excused", "python/lamina/x.py", SPDX_PY + "A = now + 500 * MS  # not a count: milliseconds\n"),
+    ("an old tool's table", "python/lamina/_old/x.py", SPDX_PY + 'A = f"{2 * n:>8}".ljust(9)\n'),
     ("a list repeated", "python/lamina/x.py", SPDX_PY + "A = [None] * n\n"),
     ("arithmetic in tests", "tests/x.py", SPDX_PY + "A = 2 * 3\n"),
     ("a layout's name", "python/lamina/x.py", SPDX_PY + 'A = style == "0.1.1"\n'),

@@ -193,6 +193,13 @@ static lam_status roof(void *self, lam_peak *out, lam_error *e) {
     return ok ? LAM_OK : failed(h, &none, e);
 }
 
+static lam_status lay_out(void *self, const lam_costs *c, const lam_report_options *o, lam_sink to,
+                          lam_error *e) {
+    lam_model *none = NULL;
+    lam_status status = lmx_write_old(NULL, c, o, to, e);
+    return status != LAM_OK && PyErr_Occurred() ? failed(self, &none, e) : status;
+}
+
 /* == the call ========================================================================================== */
 
 static bool flag(PyObject *self, const char *name) {
@@ -250,6 +257,7 @@ static int run(host *h, int argc, const char **argv) {
         .script = script,
         .wait = wait_for,
         .roof = roof,
+        .lay_out = lay_out,
     };
     return lam_command(argc, argv, &given);
 }

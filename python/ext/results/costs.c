@@ -228,10 +228,7 @@ static PyObject *costs_operator(PyObject *self, PyObject *args) {
     return d;
 }
 
-static PyObject *costs_params(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const lam_costs *c = settled(self);
-    if (!c) return NULL;
+PyObject *lmx_params(const lam_costs *c) {
     lam_param_totals p = lam_costs_params(c);
     PyObject *d = PyDict_New();
     bool ok =
@@ -246,6 +243,12 @@ static PyObject *costs_params(PyObject *self, PyObject *unused) {
         lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
     if (!ok) Py_CLEAR(d);
     return d;
+}
+
+static PyObject *costs_params(PyObject *self, PyObject *unused) {
+    (void)unused;
+    const lam_costs *c = settled(self);
+    return c ? lmx_params(c) : NULL;
 }
 
 static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
@@ -436,65 +439,22 @@ static PyObject *costs_failure(PyObject *self, PyObject *unused) {
 
 /* == tables ============================================================================================ */
 
-typedef struct choice {
-    const char *name;
-    int value;
-} choice;
-static const choice wraps[] = {{"mid", LAM_WRAP_MID},
-                               {"end", LAM_WRAP_END},
-                               {"none", LAM_WRAP_NONE},
-                               {NULL, 0}};
-static const choice numbers[] = {{"raw", LAM_FMT_RAW},
-                                 {"clever", LAM_FMT_CLEVER},
-                                 {"ratio", LAM_FMT_RATIO},
-                                 {NULL, 0}};
-
 static const struct option {
     const char *name;
-    enum { NAME, NUMBER, SWITCH, DOUBLE, CHOICE, PEAK } type;
+    enum { NAME, NUMBER, SWITCH, PEAK } type;
     size_t at;
-    const choice *choices;
 } options[] = {
-#define OPTION(member, type, choices)                                                                        \
-    { #member, type, offsetof(lam_report_options, member), choices }
-    OPTION(layout, NAME, NULL),
-    OPTION(format, NAME, NULL),
-    OPTION(width, NUMBER, NULL),
-    OPTION(max_depth, NUMBER, NULL),
-    OPTION(color, SWITCH, NULL),
-    OPTION(ascii, SWITCH, NULL),
-    OPTION(exact, SWITCH, NULL),
-    OPTION(expand, SWITCH, NULL),
-    OPTION(receptive_field, SWITCH, NULL),
-    OPTION(effective_rf_stats, SWITCH, NULL),
-    OPTION(bytes, SWITCH, NULL),
-    OPTION(why, SWITCH, NULL),
-    OPTION(by, NAME, NULL),
-    OPTION(sort, NAME, NULL),
-    OPTION(rows, NUMBER, NULL),
-    OPTION(time, SWITCH, NULL),
-    OPTION(peak, PEAK, NULL),
-    OPTION(memory, SWITCH, NULL),
-    OPTION(wrap, CHOICE, wraps),
-    OPTION(numbers, CHOICE, numbers),
-    OPTION(old_params, SWITCH, NULL),
-    OPTION(overhead_mb, DOUBLE, NULL),
+#define OPTION(member, type)                                                                                 \
+    { #member, type, offsetof(lam_report_options, member) }
+    OPTION(layout, NAME),      OPTION(format, NAME),   OPTION(width, NUMBER),
+    OPTION(max_depth, NUMBER), OPTION(color, SWITCH),  OPTION(ascii, SWITCH),
+    OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
+    OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
+    OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
+    OPTION(peak, PEAK),        OPTION(memory, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
-
-static bool set_choice(lmx_state *st, const struct option *o, PyObject *value, void *at) {
-    const char *name = value == Py_None ? "none" : lmx_utf8(value);
-    for (const choice *c = o->choices; c->name; c++) {
-        if (strcmp(c->name, name) != 0) continue;
-        /* The two enums have int's size and representation. */
-        memcpy(at, &c->value, sizeof c->value);
-        return true;
-    }
-    lmx_fail(st, LAM_USAGE, NULL, "%s can't be '%.40s'; the first it can be is '%s'", o->name, name,
-             o->choices[0].name);
-    return false;
-}
 
 static bool set_name(const struct option *o, PyObject *value, const char **to) {
     if (value == Py_None) return true;
@@ -529,14 +489,12 @@ static bool set_peak(PyObject *value, lam_peak *to) {
     return false;
 }
 
-static bool set_option(lmx_state *st, const struct option *o, PyObject *value, lam_report_options *to) {
+static bool set_option(const struct option *o, PyObject *value, lam_report_options *to) {
     void *at = (char *)to + o->at;
     switch (o->type) {
     case NAME: return set_name(o, value, at);
     case NUMBER: return set_number(o, value, at);
     case SWITCH: *(bool *)at = PyObject_IsTrue(value) > 0; break;
-    case DOUBLE: *(double *)at = PyFloat_AsDouble(value); break;
-    case CHOICE: return set_choice(st, o, value, at);
     case PEAK: return set_peak(value, at);
     }
     return !PyErr_Occurred();
@@ -545,17 +503,19 @@ static bool set_option(lmx_state *st, const struct option *o, PyObject *value, l
 static bool set_named(lmx_state *st, PyObject *key, PyObject *value, lam_report_options *to) {
     const char *name = lmx_utf8(key);
     for (int i = 0; i < N_OPTIONS; i++)
-        if (strcmp(options[i].name, name) == 0) return set_option(st, &options[i], value, to);
+        if (strcmp(options[i].name, name) == 0) return set_option(&options[i], value, to);
     lmx_fail(st, LAM_USAGE, NULL, "a report has no option '%.40s'", name);
     return false;
 }
 
 static PyObject *costs_write(PyObject *self, PyObject *args) {
-    PyObject *dict = NULL, *key, *value;
-    if (!PyArg_ParseTuple(args, "|O!:write", &PyDict_Type, &dict)) return NULL;
+    PyObject *dict = NULL, *old = NULL, *key, *value;
+    if (!PyArg_ParseTuple(args, "|O!O!:write", &PyDict_Type, &dict, &PyDict_Type, &old)) return NULL;
     lmx_state *st = self_of(self)->st;
     lam_report_options o;
     lam_report_defaults(&o);
+    o.lay_out = lmx_write_old;
+    o.lay_out_self = old;
     Py_ssize_t at = 0;
     while (dict && PyDict_Next(dict, &at, &key, &value))
         if (!set_named(st, key, value, &o)) return NULL;
@@ -609,7 +569,9 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,
      PyDoc_STR("failure($self, /)\n--\n\nThe layer that raised and what it was given, or None.")},
-    {"write", costs_write, METH_VARARGS, PyDoc_STR("write($self, options={}, /)\n--\n\nThe report as text.")},
+    {"write", costs_write, METH_VARARGS,
+     PyDoc_STR("write($self, options={}, old={}, /)\n--\n\nThe report as text. `old`: what else lamina._old "
+               "is to know.")},
     {NULL, NULL, 0, NULL},
 };
 

@@ -95,7 +95,7 @@ static PyObject *owned_of(const lam_module *m) {
     return t;
 }
 
-static PyObject *module_at(const lam_model *model, int32_t i) {
+PyObject *lmx_module(const lam_model *model, int32_t i) {
     const lam_module *m = lam_model_module(model, i);
     PyObject *d = PyDict_New();
     bool ok = d && lmx_put(d, "type", lmx_str(m->type)) && lmx_put(d, "type_path", lmx_str(m->type_path)) &&
@@ -207,7 +207,7 @@ static PyObject *list_of(PyObject *self, int32_t (*count)(const lam_model *),
         return list_of(self, count, at);                                                                     \
     }
 LIST(events, lam_model_n_events, event_at)
-LIST(modules, lam_model_n_modules, module_at)
+LIST(modules, lam_model_n_modules, lmx_module)
 LIST(places, lam_model_n_places, place_at)
 LIST(tensors, lam_model_n_tensors, tensor_at)
 LIST(notes, lam_model_n_notes, note_at)

@@ -7,14 +7,16 @@
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
-PyObject *lmx_rows(const lam_costs *c); /* rows.c: a list of dicts */
+PyObject *lmx_rows(const lam_costs *c);              /* rows.c: a list of dicts */
+PyObject *lmx_params(const lam_costs *c);            /* costs.c: a dict */
+PyObject *lmx_module(const lam_model *m, int32_t i); /* model.c: a dict */
 /* Every metric under its name, and "bytes" and "intensity". False with an exception. */
 bool lmx_put_metrics(PyObject *dict, const lam_count metric[LAM_N_METRICS]);
 PyObject *lmx_row_time(const lam_costs *c, int32_t row); /* times.c: None without */
 PyObject *lmx_times(const lam_costs *c);
 PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
-PyObject *lmx_graph(lmx_model *self); /* graph.c */
+PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
 PyObject *lmx_health(lmx_model *self); /* healthy.c */
@@ -47,6 +49,11 @@ extern PyMethodDef lmx_own_methods[];
 PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);
 PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 
+/* lam_report_options.lay_out (old.c): the tables of torchscan and thoplw by Python's lamina._old. `options`:
+ * a dict of what else it is to know, or NULL. On failure an exception is set. */
+lam_status lmx_write_old(void *options, const lam_costs *c, const lam_report_options *o, lam_sink to,
+                         lam_error *e);
+
 /* -- of a Model (held.c) --------------------------------------------------------------------------------- */
 
 PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
@@ -59,9 +66,6 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args);
 
 /* -- for text.c ------------------------------------------------------------------------------------------ */
 
-PyObject *lmx_command(PyObject *module, PyObject *args);    /* command.c */
-PyObject *lmx_scan_write(PyObject *module, PyObject *args); /* scan.c */
-PyObject *lmx_thoplw_write(PyObject *module, PyObject *args);
-PyObject *lmx_scan_cell(PyObject *module, PyObject *args);
+PyObject *lmx_command(PyObject *module, PyObject *args); /* command.c */
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Functions of the module that need no capture: conventions, rules, formulas, and numbers and names as
- * text. */
+ * Functions of the module that need no capture: conventions, rules, formulas, and numbers as text. */
 #include "base/base.h"
 #include "base/tables.h"
 #include "calls/calls.h"
@@ -132,24 +131,6 @@ static PyObject *text_formula(PyObject *module, PyObject *args) {
 
 /* == numbers =========================================================================================== */
 
-static PyObject *scaled(PyObject *args, double (*scale)(double, const char **)) {
-    double value;
-    const char *unit = "";
-    if (!PyArg_ParseTuple(args, "d", &value)) return NULL;
-    value = scale(value, &unit);
-    return Py_BuildValue("(ds)", value, unit);
-}
-
-static PyObject *text_unit_scale(PyObject *module, PyObject *args) {
-    (void)module;
-    return scaled(args, lam_unit_scale);
-}
-
-static PyObject *text_clever_scale(PyObject *module, PyObject *args) {
-    (void)module;
-    return scaled(args, lam_clever_scale);
-}
-
 static PyObject *text_count(PyObject *module, PyObject *args) {
     PyObject *o;
     int exact = 0;
@@ -171,77 +152,7 @@ static PyObject *text_bytes(PyObject *module, PyObject *args) {
     return lmx_str(buf);
 }
 
-/* == names ============================================================================================= */
-
-static PyObject *text_format_name(PyObject *module, PyObject *args) {
-    const char *name;
-    int depth = 0;
-    if (!PyArg_ParseTuple(args, "s|i:format_name", &name, &depth)) return NULL;
-    int n = lam_format_name(NULL, 0, name, depth);
-    char *buf = n >= 0 ? malloc((size_t)n + 1) : NULL;
-    if (!buf)
-        return n >= 0 ? PyErr_NoMemory()
-                      : lmx_fail(lmx_state_of(module), LAM_RANGE, NULL,
-                                 "the depth is %d; no tree is deeper than %d", depth, LAM_SCAN_DEEPEST);
-    lam_format_name(buf, (size_t)n + 1, name, depth);
-    PyObject *text = lmx_str(buf);
-    free(buf);
-    return text;
-}
-
-static bool wrap_mode(const char *name, lam_wrap *mode) {
-    static const char *const names[] = {"mid", "end", "none"};
-    static const lam_wrap modes[] = {LAM_WRAP_MID, LAM_WRAP_END, LAM_WRAP_NONE};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(name ? name : "none", names[i]) != 0) continue;
-        *mode = modes[i];
-        return true;
-    }
-    return false;
-}
-
-static PyObject *text_wrap_string(PyObject *module, PyObject *args) {
-    const char *text, *delimiter = ".", *wrap = "[...]", *name = "end";
-    long long max_len;
-    lam_wrap mode = LAM_WRAP_NONE;
-    if (!PyArg_ParseTuple(args, "sL|ssz:wrap_string", &text, &max_len, &delimiter, &wrap, &name)) return NULL;
-    /* An unknown mode is an error only where the text is too long, as in torchscan. */
-    if (!wrap_mode(name, &mode)) mode = (lam_wrap)INT_MAX;
-    int n = lam_wrap_string(NULL, 0, text, max_len, delimiter, wrap, mode);
-    if (n < 0)
-        return lmx_fail(lmx_state_of(module), LAM_USAGE, NULL,
-                        "there is no wrap mode '%.40s'; it is 'mid' or 'end'", name);
-    char *buf = malloc((size_t)n + 1);
-    if (!buf) return PyErr_NoMemory();
-    lam_wrap_string(buf, (size_t)n + 1, text, max_len, delimiter, wrap, mode);
-    PyObject *out = lmx_str(buf);
-    free(buf);
-    return out;
-}
-
-/* None is no width. */
-static bool width_from(PyObject *o, int32_t *out) {
-    long width = o == Py_None ? -1 : PyLong_AsLong(o);
-    if (width == -1 && PyErr_Occurred()) return false;
-    *out = width < 0 ? (o == Py_None ? -1 : 0) : width > INT32_MAX ? INT32_MAX : (int32_t)width;
-    return true;
-}
-
-static PyObject *text_format_s(PyObject *module, PyObject *args) {
-    (void)module;
-    const char *text;
-    PyObject *low = Py_None, *high = Py_None;
-    int32_t min = -1, max = -1;
-    if (!PyArg_ParseTuple(args, "s|OO:format_s", &text, &low, &high)) return NULL;
-    if (!width_from(low, &min) || !width_from(high, &max)) return NULL;
-    int n = lam_format_s(NULL, 0, text, min, max);
-    char *buf = n >= 0 ? malloc((size_t)n + 1) : NULL;
-    if (!buf) return PyErr_NoMemory();
-    lam_format_s(buf, (size_t)n + 1, text, min, max);
-    PyObject *out = lmx_str(buf);
-    free(buf);
-    return out;
-}
+/* == tables ============================================================================================ */
 
 /* table(rows, width): a list of tuples of texts, all as long as the first. */
 static PyObject *text_table(PyObject *module, PyObject *args) {
@@ -286,38 +197,17 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("formula($module, text, facts={}, /)\n--\n\nThe value of a formula, as (value, state).")},
     {"table", text_table, METH_VARARGS,
      PyDoc_STR("table($module, rows, width, /)\n--\n\nTexts as a table, the titles first.")},
-    {"unit_scale", text_unit_scale, METH_VARARGS,
-     PyDoc_STR(
-         "unit_scale($module, value, /)\n--\n\ntorchscan's scaling: the scaled number and its prefix.")},
-    {"clever_scale", text_clever_scale, METH_VARARGS,
-     PyDoc_STR("clever_scale($module, value, /)\n--\n\nthoplw's scaling: the scaled number and its unit.")},
     {"text_count", text_count, METH_VARARGS,
      PyDoc_STR(
          "text_count($module, count, exact=False, /)\n--\n\nA count as text: '1.81 G', '>= 1.81 G', '?'.")},
     {"text_bytes", text_bytes, METH_VARARGS,
      PyDoc_STR("text_bytes($module, count, /)\n--\n\nBytes as text: '97.7 MiB'.")},
-    {"format_name", text_format_name, METH_VARARGS,
-     PyDoc_STR("format_name($module, name, depth=0, /)\n--\n\nA name behind its branch of the tree.")},
-    {"format_s", text_format_s, METH_VARARGS,
-     PyDoc_STR("format_s($module, text, min_width=None, max_width=None, /)\n--\n\nA text padded and cut.")},
-    {"wrap_string", text_wrap_string, METH_VARARGS,
-     PyDoc_STR("wrap_string($module, text, max_len, delimiter='.', wrap='[...]', mode='end', /)\n--\n\n"
-               "A text cut to max_len characters, with a marker.")},
-    {"scan_write", lmx_scan_write, METH_VARARGS,
-     PyDoc_STR("scan_write($module, info, wrap_mode, receptive_field, effective_rf_stats, /)\n--\n\n"
-               "torchscan's table of a dict that crawl_module returned.")},
-    {"scan_cell", lmx_scan_cell, METH_VARARGS,
-     PyDoc_STR(
-         "scan_cell($module, layer, column, width, wrap_mode, /)\n--\n\nOne cell of a line of that table.")},
     {"unseen", lmx_unseen, METH_O,
      PyDoc_STR(
          "unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that torch "
          "keeps no record of. Captures that are open on this thread are told.")},
     {"pretend_device", lmx_pretend_device, METH_O,
      PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
-    {"thoplw_write", lmx_thoplw_write, METH_VARARGS,
-     PyDoc_STR("thoplw_write($module, info, name, kind, numbers, /)\n--\n\n"
-               "thoplw's table of the logs of a LayersInfo.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
     {"taken", lmx_taken, METH_VARARGS,

@@ -14,6 +14,7 @@ from .._base.errors import LaminaError, UsageError
 from .._base.files import save_text
 from .._base.modules import no_layer
 from .._base.terminal import takes_unicode, terminal_width, wants_color
+from .._old.layouts import check_options
 from .graph import Graph
 from .rules import OwnRules
 from .time import Speed, row_time, times
@@ -53,6 +54,8 @@ OPTIONS = {
     "old_params": "old_params",
     "overhead_mb": "overhead_mb",
 }
+# Those of the layouts of torchscan and thoplw, which lamina._old lays out.
+OLD_OPTIONS = ("effective_rf_stats", "wrap", "numbers", "old_params", "overhead_mb")
 
 
 class Row(Mapping[str, Any]):
@@ -494,11 +497,13 @@ class Report:
         if unknown:
             raise TypeError(f"a report has no option {unknown[0]!r}; it has {', '.join(OPTIONS)}")
         wanted = {OPTIONS[name]: value for name, value in given.items() if value is not None}
+        old = {name: wanted.pop(name) for name in OLD_OPTIONS if name in wanted}
+        check_options(old)
         costs, depth = self._costs, wanted.get("max_depth")
         if depth is not None and str(wanted.get("layout", "")).startswith("torchscan"):
             costs = self._count()  # torchscan's tables sum deeper rows up, which changes the costs
             costs.aggregate(depth)
-        return costs.write(wanted)
+        return costs.write(wanted, old)
 
     def _text(self, **options: Any) -> str:
         return self._write(**{"width": terminal_width(), **options}).removesuffix("\n")

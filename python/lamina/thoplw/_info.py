@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .. import _lamina
 from .._base.count import total
+from .._old.thoplw import table_of_info
 
 if TYPE_CHECKING:
     from .._base.count import Count
     from .._results.report import Report
 
-KINDS = {"text": "text", "csv": "csv", "md": "md"}
+KINDS = ("text", "csv", "md")
 NUMBERS = ("raw", "clever", "ratio")
 LOG = ("macs", "params", "shapes_in", "shape_out", "description")
 
@@ -65,7 +65,7 @@ class LayersInfo:
         for name, log in self.info:
             _check(name, log)
         numbers = fmt if fmt in NUMBERS else "raw"
-        return _lamina.thoplw_write(self.info, self.name, KINDS[kind], numbers).removesuffix("\n")
+        return table_of_info(self.info, self.name, kind, numbers).removesuffix("\n")
 
 
 def _check(name: str, log: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._base.check import check_module, describe_object
 from .._inspect import report_of
+from .._old.text import description
 from .._run.once import run_once
 from ._info import LayersInfo
 
@@ -126,7 +127,7 @@ def _print_ignored(report: Report) -> None:
 
 def _logs(report: Report, seen: Report) -> Iterator[tuple[str, dict[str, Any]]]:
     """A log for each layer that was called, by its first name and with its last call, in the tree's order."""
-    counted = dict(zip((row.module for row in report.rows), _descriptions(report), strict=True))
+    modules = report._model.modules()
     rows = {row.module: row for row in report.rows}
     last = {row.module: row for row in seen.rows if row.event >= 0}
     first: dict[int, Row] = {}
@@ -136,15 +137,8 @@ def _logs(report: Report, seen: Report) -> Iterator[tuple[str, dict[str, Any]]]:
     for module in sorted(last, key=lambda module: first[module].place):
         known = module in rows
         path = rows[module].path if known else first[module].path
-        yield path, _log(rows.get(module, last[module]), known, counted.get(module, last[module].type))
-
-
-def _descriptions(report: Report) -> list[str]:
-    """The last column of the core's table, a row each; between its header and its total."""
-    import csv
-
-    lines = list(csv.reader(report._write(layout="thoplw", format="csv").splitlines()))
-    return [line[-1] for line in lines[1:-1]]
+        row = rows.get(module, last[module])
+        yield path, _log(row, known, description(modules[module]) if known else row.type)
 
 
 def _log(row: Row, counted: bool, description: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from .. import _lamina
+from .._old.text import clever_scale
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,7 @@ def clever_format(
     pattern = fmt if fmt_str is None else fmt_str
     if isinstance(x, (list, tuple)):
         return [clever_format(value, pattern) for value in x]
-    value, unit = _lamina.clever_scale(x)  # type: ignore[arg-type]
+    value, unit = clever_scale(x)  # type: ignore[arg-type]
     if unit == " ":
         return f"{pattern % x} {unit}"  # not a count: as it was given
     return f"{pattern % value} {unit}"  # not a count: the %-format is the caller's

@@ -152,7 +152,7 @@ static void put_speed(const lmi_line *l, double speed, lmi_buf *out) {
     } else if (speed < 0) {
         lmi_putc(out, '?');
     } else {
-        double v = lam_unit_scale(speed, &prefix);
+        double v = lmi_unit_scale(speed, &prefix);
         lmi_put_intensity(out, v);
         lmi_putf(out, " %s", prefix);
     }
@@ -259,108 +259,6 @@ static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->share
 static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
 
 static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
-
-/* -- thoplw -------------------------------------------------------------------------------------------- */
-
-static void put_x_list(const lam_arg *args, int32_t n, lmi_buf *out) {
-    if (n == 0) lmi_putc(out, '?');
-    for (int32_t i = 0; i < n; i++) {
-        if (i) lmi_put(out, ", ");
-        lmi_put_x(out, lmi_arg_shape(&args[i]));
-    }
-}
-
-static void cell_thoplw_path(const lmi_line *l, lmi_buf *out) {
-    if (l->log)
-        lmi_put_clean(out, l->log->path);
-    else
-        cell_path(l, out);
-}
-
-static void cell_in_x(const lmi_line *l, lmi_buf *out) {
-    if (l->log)
-        lmi_put_clean(out, l->log->in_shapes);
-    else if (l->event)
-        put_x_list(l->event->in, l->event->n_in, out);
-}
-
-static void cell_out_x(const lmi_line *l, lmi_buf *out) {
-    if (l->log)
-        lmi_put_clean(out, l->log->out_shape);
-    else if (l->event)
-        put_x_list(l->event->out, l->event->n_out, out);
-}
-
-static void put_clever(lmi_buf *out, lam_count c) {
-    const char *unit;
-    double v = lam_clever_scale(lmi_count_double(c), &unit);
-    if (c.state == LAM_AT_LEAST) lmi_put(out, ">= ");
-    lmi_put_fixed(out, v, 6, 2);
-    lmi_putf(out, " %s", unit);
-}
-
-static void put_ratio(lmi_buf *out, lam_count c, lam_count total) {
-    double whole = lmi_count_double(total);
-    if (whole == 0) {
-        lmi_putc(out, '-');
-        return;
-    }
-    lmi_put_fixed(out, 100 * lmi_count_double(c) / whole, 5, 2);
-    lmi_put(out, " %");
-}
-
-static void put_number(const lmi_line *l, lmi_buf *out, lam_count c, const lam_count *total) {
-    lam_number_format f = l->job->o->numbers;
-    if (c.state == LAM_UNKNOWN)
-        lmi_putc(out, '?');
-    else if (f == LAM_FMT_RATIO && total)
-        put_ratio(out, c, *total);
-    else if (f == LAM_FMT_CLEVER || f == LAM_FMT_RATIO)
-        put_clever(out, c);
-    else
-        lmi_put_digits(out, c);
-}
-
-static void cell_thoplw_macs(const lmi_line *l, lmi_buf *out) {
-    put_number(l, out, l->metric[LAM_MACS], l->total ? &l->total->metric[LAM_MACS] : NULL);
-}
-
-static void cell_thoplw_params(const lmi_line *l, lmi_buf *out) {
-    put_number(l, out, l->params, l->total ? &l->total->params : NULL);
-}
-
-static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {
-    if (l->log) {
-        lmi_put_clean(out, l->log->description);
-        return;
-    }
-    lmi_put_clean(out, l->module->type);
-    if (l->total) lmi_put_window(out, l->job->m, l->place);
-}
-
-/* -- torchscan ------------------------------------------------------------------------------------------ */
-
-static void cell_scan_name(const lmi_line *l, lmi_buf *out) {
-    lmi_format_name(out, l->scan->name, l->scan->depth);
-}
-static void cell_scan_type(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->type); }
-static void cell_scan_shape(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->scan->output_shape); }
-static void cell_scan_params(const lmi_line *l, lmi_buf *out) { lmi_put_grouped(out, l->scan->params); }
-
-static void put_rf(lmi_buf *b, const lam_scan_row *row, double v) {
-    if (row->rf_state == LAM_UNKNOWN) {
-        lmi_putc(b, '?');
-    } else if (!row->rf_is_float) {
-        lmi_put_fixed(b, v, 0, 0);
-    } else {
-        lmi_put_real(b, v);
-        if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v) lmi_put(b, ".0");
-    }
-}
-
-static void cell_scan_rf(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf); }
-static void cell_scan_stride(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_stride); }
-static void cell_scan_padding(const lmi_line *l, lmi_buf *out) { put_rf(out, l->scan, l->scan->rf_padding); }
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 

@@ -314,9 +314,9 @@ static void tell_roof(lmi_speaker *s) {
     const char *reached = " (reached in this run)";
     const char *prefix;
     if (peak->flops <= 0 || peak->bytes <= 0) return;
-    lmi_put_intensity(&s->text, lam_unit_scale(peak->flops, &prefix));
+    lmi_put_intensity(&s->text, lmi_unit_scale(peak->flops, &prefix));
     lmi_putf(&s->text, " %sFLOP/s%s and ", prefix, peak->flops > measured->flops ? reached : "");
-    lmi_put_intensity(&s->text, lam_unit_scale(peak->bytes, &prefix));
+    lmi_put_intensity(&s->text, lmi_unit_scale(peak->bytes, &prefix));
     lmi_putf(&s->text, " %sB/s of memory%s", prefix, peak->bytes > measured->bytes ? reached : "");
     lmi_tell(s, LMI_DIM, "roof");
 }

@@ -5,28 +5,11 @@
 
 #include <stdio.h>
 
-size_t lmi_points(const char *s) {
-    size_t points = 0;
-    uint32_t code;
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) points++;
-    return points;
-}
-
 size_t lmi_point_at(const char *s, size_t point) {
     const char *p = s;
     uint32_t code;
     for (size_t n; point > 0 && (n = lmi_utf8(p, &code)) != 0; p += n) point--;
     return (size_t)(p - s);
-}
-
-void lmi_put_aligned(lmi_buf *b, const char *s, size_t length, size_t width, lmi_align align) {
-    size_t pad = width > length ? width - length : 0, left = 0;
-    if (align == LMI_RIGHT) left = pad;
-    /* CPython's str.center gives the odd space to the left side where the width is odd. */
-    if (align == LMI_CENTER) left = pad / 2 + (pad & width & 1);
-    lmi_pad(b, ' ', left);
-    lmi_put(b, s);
-    lmi_pad(b, ' ', pad - left);
 }
 
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii) {
@@ -231,11 +214,4 @@ void lmi_put_real(lmi_buf *b, double v) {
     lmi_put_fixed(b, v, 0, 6);
     if (b->bad || !strchr(b->s + from, '.')) return;
     while (b->s[b->n - 1] == '0') b->s[--b->n] = '\0';
-}
-
-void lmi_format_name(lmi_buf *b, const char *name, int32_t depth) {
-    if (depth == 1) lmi_put(b, "\u251c\u2500");
-    for (int32_t i = 1; i < depth; i++) lmi_put(b, "|    ");
-    if (depth > 1) lmi_put(b, "\u2514\u2500");
-    lmi_put(b, name);
 }

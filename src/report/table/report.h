@@ -14,7 +14,7 @@ struct lmi_layout;
 
 /* One report being written. Text gathers in `out` and leaves through the sink in large pieces. */
 typedef struct lmi_job {
-    lam_memory *memory; /* NULL: it was not measured, or is not shown */
+    lam_memory *memory;        /* NULL: it was not measured, or is not shown */
     lam_memory *device_memory; /* the same of a device's */
     const lam_costs *c;
     const lam_model *m;
@@ -22,7 +22,6 @@ typedef struct lmi_job {
     lam_peak peak; /* o->peak, or a higher speed that a row reached */
     const struct lmi_layout *layout;
     lam_health *health; /* NULL: values were not checked */
-    const lam_thoplw_info *logs; /* thoplw's table of the caller's rows; there are no costs then */
     lmi_buf out;
     lam_sink to;
     lam_error *e;
@@ -39,11 +38,10 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    int32_t row; /* of the costs, -1: the whole; in data formats */
+    int32_t row;            /* of the costs, -1: the whole; in data formats */
     int32_t depth, calls;
     lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
-        running_stats;
+    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes;
     int64_t ns[LAM_N_PHASES];     /* time, with the calls inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
@@ -57,9 +55,7 @@ typedef struct lmi_line {
     const char *reason; /* NULL: every number is exact */
     const char *label;  /* lamina layout: the text of the name column */
     const lmi_job *job;
-    bool split; /* lamina layout: its own work is the line below it */
-    const lam_scan_row *scan; /* torchscan layouts: the row; nothing else of the line is set */
-    const lam_thoplw_row *log; /* thoplw layout, of the caller's rows: the texts of the cells */
+    bool split;                   /* lamina layout: its own work is the line below it */
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
 } lmi_line;
 
@@ -71,8 +67,6 @@ void lmi_line_add(lmi_line *a, const lmi_line *b);
 void lmi_line_add_times(lmi_line *a, const lmi_line *b); /* adds times alone */
 /* A sum with an unknown part is a lower bound; lam_count_add alone keeps the worst state. */
 lam_count lmi_sum(lam_count a, lam_count b);
-/* k times as much. */
-lam_count lmi_multiple(lam_count c, int64_t k);
 /* True if the convention counts the metric. */
 bool lmi_has_metric(const lam_costs *c, lam_metric metric);
 /* True if parameters are sharded over several processes. */
@@ -89,16 +83,13 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric);
 void lmi_put_count(lmi_buf *b, lam_count c, bool exact);
 /* The same, with "?" for ">= 0", which has no information. */
 void lmi_put_metric(lmi_buf *b, lam_count c, bool exact);
-void lmi_put_digits(lmi_buf *b, lam_count c); /* with its ">= " */
-void lmi_put_plain(lmi_buf *b, lam_count c);  /* the number alone, without its state */
+void lmi_put_plain(lmi_buf *b, lam_count c); /* the number alone, without its state */
 void lmi_put_grouped(lmi_buf *b, lam_count c);
 void lmi_put_bytes(lmi_buf *b, lam_count c);
 void lmi_put_time(lmi_buf *b, int64_t ns);
-int64_t lmi_add_time(int64_t a, int64_t b); /* -1 if either is unknown */
-int64_t lmi_self_time(const lmi_line *l);   /* all phases, without the lines below it */
+int64_t lmi_add_time(int64_t a, int64_t b);  /* -1 if either is unknown */
+int64_t lmi_self_time(const lmi_line *l);    /* all phases, without the lines below it */
 void lmi_put_shape(lmi_buf *b, lam_shape s); /* "1x64x112x112" */
-void lmi_put_tuple(lmi_buf *b, lam_shape s); /* "(-1, 64, 112, 112)": the batch axis of any size */
-void lmi_put_x(lmi_buf *b, lam_shape s);     /* "64x112x112": without the batch axis */
 /* "%*.*f" in the C locale; "?" if infinite */
 void lmi_put_fixed(lmi_buf *b, double v, int width, int decimals);
 /* the shortest form, with at most 6 decimals */
@@ -108,13 +99,11 @@ void lmi_put_intensity(lmi_buf *b, double v);
 lam_shape lmi_arg_shape(const lam_arg *a);
 /* "tied to 0.weight" or "same module as a.fc" or nothing. */
 void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p);
-/* k=.. p=.. s=.. of a layer that has a window; nothing for others. */
-void lmi_put_window(lmi_buf *b, const lam_model *m, const lam_place *p);
 const char *lmi_device_name(int32_t device);
 
 /* -- columns and layouts ------------------------------------------------------------------------------- */
 
-typedef enum lmi_align { LMI_LEFT, LMI_CENTER, LMI_RIGHT } lmi_align;
+typedef enum lmi_align { LMI_LEFT, LMI_RIGHT } lmi_align;
 
 typedef struct lmi_column {
     const char *id, *title;
@@ -135,8 +124,8 @@ typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
     const char *text_columns, *data_columns; /* ids, separated by spaces */
-    const char *op_columns; /* more data columns, if operators are counted */
-    const char *time_columns; /* more data columns, if times were measured */
+    const char *op_columns;                  /* more data columns, if operators are counted */
+    const char *time_columns;                /* more data columns, if times were measured */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
@@ -171,7 +160,6 @@ void lmi_grid_free(lmi_grid *g);
 /* Adds one cell, written by `column` (NULL: `text`). Cells fill rows from the left. Callers clean texts. */
 lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
                         lam_error *e);
-lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e);
 int32_t lmi_grid_rows(const lmi_grid *g);
 const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
 /* The widest cell of a column, measured by `measure`. */
@@ -179,10 +167,7 @@ size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
-size_t lmi_points(const char *s);                 /* code points, which is what Python's len() counts */
 size_t lmi_point_at(const char *s, size_t point); /* byte offset of a code point; the length past the end */
-/* Pads `s`, which is `length` columns long, to `width`; centred like Python's str.center. */
-void lmi_put_aligned(lmi_buf *b, const char *s, size_t length, size_t width, lmi_align align);
 /* At most `columns` wide: an ellipsis replaces the middle. */
 void lmi_put_middle(lmi_buf *b, const char *s, size_t columns, bool ascii);
 /* `before` goes before any of `of` */
@@ -191,14 +176,12 @@ void lmi_put_html(lmi_buf *b, const char *s);
 void lmi_put_json(lmi_buf *b, const char *s); /* a JSON string with its quotes; "null" for NULL */
 void lmi_put_csv(lmi_buf *b, const char *s);  /* quoted if RFC 4180 requires it */
 
-/* Depth is at most LAM_SCAN_DEEPEST, since each level takes five bytes. */
-void lmi_format_name(lmi_buf *b, const char *name, int32_t depth);
 /* Flowing text: items side by side with a dot between them, wrapped at the width. A line begins with its
  * label, in a separate column if the width allows. */
 typedef struct lmi_flow {
     lmi_job *j;
     size_t width, column, indent, owed; /* owed: spaces before the text after the label */
-    bool fresh; /* the line has no text yet, except its label */
+    bool fresh;                         /* the line has no text yet, except its label */
 } lmi_flow;
 void lmi_flow_start(lmi_flow *f, lmi_job *j, size_t width);
 /* Begins a line; label "": under the one above. `gap` spaces follow the label; 0: to the labels' column. */
@@ -208,15 +191,15 @@ void lmi_flow_end(lmi_flow *f);
 
 /* ANSI styles. `style` NULL, or colours switched off: the text alone. */
 #define LMI_BOLD "1"
-#define LMI_DIM "2"
+#define LMI_DIM  "2"
 #define LMI_WARN "33"
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* -- the lamina layout: the tree of places ------------------------------------------------------------- */
 
 typedef struct lmi_node {
-    lmi_line line; /* sums over everything at and below; calls: made at or below */
-    lmi_line self; /* the place's own rows alone */
+    lmi_line line;                     /* sums over everything at and below; calls: made at or below */
+    lmi_line self;                     /* the place's own rows alone */
     int32_t parent, first_child, next; /* -1: none */
     int32_t fold;  /* the number of equal siblings that this node represents; 0: another represents it */
     int32_t last;  /* the last of them */
@@ -311,10 +294,11 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
     "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
     "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
 #define LMI_MEMORY_CELLS(X)                                                                                  \
-    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed)         \
-    X(memory_retained) X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed)                  \
-    X(backward_memory_retained) X(backward_memory_peak) X(recompute_memory_allocated)                        \
-    X(recompute_memory_freed) X(recompute_memory_retained) X(recompute_memory_peak)
+    X(allocated)                                                                                             \
+    X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed) X(memory_retained)   \
+        X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed) X(backward_memory_retained)     \
+            X(backward_memory_peak) X(recompute_memory_allocated) X(recompute_memory_freed)                  \
+                X(recompute_memory_retained) X(recompute_memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_MEMORY_CELLS(X)
 #undef X
@@ -331,12 +315,13 @@ void lmi_memory_json(const lmi_job *j, lmi_buf *b);
     "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
     "recompute_device_memory_retained recompute_device_memory_peak"
 #define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
-    X(device_allocated) X(device_retained) X(device_peak) X(device_bwd_allocated)                            \
-    X(device_memory_allocated) X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)        \
-    X(backward_device_memory_allocated) X(backward_device_memory_freed)                                      \
-    X(backward_device_memory_retained) X(backward_device_memory_peak)                                        \
-    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                                    \
-    X(recompute_device_memory_retained) X(recompute_device_memory_peak)
+    X(device_allocated)                                                                                      \
+    X(device_retained) X(device_peak) X(device_bwd_allocated) X(device_memory_allocated)                     \
+        X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)                               \
+            X(backward_device_memory_allocated) X(backward_device_memory_freed)                              \
+                X(backward_device_memory_retained) X(backward_device_memory_peak)                            \
+                    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                    \
+                        X(recompute_device_memory_retained) X(recompute_device_memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_DEVICE_MEMORY_CELLS(X)
 #undef X

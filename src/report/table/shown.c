@@ -9,16 +9,6 @@ lam_count lmi_sum(lam_count a, lam_count b) {
     return c;
 }
 
-/* By doubling, so that the sums are checked like any other. */
-lam_count lmi_multiple(lam_count c, int64_t k) {
-    lam_count out = {0, 0, c.state};
-    for (; k > 0; k >>= 1) {
-        if (k & 1) out = lam_count_add(out, c);
-        if (k > 1) c = lam_count_add(c, c);
-    }
-    return out;
-}
-
 bool lmi_has_metric(const lam_costs *c, lam_metric metric) { return c->has[metric]; }
 
 bool lmi_is_spread(const lam_model *m) {
@@ -68,7 +58,6 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
                       .buffer_bytes = r->buffer_bytes,
                       .packed = r->packed,
                       .packed_bytes = r->packed_bytes,
-                      .running_stats = r->running_stats,
                       .rf = r->rf,
                       .rf_stride = r->rf_stride,
                       .rf_padding = r->rf_padding,
@@ -118,7 +107,6 @@ void lmi_line_add(lmi_line *a, const lmi_line *b) {
     a->buffer_bytes = lmi_sum(a->buffer_bytes, b->buffer_bytes);
     a->packed = lmi_sum(a->packed, b->packed);
     a->packed_bytes = lmi_sum(a->packed_bytes, b->packed_bytes);
-    a->running_stats = lmi_sum(a->running_stats, b->running_stats);
     a->calls += b->calls;
 }
 
@@ -137,15 +125,11 @@ void lmi_put_metric(lmi_buf *b, lam_count c, bool exact) {
     lmi_put_count(b, c, exact);
 }
 
-void lmi_put_digits(lmi_buf *b, lam_count c) {
+void lmi_put_plain(lmi_buf *b, lam_count c) {
     char text[NUMBER];
+    c.state = LAM_EXACT;
     lam_text_digits(text, sizeof text, c);
     lmi_put(b, text);
-}
-
-void lmi_put_plain(lmi_buf *b, lam_count c) {
-    c.state = LAM_EXACT;
-    lmi_put_digits(b, c);
 }
 
 void lmi_put_grouped(lmi_buf *b, lam_count c) { lmi_put_count(b, c, true); }
@@ -168,38 +152,10 @@ void lmi_put_intensity(lmi_buf *b, double v) { lmi_put_fixed(b, v, 0, v < 9.995 
 
 lam_shape lmi_arg_shape(const lam_arg *a) { return (lam_shape){a->ndim, a->sizes}; }
 
-/* Sizes from axis `from` on. */
-static void put_sizes(lmi_buf *b, lam_shape s, int32_t from, const char *separator) {
-    for (int32_t i = from; i < s.ndim; i++) {
-        if (i > from) lmi_put(b, separator);
-        lmi_putf(b, "%lld", (long long)s.sizes[i]);
-    }
-}
-
 void lmi_put_shape(lmi_buf *b, lam_shape s) {
-    if (s.ndim < 0)
-        lmi_putc(b, '?');
-    else if (s.ndim == 0)
-        lmi_put(b, "()");
-    else
-        put_sizes(b, s, 0, "x");
-}
-
-void lmi_put_tuple(lmi_buf *b, lam_shape s) {
-    if (s.ndim < 0) {
-        lmi_putc(b, '?');
-        return;
-    }
-    lmi_put(b, s.ndim > 1 ? "(-1, " : "(-1,");
-    put_sizes(b, s, 1, ", ");
-    lmi_putc(b, ')');
-}
-
-void lmi_put_x(lmi_buf *b, lam_shape s) {
-    if (s.ndim < 0)
-        lmi_putc(b, '?');
-    else
-        put_sizes(b, s, 1, "x");
+    if (s.ndim < 0) lmi_putc(b, '?');
+    if (s.ndim == 0) lmi_put(b, "()");
+    for (int32_t i = 0; i < s.ndim; i++) lmi_putf(b, "%s%lld", i ? "x" : "", (long long)s.sizes[i]);
 }
 
 /* c10's numbers of device types. */
@@ -242,42 +198,4 @@ void lmi_put_tie(lmi_buf *b, const lam_model *m, const lam_place *p) {
         put_owner(b, m, t, mod->owned[i].tensor);
     }
     if (ties > 1) lmi_putf(b, " +%d", (int)(ties - 1));
-}
-
-/* -- windows ------------------------------------------------------------------------------------------- */
-
-static void put_ints(lmi_buf *b, const int64_t *v, int32_t n) {
-    bool equal = n > 0;
-    for (int32_t i = 1; i < n; i++) equal = equal && v[i] == v[0];
-    if (equal) {
-        lmi_putf(b, "%lld", (long long)v[0]);
-        return;
-    }
-    lmi_putc(b, '(');
-    for (int32_t i = 0; i < n; i++) lmi_putf(b, "%s%lld", i ? ", " : "", (long long)v[i]);
-    lmi_putc(b, ')');
-}
-
-static void put_window_attr(lmi_buf *b, const lam_model *m, int32_t module, const char *label,
-                            const char *name) {
-    const lam_value *v = lam_model_attr(m, module, name);
-    if (!v) return;
-    lmi_putf(b, " %s=", label);
-    switch (v->type) {
-    case LAM_INTS: put_ints(b, v->ints, v->n); break;
-    case LAM_TEXT: lmi_put_clean(b, v->text); break;
-    case LAM_FLOAT: lmi_put_real(b, v->f); break;
-    case LAM_NONE: lmi_put(b, "None"); break;
-    default: lmi_putf(b, "%lld", (long long)v->i);
-    }
-}
-
-void lmi_put_window(lmi_buf *b, const lam_model *m, const lam_place *p) {
-    lmi_kind kind = lmi_word_kind(lam_model_module(m, p->module)->word);
-    bool conv = kind == LMI_K_conv || kind == LMI_K_conv_transpose;
-    if (!conv && (kind == LMI_N_KINDS || lmi_kind_family(kind) != LMI_F_window)) return;
-    if (!lam_model_attr(m, p->module, "kernel_size")) return;
-    put_window_attr(b, m, p->module, "k", "kernel_size");
-    if (conv) put_window_attr(b, m, p->module, "p", "padding");
-    put_window_attr(b, m, p->module, "s", "stride");
 }

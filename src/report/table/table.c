@@ -28,11 +28,6 @@ lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l
     return lmi_buf_status(&g->text, e);
 }
 
-lam_status lmi_grid_line(lmi_grid *g, const lmi_columns *columns, const lmi_line *l, lam_error *e) {
-    for (int32_t i = 0; i < columns->n; i++) LAM_TRY(lmi_grid_put(g, columns->at[i], l, NULL, e));
-    return LAM_OK;
-}
-
 int32_t lmi_grid_rows(const lmi_grid *g) { return (int32_t)(g->at.n / (size_t)g->n_columns); }
 
 const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column) {

@@ -146,6 +146,22 @@ static lam_status fake_roof(void *self, lam_peak *out, lam_error *e) {
     return LAM_OK;
 }
 
+/* A row a line, with its depth, below the layout and the format. */
+static lam_status fake_lay_out(void *self, const lam_costs *c, const lam_report_options *o, lam_sink to,
+                               lam_error *e) {
+    char line[128];
+    const lam_model *m = lam_costs_model(c);
+    int n = snprintf(line, sizeof line, "%s %s%s\n", o->layout, o->format, o->receptive_field ? " rf" : "");
+    lam_status s = to.put(to.to, line, (size_t)n);
+    (void)self, (void)e;
+    for (int32_t i = 0; s == LAM_OK && i < lam_costs_n_rows(c); i++) {
+        const lam_cost_row *row = lam_costs_row(c, i);
+        n = snprintf(line, sizeof line, "%d %s\n", (int)row->depth, lam_model_place(m, row->place)->path);
+        s = to.put(to.to, line, (size_t)n);
+    }
+    return s;
+}
+
 OOM_UNUSED static lam_host fake_host(void) {
     memset(&fake_out, 0, sizeof fake_out);
     memset(&fake_err, 0, sizeof fake_err);
@@ -154,7 +170,8 @@ OOM_UNUSED static lam_host fake_host(void) {
                       .err = {fake_put, &fake_err},
                       .out_is_utf8 = true,
                       .live = fake_live,
-                      .roof = fake_roof};
+                      .roof = fake_roof,
+                      .lay_out = fake_lay_out};
 }
 
 /* Runs `lamina a b c`; the words are separated by blanks. */
