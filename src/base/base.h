@@ -68,6 +68,7 @@ typedef struct lmi_buf {
 } lmi_buf;
 void lmi_buf_init(lmi_buf *b);
 void lmi_buf_free(lmi_buf *b);
+void lmi_buf_clear(lmi_buf *b); /* "" from here on; the memory is kept */
 void lmi_put(lmi_buf *b, const char *s);
 void lmi_putn(lmi_buf *b, const char *s, size_t n);
 void lmi_putc(lmi_buf *b, char c);

@@ -29,8 +29,7 @@ static void whole(const lmi_job *j, lmi_line *out) {
 
 static lam_status put_line(lmi_job *j, const lmi_columns *columns, const lmi_line *l, lmi_buf *cell) {
     for (int32_t i = 0; i < columns->n; i++) {
-        cell->n = 0;
-        lmi_putn(cell, "", 0);
+        lmi_buf_clear(cell);
         columns->at[i]->cell(l, cell);
         if (i) lmi_putc(&j->out, ',');
         lmi_put_csv(&j->out, lmi_buf_text(cell));

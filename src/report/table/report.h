@@ -2,9 +2,9 @@
  * report: a report that is being written, and the table. Columns (columns.def) and layouts (layouts.def) are
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
- * columns.c: the text of a cell. table.c: cells as columns of text. shown.c: shapes, ties and sums. pieces.c:
- * code points, padding, wrapping. nodes.c, fold.c: the tree of places behind the table; figures.c: that tree
- * as a list by size; own.c: the table; ends.c, reasons.c: the lines above and below it. */
+ * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c: shapes,
+ * ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places behind the table;
+ * figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the lines above and below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
@@ -177,6 +177,46 @@ const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
 /* The widest cell of a column, measured by `measure`. */
 size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *));
 
+/* -- a table on a page --------------------------------------------------------------------------------- */
+
+/* A column of a table as a page has it. */
+typedef struct lmi_head {
+    const char *title;
+    lmi_align align;
+    int rank; /* on a narrow page the column of the greatest rank is left out first; 0: never */
+} lmi_head;
+
+/* A table that gives way to a narrow page: columns are left out, then the first one is cut. */
+typedef struct lmi_sheet {
+    lmi_buf *out;
+    size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
+    bool ascii, color;
+    int32_t dim; /* the column that is painted dim, 0: none */
+    int32_t n;
+    lmi_head heads[LMI_COLUMNS_MAX];
+    size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
+    lmi_grid grid;                  /* the titles are its first row */
+    lmi_buf *cell;                  /* where the next cell is written; lmi_end_cell ends it */
+    lmi_buf cut;
+    size_t begun; /* where that cell begins */
+    lam_error *e;
+    lam_status s; /* the first failure */
+} lmi_sheet;
+void lmi_sheet_start(lmi_sheet *t, lmi_buf *out, size_t width, bool ascii, lam_error *e);
+/* Adds a column; all of them come before the first cell. */
+void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
+/* Ends a cell. Cells fill rows from the left. */
+void lmi_end_cell(lmi_sheet *t);
+void lmi_text_cell(lmi_sheet *t, const char *text);
+/* Finds the widths. Columns are left out until the first one has `fair` columns of the page, and it is cut to
+ * what is left then, but to no less than `least`. */
+void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
+/* Writes a row from column `first` on; `owed` spaces are wanted before it. */
+void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
+/* Fits the table and writes all of it. */
+void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
+lam_status lmi_sheet_free(lmi_sheet *t); /* says whether something failed */
+
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
 size_t lmi_points(const char *s);                 /* code points, which is what Python's len() counts */
@@ -210,6 +250,7 @@ void lmi_flow_end(lmi_flow *f);
 #define LMI_BOLD "1"
 #define LMI_DIM "2"
 #define LMI_WARN "33"
+void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n);
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* -- the lamina layout: the tree of places ------------------------------------------------------------- */
