@@ -72,7 +72,7 @@ typedef struct table {
     bool has[N_NEEDS];
 } table;
 
-/* Ranks up to this one are of the host's times: they give way to a device's, and stay where there are none. */
+/* Ranks up to this one are of the host's times: they give way to a device's and stay if it has none. */
 enum { OF_HOST = 2 };
 #define AT(field) offsetof(lam_recorded_place, field)
 static const struct column {

@@ -2,9 +2,10 @@
  * report: a report that is being written, and the table. Columns (columns.def) and layouts (layouts.def) are
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
- * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c: shapes,
- * ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places behind the table;
- * figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the lines above and below it. */
+ * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
+ * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places behind
+ * the table; figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the lines above and
+ * below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
