@@ -10,20 +10,19 @@ static void whole(const lmi_job *j, lmi_line *out) {
     static const lam_place nowhere = {.name = "", .path = "total"};
     static const lam_module nothing = {.type = ""};
     lam_param_totals p = lam_costs_params(j->c);
-    *out = (lmi_line){.job = j,
-                      .row = -1,
-                      .place = &nowhere,
-                      .module = &nothing,
-                      .rf_state = LAM_UNKNOWN,
-                      .params = p.params,
-                      .grad_params = p.grad_params,
-                      .param_bytes = p.param_bytes,
-                      .buffers = p.buffers,
-                      .buffer_bytes = p.buffer_bytes};
+    *out = (lmi_line){.job = j, .index = -1, .place = &nowhere, .module = &nothing};
+    out->row = (lam_cost_row){.rf_state = LAM_UNKNOWN,
+                              .params = p.params,
+                              .total_params = p.params,
+                              .grad_params = p.grad_params,
+                              .param_bytes = p.param_bytes,
+                              .buffers = p.buffers,
+                              .buffer_bytes = p.buffer_bytes};
     for (int m = 0; m < LAM_N_METRICS; m++) {
-        out->metric[m] = lmi_total(j->c, (lam_metric)m);
-        out->backward[m] = lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
-        out->recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
+        out->row.metric[m] = out->row.total[m] = lmi_total(j->c, (lam_metric)m);
+        out->row.backward[m] = out->row.total_backward[m] =
+            lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
+        out->row.recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
     }
 }
 

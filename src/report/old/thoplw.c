@@ -9,7 +9,7 @@ static bool listed(const lam_cost_row *r) { return r->event >= 0 ? r->counted : 
 
 static void number_line(const lmi_job *j, int32_t row, lmi_line *l) {
     lmi_line_of_row(j, row, l);
-    if (j->o->old_params) l->params = lmi_sum(l->params, l->running_stats);
+    if (j->o->old_params) l->row.params = lmi_sum(l->row.params, l->row.running_stats);
 }
 
 /* The total: input of the first row, output of the last, and the root's class. */
@@ -38,8 +38,8 @@ static void sum_rows(const lmi_job *j, lmi_line *total, lam_event *ends) {
 }
 
 static void line_of_log(const lmi_job *j, const lam_thoplw_row *row, lmi_line *l) {
-    *l = (lmi_line){.job = j, .log = row, .params = row->params};
-    l->metric[LAM_MACS] = row->macs;
+    *l = (lmi_line){.job = j, .log = row, .row.params = row->params};
+    l->row.metric[LAM_MACS] = row->macs;
 }
 
 static lam_status collect_logs(lmi_job *j, const lmi_columns *columns, lmi_grid *g) {

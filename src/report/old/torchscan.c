@@ -45,12 +45,12 @@ static lam_status fill(const lmi_job *j, texts *t, int32_t row, lam_scan_row *ou
                           .type = keep_clean(t, l.module->type),
                           .output_shape = keep_shape(t, &l),
                           .depth = l.depth + l.own,
-                          .params = lmi_sum(l.params, l.buffers),
-                          .rf = l.rf,
-                          .rf_stride = l.rf_stride,
-                          .rf_padding = l.rf_padding,
-                          .rf_state = l.rf_state};
-    memcpy(out->metric, l.metric, sizeof out->metric);
+                          .params = lmi_sum(l.row.params, l.row.buffers),
+                          .rf = l.row.rf,
+                          .rf_stride = l.row.rf_stride,
+                          .rf_padding = l.row.rf_padding,
+                          .rf_state = l.row.rf_state};
+    memcpy(out->metric, l.row.metric, sizeof out->metric);
     return out->name && out->type && out->output_shape ? LAM_OK : lmi_nomem(j->e);
 }
 

@@ -20,14 +20,14 @@ static void cell_output(const lmi_line *l, lmi_buf *out) {
 }
 
 static void cell_own_params(const lmi_line *l, lmi_buf *out) {
-    lmi_put_count(out, l->params, l->job->o->exact);
+    lmi_put_count(out, l->row.params, l->job->o->exact);
 }
 
 static void own_metric(const lmi_line *l, lam_metric metric, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
     else
-        lmi_put_metric(out, l->metric[metric], l->job->o->exact);
+        lmi_put_metric(out, l->row.metric[metric], l->job->o->exact);
 }
 
 static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_MACS, out); }
@@ -35,7 +35,7 @@ static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_
 static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
 
 static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
-    lam_count c = l->metric[metric];
+    lam_count c = l->row.metric[metric];
     bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
     if (l->never_called || nothing || l->job->o->exact)
         own_metric(l, metric, out);
@@ -48,8 +48,8 @@ static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM
 
 /* Where no byte moves there is no ratio. */
 static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
-    lam_count bytes = lam_metric_bytes(l->metric);
-    double v = lam_metric_intensity(l->metric);
+    lam_count bytes = lam_metric_bytes(l->row.metric);
+    double v = lam_metric_intensity(l->row.metric);
     bool none = bytes.state == LAM_EXACT && bytes.n == 0 && bytes.over == 0;
     if (l->never_called || none)
         lmi_putc(out, '-');
@@ -63,7 +63,7 @@ static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
     else
-        lmi_put_metric(out, l->backward[metric], l->job->o->exact);
+        lmi_put_metric(out, l->row.backward[metric], l->job->o->exact);
 }
 
 static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
@@ -141,7 +141,7 @@ static void cell_device_self(const lmi_line *l, lmi_buf *out) {
 
 static lam_speed speed_of(const lmi_line *l) {
     const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
-    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->peak);
+    return lmi_speed_of(l->row.metric, ns[LAM_FORWARD], &l->job->peak);
 }
 
 /* What is negative is not known; no work has no speed. */
@@ -177,14 +177,14 @@ static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
 
 static void cell_rf(const lmi_line *l, lmi_buf *out) {
     if (!l->event || l->own) return;
-    if (l->rf_state == LAM_UNKNOWN) {
+    if (l->row.rf_state == LAM_UNKNOWN) {
         lmi_putc(out, '?');
         return;
     }
-    if (l->rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
-    if (l->rf_at_most && l->rf_state == LAM_EXACT) lmi_put(out, "<= ");
-    lmi_put_real(out, l->rf);
-    if (l->rf_whole) lmi_put(out, " (all)");
+    if (l->row.rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    if (l->row.rf_at_most && l->row.rf_state == LAM_EXACT) lmi_put(out, "<= ");
+    lmi_put_real(out, l->row.rf);
+    if (l->row.rf_whole) lmi_put(out, " (all)");
 }
 
 /* -- data ---------------------------------------------------------------------------------------------- */
@@ -221,10 +221,8 @@ static void plain(lmi_buf *out, lam_count c) {
     if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
 }
 
-static const lam_cost_row *row_of(const lmi_line *l) { return lam_costs_row(l->job->c, l->row); }
-
 static void cell_intensity(const lmi_line *l, lmi_buf *out) {
-    double v = lam_metric_intensity(l->metric);
+    double v = lam_metric_intensity(l->row.metric);
     if (v >= 0) lmi_put_real(out, v);
 }
 
@@ -242,23 +240,23 @@ static void put_ns(int64_t ns, lmi_buf *out) {
 #define TIME(id, clock, which, phase, meaning)                                                               \
     static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
         lam_time t;                                                                                          \
-        if (l->event && clock(l->job->c, l->row, &t)) put_ns(t.which[phase], out);                           \
+        if (l->event && clock(l->job->c, l->index, &t)) put_ns(t.which[phase], out);                         \
     }
 #include "report/table/columns.def"
 #undef COLUMN
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
-    if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
+    if (l->event && l->row.rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
 }
 
-static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf, out); }
-static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_stride, out); }
-static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
-static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
+static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf, out); }
+static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_stride, out); }
+static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_padding, out); }
+static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->row.shared ? "true" : "false"); }
 
 static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
 
-static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
+static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->row.reason); }
 
 /* -- thoplw -------------------------------------------------------------------------------------------- */
 
@@ -322,11 +320,11 @@ static void put_number(const lmi_line *l, lmi_buf *out, lam_count c, const lam_c
 }
 
 static void cell_thoplw_macs(const lmi_line *l, lmi_buf *out) {
-    put_number(l, out, l->metric[LAM_MACS], l->total ? &l->total->metric[LAM_MACS] : NULL);
+    put_number(l, out, l->row.metric[LAM_MACS], l->total ? &l->total->row.metric[LAM_MACS] : NULL);
 }
 
 static void cell_thoplw_params(const lmi_line *l, lmi_buf *out) {
-    put_number(l, out, l->params, l->total ? &l->total->params : NULL);
+    put_number(l, out, l->row.params, l->total ? &l->total->row.params : NULL);
 }
 
 static void cell_thoplw_what(const lmi_line *l, lmi_buf *out) {

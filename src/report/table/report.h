@@ -40,22 +40,15 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    int32_t row; /* of the costs, -1: the whole; in data formats */
+    lam_cost_row row; /* its numbers: those of a row of the costs, or sums over several */
+    int32_t index;    /* of that row, -1: the whole; in data formats */
     int32_t depth, calls;
-    lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes,
-        running_stats;
     int64_t ns[LAM_N_PHASES];     /* time, with the calls inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
-    double rf, rf_stride, rf_padding;
-    lam_state rf_state;
-    bool rf_at_most, rf_whole;
     bool own;          /* a container's own work or parameters, without its children */
     bool outside;      /* the operators that ran outside every call */
     bool never_called; /* neither it nor anything below it was called */
-    bool shared, counted;
-    const char *reason; /* NULL: every number is exact */
     const char *label;  /* lamina layout: the text of the name column */
     const lmi_job *job;
     bool split; /* lamina layout: its own work is the line below it */
