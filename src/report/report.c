@@ -7,8 +7,7 @@
 
 #define NONE NULL
 static const lmi_layout layouts[] = {
-#define LAYOUT(name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc)               \
-    {name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc},
+#define LAYOUT(name, text, csv, md, doc) {name, text, csv, md, doc},
 #include "report/layouts.def"
 #undef LAYOUT
 };

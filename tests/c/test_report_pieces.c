@@ -242,14 +242,7 @@ static void tables_are_whole(void **state) {
 #include "report/table/columns.def"
 #undef COLUMN
     };
-    static const char *const lists[] = {
-#define LAYOUT(name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc)               \
-    text_columns, data_columns, op_columns, time_columns,
-#include "report/layouts.def"
-#undef LAYOUT
-        LMI_MEMORY_COLUMNS,
-        LMI_HEALTH_COLUMNS,
-    };
+    static const char *const lists[] = {LMI_SCAN_COLUMNS, LMI_SCAN_012_COLUMNS, LMI_THOPLW_COLUMNS};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         const lmi_column *c = lmi_column_find(ids[i], strlen(ids[i]));
         assert_non_null(c);

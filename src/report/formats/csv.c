@@ -43,13 +43,7 @@ lam_status lmi_csv_rows(lmi_job *j) {
     lmi_buf cell;
     lmi_line l;
     lam_status s = LAM_OK;
-    lmi_columns_parse(j->layout->data_columns, &columns);
-    if (lmi_by_ops(j->c)) lmi_columns_append(j->layout->op_columns, &columns);
-    if (lmi_has_times(j->c)) lmi_columns_append(j->layout->time_columns, &columns);
-    if (lmi_has_device_times(j->c)) lmi_columns_append(LMI_DEVICE_COLUMNS, &columns);
-    if (j->memory) lmi_columns_append(LMI_MEMORY_COLUMNS, &columns);
-    if (j->health) lmi_columns_append(LMI_HEALTH_COLUMNS, &columns);
-    if (j->device_memory) lmi_columns_append(LMI_DEVICE_MEMORY_COLUMNS, &columns);
+    lmi_columns_of(j, LMI_IN_DATA, &columns);
     lmi_buf_init(&cell);
     for (int32_t i = 0; i < columns.n; i++) lmi_putf(&j->out, "%s%s", i ? "," : "", columns.at[i]->title);
     lmi_putc(&j->out, '\n');

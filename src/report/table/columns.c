@@ -231,13 +231,13 @@ static void put_ns(int64_t ns, lmi_buf *out) {
 }
 
 #define COLUMN(id, title, align, rank, when, cell, meaning)
-#define NUMBER(id, count, meaning)                                                                           \
+#define NUMBER(id, when, count, meaning)                                                                     \
     static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
-#define STATE(id, count)                                                                                     \
+#define STATE(id, when, count)                                                                               \
     static void cell_##id##_state(const lmi_line *l, lmi_buf *out) {                                         \
         lmi_put(out, lam_state_name((count).state));                                                         \
     }
-#define TIME(id, clock, which, phase, meaning)                                                               \
+#define TIME(id, when, clock, which, phase, meaning)                                                         \
     static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
         lam_time t;                                                                                          \
         if (l->event && clock(l->job->c, l->index, &t)) put_ns(t.which[phase], out);                         \
@@ -362,8 +362,9 @@ static void cell_scan_padding(const lmi_line *l, lmi_buf *out) { put_rf(out, l->
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 
-/* Whether our own table has a column in this report. */
+/* Whether a report has a column: first what our own table asks, where options decide. */
 static bool when_always(const lmi_job *j) { return j != NULL; }
+static bool when_never(const lmi_job *j) { return j == NULL; }
 static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
 static bool when_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
 static bool when_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
@@ -386,12 +387,30 @@ static bool when_device_backward_memory(const lmi_job *j) {
 }
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 
+/* What data ask: whatever was measured is there. */
+static bool when_operators(const lmi_job *j) { return lmi_by_ops(j->c); }
+static bool when_timed(const lmi_job *j) { return lmi_has_times(j->c); }
+static bool when_device_timed(const lmi_job *j) { return lmi_has_device_times(j->c); }
+static bool when_memory_seen(const lmi_job *j) { return j->memory != NULL; }
+static bool when_device_memory_seen(const lmi_job *j) { return j->device_memory != NULL; }
+
 static const lmi_column columns[] = {
 #define COLUMN(id, title, align, rank, when, cell, doc)                                                      \
-    {#id, title, LMI_##align, rank, when_##when, cell, doc},
+    {#id, title, LMI_BY_NAME, LMI_##align, rank, when_##when, cell, doc},
+#define OWN(id, title, align, rank, when, cell, doc)                                                         \
+    {#id, title, LMI_IN_TABLE, LMI_##align, rank, when_##when, cell, doc},
+#define DATA(id, title, align, when, cell, doc)                                                              \
+    {#id, title, LMI_IN_DATA, LMI_##align, 0, when_##when, cell, doc},
 #include "report/table/columns.def"
 #undef COLUMN
 };
+
+void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out) {
+    out->n = 0;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (columns[i].part == part && columns[i].when(j) && out->n < LMI_COLUMNS_MAX)
+            out->at[out->n++] = &columns[i];
+}
 
 const lmi_column *lmi_column_find(const char *id, size_t n) {
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)

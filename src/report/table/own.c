@@ -17,10 +17,9 @@ typedef struct page {
 void lmi_own_columns(const lmi_job *j, lmi_columns *out) {
     const char *share_of = lmi_figure_find(j, j->o->by)->column;
     lmi_columns all;
-    lmi_columns_parse(LMI_OWN_COLUMNS, &all);
+    lmi_columns_of(j, LMI_IN_TABLE, &all);
     out->n = 0;
     for (int32_t i = 0; i < all.n; i++) {
-        if (!all.at[i]->when(j)) continue;
         out->at[out->n++] = all.at[i];
         if (strcmp(all.at[i]->id, share_of) == 0) lmi_columns_append("own_share", out);
     }

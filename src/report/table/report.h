@@ -110,11 +110,15 @@ const char *lmi_device_name(int32_t device);
 
 typedef enum lmi_align { LMI_LEFT, LMI_CENTER, LMI_RIGHT } lmi_align;
 
+/* Where a column stands: in our own table, in data, or where a layout names it. */
+typedef enum lmi_part { LMI_IN_TABLE, LMI_IN_DATA, LMI_BY_NAME } lmi_part;
+
 typedef struct lmi_column {
     const char *id, *title;
+    lmi_part part;
     lmi_align align;
     int rank; /* on a narrow terminal the column of the greatest rank is left out first; 0: never */
-    bool (*when)(const lmi_job *j); /* true if the lamina layout has it */
+    bool (*when)(const lmi_job *j); /* true if the report has it */
     void (*cell)(const lmi_line *l, lmi_buf *out);
     const char *doc;
 } lmi_column;
@@ -128,25 +132,19 @@ typedef struct lmi_columns {
 typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
-    const char *text_columns, *data_columns; /* ids, separated by spaces */
-    const char *op_columns; /* more data columns, if operators are counted */
-    const char *time_columns; /* more data columns, if times were measured */
     lmi_writer text, csv, md;                /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
 
 const lmi_column *lmi_column_find(const char *id, size_t n);
+/* The columns of a part that this report has, in their order. */
+void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out);
 /* The columns named in a list of ids. The lists are in the code, so an unknown id is left out (a test fails
  * then). */
 void lmi_columns_parse(const char *ids, lmi_columns *out);
 void lmi_columns_append(const char *ids, lmi_columns *out);
 
 /* The lamina layout as text. */
-#define LMI_OWN_COLUMNS                                                                                      \
-    "name output own_params own_macs own_flops own_dmas own_read own_written own_intensity own_bwd_macs "    \
-    "own_bwd_flops own_time own_bwd_time own_self device_time device_bwd_time device_self own_speed "        \
-    "own_moved own_bound own_health mem_allocated mem_retained mem_peak mem_bwd_allocated mem_at_peak "      \
-    "dev_allocated dev_retained dev_peak dev_bwd_allocated own_rf"
 lam_status lmi_text_own(lmi_job *j);
 /* The health of values in JSON, if they were checked (jsonhealth.c). */
 void lmi_json_health(lmi_job *j);
@@ -335,16 +333,8 @@ void lmi_cell_share(const lmi_line *l, lmi_buf *out);
 bool lmi_wants_list(const lam_report_options *o);
 lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
-#define LMI_DEVICE_COLUMNS                                                                                   \
-    "device_ns device_self_ns backward_device_ns backward_device_self_ns recompute_device_ns "               \
-    "recompute_device_self_ns"
-
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
-#define LMI_MEMORY_COLUMNS                                                                                   \
-    "memory_allocated memory_freed memory_retained memory_peak backward_memory_allocated "                   \
-    "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
-    "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
 #define LMI_MEMORY_CELLS(X)                                                                                  \
     X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed)         \
     X(memory_retained) X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed)                  \
@@ -360,11 +350,6 @@ void lmi_tell_memory(lmi_speaker *s);
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_memory_json(const lmi_job *j, lmi_buf *b);
 /* The same for a device's memory (devicememory.c). */
-#define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
-    "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
-    "backward_device_memory_allocated backward_device_memory_freed backward_device_memory_retained "         \
-    "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
-    "recompute_device_memory_retained recompute_device_memory_peak"
 #define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
     X(device_allocated) X(device_retained) X(device_peak) X(device_bwd_allocated)                            \
     X(device_memory_allocated) X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)        \
