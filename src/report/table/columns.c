@@ -23,22 +23,18 @@ static void cell_own_params(const lmi_line *l, lmi_buf *out) {
     lmi_put_count(out, l->row.params, l->job->o->exact);
 }
 
-static void own_metric(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+static void put_own_count(const lmi_line *l, lam_count c, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
     else
-        lmi_put_metric(out, l->row.metric[metric], l->job->o->exact);
+        lmi_put_metric(out, c, l->job->o->exact);
 }
-
-static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_MACS, out); }
-static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
-static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
 
 static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
     lam_count c = l->row.metric[metric];
     bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
     if (l->never_called || nothing || l->job->o->exact)
-        own_metric(l, metric, out);
+        put_own_count(l, c, out);
     else
         lmi_put_bytes(out, c);
 }
@@ -58,16 +54,6 @@ static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
     else
         lmi_put_intensity(out, v);
 }
-
-static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
-    if (l->never_called)
-        lmi_putc(out, '-');
-    else
-        lmi_put_metric(out, l->row.backward[metric], l->job->o->exact);
-}
-
-static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
-static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
 
 /* -- health ---------------------------------------------------------------------------------------------- */
 
@@ -107,10 +93,6 @@ static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
     return lmi_add_time(ns[LAM_BACKWARD], ns[LAM_RECOMPUTE]);
 }
 
-static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->ns[LAM_FORWARD], out); }
-
-static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, back_of(l->ns), out); }
-
 /* Where the nodes of a backward were not watched, the forward is all there is. */
 int64_t lmi_self_time(const lmi_line *l) {
     return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
@@ -120,14 +102,6 @@ int64_t lmi_self_time(const lmi_line *l) {
 /* What a container did itself is told on its own line, and not once more on the one below it. */
 static void cell_own_self(const lmi_line *l, lmi_buf *out) {
     if (!l->split) put_own_time(l, lmi_self_time(l), out);
-}
-
-static void cell_device_time(const lmi_line *l, lmi_buf *out) {
-    put_own_time(l, l->device_ns[LAM_FORWARD], out);
-}
-
-static void cell_device_bwd_time(const lmi_line *l, lmi_buf *out) {
-    put_own_time(l, back_of(l->device_ns), out);
 }
 
 static void cell_device_self(const lmi_line *l, lmi_buf *out) {
@@ -231,6 +205,10 @@ static void put_ns(int64_t ns, lmi_buf *out) {
 }
 
 #define COLUMN(id, title, align, rank, when, cell, meaning)
+#define OWN_COUNT(id, title, rank, when, count, meaning)                                                     \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_count(l, count, out); }
+#define OWN_TIME(id, title, rank, when, ns, meaning)                                                         \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_time(l, ns, out); }
 #define NUMBER(id, when, count, meaning)                                                                     \
     static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
 #define STATE(id, when, count)                                                                               \
