@@ -23,7 +23,8 @@ CLEAN = {
     + '#include "lamina.h"\n#include <stdio.h>\n\nint main(void) { return puts("hello"); }\n',
     "src/count/rules/conventions.def": "CONVENTION(layers, X)\nCONVENTION(torchscan, X)\n",
     "include/lamina.h": SPDX + "int lam_version(void);\n",
-    "python/ext/LAYERS": "torch:\ncalls: torch\n",
+    "python/ext/LAYERS": "base: src/base\ntorch:\ncalls: torch\n",
+    "python/ext/base/ext.h": SPDX + '#include <Python.h>\n#include "src/base/base.h"\n',
     "python/ext/calls/calls.h": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
     "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
 }
@@ -93,6 +94,27 @@ SEEDED = [
     ),
     ("layers, no room in ext", "python/ext/stray/x.c", SPDX, 1, "which python/ext/LAYERS does not name"),
     ("include, ext", "python/ext/x.c", SPDX + '#include "base/base.h"\n', 2, "client of lamina.h"),
+    (
+        "include, ext above its base",
+        "python/ext/torch/x.c",
+        SPDX + '#include "src/base/base.h"\n',
+        2,
+        "client of lamina.h",
+    ),
+    (
+        "include, ext of the library",
+        "python/ext/base/x.c",
+        SPDX + '#include "src/model/model.h"\n',
+        2,
+        "client of lamina.h",
+    ),
+    (
+        "layers, ext of the library",
+        "python/ext/LAYERS",
+        "base: src/model\n",
+        1,
+        "may use src/model only when",
+    ),
     (
         "include, ext and torch",
         "python/ext/x.c",
