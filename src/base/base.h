@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base: what every room stands on. Knows nothing of networks. */
+ * base: what every room stands on, and the extension's base too. Knows nothing of networks. */
 #ifndef LMI_BASE_H
 #define LMI_BASE_H
 
@@ -54,8 +54,16 @@ typedef struct lmi_vec {
 } lmi_vec;
 void lmi_vec_init(lmi_vec *v, size_t size);
 void lmi_vec_free(lmi_vec *v);
-/* A zeroed new last element, or NULL when memory ran out. Pointers into the array are invalid after it. */
-void *lmi_vec_push(lmi_vec *v);
+void *lmi_vec_grow(lmi_vec *v, size_t more);
+/* Adds `more` elements and returns the first, not zeroed; NULL when memory ran out. Pointers into the array
+ * are invalid after it. Inlined, since noting an operator is little else (bench/operators.py). */
+static inline void *lmi_vec_add(lmi_vec *v, size_t more) {
+    if (!v->data || v->cap - v->n < more) return lmi_vec_grow(v, more);
+    void *at = (char *)v->data + v->n * v->size;
+    v->n += more;
+    return at;
+}
+void *lmi_vec_push(lmi_vec *v); /* the same of one, zeroed */
 void lmi_vec_pop(lmi_vec *v); /* takes the last element away, if there is one */
 void *lmi_vec_at(const lmi_vec *v, size_t i); /* NULL past the end */
 
@@ -68,6 +76,7 @@ typedef struct lmi_buf {
 } lmi_buf;
 void lmi_buf_init(lmi_buf *b);
 void lmi_buf_free(lmi_buf *b);
+void lmi_buf_clear(lmi_buf *b); /* "" from here on; the memory is kept */
 void lmi_put(lmi_buf *b, const char *s);
 void lmi_putn(lmi_buf *b, const char *s, size_t n);
 void lmi_putc(lmi_buf *b, char c);
@@ -114,6 +123,7 @@ lam_status lmi_map_put(lmi_map *m, const char *key, int64_t value, lam_error *e)
 lam_status lmi_map_reserve(lmi_map *m, size_t n, lam_error *e);
 int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key);
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e);
+lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e);
 
 /* -- checked arithmetic: true on overflow, like the compiler's builtins ---------------------------------- */
 

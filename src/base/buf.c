@@ -47,6 +47,11 @@ void lmi_put(lmi_buf *b, const char *s) {
     if (s) lmi_putn(b, s, strlen(s));
 }
 
+void lmi_buf_clear(lmi_buf *b) {
+    b->n = 0;
+    lmi_putn(b, "", 0);
+}
+
 void lmi_putc(lmi_buf *b, char c) { lmi_putn(b, &c, 1); }
 
 void lmi_pad(lmi_buf *b, char c, size_t n) {

@@ -104,3 +104,12 @@ int64_t lmi_map_get_u64(const lmi_map *m, uint64_t key) { return get(m, mix(key)
 lam_status lmi_map_put_u64(lmi_map *m, uint64_t key, int64_t value, lam_error *e) {
     return put(m, mix(key), NULL, value, e);
 }
+
+lam_status lmi_map_copy(lmi_map *to, const lmi_map *from, lam_error *e) {
+    lmi_map copy = *from;
+    copy.slots = from->cap ? calloc(from->cap, sizeof *copy.slots) : NULL;
+    if (from->cap && !copy.slots) return lmi_nomem(e);
+    if (from->cap) memcpy(copy.slots, from->slots, from->cap * sizeof *copy.slots);
+    *to = copy;
+    return LAM_OK;
+}

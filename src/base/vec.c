@@ -13,23 +13,24 @@ void lmi_vec_free(lmi_vec *v) {
 }
 
 /* Small arrays grow faster: moving them costs more than what they leave unused. */
-static bool grow(lmi_vec *v) {
+void *lmi_vec_grow(lmi_vec *v, size_t more) {
     enum { SMALL = 16 << 10 };
-    size_t cap = v->cap ? v->cap : 8, bytes, times = v->cap < SMALL / (v->size | 1) ? 4 : 2;
-    if (v->cap && lmi_mul_over(cap, times, &cap)) return false;
-    if (lmi_mul_over(cap, v->size, &bytes)) return false;
+    size_t cap = 8, bytes, need;
+    if (lmi_add_over(v->n, more, &need)) return NULL;
+    if (v->cap && lmi_mul_over(v->cap, v->cap < SMALL / (v->size | 1) ? 4 : 2, &cap)) return NULL;
+    if (cap < need) cap = need;
+    if (lmi_mul_over(cap, v->size, &bytes)) return NULL;
     void *data = realloc(v->data, bytes);
-    if (!data) return false;
+    if (!data) return NULL;
     v->data = data;
     v->cap = cap;
-    return true;
+    v->n = need;
+    return (char *)data + (need - more) * v->size;
 }
 
 void *lmi_vec_push(lmi_vec *v) {
-    if (v->n == v->cap && !grow(v)) return NULL;
-    char *p = (char *)v->data + v->n * v->size;
-    memset(p, 0, v->size);
-    v->n++;
+    void *p = lmi_vec_add(v, 1);
+    if (p) memset(p, 0, v->size);
     return p;
 }
 

@@ -20,8 +20,7 @@ static lam_status lay_out(lmi_job *j) {
 
 #define NONE NULL
 static const lmi_layout layouts[] = {
-#define LAYOUT(name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc)               \
-    {name, text_columns, data_columns, op_columns, time_columns, text, csv, md, doc},
+#define LAYOUT(name, text, csv, md, doc) {name, text, csv, md, doc},
 #include "report/layouts.def"
 #undef LAYOUT
 };

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-#include "lamina.h"
+#include "src/base/base.h"
 
 #if Py_LIMITED_API + 0 < 0x030C0000
 /* In the limited API since 3.12, and exported by 3.11. */
@@ -51,21 +51,14 @@ typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
 /* == small things (util.c) ============================================================================= */
 
-/* A growable array of elements of one size, which the caller names at each push. */
-typedef struct lmx_vec {
-    void *data;
-    size_t n, cap; /* elements */
-} lmx_vec;
-void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more);
-/* Adds `more` elements and returns the first, not zeroed. NULL if memory ran out, without an exception.
- * Inlined, because noting an operator is little else. */
+/* The library's growable array; zeros are an empty one, since each push names the size of an element. New
+ * elements are not zeroed. NULL if memory ran out, without an exception. */
+typedef lmi_vec lmx_vec;
 static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
-    if (!v->data || v->cap - v->n < more) return lmx_vec_grow(v, size, more);
-    void *at = (char *)v->data + v->n * size;
-    v->n += more;
-    return at;
+    v->size = size;
+    return lmi_vec_add(v, more);
 }
-void lmx_vec_free(lmx_vec *v);
+static inline void lmx_vec_free(lmx_vec *v) { lmi_vec_free(v); }
 /* Removes the newest item with `key` at byte `at` and copies it to `out`; the order of the others may change.
  * False: there is none. */
 static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
@@ -81,16 +74,15 @@ static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *
 /* Lets the C library keep freed memory for the next capture. Call it once. */
 void lmx_keep_memory(void);
 
-/* From an object's address to an index. */
-typedef struct lmx_map {
-    const void **keys;
-    int32_t *values;
-    size_t n, mask;
-} lmx_map;
-int32_t lmx_map_get(const lmx_map *m, const void *key); /* -1: absent */
-bool lmx_map_put(lmx_map *m, const void *key, int32_t value);
-bool lmx_map_copy(lmx_map *to, const lmx_map *from); /* false when memory ran out; no exception is set */
-void lmx_map_free(lmx_map *m);
+/* The library's map, from an object's address to an index. False if memory ran out, without an exception. */
+typedef lmi_map lmx_map;
+static inline int32_t lmx_map_get(const lmx_map *m, const void *key) { /* -1: absent */
+    return (int32_t)lmi_map_get_u64(m, (uintptr_t)key);
+}
+static inline bool lmx_map_put(lmx_map *m, const void *key, int32_t value) {
+    return lmi_map_put_u64(m, (uintptr_t)key, value, NULL) == LAM_OK;
+}
+static inline void lmx_map_free(lmx_map *m) { lmi_map_free(m); }
 
 /* A sink that keeps the bytes. */
 typedef struct lmx_text {
@@ -102,6 +94,8 @@ PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
 /* True when the pending exception is not an Exception (KeyboardInterrupt, SystemExit): it must reach the
  * user. Any other is cleared. False too when nothing is pending. */
 bool lmx_must_raise(void);
+/* Raises MemoryError; always false. */
+bool lmx_nomem(void);
 /* Clears an ordinary exception, such as a missing attribute; false if memory ran out or the exception must
  * reach the user. True if nothing is pending. */
 bool lmx_forgive(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A growable array, a map from addresses, a sink that keeps text, and lookups that never raise. */
+ * A sink that keeps text, and lookups that never raise. */
 #include "base/base.h"
 
 #include <stdlib.h>
@@ -7,92 +7,6 @@
 #include <time.h>
 
 lmx_state *lmx_state_of(PyObject *module) { return PyModule_GetState(module); }
-
-/* Small ones grow faster: moving them costs more than what they leave unused. */
-void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
-    enum { SMALL = 16 << 10 };
-    if (more > SIZE_MAX / 4 / size - v->n) return NULL;
-    size_t need = v->n + more;
-    if (need > v->cap || !v->data) {
-        size_t cap = v->cap ? v->cap * (v->cap * size < SMALL ? 4 : 2) : 16;
-        if (cap < need) cap = need;
-        void *data = realloc(v->data, cap * size);
-        if (!data) return NULL;
-        v->data = data;
-        v->cap = cap;
-    }
-    void *at = (char *)v->data + v->n * size;
-    v->n = need;
-    return at;
-}
-
-void lmx_vec_free(lmx_vec *v) {
-    free(v->data);
-    *v = (lmx_vec){0};
-}
-
-static size_t slot_of(const lmx_map *m, const void *key) {
-    size_t at = (size_t)(((uintptr_t)key >> 4) * 0x9E3779B97F4A7C15ull >> 20) & m->mask;
-    while (m->keys[at] && m->keys[at] != key) at = (at + 1) & m->mask;
-    return at;
-}
-
-int32_t lmx_map_get(const lmx_map *m, const void *key) {
-    if (!m->keys) return -1;
-    size_t at = slot_of(m, key);
-    return m->keys[at] ? m->values[at] : -1;
-}
-
-static bool rehash(lmx_map *m, size_t cap) {
-    lmx_map wide = {calloc(cap, sizeof *wide.keys), malloc(cap * sizeof *wide.values), m->n, cap - 1};
-    if (!wide.keys || !wide.values) {
-        lmx_map_free(&wide);
-        return false;
-    }
-    for (size_t i = 0; m->keys && i <= m->mask; i++) {
-        if (!m->keys[i]) continue;
-        size_t at = slot_of(&wide, m->keys[i]);
-        wide.keys[at] = m->keys[i];
-        wide.values[at] = m->values[i];
-    }
-    lmx_map_free(m);
-    *m = wide;
-    return true;
-}
-
-bool lmx_map_put(lmx_map *m, const void *key, int32_t value) {
-    if ((!m->keys || m->n * 2 > m->mask) && !rehash(m, m->keys ? (m->mask + 1) * 2 : 64)) return false;
-    size_t at = slot_of(m, key);
-    if (!m->keys[at]) m->n++;
-    m->keys[at] = key;
-    m->values[at] = value;
-    return true;
-}
-
-bool lmx_map_copy(lmx_map *to, const lmx_map *from) {
-    const size_t cap = from->keys ? from->mask + 1 : 0;
-    lmx_map copy = *from;
-    if (!cap) {
-        *to = copy;
-        return true;
-    }
-    copy.keys = malloc(cap * sizeof *copy.keys);
-    copy.values = malloc(cap * sizeof *copy.values);
-    if (!copy.keys || !copy.values) {
-        lmx_map_free(&copy);
-        return false;
-    }
-    memcpy((void *)copy.keys, (const void *)from->keys, cap * sizeof *copy.keys);
-    memcpy(copy.values, from->values, cap * sizeof *copy.values);
-    *to = copy;
-    return true;
-}
-
-void lmx_map_free(lmx_map *m) {
-    free((void *)m->keys);
-    free(m->values);
-    *m = (lmx_map){0};
-}
 
 static lam_status keep(void *to, const char *bytes, size_t n) {
     lmx_text *t = to;
@@ -110,6 +24,11 @@ PyObject *lmx_text_take(lmx_text *t) {
     PyObject *s = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)t->bytes.n, "replace");
     lmx_vec_free(&t->bytes);
     return s;
+}
+
+bool lmx_nomem(void) {
+    PyErr_NoMemory();
+    return false;
 }
 
 bool lmx_must_raise(void) {

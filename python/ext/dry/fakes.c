@@ -14,8 +14,6 @@
 enum { STRIDED = 0, LINE = 64, KNOWN_VALUES = 1 << 16 };
 static const uint64_t REGION = (uint64_t)1 << 44; /* bytes of addresses; not of memory */
 
-static PyObject *nomem(void) { return PyErr_NoMemory(); }
-
 /* == making one ======================================================================================== */
 
 bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out) {
@@ -134,7 +132,7 @@ PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
     if (!lmx_ledger_of(d) || d->given || !lmx_plain_of(d, tensor, &p) || span(&p) == 0)
         return as_subclass(d, d->known, tensor, false);
     void *own = malloc(span(&p));
-    if (!own) return nomem();
+    if (!own) return PyErr_NoMemory();
     if (d->st->torch.shim.data((char *)tensor + d->st->torch.offset, (void **)&from)) {
         free(own);
         return as_subclass(d, d->known, tensor, false);
@@ -219,7 +217,7 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
     }
     bool ok = fake && PyList_Append(d->held, tensor) == 0 && PyList_Append(d->held, fake) == 0;
     if (ok && !lmx_map_put(&d->swapped, tensor, (int32_t)PyList_Size(d->held) - 1)) {
-        nomem();
+        lmx_nomem();
         ok = false;
     }
     if (!ok) Py_CLEAR(fake);

@@ -6,16 +6,11 @@
 #include "modules/snapshot.h"
 #include "modules/tree.h"
 
-static bool nomem(void) {
-    PyErr_NoMemory();
-    return false;
-}
-
 /* == remembering ======================================================================================= */
 
 static bool keep_one(lmx_snapshot *s, PyObject *o) {
     PyObject **at = lmx_vec_push(&s->refs, sizeof *at, 1);
-    if (!at) return nomem();
+    if (!at) return lmx_nomem();
     Py_INCREF(o);
     *at = o;
     return true;
@@ -30,7 +25,7 @@ static bool keep_dict(lmx_snapshot *s, PyObject *dict) {
     if (!PyDict_CheckExact(dict)) return lmx_each(s->st, dict, keep_item, s);
     size_t n = 2 * (size_t)PyDict_Size(dict);
     PyObject **to = lmx_vec_push(&s->refs, sizeof *to, n), *key, *value;
-    if (!to) return nomem();
+    if (!to) return lmx_nomem();
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); to += 2) {
         Py_INCREF(key);
         Py_INCREF(value);
@@ -72,7 +67,7 @@ lmx_box_type lmx_box_type_of(PyObject *o) {
 
 bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type type) {
     lmx_box *box = lmx_vec_push(&s->boxes, sizeof *box, 1);
-    if (!box) return nomem();
+    if (!box) return lmx_nomem();
     size_t at = s->refs.n, place = s->boxes.n - 1;
     Py_INCREF(object);
     *box = (lmx_box){object, (uint32_t)at, 0, node, type};
@@ -81,7 +76,7 @@ bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type 
               : type == LMX_BOX_LIST ? keep_list(s, object)
                                      : keep_set(s, object);
     size_t n = s->refs.n - at;
-    if (s->refs.n > UINT32_MAX) return nomem();
+    if (s->refs.n > UINT32_MAX) return lmx_nomem();
     ((lmx_box *)s->boxes.data)[place].n = (uint32_t)(type == LMX_BOX_DICT ? n / 2 : n);
     return ok;
 }

@@ -48,11 +48,6 @@ static bool check(teller *t, lam_status status) {
     return false;
 }
 
-static bool nomem(void) {
-    PyErr_NoMemory();
-    return false;
-}
-
 /* Code of the user's may run next. False too, without an exception, where it must not. */
 static bool may_run(teller *t) {
     if (t->early) {
@@ -153,7 +148,7 @@ static bool tensor_index(teller *t, PyObject *tensor, int32_t *index) {
     if (!check(t, lam_build_tensor(t->b, &info, index, &t->e))) return false;
     if (elsewhere && !check(t, lam_build_elsewhere(t->b, *index, elsewhere, &t->e))) return false;
     if (!push_gradient(t, tensor, *index)) return false;
-    return lmx_map_put(&t->by_tensor, tensor, *index) || nomem();
+    return lmx_map_put(&t->by_tensor, tensor, *index) || lmx_nomem();
 }
 
 static bool push_owned(void *self, PyObject *name, PyObject *tensor) {
@@ -422,7 +417,7 @@ static bool push_call(teller *t, size_t i, lmx_vec *args) {
     size_t n = (size_t)call->n_in + (size_t)call->n_out;
     args->n = 0;
     lam_arg *all = n ? lmx_vec_push(args, sizeof *all, n) : NULL;
-    if (n && !all) return nomem();
+    if (n && !all) return lmx_nomem();
     lam_arg *out = all ? all + call->n_in : NULL;
     if (call->n_in) decode(t->c, call->in_at, call->n_in, all);
     if (call->n_out) decode(t->c, call->out_at, call->n_out, out);

@@ -12,11 +12,6 @@
 
 #include <string.h>
 
-static bool nomem(void) {
-    PyErr_NoMemory();
-    return false;
-}
-
 static PyObject *call(PyObject *o, PyObject *method, PyObject *arg) {
     return PyObject_CallMethodObjArgs(o, method, arg, NULL);
 }
@@ -73,7 +68,7 @@ static bool keep_bytes(lmx_snapshot *s, lmx_kept *k, const lmx_tensor *d) {
     if (!n) return lmx_forgive();
     size_t at = s->bytes.n;
     char *to = lmx_vec_push(&s->bytes, 1, n);
-    if (!to) return nomem();
+    if (!to) return lmx_nomem();
     memcpy(to, (const void *)(uintptr_t)d->storage, n);
     hold_on(s, k, d);
     k->bytes_at = at;
@@ -193,14 +188,14 @@ bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *te
     Py_INCREF((PyObject *)k.type);
     k.version = -1;
     bool ok = fill(s, &k, &d, role, clone);
-    ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || nomem());
+    ok = ok && (lmx_map_put(&s->seen, tensor, (int32_t)s->kept.n) || lmx_nomem());
     lmx_kept *at = ok ? lmx_vec_push(&s->kept, sizeof *at, 1) : NULL;
     if (at) {
         *at = k;
         return keep_grads_values(s, &k);
     }
     lmx_kept_free(&k, &s->st->torch);
-    return ok && nomem();
+    return ok && lmx_nomem();
 }
 
 void lmx_kept_free(lmx_kept *k, const lmx_torch *t) {

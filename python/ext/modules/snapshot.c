@@ -13,11 +13,6 @@
 
 static lmx_snapshot *self_of(PyObject *self) { return (lmx_snapshot *)self; }
 
-static bool nomem(void) {
-    PyErr_NoMemory();
-    return false;
-}
-
 /* == taking ============================================================================================ */
 
 typedef struct taker {
@@ -96,7 +91,7 @@ static bool take_values(taker *t) {
 /* The flag of a scripted module lives in C++; every other one's is in the dict. */
 static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
     PyObject **at = lmx_vec_push(&s->training, sizeof *at, 1);
-    if (!at) return nomem();
+    if (!at) return lmx_nomem();
     bool in_dict = lmx_get(dict, s->st->n_training) != NULL;
     *at = NULL;
     PyObject *flag = in_dict ? NULL : PyObject_GetAttr(module, s->st->n_training);
@@ -108,7 +103,7 @@ static bool take_training(lmx_snapshot *s, PyObject *module, PyObject *dict) {
 static bool take_node(lmx_snapshot *s, int32_t node) {
     PyObject *module = lmx_node_at(&s->tree, node)->object;
     PyTypeObject **type = lmx_vec_push(&s->types, sizeof *type, 1);
-    if (!type) return nomem();
+    if (!type) return lmx_nomem();
     *type = Py_TYPE(module);
     Py_INCREF(*type);
     PyObject *dict = lmx_dict_of(module);

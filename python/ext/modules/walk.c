@@ -22,11 +22,6 @@ typedef struct walker {
     int32_t place, node; /* whose children are being listed */
 } walker;
 
-static bool nomem(void) {
-    PyErr_NoMemory();
-    return false;
-}
-
 /* The node of a module object, new if need be; -1 with an exception. */
 static int32_t node_of(walker *w, PyObject *module) {
     lmx_tree *t = w->tree;
@@ -47,7 +42,7 @@ static int32_t node_of(walker *w, PyObject *module) {
 
 static bool push_frame(walker *w, PyObject *name, PyObject *module, int32_t node) {
     frame *f = lmx_vec_push(&w->stack, sizeof *f, 1);
-    if (!f) return nomem();
+    if (!f) return lmx_nomem();
     Py_XINCREF(name);
     Py_XINCREF(module);
     *f = (frame){name, module, w->place, node};
@@ -57,7 +52,7 @@ static bool push_frame(walker *w, PyObject *name, PyObject *module, int32_t node
 static bool push_twin(walker *w, PyObject *name, int32_t node) {
     if (w->tree->twins.n >= MAX_TWINS) return true;
     lmx_twin *twin = lmx_vec_push(&w->tree->twins, sizeof *twin, 1);
-    if (!twin) return nomem();
+    if (!twin) return lmx_nomem();
     Py_INCREF(name);
     *twin = (lmx_twin){w->place, node, name};
     return true;
@@ -120,7 +115,7 @@ static bool add_place(walker *w, frame *f) {
         return false;
     }
     lmx_place *place = lmx_vec_push(&t->places, sizeof *place, 1);
-    if (!place) return nomem();
+    if (!place) return lmx_nomem();
     Py_INCREF(f->name);
     *place = (lmx_place){f->parent, f->node, f->name};
     w->place = (int32_t)t->places.n - 1;
@@ -180,11 +175,12 @@ bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from) {
     lmx_tree copy = {0};
     if (!copy_vec(&copy.nodes, &from->nodes, sizeof(lmx_node)) ||
         !copy_vec(&copy.places, &from->places, sizeof(lmx_place)) ||
-        !copy_vec(&copy.twins, &from->twins, sizeof(lmx_twin)) || !lmx_map_copy(&copy.index, &from->index)) {
+        !copy_vec(&copy.twins, &from->twins, sizeof(lmx_twin)) ||
+        lmi_map_copy(&copy.index, &from->index, NULL) != LAM_OK) {
         lmx_vec_free(&copy.nodes);
         lmx_vec_free(&copy.places);
         lmx_vec_free(&copy.twins);
-        return nomem();
+        return lmx_nomem();
     }
     for (size_t i = 0; i < copy.places.n; i++) Py_INCREF(lmx_place_at(&copy, (int32_t)i)->name);
     for (size_t i = 0; i < copy.twins.n; i++) Py_INCREF(((lmx_twin *)copy.twins.data)[i].name);

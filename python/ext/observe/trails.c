@@ -12,7 +12,7 @@ typedef struct entry {
 } entry;
 
 static entry *find(const lmx_trails *t, uint64_t storage) {
-    int32_t i = storage && t->at.keys ? lmx_map_get(&t->at, (const void *)(uintptr_t)storage) : -1;
+    int32_t i = storage ? lmx_map_get(&t->at, (const void *)(uintptr_t)storage) : -1;
     entry *e = i < 0 ? NULL : (entry *)t->all.data + i;
     return e && e->there ? e : NULL;
 }
@@ -39,7 +39,7 @@ bool lmx_trail_since(const lmx_trails *t, uint64_t storage, uint32_t n) {
 
 static entry *find_or_add(lmx_trails *t, uint64_t storage) {
     const void *key = (const void *)(uintptr_t)storage;
-    int32_t i = t->at.keys ? lmx_map_get(&t->at, key) : -1;
+    int32_t i = lmx_map_get(&t->at, key);
     if (i >= 0) return (entry *)t->all.data + i;
     entry *e = lmx_vec_push(&t->all, sizeof *e, 1);
     if (!e) return NULL;

@@ -13,52 +13,47 @@ typedef struct run {
 } run;
 
 /* The program called it, and no operator around it did. */
-static bool is_called(const run *r, int32_t op) {
-    const lam_op *o = &r->m->ops[op];
+static bool is_called(const run *r, const lam_op *o) {
     if (o->phase != LAM_FORWARD || !lmi_listed(r->operators, o->sig->name)) return false;
     for (int32_t p = o->parent; p >= 0; p = r->m->ops[p].parent)
         if (!(r->m->ops[p].flags & LAM_OP_NODE)) return false;
     return true;
 }
 
-/* A forward that torch has for its own layers: which function it calls is known. */
-static bool is_torchs(const run *r, int32_t call) {
-    const lam_module *mod = call >= 0 ? &r->m->modules[r->m->events[call].module] : NULL;
-    return mod && mod->word >= 0 && !(mod->flags & LAM_MODULE_OWN_FORWARD);
+/* Not by a forward that torch has for its own layers: which function that calls is known. */
+static bool is_users(const lam_model *m, const lam_op *o) {
+    const lam_module *mod = o->call >= 0 ? &m->modules[m->events[o->call].module] : NULL;
+    return !mod || mod->word < 0 || mod->flags & LAM_MODULE_OWN_FORWARD;
 }
 
-static bool when_called(const run *r) {
-    for (int32_t i = 0; i < r->m->n_ops; i++)
-        if (is_called(r, i) && !is_torchs(r, r->m->ops[i].call)) return true;
-    return false;
-}
-
-static bool is_sized(const lam_op_sig *sig) {
+static bool is_sized(const lam_model *m, const lam_op *o) {
+    const lam_op_sig *sig = o->sig;
+    (void)m;
     for (int32_t k = 0; k < sig->n_in; k++)
         if (sig->in[k].position == 1 && !sig->in[k].is_tensor && sig->in[k].value.type == LAM_INTS)
             return true;
     return false;
 }
 
-static bool when_sized(const run *r) {
-    for (int32_t i = 0; i < r->m->n_ops; i++)
-        if (is_called(r, i) && is_sized(r->m->ops[i].sig)) return true;
-    return false;
-}
-
 /* By a factor that is no whole number. */
-static bool is_stretched(const lam_op_sig *sig) {
-    if (is_sized(sig) || sig->n_in < 1 || sig->n_out < 1 || sig->in[0].ndim != sig->out[0].ndim) return false;
+static bool is_stretched(const lam_model *m, const lam_op *o) {
+    const lam_op_sig *sig = o->sig;
+    if (is_sized(m, o) || sig->n_in < 1 || sig->n_out < 1 || sig->in[0].ndim != sig->out[0].ndim)
+        return false;
     for (int32_t k = 0; k < sig->in[0].ndim; k++)
         if (sig->in[0].sizes[k] > 0 && sig->out[0].sizes[k] % sig->in[0].sizes[k]) return true;
     return false;
 }
 
-static bool when_stretched(const run *r) {
+static bool any_called(const run *r, bool (*is)(const lam_model *m, const lam_op *o)) {
     for (int32_t i = 0; i < r->m->n_ops; i++)
-        if (is_called(r, i) && is_stretched(r->m->ops[i].sig)) return true;
+        if (is_called(r, &r->m->ops[i]) && is(r->m, &r->m->ops[i])) return true;
     return false;
 }
+
+static bool when_called(const run *r) { return any_called(r, is_users); }
+static bool when_sized(const run *r) { return any_called(r, is_sized); }
+static bool when_stretched(const run *r) { return any_called(r, is_stretched); }
 
 /* torch.vmap runs operators on what it made of tensors, and those on the real ones inside. */
 static bool when_mapped(const run *r) {

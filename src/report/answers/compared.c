@@ -178,8 +178,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     for (int32_t k = shown; k < row->n_causes; k++) rest += row->causes[k].difference;
     reasons r = {margin, part_width(w, row, shown, rest), begun};
     for (int32_t k = 0; k < shown; k++) {
-        b.n = 0;
-        lmi_putn(&b, "", 0);
+        lmi_buf_clear(&b);
         put_cause(w, row, k, &b);
         put_reason(w, &r, signed_number(w, n, row->causes[k].difference), lmi_buf_text(&b));
     }

@@ -10,27 +10,25 @@ static void whole(const lmi_job *j, lmi_line *out) {
     static const lam_place nowhere = {.name = "", .path = "total"};
     static const lam_module nothing = {.type = ""};
     lam_param_totals p = lam_costs_params(j->c);
-    *out = (lmi_line){.job = j,
-                      .row = -1,
-                      .place = &nowhere,
-                      .module = &nothing,
-                      .rf_state = LAM_UNKNOWN,
-                      .params = p.params,
-                      .grad_params = p.grad_params,
-                      .param_bytes = p.param_bytes,
-                      .buffers = p.buffers,
-                      .buffer_bytes = p.buffer_bytes};
+    *out = (lmi_line){.job = j, .index = -1, .place = &nowhere, .module = &nothing};
+    out->row = (lam_cost_row){.rf_state = LAM_UNKNOWN,
+                              .params = p.params,
+                              .total_params = p.params,
+                              .grad_params = p.grad_params,
+                              .param_bytes = p.param_bytes,
+                              .buffers = p.buffers,
+                              .buffer_bytes = p.buffer_bytes};
     for (int m = 0; m < LAM_N_METRICS; m++) {
-        out->metric[m] = lmi_total(j->c, (lam_metric)m);
-        out->backward[m] = lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
-        out->recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
+        out->row.metric[m] = out->row.total[m] = lmi_total(j->c, (lam_metric)m);
+        out->row.backward[m] = out->row.total_backward[m] =
+            lam_costs_phase_total(j->c, LAM_BACKWARD, (lam_metric)m);
+        out->row.recompute[m] = lam_costs_phase_total(j->c, LAM_RECOMPUTE, (lam_metric)m);
     }
 }
 
 static lam_status put_line(lmi_job *j, const lmi_columns *columns, const lmi_line *l, lmi_buf *cell) {
     for (int32_t i = 0; i < columns->n; i++) {
-        cell->n = 0;
-        lmi_putn(cell, "", 0);
+        lmi_buf_clear(cell);
         columns->at[i]->cell(l, cell);
         if (i) lmi_putc(&j->out, ',');
         lmi_put_csv(&j->out, lmi_buf_text(cell));
@@ -45,13 +43,7 @@ lam_status lmi_csv_rows(lmi_job *j) {
     lmi_buf cell;
     lmi_line l;
     lam_status s = LAM_OK;
-    lmi_columns_parse(j->layout->data_columns, &columns);
-    if (lmi_by_ops(j->c)) lmi_columns_append(j->layout->op_columns, &columns);
-    if (lmi_has_times(j->c)) lmi_columns_append(j->layout->time_columns, &columns);
-    if (lmi_has_device_times(j->c)) lmi_columns_append(LMI_DEVICE_COLUMNS, &columns);
-    if (j->memory) lmi_columns_append(LMI_MEMORY_COLUMNS, &columns);
-    if (j->health) lmi_columns_append(LMI_HEALTH_COLUMNS, &columns);
-    if (j->device_memory) lmi_columns_append(LMI_DEVICE_MEMORY_COLUMNS, &columns);
+    lmi_columns_of(j, LMI_IN_DATA, &columns);
     lmi_buf_init(&cell);
     for (int32_t i = 0; i < columns.n; i++) lmi_putf(&j->out, "%s%s", i ? "," : "", columns.at[i]->title);
     lmi_putc(&j->out, '\n');

@@ -71,8 +71,7 @@ static void put_name(lmi_job *j, const lmi_nodes *t, int32_t node, lmi_buf *scra
         lmi_put_html(&j->out, lmi_buf_text(scratch));
         lmi_put(&j->out, named ? "</i>" : "</b>");
     }
-    scratch->n = 0;
-    lmi_putn(scratch, "", 0);
+    lmi_buf_clear(scratch);
     lmi_nodes_marks(t, node, false, scratch);
     lmi_put_html(&j->out, lmi_buf_text(scratch));
     lmi_put(&j->out, lmi_nodes_each(t, node) ? " <i class=dim>each</i></span>" : "</span>");
@@ -83,12 +82,10 @@ static lam_status put_cells(lmi_job *j, const lmi_nodes *t, int32_t node, const 
                             lmi_buf *scratch) {
     lmi_line l;
     lmi_nodes_line(t, node, &l);
-    scratch->n = 0;
-    lmi_putn(scratch, "", 0);
+    lmi_buf_clear(scratch);
     put_name(j, t, node, scratch);
     for (int32_t i = 1; i < columns->n; i++) {
-        scratch->n = 0;
-        lmi_putn(scratch, "", 0);
+        lmi_buf_clear(scratch);
         columns->at[i]->cell(&l, scratch);
         LAM_TRY(lmi_buf_status(scratch, j->e));
         bool warn = *scratch->s == '?' || *scratch->s == '>';

@@ -39,8 +39,7 @@ static lam_status put_row(lmi_job *j, const lmi_nodes *t, int32_t node, const lm
     lmi_line l;
     lmi_nodes_line(t, node, &l);
     for (int32_t i = 0; i < columns->n; i++) {
-        scratch->n = 0;
-        lmi_putn(scratch, "", 0);
+        lmi_buf_clear(scratch);
         lmi_put(&j->out, "| ");
         if (i == 0) {
             lmi_nodes_label(t, node, SIZE_MAX, j->o->ascii, scratch);

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-enum { CELLS = 8 };
-
 /* What was not seen yet is of no kind. */
 static bool is_same_kind(const lam_recorded_model *a, const lam_recorded_model *b) {
     if (a->last < 0) return true;
@@ -81,34 +79,46 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
         lmi_put_state(w, run, b);
 }
 
+static void integer_cell(lmi_sheet *t, int64_t n) {
+    lmi_put_integer(t->cell, n);
+    lmi_end_cell(t);
+}
+
+static void ns_cell(lmi_sheet *t, lam_middle m) {
+    lmi_put_ns(t->cell, m);
+    lmi_end_cell(t);
+}
+
 static lam_status put_each(lmi_recorded *w) {
-    static const char *const titles[] = {"rank",   "last step",    "step", "forward", "backward",
-                                         "params", "local params", "peak", "state"};
+    static const lmi_head heads[] = {
+        {"last step", LMI_RIGHT, 2}, {"step", LMI_RIGHT, 0},   {"forward", LMI_RIGHT, 0},
+        {"backward", LMI_RIGHT, 1},  {"params", LMI_RIGHT, 5}, {"local params", LMI_RIGHT, 4},
+        {"peak", LMI_RIGHT, 0},      {"state", LMI_RIGHT, 3},
+    };
+    static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
     lmi_sheet t;
-    lmi_sheet_start(&t, 9, w->e);
-    const bool ranks = w->by_rank;
-    for (int k = 0; k < 9; k++) lmi_text_cell(&t, k || ranks ? titles[k] : "file");
+    lmi_recorded_sheet(&t, w, &(lmi_head){w->by_rank ? "rank" : "file", LMI_LEFT, 0}, 1);
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++) lmi_sheet_column(&t, &heads[k]);
     for (int32_t i = 0; i < w->n; i++) {
         const lam_recorded_run *run = lam_recording_run(w->all[i]);
-        const lam_recorded_model *m = model_of(w, i);
-        static const lam_recorded_model none = {.params = -1, .local_params = -1, .last = -1};
-        if (!m) m = &none;
-        if (ranks)
-            lmi_put_integer(&t.cell, run->rank);
+        const lam_recorded_model *m = model_of(w, i) ? model_of(w, i) : &none;
+        if (w->by_rank)
+            lmi_put_integer(t.cell, run->rank);
         else
-            lmi_put_which(&t.cell, w, i);
+            lmi_put_which(t.cell, w, i);
         lmi_end_cell(&t);
-        lmi_integer_cell(&t, m->last);
-        lmi_ns_cell(&t, m->step_ns);
-        lmi_ns_cell(&t, m->forward_ns);
-        lmi_ns_cell(&t, m->backward_ns);
-        lmi_integer_cell(&t, m->params);
-        lmi_integer_cell(&t, m->local_params);
-        lmi_size_cell(&t, m->peak_bytes);
-        put_state(w, run, &t.cell);
+        integer_cell(&t, m->last);
+        ns_cell(&t, m->step_ns);
+        ns_cell(&t, m->forward_ns);
+        ns_cell(&t, m->backward_ns);
+        integer_cell(&t, m->params);
+        integer_cell(&t, m->local_params);
+        lmi_put_size(t.cell, m->peak_bytes);
+        lmi_end_cell(&t);
+        put_state(w, run, t.cell);
         lmi_end_cell(&t);
     }
-    return lmi_sheet_end(&t, w, 1, "fgibe"); /* params, local params, state */
+    return lmi_recorded_sheet_end(&t);
 }
 
 /* -- how far apart ----------------------------------------------------------------------------- */
@@ -221,32 +231,32 @@ lam_status lmi_stragglers(const lmi_recorded *w, lmi_straggler out[LMI_STRAGGLER
 }
 
 static lam_status put_stragglers(lmi_recorded *w) {
+    static const lmi_head heads[] = {{"layer", LMI_LEFT, 0},
+                                     {"slowest", LMI_RIGHT, 0},
+                                     {"its time", LMI_RIGHT, 0},
+                                     {"middle", LMI_RIGHT, 1},
+                                     {"ratio", LMI_RIGHT, 0}};
     lmi_straggler found[LMI_STRAGGLERS];
     int32_t n;
     LAM_TRY(lmi_stragglers(w, found, &n));
     if (!n) return LAM_OK;
     lmi_sheet t;
-    lmi_sheet_start(&t, 5, w->e);
+    lmi_recorded_sheet(&t, w, heads, 5);
     lmi_putf(&w->out, "\nlayers by the time that the slowest %s takes longer than the middle one:\n",
              w->by_rank ? "rank" : "run");
-    lmi_text_cell(&t, "layer");
-    lmi_text_cell(&t, "slowest");
-    lmi_text_cell(&t, "its time");
-    lmi_text_cell(&t, "middle");
-    lmi_text_cell(&t, "ratio");
     for (int32_t i = 0; i < n; i++) {
         lmi_text_cell(&t, found[i].place->depth ? found[i].place->path : "(the model)");
-        lmi_put_which(&t.cell, w, found[i].which);
+        lmi_put_which(t.cell, w, found[i].which);
         lmi_end_cell(&t);
-        lmi_ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
-        lmi_ns_cell(&t, (lam_middle){found[i].among, 0, 1});
+        ns_cell(&t, (lam_middle){found[i].slowest, 0, 1});
+        ns_cell(&t, (lam_middle){found[i].among, 0, 1});
         if (found[i].among > 0)
-            lmi_putf(&t.cell, "%.2fx", (double)found[i].slowest / (double)found[i].among);
+            lmi_putf(t.cell, "%.2fx", (double)found[i].slowest / (double)found[i].among);
         else
-            lmi_put(&t.cell, "?");
+            lmi_put(t.cell, "?");
         lmi_end_cell(&t);
     }
-    return lmi_sheet_end(&t, w, 1, "d");
+    return lmi_recorded_sheet_end(&t);
 }
 
 static void put_name(lmi_recorded *w) {

@@ -6,42 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_WIDTH = 100, CELL = 48, MOST_COLUMNS = 16 };
+enum { DEFAULT_WIDTH = 100 };
 
 /* -- pieces ------------------------------------------------------------------------------------ */
 
-void lmi_put_ns(lmi_buf *b, lam_middle m) {
-    static const struct {
-        int64_t unit;
-        const char *name;
-    } units[] = {{1000000000, "s"}, {1000000, "ms"}, {1000, "us"}, {1, "ns"}};
-    if (m.n == 0) {
-        lmi_put(b, "?");
-        return;
-    }
-    for (int i = 0; i < 4; i++) {
-        int64_t unit = units[i].unit;
-        if (m.median < unit && unit > 1) continue;
-        int decimals = unit == 1 ? 0 : m.median < 10 * unit ? 2 : m.median < 100 * unit ? 1 : 0;
-        lmi_putf(b, "%.*f %s", decimals, (double)m.median / (double)unit, units[i].name);
-        return;
-    }
-}
-
-void lmi_put_size(lmi_buf *b, lam_middle bytes) {
-    char text[CELL];
-    lam_text_bytes(text, sizeof text, bytes.n ? lmi_exact(bytes.median) : lmi_unknown());
-    lmi_put(b, text);
-}
-
-void lmi_put_integer(lmi_buf *b, int64_t n) {
-    char text[CELL];
-    lam_text_count(text, sizeof text, n < 0 ? lmi_unknown() : lmi_exact(n), true);
-    lmi_put(b, text);
-}
-
 /* Civil date from days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms"). */
-void lmi_put_when(lmi_buf *b, int64_t unix_ns) {
+static void put_when(lmi_buf *b, int64_t unix_ns) {
     int64_t seconds = unix_ns / 1000000000 - (unix_ns % 1000000000 < 0);
     int64_t days = seconds / 86400 - (seconds % 86400 < 0), rest = seconds - days * 86400;
     int64_t z = days + 719468, era = z / 146097, of_era = z % 146097;
@@ -62,7 +32,7 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
     if (run->gone) {
         lmi_putf(b, "the process that wrote it (pid %lld) has ended without closing it; last written ",
                  (long long)run->pid);
-        lmi_put_when(b, run->seen_unix_ns);
+        put_when(b, run->seen_unix_ns);
         return;
     }
     int64_t ago = w->o->now_unix_ns - run->seen_unix_ns;
@@ -71,7 +41,7 @@ static void put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_bu
         return;
     }
     lmi_put(b, "never ended: last written ");
-    lmi_put_when(b, run->seen_unix_ns);
+    put_when(b, run->seen_unix_ns);
 }
 
 void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *b) {
@@ -79,152 +49,92 @@ void lmi_put_state(const lmi_recorded *w, const lam_recorded_run *run, lmi_buf *
     if (run->cut) lmi_put(b, "; its -wal file is not beside it, so its newest steps may be missing");
 }
 
-/* Columns that give way where the table is wider than it may be, before the name gets shorter than this. */
+/* The columns of a page that a name keeps before others are left out, and those that it always has. */
 enum { NAME = 24, LEAST_NAME = 12 };
 
-static size_t width_of(const size_t *wide, int32_t n) {
-    size_t all = 0;
-    for (int32_t k = 0; k < n; k++) all += wide[k] ? wide[k] + 2 : 0;
-    return all > 2 ? all - 2 : 0;
+void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n) {
+    lmi_sheet_start(t, &w->out, w->width, w->o->ascii, w->e);
+    for (int32_t k = 0; k < n; k++) lmi_sheet_column(t, &heads[k]);
 }
 
-static void fit(const lmi_recorded *w, size_t *wide, int32_t n, const char *spare) {
-    size_t name = wide[0] < NAME ? wide[0] : NAME;
-    for (; *spare && width_of(wide, n) - wide[0] + name > w->width; spare++)
-        if (*spare - 'a' < n) wide[*spare - 'a'] = 0;
-    size_t all = width_of(wide, n), over = all > w->width ? all - w->width : 0;
-    if (over) wide[0] = wide[0] > over + LEAST_NAME ? wide[0] - over : name < LEAST_NAME ? name : LEAST_NAME;
-}
-
-void lmi_put_grid(lmi_recorded *w, const lmi_grid *g, int32_t left, const char *spare) {
-    size_t wide[MOST_COLUMNS + 1] = {0};
-    int32_t n = g->n_columns <= MOST_COLUMNS ? g->n_columns : MOST_COLUMNS + 1;
-    for (int32_t k = 0; k < n; k++) wide[k] = lmi_grid_width(g, k, lmi_width);
-    if (left > 0) fit(w, wide, n, spare);
-    for (int32_t r = 0; r < lmi_grid_rows(g); r++) {
-        size_t before = w->out.n;
-        for (int32_t k = 0; k < n; k++) {
-            const char *cell = lmi_grid_cell(g, r, k);
-            size_t columns = lmi_width(cell), pad = wide[k] > columns ? wide[k] - columns : 0;
-            if (!wide[k]) continue;
-            if (k) lmi_put(&w->out, "  ");
-            if (k >= left) lmi_pad(&w->out, ' ', pad);
-            lmi_put_middle(&w->out, cell, wide[k], w->o->ascii);
-            if (k < left) lmi_pad(&w->out, ' ', pad);
-        }
-        while (w->out.n > before && w->out.s[w->out.n - 1] == ' ') w->out.s[--w->out.n] = '\0';
-        lmi_putc(&w->out, '\n');
-    }
-}
-
-/* -- cells of a grid --------------------------------------------------------------------------- */
-
-void lmi_sheet_start(lmi_sheet *t, int32_t columns, lam_error *e) {
-    *t = (lmi_sheet){.e = e};
-    lmi_grid_init(&t->grid, columns);
-    lmi_buf_init(&t->cell);
-}
-
-lam_status lmi_sheet_end(lmi_sheet *t, lmi_recorded *w, int32_t left, const char *spare) {
-    lam_status s = t->s == LAM_OK ? lmi_buf_status(&t->cell, t->e) : t->s;
-    if (s == LAM_OK) lmi_put_grid(w, &t->grid, left, spare);
-    lmi_grid_free(&t->grid);
-    lmi_buf_free(&t->cell);
-    return s;
-}
-
-void lmi_end_cell(lmi_sheet *t) {
-    if (t->s == LAM_OK) t->s = lmi_grid_put(&t->grid, NULL, NULL, lmi_buf_text(&t->cell), t->e);
-    t->cell.n = 0;
-    lmi_putn(&t->cell, "", 0);
-}
-
-void lmi_text_cell(lmi_sheet *t, const char *text) {
-    lmi_put(&t->cell, text);
-    lmi_end_cell(t);
-}
-
-void lmi_integer_cell(lmi_sheet *t, int64_t n) {
-    lmi_put_integer(&t->cell, n);
-    lmi_end_cell(t);
-}
-
-void lmi_ns_cell(lmi_sheet *t, lam_middle m) {
-    lmi_put_ns(&t->cell, m);
-    lmi_end_cell(t);
-}
-
-void lmi_size_cell(lmi_sheet *t, lam_middle m) {
-    lmi_put_size(&t->cell, m);
-    lmi_end_cell(t);
+lam_status lmi_recorded_sheet_end(lmi_sheet *t) {
+    lmi_sheet_write(t, NAME, LEAST_NAME);
+    return lmi_sheet_free(t);
 }
 
 /* -- a model's layers -------------------------------------------------------------------------- */
 
+/* What a column needs some layer to have; a recording without it has no such column. */
+enum { ALWAYS, BACKWARD, AGAIN, DEVICE, MEMORY, DEVICE_MEMORY, HEALTH, N_NEEDS };
+
 typedef struct table {
-    const lam_recorded_model *m;
-    int64_t total;                                     /* own time of all layers */
-    bool backward, recompute, memory, health, forward; /* measured for some layer */
-    bool device, device_memory;
-    lmi_sheet sheet;
+    int64_t total; /* own time of all layers */
+    bool has[N_NEEDS];
 } table;
 
-static void look(const lmi_recorded *w, int32_t model, table *t) {
-    for (int32_t i = 0; i < t->m->n_places; i++) {
-        const lam_recorded_place *p = lam_recording_place(w->all[0], model, i);
-        int64_t own = p->own_ns;
-        if (own > 0 && lmi_add_over(t->total, own, &t->total)) t->total = INT64_MAX;
-        t->forward = t->forward || p->forward_ns.n;
-        t->backward = t->backward || p->backward_ns.n;
-        t->recompute = t->recompute || (p->recompute_ns.n && p->recompute_ns.median > 0);
-        t->memory = t->memory || p->retained_bytes.n || p->peak_bytes.n;
-        t->device = t->device || p->device_forward_ns.n || p->device_backward_ns.n;
-        t->device_memory = t->device_memory || p->device_retained_bytes.n || p->device_peak_bytes.n;
-        t->health = t->health || p->nonfinite >= 0;
+/* Ranks up to this one are of the host's times: they give way to a device's and stay if it has none. */
+enum { OF_HOST = 2 };
+#define AT(field) offsetof(lam_recorded_place, field)
+static const struct column {
+    lmi_head head;
+    int needs;
+    enum { PATH, TYPE, CALLS, NS, BYTES, SHARE, BAD_STEPS } what;
+    size_t field; /* NS, BYTES: the lam_middle of a place that it shows */
+} columns[] = {
+    {{"layer", LMI_LEFT, 0}, ALWAYS, PATH, 0},
+    {{"type", LMI_LEFT, 9}, ALWAYS, TYPE, 0},
+    {{"calls", LMI_RIGHT, 10}, ALWAYS, CALLS, 0},
+    {{"forward", LMI_RIGHT, OF_HOST}, ALWAYS, NS, AT(forward_ns)},
+    {{"self", LMI_RIGHT, 8}, ALWAYS, NS, AT(self_ns)},
+    {{"backward", LMI_RIGHT, OF_HOST - 1}, BACKWARD, NS, AT(total_backward_ns)},
+    {{"again", LMI_RIGHT, 7}, AGAIN, NS, AT(recompute_ns)},
+    {{"device", LMI_RIGHT, 0}, DEVICE, NS, AT(device_forward_ns)},
+    {{"bwd device", LMI_RIGHT, 0}, DEVICE, NS, AT(device_backward_ns)},
+    {{"share", LMI_RIGHT, 0}, ALWAYS, SHARE, 0},
+    {{"retained", LMI_RIGHT, 6}, MEMORY, BYTES, AT(retained_bytes)},
+    {{"peak", LMI_RIGHT, 5}, MEMORY, BYTES, AT(peak_bytes)},
+    {{"dev retained", LMI_RIGHT, 4}, DEVICE_MEMORY, BYTES, AT(device_retained_bytes)},
+    {{"dev peak", LMI_RIGHT, 3}, DEVICE_MEMORY, BYTES, AT(device_peak_bytes)},
+    {{"bad steps", LMI_RIGHT, 0}, HEALTH, BAD_STEPS, 0},
+};
+#undef AT
+enum { N_COLUMNS = sizeof columns / sizeof *columns };
+
+static void put_share(lmi_buf *b, int64_t own, int64_t total) {
+    if (own >= 0 && total > 0)
+        lmi_putf(b, "%.1f%%", 100.0 * (double)own / (double)total);
+    else
+        lmi_put(b, "?");
+}
+
+static void put_cell(lmi_buf *b, const struct column *c, const lam_recorded_place *p, int64_t total) {
+    lam_middle m = p->calls;
+    if (c->what == NS || c->what == BYTES) memcpy(&m, (const char *)p + c->field, sizeof m);
+    switch (c->what) {
+    case PATH: lmi_put(b, p->depth ? p->path : "(the model)"); break;
+    case TYPE: lmi_put(b, p->type); break;
+    case CALLS:
+        if (m.n) lmi_put_integer(b, m.median);
+        break;
+    case NS: lmi_put_ns(b, m); break;
+    case BYTES: lmi_put_size(b, m); break;
+    case SHARE: put_share(b, p->own_ns, total); break;
+    case BAD_STEPS: lmi_put_integer(b, p->nonfinite); break;
     }
 }
 
-static void head(table *t) {
-    lmi_text_cell(&t->sheet, "layer");
-    lmi_text_cell(&t->sheet, "type");
-    lmi_text_cell(&t->sheet, "calls");
-    lmi_text_cell(&t->sheet, "forward");
-    lmi_text_cell(&t->sheet, "self");
-    if (t->backward) lmi_text_cell(&t->sheet, "backward");
-    if (t->recompute) lmi_text_cell(&t->sheet, "again");
-    if (t->device) lmi_text_cell(&t->sheet, "device");
-    if (t->device) lmi_text_cell(&t->sheet, "bwd device");
-    lmi_text_cell(&t->sheet, "share");
-    if (t->memory) lmi_text_cell(&t->sheet, "retained");
-    if (t->memory) lmi_text_cell(&t->sheet, "peak");
-    if (t->device_memory) lmi_text_cell(&t->sheet, "dev retained");
-    if (t->device_memory) lmi_text_cell(&t->sheet, "dev peak");
-    if (t->health) lmi_text_cell(&t->sheet, "bad steps");
-}
-
-static void line(table *t, const lam_recorded_place *p) {
-    int64_t own = p->own_ns;
-    lmi_text_cell(&t->sheet, p->depth ? p->path : "(the model)");
-    lmi_text_cell(&t->sheet, p->type);
-    if (p->calls.n) lmi_put_integer(&t->sheet.cell, p->calls.median);
-    lmi_end_cell(&t->sheet);
-    lmi_ns_cell(&t->sheet, p->forward_ns);
-    lmi_ns_cell(&t->sheet, p->self_ns);
-    if (t->backward) lmi_ns_cell(&t->sheet, p->total_backward_ns);
-    if (t->recompute) lmi_ns_cell(&t->sheet, p->recompute_ns);
-    if (t->device) lmi_ns_cell(&t->sheet, p->device_forward_ns);
-    if (t->device) lmi_ns_cell(&t->sheet, p->device_backward_ns);
-    if (own >= 0 && t->total > 0)
-        lmi_putf(&t->sheet.cell, "%.1f%%", 100.0 * (double)own / (double)t->total);
-    else
-        lmi_put(&t->sheet.cell, "?");
-    lmi_end_cell(&t->sheet);
-    if (t->memory) lmi_size_cell(&t->sheet, p->retained_bytes);
-    if (t->memory) lmi_size_cell(&t->sheet, p->peak_bytes);
-    if (t->device_memory) lmi_size_cell(&t->sheet, p->device_retained_bytes);
-    if (t->device_memory) lmi_size_cell(&t->sheet, p->device_peak_bytes);
-    if (t->health) lmi_put_integer(&t->sheet.cell, p->nonfinite);
-    if (t->health) lmi_end_cell(&t->sheet);
+static void look(const lmi_recorded *w, int32_t model, table *t) {
+    const lam_recorded_place *p;
+    *t = (table){.has[ALWAYS] = true};
+    for (int32_t i = 0; (p = lam_recording_place(w->all[0], model, i)); i++) {
+        if (p->own_ns > 0 && lmi_add_over(t->total, p->own_ns, &t->total)) t->total = INT64_MAX;
+        t->has[BACKWARD] |= p->backward_ns.n != 0;
+        t->has[AGAIN] |= p->recompute_ns.n && p->recompute_ns.median > 0;
+        t->has[MEMORY] |= p->retained_bytes.n || p->peak_bytes.n;
+        t->has[DEVICE] |= p->device_forward_ns.n || p->device_backward_ns.n;
+        t->has[DEVICE_MEMORY] |= p->device_retained_bytes.n || p->device_peak_bytes.n;
+        t->has[HEALTH] |= p->nonfinite >= 0;
+    }
 }
 
 static int by_own_time(const void *a, const void *b) {
@@ -249,26 +159,28 @@ static int32_t choose(const lmi_recorded *w, int32_t model, const lam_recorded_p
 }
 
 static lam_status put_layers(lmi_recorded *w, int32_t model) {
-    table t = {.m = lam_recording_model(w->all[0], model)};
+    table t;
+    lmi_sheet sheet;
     int32_t left, n;
-    const lam_recorded_place **places = calloc((size_t)t.m->n_places + 1, sizeof *places);
+    const int32_t all = lam_recording_model(w->all[0], model)->n_places;
+    const lam_recorded_place **places = calloc((size_t)all + 1, sizeof *places);
     if (!places) return lmi_nomem(w->e);
     look(w, model, &t);
-    int32_t columns =
-        6 + t.backward + t.recompute + 2 * t.device + 2 * t.memory + 2 * t.device_memory + t.health;
-    lmi_sheet_start(&t.sheet, columns, w->e);
-    head(&t);
+    lmi_recorded_sheet(&sheet, w, NULL, 0);
+    for (int k = 0; k < N_COLUMNS; k++) {
+        lmi_head head = columns[k].head;
+        if (head.rank <= OF_HOST && !t.has[DEVICE]) head.rank = 0;
+        if (t.has[columns[k].needs]) lmi_sheet_column(&sheet, &head);
+    }
     n = choose(w, model, places, &left);
-    for (int32_t i = 0; i < n; i++) line(&t, places[i]);
+    for (int32_t i = 0; i < n; i++)
+        for (int k = 0; k < N_COLUMNS; k++) {
+            if (!t.has[columns[k].needs]) continue;
+            put_cell(sheet.cell, &columns[k], places[i], t.total);
+            lmi_end_cell(&sheet);
+        }
     lmi_putc(&w->out, '\n');
-    const int again = 'f' + t.backward, retained = again + t.recompute + 2 * t.device + 1;
-    char spare[MOST_COLUMNS] = "cbe"; /* calls, type, self; then what only some recordings have */
-    size_t at = strlen(spare);
-    if (t.recompute) spare[at++] = (char)again;
-    for (int i = 0; i < 2 * t.memory + 2 * t.device_memory; i++) spare[at++] = (char)(retained + i);
-    if (t.device) spare[at++] = 'd'; /* the host's times */
-    if (t.device && t.backward) spare[at++] = 'f';
-    lam_status s = lmi_sheet_end(&t.sheet, w, 2, spare);
+    lam_status s = lmi_recorded_sheet_end(&sheet);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);
     free((void *)places);
     return s;
@@ -402,7 +314,7 @@ static void put_run(lmi_recorded *w, const lam_recorded_run *run) {
     if (run->command) lmi_putf(&w->out, ": %s", run->command);
     if (run->world > 1) lmi_putf(&w->out, ", rank %d of %d", (int)run->rank, (int)run->world);
     lmi_put(&w->out, "; began ");
-    lmi_put_when(&w->out, run->started_unix_ns);
+    put_when(&w->out, run->started_unix_ns);
     lmi_put(&w->out, ", ");
     lmi_put_state(w, run, &w->out);
     if (run->every > 1)

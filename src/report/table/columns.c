@@ -20,25 +20,21 @@ static void cell_output(const lmi_line *l, lmi_buf *out) {
 }
 
 static void cell_own_params(const lmi_line *l, lmi_buf *out) {
-    lmi_put_count(out, l->params, l->job->o->exact);
+    lmi_put_count(out, l->row.params, l->job->o->exact);
 }
 
-static void own_metric(const lmi_line *l, lam_metric metric, lmi_buf *out) {
+static void put_own_count(const lmi_line *l, lam_count c, lmi_buf *out) {
     if (l->never_called)
         lmi_putc(out, '-');
     else
-        lmi_put_metric(out, l->metric[metric], l->job->o->exact);
+        lmi_put_metric(out, c, l->job->o->exact);
 }
 
-static void cell_own_macs(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_MACS, out); }
-static void cell_own_flops(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_FLOPS, out); }
-static void cell_own_dmas(const lmi_line *l, lmi_buf *out) { own_metric(l, LAM_DMAS, out); }
-
 static void own_bytes(const lmi_line *l, lam_metric metric, lmi_buf *out) {
-    lam_count c = l->metric[metric];
+    lam_count c = l->row.metric[metric];
     bool nothing = c.state == LAM_UNKNOWN || (c.state == LAM_AT_LEAST && c.n == 0 && c.over == 0);
     if (l->never_called || nothing || l->job->o->exact)
-        own_metric(l, metric, out);
+        put_own_count(l, c, out);
     else
         lmi_put_bytes(out, c);
 }
@@ -48,8 +44,8 @@ static void cell_own_written(const lmi_line *l, lmi_buf *out) { own_bytes(l, LAM
 
 /* Where no byte moves there is no ratio. */
 static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
-    lam_count bytes = lam_metric_bytes(l->metric);
-    double v = lam_metric_intensity(l->metric);
+    lam_count bytes = lam_metric_bytes(l->row.metric);
+    double v = lam_metric_intensity(l->row.metric);
     bool none = bytes.state == LAM_EXACT && bytes.n == 0 && bytes.over == 0;
     if (l->never_called || none)
         lmi_putc(out, '-');
@@ -58,16 +54,6 @@ static void cell_own_intensity(const lmi_line *l, lmi_buf *out) {
     else
         lmi_put_intensity(out, v);
 }
-
-static void own_backward(const lmi_line *l, lam_metric metric, lmi_buf *out) {
-    if (l->never_called)
-        lmi_putc(out, '-');
-    else
-        lmi_put_metric(out, l->backward[metric], l->job->o->exact);
-}
-
-static void cell_own_bwd_macs(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_MACS, out); }
-static void cell_own_bwd_flops(const lmi_line *l, lmi_buf *out) { own_backward(l, LAM_FLOPS, out); }
 
 /* -- health ---------------------------------------------------------------------------------------------- */
 
@@ -107,10 +93,6 @@ static int64_t back_of(const int64_t ns[LAM_N_PHASES]) {
     return lmi_add_time(ns[LAM_BACKWARD], ns[LAM_RECOMPUTE]);
 }
 
-static void cell_own_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, l->ns[LAM_FORWARD], out); }
-
-static void cell_own_bwd_time(const lmi_line *l, lmi_buf *out) { put_own_time(l, back_of(l->ns), out); }
-
 /* Where the nodes of a backward were not watched, the forward is all there is. */
 int64_t lmi_self_time(const lmi_line *l) {
     return lmi_has_backward_times(l->job->c) ? lmi_add_time(l->own_ns[LAM_FORWARD], back_of(l->own_ns))
@@ -120,14 +102,6 @@ int64_t lmi_self_time(const lmi_line *l) {
 /* What a container did itself is told on its own line, and not once more on the one below it. */
 static void cell_own_self(const lmi_line *l, lmi_buf *out) {
     if (!l->split) put_own_time(l, lmi_self_time(l), out);
-}
-
-static void cell_device_time(const lmi_line *l, lmi_buf *out) {
-    put_own_time(l, l->device_ns[LAM_FORWARD], out);
-}
-
-static void cell_device_bwd_time(const lmi_line *l, lmi_buf *out) {
-    put_own_time(l, back_of(l->device_ns), out);
 }
 
 static void cell_device_self(const lmi_line *l, lmi_buf *out) {
@@ -141,7 +115,7 @@ static void cell_device_self(const lmi_line *l, lmi_buf *out) {
 
 static lam_speed speed_of(const lmi_line *l) {
     const int64_t *ns = lmi_has_device_times(l->job->c) ? l->device_ns : l->ns;
-    return lmi_speed_of(l->metric, ns[LAM_FORWARD], &l->job->peak);
+    return lmi_speed_of(l->row.metric, ns[LAM_FORWARD], &l->job->peak);
 }
 
 /* What is negative is not known; no work has no speed. */
@@ -177,14 +151,14 @@ static void cell_own_bound(const lmi_line *l, lmi_buf *out) {
 
 static void cell_rf(const lmi_line *l, lmi_buf *out) {
     if (!l->event || l->own) return;
-    if (l->rf_state == LAM_UNKNOWN) {
+    if (l->row.rf_state == LAM_UNKNOWN) {
         lmi_putc(out, '?');
         return;
     }
-    if (l->rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
-    if (l->rf_at_most && l->rf_state == LAM_EXACT) lmi_put(out, "<= ");
-    lmi_put_real(out, l->rf);
-    if (l->rf_whole) lmi_put(out, " (all)");
+    if (l->row.rf_state == LAM_AT_LEAST) lmi_put(out, ">= ");
+    if (l->row.rf_at_most && l->row.rf_state == LAM_EXACT) lmi_put(out, "<= ");
+    lmi_put_real(out, l->row.rf);
+    if (l->row.rf_whole) lmi_put(out, " (all)");
 }
 
 /* -- data ---------------------------------------------------------------------------------------------- */
@@ -221,10 +195,8 @@ static void plain(lmi_buf *out, lam_count c) {
     if (c.state != LAM_UNKNOWN) lmi_put_plain(out, c);
 }
 
-static const lam_cost_row *row_of(const lmi_line *l) { return lam_costs_row(l->job->c, l->row); }
-
 static void cell_intensity(const lmi_line *l, lmi_buf *out) {
-    double v = lam_metric_intensity(l->metric);
+    double v = lam_metric_intensity(l->row.metric);
     if (v >= 0) lmi_put_real(out, v);
 }
 
@@ -232,38 +204,43 @@ static void put_ns(int64_t ns, lmi_buf *out) {
     if (ns >= 0) lmi_putf(out, "%lld", (long long)ns);
 }
 
-#define COLUMN(id, title, align, rank, when, cell, meaning)
-#define NUMBER(id, count, meaning)                                                                           \
+#define OWN(id, title, align, rank, when, cell, meaning)
+#define DATA(id, title, align, when, cell, meaning)
+#define OWN_COUNT(id, title, rank, when, count, meaning)                                                     \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_count(l, count, out); }
+#define OWN_TIME(id, title, rank, when, ns, meaning)                                                         \
+    static void cell_##id(const lmi_line *l, lmi_buf *out) { put_own_time(l, ns, out); }
+#define NUMBER(id, when, count, meaning)                                                                     \
     static void cell_##id(const lmi_line *l, lmi_buf *out) { plain(out, count); }
-#define STATE(id, count)                                                                                     \
+#define STATE(id, when, count)                                                                               \
     static void cell_##id##_state(const lmi_line *l, lmi_buf *out) {                                         \
         lmi_put(out, lam_state_name((count).state));                                                         \
     }
-#define TIME(id, clock, which, phase, meaning)                                                               \
+#define TIME(id, when, clock, which, phase, meaning)                                                         \
     static void cell_##id(const lmi_line *l, lmi_buf *out) {                                                 \
         lam_time t;                                                                                          \
-        if (l->event && clock(l->job->c, l->row, &t)) put_ns(t.which[phase], out);                           \
+        if (l->event && clock(l->job->c, l->index, &t)) put_ns(t.which[phase], out);                         \
     }
 #include "report/table/columns.def"
-#undef COLUMN
 
 static void known_real(const lmi_line *l, double v, lmi_buf *out) {
-    if (l->event && l->rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
+    if (l->event && l->row.rf_state != LAM_UNKNOWN && v - v == 0) lmi_put_real(out, v);
 }
 
-static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf, out); }
-static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_stride, out); }
-static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->rf_padding, out); }
-static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->shared ? "true" : "false"); }
+static void cell_rf_plain(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf, out); }
+static void cell_rf_stride(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_stride, out); }
+static void cell_rf_padding(const lmi_line *l, lmi_buf *out) { known_real(l, l->row.rf_padding, out); }
+static void cell_shared(const lmi_line *l, lmi_buf *out) { lmi_put(out, l->row.shared ? "true" : "false"); }
 
 static void cell_status(const lmi_line *l, lmi_buf *out) { lmi_put(out, lmi_line_status(l)); }
 
-static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->reason); }
+static void cell_reason(const lmi_line *l, lmi_buf *out) { lmi_put_clean(out, l->row.reason); }
 
 /* -- the table ----------------------------------------------------------------------------------------- */
 
-/* Whether our own table has a column in this report. */
+/* Whether a report has a column: first what our own table asks, where options decide. */
 static bool when_always(const lmi_job *j) { return j != NULL; }
+static bool when_never(const lmi_job *j) { return j == NULL; }
 static bool when_macs(const lmi_job *j) { return lmi_has_metric(j->c, LAM_MACS); }
 static bool when_flops(const lmi_job *j) { return lmi_has_metric(j->c, LAM_FLOPS); }
 static bool when_dmas(const lmi_job *j) { return j->o->bytes && lmi_has_metric(j->c, LAM_DMAS); }
@@ -286,29 +263,30 @@ static bool when_device_backward_memory(const lmi_job *j) {
 }
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 
+/* What data ask: whatever was measured is there. */
+static bool when_operators(const lmi_job *j) { return lmi_by_ops(j->c); }
+static bool when_timed(const lmi_job *j) { return lmi_has_times(j->c); }
+static bool when_device_timed(const lmi_job *j) { return lmi_has_device_times(j->c); }
+static bool when_memory_seen(const lmi_job *j) { return j->memory != NULL; }
+static bool when_device_memory_seen(const lmi_job *j) { return j->device_memory != NULL; }
+
 static const lmi_column columns[] = {
-#define COLUMN(id, title, align, rank, when, cell, doc)                                                      \
-    {#id, title, LMI_##align, rank, when_##when, cell, doc},
+#define OWN(id, title, align, rank, when, cell, doc)                                                         \
+    {#id, title, LMI_IN_TABLE, LMI_##align, rank, when_##when, cell, doc},
+#define DATA(id, title, align, when, cell, doc)                                                              \
+    {#id, title, LMI_IN_DATA, LMI_##align, 0, when_##when, cell, doc},
 #include "report/table/columns.def"
-#undef COLUMN
 };
 
-const lmi_column *lmi_column_find(const char *id, size_t n) {
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
-        if (strlen(columns[i].id) == n && memcmp(columns[i].id, id, n) == 0) return &columns[i];
-    return NULL;
-}
-
-void lmi_columns_append(const char *ids, lmi_columns *out) {
-    for (const char *p = ids; *p; p += strspn(p, " ")) {
-        size_t n = strcspn(p, " ");
-        const lmi_column *c = lmi_column_find(p, n);
-        if (c && out->n < LMI_COLUMNS_MAX) out->at[out->n++] = c;
-        p += n;
-    }
-}
-
-void lmi_columns_parse(const char *ids, lmi_columns *out) {
+void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out) {
     out->n = 0;
-    lmi_columns_append(ids, out);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (columns[i].part == part && columns[i].when(j) && out->n < LMI_COLUMNS_MAX)
+            out->at[out->n++] = &columns[i];
+}
+
+const lmi_column *lmi_column_find(const char *id) {
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        if (strcmp(columns[i].id, id) == 0) return &columns[i];
+    return NULL;
 }

@@ -10,14 +10,13 @@ enum { AT_MOST = 5 }; /* of inputs and findings: the rest is counted */
 
 void lmi_speak(lmi_speaker *s, lmi_job *j, lmi_say say, void *to) {
     *s = (lmi_speaker){.j = j, .say = say, .to = to};
-    lmi_putn(&s->text, "", 0);
+    lmi_buf_clear(&s->text);
 }
 
 void lmi_tell(lmi_speaker *s, const char *style, const char *label) {
     if (s->text.bad) return;
     s->say(s->to, style, label, s->text.s);
-    s->text.n = 0;
-    lmi_putn(&s->text, "", 0);
+    lmi_buf_clear(&s->text);
 }
 
 lam_status lmi_said(lmi_speaker *s) {

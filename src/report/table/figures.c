@@ -15,7 +15,7 @@ static bool known(lam_count c, double *out) {
 }
 
 #define METRIC(name, counts, metric_)                                                                        \
-    static bool name(const lmi_line *l, double *out) { return known(l->counts[metric_], out); }
+    static bool name(const lmi_line *l, double *out) { return known(l->row.counts[metric_], out); }
 METRIC(macs_of, metric, LAM_MACS)
 METRIC(flops_of, metric, LAM_FLOPS)
 METRIC(dmas_of, metric, LAM_DMAS)
@@ -23,8 +23,8 @@ METRIC(backward_macs_of, backward, LAM_MACS)
 METRIC(backward_flops_of, backward, LAM_FLOPS)
 #undef METRIC
 
-static bool params_of(const lmi_line *l, double *out) { return known(l->params, out); }
-static bool bytes_of(const lmi_line *l, double *out) { return known(lam_metric_bytes(l->metric), out); }
+static bool params_of(const lmi_line *l, double *out) { return known(l->row.params, out); }
+static bool bytes_of(const lmi_line *l, double *out) { return known(lam_metric_bytes(l->row.metric), out); }
 
 /* Of the whole it is the run's time, with what no layer took. */
 static bool time_of(const lmi_line *l, double *out) {

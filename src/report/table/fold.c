@@ -31,17 +31,18 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
             lmi_put_shape(key, lmi_arg_shape(&l->event->out[k]));
             lmi_putf(key, ":%d;", (int)l->event->out[k].dtype);
         }
-    const lam_count counts[] = {l->params, l->grad_params, l->param_bytes, l->buffers, l->buffer_bytes};
+    const lam_count counts[] = {l->row.params, l->row.grad_params, l->row.param_bytes, l->row.buffers,
+                                l->row.buffer_bytes};
     put_counts(counts, sizeof counts / sizeof *counts, key);
-    put_counts(l->metric, LAM_N_METRICS, key);
+    put_counts(l->row.metric, LAM_N_METRICS, key);
     if (lmi_by_ops(j->c)) {
-        put_counts(l->backward, LAM_N_METRICS, key);
-        put_counts(l->recompute, LAM_N_METRICS, key);
+        put_counts(l->row.backward, LAM_N_METRICS, key);
+        put_counts(l->row.recompute, LAM_N_METRICS, key);
     }
     if (j->health && l->event)
         lmi_putf(key, "%c%d %d", MARK, (int)lam_health_at(j->health, l->event->place, LAM_FORWARD),
                  (int)lam_health_at(j->health, l->event->place, LAM_BACKWARD));
-    if (j->o->receptive_field) lmi_putf(key, "%c%d:%a", MARK, (int)l->rf_state, l->rf);
+    if (j->o->receptive_field) lmi_putf(key, "%c%d:%a", MARK, (int)l->row.rf_state, l->row.rf);
     lmi_memory_key(j, l, key);
     lmi_device_memory_key(j, l, key);
     lmi_putc(key, MARK);

@@ -6,8 +6,6 @@
 
 #include "report/table/report.h"
 
-#define LMI_HEALTH_COLUMNS "health backward_health least greatest mean zeros subnormal headroom"
-
 void lmi_cell_health(const lmi_line *l, lmi_buf *out);
 void lmi_cell_backward_health(const lmi_line *l, lmi_buf *out);
 void lmi_cell_least(const lmi_line *l, lmi_buf *out);

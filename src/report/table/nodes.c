@@ -10,7 +10,7 @@ static void start_node(const lmi_job *j, lmi_node *node, int32_t place) {
                             .place = p,
                             .module = lam_model_module(j->m, p->module),
                             .depth = p->depth,
-                            .rf_state = LAM_UNKNOWN};
+                            .row.rf_state = LAM_UNKNOWN};
     node->self = node->line;
     node->parent = p->parent;
     node->first_child = node->next = node->last = -1;
@@ -26,6 +26,15 @@ static bool inside_itself(const lmi_line *l) {
     return false;
 }
 
+/* Shapes and receptive field are those of one call. */
+static void show_call(lmi_line *to, const lmi_line *from) {
+    to->event = from->event;
+    to->row.rf = from->row.rf;
+    to->row.rf_state = from->row.rf_state;
+    to->row.rf_at_most = from->row.rf_at_most;
+    to->row.rf_whole = from->row.rf_whole;
+}
+
 /* Calls of one place share a line: the first gives shapes and receptive field. */
 static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
     lmi_line l;
@@ -36,15 +45,9 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
         memset(l.ns, 0, sizeof l.ns);
         memset(l.device_ns, 0, sizeof l.device_ns);
     }
-    if (!node->self.event) {
-        node->self.event = l.event;
-        node->self.rf = l.rf;
-        node->self.rf_state = l.rf_state;
-        node->self.rf_at_most = l.rf_at_most;
-        node->self.rf_whole = l.rf_whole;
-    }
-    if (!node->self.reason) node->self.reason = l.reason;
-    node->self.shared = node->self.shared || l.shared;
+    if (!node->self.event) show_call(&node->self, &l);
+    if (!node->self.row.reason) node->self.row.reason = l.row.reason;
+    node->self.row.shared = node->self.row.shared || l.row.shared;
     lmi_line_add(&node->self, &l);
     node->has_rows = true;
     for (; i >= 0 && !t->at[i].used; i = t->at[i].parent) t->at[i].used = true;
@@ -53,8 +56,8 @@ static void add_row(const lmi_job *j, lmi_nodes *t, int32_t row) {
 static bool some(lam_count c) { return c.n > 0 || c.over > 0; }
 
 static bool works(const lmi_line *l) {
-    return some(l->metric[LAM_MACS]) || some(l->metric[LAM_FLOPS]) || some(l->backward[LAM_MACS]) ||
-           some(l->backward[LAM_FLOPS]);
+    return some(l->row.metric[LAM_MACS]) || some(l->row.metric[LAM_FLOPS]) ||
+           some(l->row.backward[LAM_MACS]) || some(l->row.backward[LAM_FLOPS]);
 }
 
 static void sum_up(const lmi_job *j, lmi_nodes *t) {
@@ -67,12 +70,8 @@ static void sum_up(const lmi_job *j, lmi_nodes *t) {
             memcpy(node->line.ns, node->self.ns, sizeof node->line.ns);
             memcpy(node->line.device_ns, node->self.device_ns, sizeof node->line.device_ns);
         }
-        node->line.event = node->self.event;
-        node->line.rf = node->self.rf;
-        node->line.rf_state = node->self.rf_state;
-        node->line.rf_at_most = node->self.rf_at_most;
-        node->line.rf_whole = node->self.rf_whole;
-        node->line.reason = node->self.reason;
+        show_call(&node->line, &node->self);
+        node->line.row.reason = node->self.row.reason;
         node->line.never_called = node->line.calls == 0 && !works(&node->line);
         int32_t *head = node->parent < 0 ? &t->first : &t->at[node->parent].first_child;
         node->next = *head;
@@ -90,7 +89,8 @@ static void split_own(const lmi_job *j, lmi_nodes *t) {
         bool work =
             works(&node->self) || (lmi_wants_list(j->o) && j->o->time && lmi_self_time(&node->self) > 0);
         if (!node->used || node->first_child < 0) continue;
-        if (!some(node->self.params) && !(node->self.params.state != LAM_EXACT && node->has_rows) && !work)
+        if (!some(node->self.row.params) && !(node->self.row.params.state != LAM_EXACT && node->has_rows) &&
+            !work)
             continue;
         lmi_node *own = &t->at[t->n];
         *own = (lmi_node){.line = node->self,
@@ -181,7 +181,7 @@ void lmi_nodes_line(const lmi_nodes *t, int32_t i, lmi_line *out) {
 
 void lmi_nodes_name(const lmi_nodes *t, int32_t i, lmi_buf *out) {
     const lmi_line *l = &t->at[i].line;
-    bool holds = some(l->params) || l->params.state != LAM_EXACT;
+    bool holds = some(l->row.params) || l->row.params.state != LAM_EXACT;
     if (t->flat || !l->own) lmi_put_clean(out, t->flat ? l->place->path : l->place->name);
     if (t->flat && l->own && *l->place->path) lmi_putc(out, ' ');
     if (l->own) lmi_put(out, holds ? "[own parameters]" : "[own work]");

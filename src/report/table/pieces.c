@@ -87,11 +87,15 @@ void lmi_put_csv(lmi_buf *b, const char *s) {
     lmi_putc(b, '"');
 }
 
+void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n) {
+    bool paint = color && style && n > 0;
+    if (paint) lmi_putf(b, "\x1b[%sm", style);
+    lmi_putn(b, text, n);
+    if (paint) lmi_put(b, "\x1b[0m");
+}
+
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n) {
-    bool paint = j->o->color && style && n > 0;
-    if (paint) lmi_putf(&j->out, "\x1b[%sm", style);
-    lmi_putn(&j->out, text, n);
-    if (paint) lmi_put(&j->out, "\x1b[0m");
+    lmi_put_painted(&j->out, j->o->color, style, text, n);
 }
 
 /* -- flowing text -------------------------------------------------------------------------------------- */

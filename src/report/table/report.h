@@ -2,9 +2,10 @@
  * report: a report that is being written, and the table. Columns (columns.def) and layouts (layouts.def) are
  * data. A report never computes, apart from percentages and the sums of folded rows.
  *
- * columns.c: the text of a cell. table.c: cells as columns of text. shown.c: shapes, ties and sums. pieces.c:
- * code points, padding, wrapping. nodes.c, fold.c: the tree of places behind the table; figures.c: that tree
- * as a list by size; own.c: the table; ends.c, reasons.c: the lines above and below it. */
+ * columns.c: the text of a cell. table.c: cells as columns of text, and as a table on a page. shown.c:
+ * shapes, ties and sums. pieces.c: code points, padding, wrapping. nodes.c, fold.c: the tree of places behind
+ * the table; figures.c: that tree as a list by size; own.c: the table; ends.c, reasons.c: the lines above and
+ * below it. */
 #ifndef LMI_REPORT_H
 #define LMI_REPORT_H
 
@@ -38,22 +39,16 @@ typedef struct lmi_line {
     const lam_place *place;
     const lam_module *module;
     const lam_event *event; /* the first call; NULL: never called */
-    int32_t row;            /* of the costs, -1: the whole; in data formats */
+    lam_cost_row row;       /* its numbers: those of a row of the costs, or sums over several */
+    int32_t index;          /* of that row, -1: the whole; in data formats */
     int32_t depth, calls;
-    lam_count metric[LAM_N_METRICS], backward[LAM_N_METRICS], recompute[LAM_N_METRICS];
-    lam_count params, grad_params, param_bytes, buffers, buffer_bytes, packed, packed_bytes;
     int64_t ns[LAM_N_PHASES];     /* time, with the calls inside; -1 unknown */
     int64_t own_ns[LAM_N_PHASES]; /* without the lines below it */
     int64_t device_ns[LAM_N_PHASES], device_own_ns[LAM_N_PHASES]; /* the same by a device's clock */
-    double rf, rf_stride, rf_padding;
-    lam_state rf_state;
-    bool rf_at_most, rf_whole;
     bool own;          /* a container's own work or parameters, without its children */
     bool outside;      /* the operators that ran outside every call */
     bool never_called; /* neither it nor anything below it was called */
-    bool shared, counted;
-    const char *reason; /* NULL: every number is exact */
-    const char *label;  /* lamina layout: the text of the name column */
+    const char *label; /* lamina layout: the text of the name column */
     const lmi_job *job;
     bool split;                   /* lamina layout: its own work is the line below it */
     const struct lmi_line *total; /* the whole, for ratios; NULL: the line is the whole itself */
@@ -105,11 +100,15 @@ const char *lmi_device_name(int32_t device);
 
 typedef enum lmi_align { LMI_LEFT, LMI_RIGHT } lmi_align;
 
+/* Where a column stands: in our own table or in data. */
+typedef enum lmi_part { LMI_IN_TABLE, LMI_IN_DATA } lmi_part;
+
 typedef struct lmi_column {
     const char *id, *title;
+    lmi_part part;
     lmi_align align;
     int rank; /* on a narrow terminal the column of the greatest rank is left out first; 0: never */
-    bool (*when)(const lmi_job *j); /* true if the lamina layout has it */
+    bool (*when)(const lmi_job *j); /* true if the report has it */
     void (*cell)(const lmi_line *l, lmi_buf *out);
     const char *doc;
 } lmi_column;
@@ -123,25 +122,16 @@ typedef struct lmi_columns {
 typedef lam_status (*lmi_writer)(lmi_job *j);
 typedef struct lmi_layout {
     const char *name;
-    const char *text_columns, *data_columns; /* ids, separated by spaces */
-    const char *op_columns;                  /* more data columns, if operators are counted */
-    const char *time_columns;                /* more data columns, if times were measured */
-    lmi_writer text, csv, md;                /* NULL: the layout has no such form */
+    lmi_writer text, csv, md; /* NULL: the layout has no such form */
     const char *doc;
 } lmi_layout;
 
-const lmi_column *lmi_column_find(const char *id, size_t n);
-/* The columns named in a list of ids. The lists are in the code, so an unknown id is left out (a test fails
- * then). */
-void lmi_columns_parse(const char *ids, lmi_columns *out);
-void lmi_columns_append(const char *ids, lmi_columns *out);
+/* NULL: there is none. */
+const lmi_column *lmi_column_find(const char *id);
+/* The columns of a part that this report has, in their order. */
+void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out);
 
 /* The lamina layout as text. */
-#define LMI_OWN_COLUMNS                                                                                      \
-    "name output own_params own_macs own_flops own_dmas own_read own_written own_intensity own_bwd_macs "    \
-    "own_bwd_flops own_time own_bwd_time own_self device_time device_bwd_time device_self own_speed "        \
-    "own_moved own_bound own_health mem_allocated mem_retained mem_peak mem_bwd_allocated mem_at_peak "      \
-    "dev_allocated dev_retained dev_peak dev_bwd_allocated own_rf"
 lam_status lmi_text_own(lmi_job *j);
 /* The health of values in JSON, if they were checked (jsonhealth.c). */
 void lmi_json_health(lmi_job *j);
@@ -157,13 +147,50 @@ typedef struct lmi_grid {
 } lmi_grid;
 void lmi_grid_init(lmi_grid *g, int32_t n_columns);
 void lmi_grid_free(lmi_grid *g);
-/* Adds one cell, written by `column` (NULL: `text`). Cells fill rows from the left. Callers clean texts. */
-lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
-                        lam_error *e);
 int32_t lmi_grid_rows(const lmi_grid *g);
 const char *lmi_grid_cell(const lmi_grid *g, int32_t row, int32_t column);
 /* The widest cell of a column, measured by `measure`. */
 size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const char *));
+
+/* -- a table on a page --------------------------------------------------------------------------------- */
+
+/* A column of a table as a page has it. */
+typedef struct lmi_head {
+    const char *title;
+    lmi_align align;
+    int rank; /* on a narrow page the column of the greatest rank is left out first; 0: never */
+} lmi_head;
+
+/* A table that gives way to a narrow page: columns are left out, then the first one is cut. */
+typedef struct lmi_sheet {
+    lmi_buf *out;
+    size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
+    bool ascii, color;
+    int32_t dim; /* the column that is painted dim, 0: none */
+    int32_t n;
+    lmi_head heads[LMI_COLUMNS_MAX];
+    size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
+    lmi_grid grid;                  /* the titles are its first row */
+    lmi_buf *cell;                  /* where the next cell is written; lmi_end_cell ends it */
+    lmi_buf cut;
+    size_t begun; /* where that cell begins */
+    lam_error *e;
+    lam_status s; /* the first failure */
+} lmi_sheet;
+void lmi_sheet_start(lmi_sheet *t, lmi_buf *out, size_t width, bool ascii, lam_error *e);
+/* Adds a column; all of them come before the first cell. */
+void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
+/* Ends a cell. Cells fill rows from the left. */
+void lmi_end_cell(lmi_sheet *t);
+void lmi_text_cell(lmi_sheet *t, const char *text);
+/* Finds the widths. Columns are left out until the first one has `fair` columns of the page, and it is cut to
+ * what is left then, but to no less than `least`. */
+void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least);
+/* Writes a row from column `first` on; `owed` spaces are wanted before it. */
+void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed);
+/* Fits the table and writes all of it. */
+void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least);
+lam_status lmi_sheet_free(lmi_sheet *t); /* says whether something failed */
 
 /* -- pieces of text ------------------------------------------------------------------------------------ */
 
@@ -193,6 +220,7 @@ void lmi_flow_end(lmi_flow *f);
 #define LMI_BOLD "1"
 #define LMI_DIM  "2"
 #define LMI_WARN "33"
+void lmi_put_painted(lmi_buf *b, bool color, const char *style, const char *text, size_t n);
 void lmi_paint(lmi_job *j, const char *style, const char *text, size_t n);
 
 /* -- the lamina layout: the tree of places ------------------------------------------------------------- */
@@ -283,19 +311,12 @@ void lmi_cell_share(const lmi_line *l, lmi_buf *out);
 bool lmi_wants_list(const lam_report_options *o);
 lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 
-#define LMI_DEVICE_COLUMNS                                                                                   \
-    "device_ns device_self_ns backward_device_ns backward_device_self_ns recompute_device_ns "               \
-    "recompute_device_self_ns"
-
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
-#define LMI_MEMORY_COLUMNS                                                                                   \
-    "memory_allocated memory_freed memory_retained memory_peak backward_memory_allocated "                   \
-    "backward_memory_freed backward_memory_retained backward_memory_peak recompute_memory_allocated "        \
-    "recompute_memory_freed recompute_memory_retained recompute_memory_peak"
 #define LMI_MEMORY_CELLS(X)                                                                                  \
     X(allocated)                                                                                             \
-    X(retained) X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed) X(memory_retained)   \
+    X(retained)                                                                                              \
+    X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed) X(memory_retained)               \
         X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed) X(backward_memory_retained)     \
             X(backward_memory_peak) X(recompute_memory_allocated) X(recompute_memory_freed)                  \
                 X(recompute_memory_retained) X(recompute_memory_peak)
@@ -309,19 +330,15 @@ void lmi_tell_memory(lmi_speaker *s);
 void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
 void lmi_memory_json(const lmi_job *j, lmi_buf *b);
 /* The same for a device's memory (devicememory.c). */
-#define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
-    "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
-    "backward_device_memory_allocated backward_device_memory_freed backward_device_memory_retained "         \
-    "backward_device_memory_peak recompute_device_memory_allocated recompute_device_memory_freed "           \
-    "recompute_device_memory_retained recompute_device_memory_peak"
 #define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
     X(device_allocated)                                                                                      \
-    X(device_retained) X(device_peak) X(device_bwd_allocated) X(device_memory_allocated)                     \
-        X(device_memory_freed) X(device_memory_retained) X(device_memory_peak)                               \
-            X(backward_device_memory_allocated) X(backward_device_memory_freed)                              \
-                X(backward_device_memory_retained) X(backward_device_memory_peak)                            \
-                    X(recompute_device_memory_allocated) X(recompute_device_memory_freed)                    \
-                        X(recompute_device_memory_retained) X(recompute_device_memory_peak)
+    X(device_retained)                                                                                       \
+    X(device_peak) X(device_bwd_allocated) X(device_memory_allocated) X(device_memory_freed)                 \
+        X(device_memory_retained) X(device_memory_peak) X(backward_device_memory_allocated)                  \
+            X(backward_device_memory_freed) X(backward_device_memory_retained)                               \
+                X(backward_device_memory_peak) X(recompute_device_memory_allocated)                          \
+                    X(recompute_device_memory_freed) X(recompute_device_memory_retained)                     \
+                        X(recompute_device_memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_DEVICE_MEMORY_CELLS(X)
 #undef X

@@ -36,7 +36,7 @@ lam_count lmi_total(const lam_costs *c, lam_metric metric) {
 }
 
 const char *lmi_line_status(const lmi_line *l) {
-    if (l->row < 0) return "total";
+    if (l->index < 0) return "total";
     if (l->event) return "called";
     if (l->never_called) return lmi_only_elsewhere(l->module) ? "called elsewhere" : "never called";
     return l->outside ? "outside calls" : "own parameters";
@@ -45,31 +45,16 @@ const char *lmi_line_status(const lmi_line *l) {
 void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
     const lam_cost_row *r = lam_costs_row(j->c, row);
     *out = (lmi_line){.job = j,
-                      .row = row,
+                      .row = *r,
+                      .index = row,
                       .place = lam_model_place(j->m, r->place),
                       .module = lam_model_module(j->m, r->module),
                       .event = lam_model_event(j->m, r->event),
                       .depth = r->depth,
                       .calls = r->event >= 0,
-                      .params = r->params,
-                      .grad_params = r->grad_params,
-                      .param_bytes = r->param_bytes,
-                      .buffers = r->buffers,
-                      .buffer_bytes = r->buffer_bytes,
-                      .packed = r->packed,
-                      .packed_bytes = r->packed_bytes,
-                      .rf = r->rf,
-                      .rf_stride = r->rf_stride,
-                      .rf_padding = r->rf_padding,
-                      .rf_state = r->rf_state,
-                      .rf_at_most = r->rf_at_most,
-                      .rf_whole = r->rf_whole,
                       .own = r->event < 0 && !r->never_called,
                       .outside = lmi_is_outside(r),
-                      .never_called = r->never_called,
-                      .shared = r->shared,
-                      .counted = r->counted,
-                      .reason = r->reason};
+                      .never_called = r->never_called};
     lam_time time;
     if (lam_costs_time(j->c, row, &time)) {
         memcpy(out->ns, time.total, sizeof out->ns);
@@ -79,9 +64,6 @@ void lmi_line_of_row(const lmi_job *j, int32_t row, lmi_line *out) {
         memcpy(out->device_ns, time.total, sizeof out->device_ns);
         memcpy(out->device_own_ns, time.self, sizeof out->device_own_ns);
     }
-    memcpy(out->metric, r->metric, sizeof out->metric);
-    memcpy(out->backward, r->backward, sizeof out->backward);
-    memcpy(out->recompute, r->recompute, sizeof out->recompute);
 }
 
 void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
@@ -94,19 +76,19 @@ void lmi_line_add_times(lmi_line *a, const lmi_line *b) {
 }
 
 void lmi_line_add(lmi_line *a, const lmi_line *b) {
+    lam_cost_row *to = &a->row;
+    const lam_cost_row *from = &b->row;
     for (int i = 0; i < LAM_N_METRICS; i++) {
-        a->metric[i] = lmi_sum(a->metric[i], b->metric[i]);
-        a->backward[i] = lmi_sum(a->backward[i], b->backward[i]);
-        a->recompute[i] = lmi_sum(a->recompute[i], b->recompute[i]);
+        to->metric[i] = lmi_sum(to->metric[i], from->metric[i]);
+        to->backward[i] = lmi_sum(to->backward[i], from->backward[i]);
+        to->recompute[i] = lmi_sum(to->recompute[i], from->recompute[i]);
     }
+    to->params = lmi_sum(to->params, from->params);
+    to->grad_params = lmi_sum(to->grad_params, from->grad_params);
+    to->param_bytes = lmi_sum(to->param_bytes, from->param_bytes);
+    to->buffers = lmi_sum(to->buffers, from->buffers);
+    to->buffer_bytes = lmi_sum(to->buffer_bytes, from->buffer_bytes);
     lmi_line_add_times(a, b);
-    a->params = lmi_sum(a->params, b->params);
-    a->grad_params = lmi_sum(a->grad_params, b->grad_params);
-    a->param_bytes = lmi_sum(a->param_bytes, b->param_bytes);
-    a->buffers = lmi_sum(a->buffers, b->buffers);
-    a->buffer_bytes = lmi_sum(a->buffer_bytes, b->buffer_bytes);
-    a->packed = lmi_sum(a->packed, b->packed);
-    a->packed_bytes = lmi_sum(a->packed_bytes, b->packed_bytes);
     a->calls += b->calls;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Cells as columns: all texts of a table in one buffer, so that widths can be found before anything is
- * written. */
+ * written; and how they stand on a page. Every table for a screen is written here. */
 #include "report/table/report.h"
 
 void lmi_grid_init(lmi_grid *g, int32_t n_columns) {
@@ -13,19 +13,6 @@ void lmi_grid_init(lmi_grid *g, int32_t n_columns) {
 void lmi_grid_free(lmi_grid *g) {
     lmi_buf_free(&g->text);
     lmi_vec_free(&g->at);
-}
-
-lam_status lmi_grid_put(lmi_grid *g, const lmi_column *column, const lmi_line *l, const char *text,
-                        lam_error *e) {
-    size_t *at = lmi_vec_push(&g->at);
-    if (!at) return lmi_nomem(e);
-    *at = g->text.n;
-    if (column)
-        column->cell(l, &g->text);
-    else
-        lmi_put(&g->text, text);
-    lmi_putc(&g->text, '\0');
-    return lmi_buf_status(&g->text, e);
 }
 
 int32_t lmi_grid_rows(const lmi_grid *g) { return (int32_t)(g->at.n / (size_t)g->n_columns); }
@@ -42,4 +29,107 @@ size_t lmi_grid_width(const lmi_grid *g, int32_t column, size_t (*measure)(const
         if (w > widest) widest = w;
     }
     return widest;
+}
+
+/* -- a table on a page --------------------------------------------------------------------------------- */
+
+enum { GAP = 2 }; /* spaces between columns */
+
+void lmi_sheet_start(lmi_sheet *t, lmi_buf *out, size_t width, bool ascii, lam_error *e) {
+    *t = (lmi_sheet){.out = out, .width = width, .ascii = ascii, .e = e};
+    lmi_grid_init(&t->grid, 0);
+    lmi_buf_init(&t->cut);
+    t->cell = &t->grid.text;
+}
+
+lam_status lmi_sheet_free(lmi_sheet *t) {
+    if (t->s == LAM_OK) t->s = lmi_buf_status(t->cell, t->e);
+    if (t->s == LAM_OK) t->s = lmi_buf_status(&t->cut, t->e);
+    lmi_grid_free(&t->grid);
+    lmi_buf_free(&t->cut);
+    return t->s;
+}
+
+void lmi_end_cell(lmi_sheet *t) {
+    size_t *at = t->s == LAM_OK ? lmi_vec_push(&t->grid.at) : NULL;
+    if (!at) {
+        t->s = lmi_nomem(t->e);
+        return;
+    }
+    *at = t->begun;
+    lmi_putc(t->cell, '\0');
+    t->begun = t->cell->n;
+}
+
+void lmi_text_cell(lmi_sheet *t, const char *text) {
+    lmi_put(t->cell, text);
+    lmi_end_cell(t);
+}
+
+void lmi_sheet_column(lmi_sheet *t, const lmi_head *head) {
+    t->heads[t->n++] = *head;
+    t->grid.n_columns = t->n;
+    lmi_text_cell(t, head->title);
+}
+
+static bool failed(const lmi_sheet *t) { return t->s != LAM_OK || t->cell->bad || t->cut.bad; }
+
+/* Columns that all but the first take. */
+static size_t taken(const lmi_sheet *t) {
+    size_t n = 0;
+    for (int32_t k = 1; k < t->n; k++) n += t->widths[k] ? t->widths[k] + GAP : 0;
+    return n;
+}
+
+/* Of equal ranks the leftmost; false where every column stays. */
+static bool leave_out_one(lmi_sheet *t) {
+    int32_t worst = 0;
+    for (int32_t k = 1; k < t->n; k++)
+        if (t->widths[k] && t->heads[k].rank > t->heads[worst].rank) worst = k;
+    if (worst) t->widths[worst] = 0;
+    return worst > 0;
+}
+
+void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least) {
+    if (failed(t)) return;
+    for (int32_t k = 0; k < t->n; k++) {
+        size_t w = lmi_grid_width(&t->grid, k, lmi_width);
+        t->widths[k] = t->cap && k && t->heads[k].align == LMI_LEFT && w > t->cap ? t->cap : w;
+    }
+    if (!t->width) return;
+    if (fair > t->widths[0]) fair = t->widths[0];
+    if (least > fair) least = fair;
+    while (fair + taken(t) > t->width && leave_out_one(t)) continue;
+    size_t room = t->width > taken(t) ? t->width - taken(t) : 0;
+    if (t->widths[0] > room) t->widths[0] = room > least ? room : least;
+}
+
+static const char *style_of(const lmi_sheet *t, int32_t row, int32_t k, const char *cell) {
+    if (row == 0) return LMI_BOLD;
+    return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || k == t->dim ? LMI_DIM : NULL;
+}
+
+/* Spaces are owed until something follows them, so that no line ends in them. */
+void lmi_sheet_row(lmi_sheet *t, int32_t row, int32_t first, size_t owed) {
+    for (int32_t k = first; k < t->n; k++) {
+        if (!t->widths[k]) continue;
+        lmi_buf_clear(&t->cut);
+        lmi_put_middle(&t->cut, lmi_grid_cell(&t->grid, row, k), t->widths[k], t->ascii);
+        const char *cell = lmi_buf_text(&t->cut);
+        size_t w = lmi_width(cell), pad = t->widths[k] > w ? t->widths[k] - w : 0;
+        bool right = t->heads[k].align == LMI_RIGHT;
+        owed += (k ? GAP : 0) + (right ? pad : 0);
+        if (w > 0) {
+            lmi_pad(t->out, ' ', owed);
+            lmi_put_painted(t->out, t->color, style_of(t, row, k, cell), cell, t->cut.n);
+            owed = 0;
+        }
+        owed += right ? 0 : pad;
+    }
+    lmi_putc(t->out, '\n');
+}
+
+void lmi_sheet_write(lmi_sheet *t, size_t fair, size_t least) {
+    lmi_sheet_fit(t, fair, least);
+    for (int32_t r = 0; !failed(t) && r < lmi_grid_rows(&t->grid); r++) lmi_sheet_row(t, r, 0, 0);
 }

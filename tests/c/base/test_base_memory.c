@@ -179,6 +179,17 @@ static void array_grows(void **state) {
     assert_null(lmi_vec_at(&v, 999));
     lmi_vec_free(&v);
     assert_int_equal(v.n, 0);
+    for (int i = 0; i < 3; i++) {
+        int64_t *p = lmi_vec_add(&v, 100);
+        assert_ptr_equal(p, lmi_vec_at(&v, (size_t)i * 100));
+        p[99] = i;
+    }
+    assert_int_equal(v.n, 300);
+    assert_int_equal(*(int64_t *)lmi_vec_at(&v, 99), 0);
+    assert_null(lmi_vec_add(&v, SIZE_MAX));
+    assert_null(lmi_vec_add(&v, SIZE_MAX / 4));
+    assert_int_equal(v.n, 300);
+    lmi_vec_free(&v);
     lmi_vec huge;
     lmi_vec_init(&huge, SIZE_MAX / 2);
     assert_null(lmi_vec_push(&huge));
@@ -236,6 +247,25 @@ static void map_finds_numbers(void **state) {
     assert_int_equal(lmi_map_get_u64(&m, 0), 9);
     assert_int_equal(lmi_map_get_u64(&m, 1), -1);
     lmi_map_free(&m);
+}
+
+static void map_copy_is_apart(void **state) {
+    (void)state;
+    lmi_map m, copy;
+    lmi_map_init(&m);
+    assert_int_equal(lmi_map_copy(&copy, &m, NULL), LAM_OK);
+    assert_int_equal(lmi_map_get_u64(&copy, 1), -1);
+    for (uint64_t i = 0; i < 100; i++) assert_int_equal(lmi_map_put_u64(&m, i, (int64_t)i, NULL), LAM_OK);
+    oom_arm(0, true);
+    lam_status s = lmi_map_copy(&copy, &m, NULL);
+    oom_disarm();
+    assert_int_equal(s, LAM_NOMEM);
+    assert_int_equal(lmi_map_copy(&copy, &m, NULL), LAM_OK);
+    assert_int_equal(lmi_map_put_u64(&m, 7, 70, NULL), LAM_OK);
+    lmi_map_free(&m);
+    assert_int_equal(copy.n, 100);
+    for (uint64_t i = 0; i < 100; i++) assert_int_equal(lmi_map_get_u64(&copy, i), (int64_t)i);
+    lmi_map_free(&copy);
 }
 
 static void map_reserves(void **state) {
@@ -304,6 +334,7 @@ int main(void) {
         cmocka_unit_test(array_survives_lack_of_memory),
         cmocka_unit_test(map_finds_texts),
         cmocka_unit_test(map_finds_numbers),
+        cmocka_unit_test(map_copy_is_apart),
         cmocka_unit_test(map_reserves),
         cmocka_unit_test(map_survives_lack_of_memory),
         cmocka_unit_test(hash_sees_every_byte),

@@ -90,17 +90,6 @@ bool lam_word_op_wraps(int32_t word) { return word % 2 != 0; }
 int32_t lam_word_op_mask(int32_t word) { return word < 0 ? -1 : word % 5; }
 bool lmx_reads_values(lmx_state *st) { return !st; }
 bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) { return s && handle && out && false; }
-void *lmx_vec_grow(lmx_vec *v, size_t size, size_t more) {
-    size_t need = v->n + more, cap = 2 * v->cap > need ? 2 * v->cap : need;
-    void *data = realloc(v->data, cap * size);
-    if (!data) abort();
-    *v = (lmx_vec){data, need, cap};
-    return (char *)data + (need - more) * size;
-}
-void lmx_vec_free(lmx_vec *v) {
-    free(v->data);
-    *v = (lmx_vec){0};
-}
 
 /* == the rest ========================================================================================== */
 
