@@ -1380,6 +1380,7 @@ LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, co
 #endif
 
 #include "lamina_command.h"
+#include "lamina_fields.h"
 #include "lamina_recording.h"
 
 #endif

@@ -61,54 +61,6 @@ class _Host(Protocol):
     def live(self, request: dict[str, Any], /) -> Model: ...
     def doctor(self) -> str: ...
 
-_Uses = dict[str, tuple[int, int, int, int]]  # by phase: allocated, freed, retained, peak
-
-@type_check_only
-class _Place(TypedDict):
-    path: str
-    type: str
-    calls: int
-    own: _Uses
-    total: _Uses
-    held: dict[str, int]
-    held_below: dict[str, int]
-
-@type_check_only
-class _Memory(TypedDict):
-    source: str
-    rss_open: int | None
-    rss_peak: int | None
-    rss_close: int | None
-    allocated: int
-    freed: int
-    before: int
-    peak: int
-    peak_allocated: int
-    peak_ns: int
-    peak_in: str | None
-    peak_phase: str | None
-    elsewhere: int
-    old_gradients: int
-    held: dict[str, int]
-    unplaced: dict[str, int]
-    places: list[_Place]
-
-class _DevicePlace(TypedDict):
-    path: str
-    type: str
-    own: dict[str, tuple[int, int, int, int]]
-    total: dict[str, tuple[int, int, int, int]]
-
-class _DeviceMemory(TypedDict):
-    allocated: int
-    freed: int
-    before: int
-    peak: int
-    peak_allocated: int
-    peak_in: str | None
-    peak_phase: str
-    places: list[_DevicePlace]
-
 @final
 class Capture:
     """Notes every call of the modules under ``root`` in the thread that starts it. It can be started once."""
@@ -272,8 +224,8 @@ class Model:
     """The model of a capture."""
 
     def memory_measured(self) -> bool: ...
-    def memory(self) -> _Memory: ...
-    def device_memory(self) -> _DeviceMemory | None: ...
+    def memory(self) -> dict[str, Any]: ...
+    def device_memory(self) -> dict[str, Any] | None: ...
     def memory_course(self, points: int, /) -> list[tuple[int, int]]: ...
     def costs(
         self,

@@ -5,6 +5,30 @@
 
 #include "modules/tree.h"
 
+/* -- the fields of a result as Python's own values (told.c) ----------------------------------------------*/
+
+enum { LMX_TOLD_DEPTH = 12, LMX_TOLD_ITEMS = 16, LMX_TOLD_KEYS = 256 };
+typedef struct lmx_told_part { /* an object, a list or a record that has begun */
+    const char *name;
+    lam_field_type type;
+    PyObject *made; /* NULL: a record, of `n` items */
+    PyObject *items[LMX_TOLD_ITEMS];
+    int n;
+} lmx_told_part;
+typedef struct lmx_told {
+    PyObject *whole;
+    int depth;
+    lmx_told_part open[LMX_TOLD_DEPTH];
+    struct {
+        const char *name;
+        PyObject *key;
+    } keys[LMX_TOLD_KEYS];
+    PyObject *states[LAM_UNKNOWN + 1], *zeros[LAM_UNKNOWN + 1];
+} lmx_told;
+/* What a lam_..._tell is given; and what it told then, or NULL with an exception. */
+lam_receiver lmx_told_begin(lmx_told *t);
+PyObject *lmx_told_end(lmx_told *t);
+
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
 PyObject *lmx_rows(const lam_costs *c); /* rows.c: a list of dicts */

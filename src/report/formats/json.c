@@ -4,7 +4,7 @@
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. */
 #include "report/formats/formats.h"
-#include "report/table/quick.h"
+#include "report/tell/tell.h"
 
 static void put_count(lmi_buf *b, lam_count c) {
     if (c.state == LAM_EXACT && c.over == 0) {
@@ -304,8 +304,10 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
     put_axes(j, b, i);
     put_time(j, b, i);
     lmi_json_row_health(j, b, l.event);
-    lmi_memory_json_row(j, b, r->event);
-    lmi_device_memory_json_row(j, b, r->event);
+    lmi_teller t = lmi_tell_json(b);
+    if (j->memory) lmi_memory_call_fields(&t, "memory", j->memory, r->event);
+    if (j->device_memory) lmi_memory_call_fields(&t, "device_memory", j->device_memory, r->event);
+    if (t.any) PUT(b, ", ");
     field_text(b, "rule", r->rule_kind);
     PUT(b, "\"reason\": ");
     quick_text(b, r->reason);
@@ -350,6 +352,13 @@ static void put_totals(const lmi_job *j, lmi_buf *b) {
     put_packed(b, p.packed, p.packed_bytes);
     field_count(b, "params_in_rows", p.in_rows, true);
     PUT(b, "},\n");
+}
+
+static void put_memory(lmi_buf *b, const char *name, const lam_memory *y) {
+    lmi_teller t = lmi_tell_json(b);
+    if (!y) return;
+    lmi_memory_fields(&t, name, y);
+    PUT(b, ",\n");
 }
 
 static lam_status put_rows(lmi_job *j) {
@@ -447,8 +456,8 @@ lam_status lmi_json(lmi_job *j) {
     put_totals(j, &j->out);
     put_times(j, &j->out);
     lmi_json_health(j);
-    lmi_memory_json(j, &j->out);
-    lmi_device_memory_json(j, &j->out);
+    put_memory(&j->out, "memory", j->memory);
+    put_memory(&j->out, "device_memory", j->device_memory);
     put_operators(j, &j->out);
     LAM_TRY(put_rows(j));
     LAM_TRY(put_graph(j));

@@ -119,39 +119,3 @@ CELLS(backward_, LAM_BACKWARD)
 CELLS(recompute_, LAM_RECOMPUTE)
 #undef CELLS
 #undef CELL
-
-/* -- JSON --------------------------------------------------------------------------------------------------
- */
-
-static void put_uses(lmi_buf *b, const lam_memory_use use[LAM_N_PHASES]) {
-    for (int p = 0; p < LAM_N_PHASES; p++)
-        lmi_putf(b, "%s\"%s\": {\"allocated\": %lld, \"freed\": %lld, \"retained\": %lld, \"peak\": %lld}",
-                 p ? ", " : "", phases[p], (long long)use[p].allocated, (long long)use[p].freed,
-                 (long long)use[p].retained, (long long)use[p].peak);
-}
-
-void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event) {
-    if (!j->device_memory) return;
-    const lam_memory_row *row = lam_memory_call(j->device_memory, event);
-    if (!row) {
-        lmi_put(b, "\"device_memory\": null, ");
-        return;
-    }
-    lmi_put(b, "\"device_memory\": {\"own\": {");
-    put_uses(b, row->own);
-    lmi_put(b, "}, \"total\": {");
-    put_uses(b, row->total);
-    lmi_put(b, "}}, ");
-}
-
-void lmi_device_memory_json(const lmi_job *j, lmi_buf *b) {
-    if (!j->device_memory) return;
-    const lam_memory_totals *t = lam_memory_total(j->device_memory);
-    lmi_put(b, "\"device_memory\": {\"source\": ");
-    lmi_put_json(b, t->info.source);
-    lmi_putf(b, ", \"peak\": %lld, \"peak_allocated\": %lld, \"allocated\": %lld, \"freed\": %lld, ",
-             (long long)t->peak, (long long)t->peak_allocated, (long long)t->allocated, (long long)t->freed);
-    lmi_putf(b, "\"before\": %lld, \"peak_in\": ", (long long)t->before);
-    lmi_put_json(b, path_at_peak(j, t));
-    lmi_putf(b, ", \"peak_phase\": \"%s\"},\n", phases[t->peak_phase]);
-}

@@ -322,8 +322,6 @@ bool lmi_has_backward_memory(const lmi_job *j);
 /* The part of a place's folding key that is its memory, if memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_memory(lmi_speaker *s);
-void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
-void lmi_memory_json(const lmi_job *j, lmi_buf *b);
 /* The same for a device's memory (devicememory.c). */
 #define LMI_DEVICE_MEMORY_COLUMNS                                                                            \
     "device_memory_allocated device_memory_freed device_memory_retained device_memory_peak "                 \
@@ -343,7 +341,5 @@ LMI_DEVICE_MEMORY_CELLS(X)
 bool lmi_has_backward_device_memory(const lmi_job *j);
 void lmi_device_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_device_memory(lmi_speaker *s);
-void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
-void lmi_device_memory_json(const lmi_job *j, lmi_buf *b);
 
 #endif
