@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a model did with memory, as Python reads it. */
+ * What a model did with memory and by whose times it goes, as Python reads it. */
 #include "base/base.h"
 #include "measure/memory.h"
 #include "results/results.h"
@@ -53,4 +53,15 @@ PyObject *lmx_memory_course(lmx_model *self, PyObject *args) {
     }
     lam_memory_free(y);
     return list;
+}
+
+PyObject *lmx_time_by(lmx_model *m, PyObject *other) {
+    lam_model *model = lmx_model_get(m->st, (PyObject *)m);
+    lam_error e = {.at = -1};
+    if (!model) return NULL;
+    if (m->borrowers) return lmx_fail(m->st, LAM_USAGE, NULL, "this Model is read by its Costs already");
+    lam_model *timed = lmx_model_release(m->st, other);
+    if (!timed) return NULL;
+    if (lam_model_time_by(model, timed, &e) != LAM_OK) return lmx_raise(m->st, &e);
+    Py_RETURN_NONE;
 }

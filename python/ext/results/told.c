@@ -6,7 +6,11 @@
 #include "results/results.h"
 
 static PyObject *key_of(lmx_told *t, const char *name) {
-    const size_t at = ((uintptr_t)name * 0x9E3779B97F4A7C15ull >> 32) % LMX_TOLD_KEYS;
+    enum { NEAR = 8 };
+    const size_t first = (size_t)((uintptr_t)name * 0x9E3779B97F4A7C15ull >> 40);
+    size_t at = first % LMX_TOLD_KEYS;
+    for (size_t i = 1; i < NEAR && t->keys[at].name != name && t->keys[at].name; i++)
+        at = (first + i) % LMX_TOLD_KEYS;
     if (t->keys[at].name != name) {
         Py_XDECREF(t->keys[at].key);
         t->keys[at].key = PyUnicode_InternFromString(name);
@@ -23,9 +27,11 @@ static bool put(lmx_told *t, const char *name, PyObject *value) {
         t->whole = value;
         return ok;
     }
-    if (in->type == LAM_FIELD_RECORD && in->n < LMX_TOLD_ITEMS) {
-        if (ok) in->items[in->n++] = value;
-        return ok;
+    if (in->type == LAM_FIELD_RECORD) {
+        PyObject **at = ok ? lmx_vec_push(&t->items, sizeof *at, 1) : NULL;
+        if (at) *at = value;
+        if (ok && !at) Py_DECREF(value);
+        return at || (ok && PyErr_NoMemory() != NULL);
     }
     if (in->type == LAM_FIELD_LIST) {
         ok = ok && PyList_Append(in->made, value) == 0;
@@ -40,32 +46,26 @@ static bool put(lmx_told *t, const char *name, PyObject *value) {
 static bool begin(lmx_told *t, const lam_field *f) {
     lmx_told_part *part = &t->open[t->depth];
     if (t->depth == LMX_TOLD_DEPTH) return PyErr_BadInternalCall(), false; /* no walk goes as deep */
-    part->name = f->name;
-    part->type = f->type;
-    part->n = 0;
-    part->made = f->type == LAM_FIELD_OBJECT ? PyDict_New()
-                 : f->type == LAM_FIELD_LIST ? PyList_New(0)
-                                             : NULL;
+    *part = (lmx_told_part){.name = f->name, .type = f->type, .first = t->items.n};
+    if (f->type == LAM_FIELD_OBJECT) part->made = PyDict_New();
+    if (f->type == LAM_FIELD_LIST) part->made = PyList_New(0);
     if (!part->made && f->type != LAM_FIELD_RECORD) return false;
     t->depth++;
     return true;
 }
 
-static PyObject *tuple_of(lmx_told_part *part) {
-    PyObject *tuple = PyTuple_New(part->n);
-    for (int i = 0; i < part->n; i++) {
-        if (!tuple)
-            Py_DECREF(part->items[i]);
-        else if (PyTuple_SetItem(tuple, i, part->items[i]) < 0)
-            Py_CLEAR(tuple);
-    }
-    part->n = 0;
+/* The newest items, which it takes over. */
+static PyObject *tuple_of(lmx_told *t, size_t first) {
+    PyObject **items = t->items.data, *tuple = PyTuple_New((Py_ssize_t)(t->items.n - first));
+    for (size_t i = first; tuple && i < t->items.n; i++)
+        PyTuple_SetItem(tuple, (Py_ssize_t)(i - first), items[i]);
+    if (tuple) t->items.n = first;
     return tuple;
 }
 
 static bool end(lmx_told *t) {
     lmx_told_part *part = &t->open[--t->depth];
-    return put(t, part->name, part->type == LAM_FIELD_RECORD ? tuple_of(part) : part->made);
+    return put(t, part->name, part->type == LAM_FIELD_RECORD ? tuple_of(t, part->first) : part->made);
 }
 
 static PyObject *count_of(lmx_told *t, lam_count c) {
@@ -98,10 +98,8 @@ static PyObject *value_of(lmx_told *t, const lam_field *f) {
 
 static bool receive(void *self, const lam_field *f) {
     lmx_told *t = self;
-    if (f->type == LAM_FIELD_END) return end(t);
-    if (f->type == LAM_FIELD_OBJECT || f->type == LAM_FIELD_LIST || f->type == LAM_FIELD_RECORD)
-        return begin(t, f);
-    return put(t, f->name, value_of(t, f));
+    if (f->type < LAM_FIELD_OBJECT) return put(t, f->name, value_of(t, f));
+    return f->type == LAM_FIELD_END ? end(t) : begin(t, f);
 }
 
 lam_receiver lmx_told_begin(lmx_told *t) {
@@ -110,11 +108,9 @@ lam_receiver lmx_told_begin(lmx_told *t) {
 }
 
 PyObject *lmx_told_end(lmx_told *t) {
-    while (t->depth) { /* what failed is left open */
-        lmx_told_part *part = &t->open[--t->depth];
-        Py_XDECREF(part->made);
-        for (int i = 0; i < part->n; i++) Py_DECREF(part->items[i]);
-    }
+    while (t->depth) Py_XDECREF(t->open[--t->depth].made); /* what failed is left open */
+    for (size_t i = 0; i < t->items.n; i++) Py_DECREF(((PyObject **)t->items.data)[i]);
+    lmx_vec_free(&t->items);
     for (int i = 0; i < LMX_TOLD_KEYS; i++) Py_XDECREF(t->keys[i].key);
     for (int i = 0; i <= LAM_UNKNOWN; i++) {
         Py_XDECREF(t->states[i]);

@@ -18,9 +18,9 @@ static void tell_uses(lmi_teller *t, const char *name, const lam_memory *y, cons
     tell_object(t, name);
     for (int p = 0; p < LAM_N_PHASES; p++) {
         if (p == LAM_FORWARD || !y->total.info.forward_only)
-            tell_use(t, lmi_phase_names[p], &use[p]);
+            tell_use(t, lam_phase_name((lam_phase)p), &use[p]);
         else
-            tell_none(t, lmi_phase_names[p]);
+            tell_none(t, lam_phase_name((lam_phase)p));
     }
     tell_end(t);
 }
@@ -88,7 +88,7 @@ void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y) {
     if (host) tell_int(t, "elsewhere", x->elsewhere);
     tell_text(t, "peak_in", lmi_path_of_call(y->m, x->peak_call));
     /* Outside every call it may have been a backward's, where that can't be told. */
-    tell_text(t, "peak_phase", guess ? NULL : lmi_phase_names[x->peak_phase]);
+    tell_text(t, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)x->peak_phase));
     if (host) tell_holders(t, y);
     if (host || !t->brief) {
         tell_list(t, "places");

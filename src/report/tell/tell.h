@@ -17,9 +17,9 @@ typedef struct lmi_teller {
 
 static inline lmi_teller lmi_tell_json(lmi_buf *b) { return (lmi_teller){.json = b, .brief = true}; }
 static inline lmi_teller lmi_tell_to(lam_receiver to) { return (lmi_teller){.to = to}; }
-void lmi_give(lmi_teller *t, lam_field f); /* to the receiver */
-
-extern const char *const lmi_phase_names[LAM_N_PHASES];
+static inline void lmi_give(lmi_teller *t, const lam_field f) { /* to the receiver */
+    if (!t->stopped) t->stopped = !t->to.field(t->to.self, &f);
+}
 
 /* -- values: inlined, so that the length of a name is a constant (bench row "JSON") -------------------- */
 
@@ -79,20 +79,51 @@ QUICK void tell_text(lmi_teller *t, const char *name, const char *v) {
     quick_text(t->json, v);
 }
 
+/* NaN and infinities have no name in JSON. */
+QUICK void tell_real(lmi_teller *t, const char *name, double v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_REAL, .real = v});
+        return;
+    }
+    tell_name(t, name);
+    if (v - v != 0)
+        PUT(t->json, "null");
+    else if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
+        quick_int(t->json, (int64_t)v);
+    else
+        lmi_put_real(t->json, v);
+}
+
+/* Negative: not known. */
+QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
+    if (v < 0)
+        tell_none(t, name);
+    else
+        tell_real(t, name, v);
+}
+
+/* An unknown shape has -1 axes. */
+void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes);
+void lmi_tell_value(lmi_teller *t, const char *name, const lam_value *v);
+/* Every digit of a measured number: its JSON has 9. */
+void lmi_tell_digits(lmi_teller *t, const char *name, double v);
+void lmi_tell_count(lmi_teller *t, const char *name, lam_count c);
+
 /* -- what holds fields --------------------------------------------------------------------------------- */
 
-QUICK void tell_begin(lmi_teller *t, const char *name, lam_field_type type) {
+QUICK void tell_begin(lmi_teller *t, const char *name, lam_field_type type, char bracket) {
     if (!t->json) {
         lmi_give(t, (lam_field){.name = name, .type = type});
         return;
     }
     tell_name(t, name);
-    quick_put(t->json, type == LAM_FIELD_LIST ? "[" : "{", 1);
+    quick_put(t->json, &bracket, 1);
     t->any = false;
 }
-QUICK void tell_object(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_OBJECT); }
-QUICK void tell_record(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD); }
-QUICK void tell_list(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_LIST); }
+QUICK void tell_object(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_OBJECT, '{'); }
+QUICK void tell_record(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '{'); }
+QUICK void tell_tuple(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '['); }
+QUICK void tell_list(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_LIST, '['); }
 
 QUICK void tell_close(lmi_teller *t, char bracket) {
     if (!t->json) {
@@ -103,9 +134,9 @@ QUICK void tell_close(lmi_teller *t, char bracket) {
     t->any = true;
 }
 QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); } /* of an object or a record */
-QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); }
+QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
 
-/* -- walks --------------------------------------------------------------------------------------------- */
+/* -- walks, and their parts that the JSON of a report has too ------------------------------------------ */
 
 /* The path of a call's layer; NULL: outside every call. */
 const char *lmi_path_of_call(const lam_model *m, int32_t call);
@@ -113,5 +144,21 @@ const char *lmi_path_of_call(const lam_model *m, int32_t call);
 /* Memory of the host, or of a device (memory.c). */
 void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y);
 void lmi_memory_call_fields(lmi_teller *t, const char *name, const lam_memory *y, int32_t call);
+/* health.c */
+void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
+void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
+/* times.c: nothing where no times were measured */
+void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_time_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+/* graph.c */
+void lmi_unused_fields(lmi_teller *t, const lam_graph *g);
+void lmi_no_gradient_fields(lmi_teller *t, const lam_graph *g);
+/* costs.c: the metrics of one thing; in `brief` without those that the convention does not count */
+void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric[LAM_N_METRICS]);
+void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
 
 #endif
