@@ -252,6 +252,7 @@ typedef enum lam_phase {
     LAM_RECOMPUTE, /* forward work that is repeated inside a backward pass (activation checkpointing) */
     LAM_N_PHASES
 } lam_phase;
+LAM_API const char *lam_phase_name(lam_phase p); /* "forward", "backward", "recompute" */
 
 /* One argument or result. Tensors of a list share one position. Entries that are unknown are left out. */
 typedef struct lam_op_arg {
@@ -1323,6 +1324,7 @@ LAM_API lam_status lam_fit_write(const lam_fit *forward, const lam_fit *step, co
 #endif
 
 #include "lamina_command.h"
+#include "lamina_fields.h"
 #include "lamina_recording.h"
 
 #endif

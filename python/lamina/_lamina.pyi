@@ -1,46 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C extension. A count is a pair ``(value, state)``."""
+"""The C extension. A count is a pair ``(value, state)``. src/report/tell names the fields of results."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, TypedDict, final, type_check_only
+from typing import Any, Literal, Protocol, final, type_check_only
 
 _State = Literal["exact", "at least", "unknown"]
 _Count = tuple[int, _State]
 # None: the rule decides. "omit": the layer is left out. Missing or None: that number is unknown.
 _Told = Literal["omit"] | Mapping[str, int | _Count | None] | tuple[int | _Count | None, ...] | None
-
-@type_check_only
-class _Convention(TypedDict):
-    name: str
-    source: str
-    default: bool
-    counts_ops: bool
-    unfused: bool
-
-@type_check_only
-class _Rule(TypedDict):
-    kind: str
-    formula: dict[str, str | None]
-    released: dict[str, str | None]
-    note: str | None
-
-@type_check_only
-class _Totals(TypedDict):
-    macs: _Count
-    flops: _Count
-    dmas: _Count
-    bytes_read: _Count
-    bytes_written: _Count
-    effective_macs: _Count
-    effective_flops: _Count
-    bytes: _Count
-    intensity: float | None
-
-@type_check_only
-class _Status(TypedDict):
-    tensors: Literal["shim", "attributes", "unknown"]
-    why: str
-    offset: int
 
 @type_check_only
 class _Writer(Protocol):
@@ -60,54 +27,6 @@ class _Host(Protocol):
     def width(self) -> int: ...
     def live(self, request: dict[str, Any], /) -> Model: ...
     def doctor(self) -> str: ...
-
-_Uses = dict[str, tuple[int, int, int, int]]  # by phase: allocated, freed, retained, peak
-
-@type_check_only
-class _Place(TypedDict):
-    path: str
-    type: str
-    calls: int
-    own: _Uses
-    total: _Uses
-    held: dict[str, int]
-    held_below: dict[str, int]
-
-@type_check_only
-class _Memory(TypedDict):
-    source: str
-    rss_open: int | None
-    rss_peak: int | None
-    rss_close: int | None
-    allocated: int
-    freed: int
-    before: int
-    peak: int
-    peak_allocated: int
-    peak_ns: int
-    peak_in: str | None
-    peak_phase: str | None
-    elsewhere: int
-    old_gradients: int
-    held: dict[str, int]
-    unplaced: dict[str, int]
-    places: list[_Place]
-
-class _DevicePlace(TypedDict):
-    path: str
-    type: str
-    own: dict[str, tuple[int, int, int, int]]
-    total: dict[str, tuple[int, int, int, int]]
-
-class _DeviceMemory(TypedDict):
-    allocated: int
-    freed: int
-    before: int
-    peak: int
-    peak_allocated: int
-    peak_in: str | None
-    peak_phase: str
-    places: list[_DevicePlace]
 
 @final
 class Capture:
@@ -272,8 +191,8 @@ class Model:
     """The model of a capture."""
 
     def memory_measured(self) -> bool: ...
-    def memory(self) -> _Memory: ...
-    def device_memory(self) -> _DeviceMemory | None: ...
+    def memory(self) -> dict[str, Any]: ...
+    def device_memory(self) -> dict[str, Any] | None: ...
     def memory_course(self, points: int, /) -> list[tuple[int, int]]: ...
     def costs(
         self,
@@ -319,7 +238,7 @@ class Costs:
     @property
     def convention(self) -> str: ...
     def rows(self) -> list[dict[str, Any]]: ...
-    def totals(self, phase: Literal["forward", "backward", "recompute"] = "forward", /) -> _Totals: ...
+    def totals(self, phase: Literal["forward", "backward", "recompute"] = "forward", /) -> dict[str, Any]: ...
     def total(self, metric: str, /) -> _Count: ...
     def operator(self, op: int, /) -> dict[str, Any]: ...
     def unruled_ops(self) -> list[tuple[str, int]]: ...
@@ -354,8 +273,8 @@ def read_memory(places: tuple[tuple[int, int], ...], /) -> bytes: ...
 def has_group() -> bool: ...
 def why_refused() -> str | None: ...
 def use_layout(layout: dict[str, int] | None, /) -> None: ...
-def conventions() -> list[_Convention]: ...
-def rules(convention: str, /) -> list[_Rule]: ...
+def conventions() -> list[dict[str, Any]]: ...
+def rules(convention: str, /) -> list[dict[str, Any]]: ...
 def read_rules(text: str, origin: str, /) -> list[tuple[str, dict[str, str]]]: ...
 def check_rule(rule: tuple[str, dict[str, str], bool], /) -> str: ...
 def op_kind(name: str, /) -> str | None: ...
@@ -364,7 +283,7 @@ def formula(text: str, facts: dict[str, int] = ..., /) -> _Count: ...
 def table(rows: list[tuple[str, ...]], width: int, /) -> str: ...
 def text_count(count: int | _Count | None, exact: bool = False, /) -> str: ...
 def text_bytes(count: int | _Count | None, /) -> str: ...
-def describe_status() -> _Status: ...
+def describe_status() -> dict[str, Any]: ...
 def dispatched_by(cls: type, /) -> Any: ...
 def scan_values(
     address: int, dtype: str, n: int, repeats: int = 1, stats: bool = False, /

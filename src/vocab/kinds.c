@@ -64,6 +64,11 @@ int32_t lmi_kind_find(const char *name) {
 
 static bool is_dtype(int32_t dtype) { return dtype >= 0 && dtype < COUNT(dtypes); }
 
+const char *lam_phase_name(lam_phase p) {
+    static const char *const names[LAM_N_PHASES] = {"forward", "backward", "recompute"};
+    return p < LAM_N_PHASES ? names[p] : "?";
+}
+
 const char *lam_dtype_name(int32_t dtype) { return is_dtype(dtype) ? dtypes[dtype].name : "?"; }
 int32_t lam_dtype_bits(int32_t dtype) { return is_dtype(dtype) ? dtypes[dtype].bits : 0; }
 

@@ -226,8 +226,6 @@ PyObject *lmx_model_wrap(lmx_state *st, lam_model *m); /* takes the model over, 
 lam_model *lmx_model_get(lmx_state *st, PyObject *o);
 /* Takes the model out of a Model object, which is empty from then on. NULL with an exception. */
 lam_model *lmx_model_release(lmx_state *st, PyObject *o);
-/* Sets dict[name] and takes the reference to `value`. False with an exception, or if `value` is NULL. */
-bool lmx_put(PyObject *dict, const char *name, PyObject *value);
 /* Calls `each(self, key, value)` for the entries of a dict or of anything with items(). False with an
  * exception, or when `each` gave false. NULL is an empty dict. */
 bool lmx_each(lmx_state *st, PyObject *mapping, bool (*each)(void *self, PyObject *key, PyObject *value),

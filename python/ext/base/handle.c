@@ -45,9 +45,3 @@ lam_model *lmx_model_release(lmx_state *st, PyObject *o) {
     self->gadgets = NULL;
     return m;
 }
-
-bool lmx_put(PyObject *dict, const char *name, PyObject *value) {
-    bool ok = value && PyDict_SetItemString(dict, name, value) == 0;
-    Py_XDECREF(value);
-    return ok;
-}

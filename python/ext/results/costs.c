@@ -148,29 +148,44 @@ static lam_costs *settled(PyObject *self) {
     return NULL;
 }
 
-static PyObject *costs_rows(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const lam_costs *c = settled(self);
-    return c ? lmx_rows(c) : NULL;
+static PyObject *told(PyObject *self, lam_costs_part part, int32_t i) {
+    lmx_told t;
+    lam_error e = {.at = -1};
+    lam_status s = lam_costs_tell(self_of(self)->costs, part, i, lmx_told_begin(&t), &e);
+    PyObject *all = lmx_told_end(&t);
+    return s == LAM_OK ? all : lmx_raise(self_of(self)->st, &e);
 }
+
+#define TOLD(name, part)                                                                                     \
+    static PyObject *costs_##name(PyObject *self, PyObject *unused) {                                        \
+        (void)unused;                                                                                        \
+        return told(self, part, 0);                                                                          \
+    }
+#define TOLD_OF(name, part)                                                                                  \
+    static PyObject *costs_##name(PyObject *self, PyObject *args) {                                          \
+        int i;                                                                                               \
+        return PyArg_ParseTuple(args, "i:" #name, &i) ? told(self, part, i) : NULL;                          \
+    }
+TOLD(rows, LAM_COSTS_ROWS)
+TOLD(times, LAM_COSTS_TIMES)
+TOLD(params, LAM_COSTS_PARAMS)
+TOLD(unruled, LAM_COSTS_UNRULED)
+TOLD(unruled_ops, LAM_COSTS_UNRULED_OPS)
+TOLD(gaps, LAM_COSTS_GAPS)
+TOLD_OF(operator, LAM_COSTS_OPERATOR)
+TOLD_OF(why, LAM_COSTS_WHY)
+TOLD_OF(facts, LAM_COSTS_FACTS)
 
 /* == totals ============================================================================================ */
 
 static PyObject *costs_totals(PyObject *self, PyObject *args) {
-    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
-    const char *name = phases[LAM_FORWARD];
-    if (!PyArg_ParseTuple(args, "|s:totals", &name)) return NULL;
+    const char *name = lam_phase_name(LAM_FORWARD);
     int phase = 0;
-    while (phase < LAM_N_PHASES && strcmp(phases[phase], name) != 0) phase++;
-    if (phase == LAM_N_PHASES)
-        return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
-                        "there is no phase '%.40s'; it is forward, backward or recompute", name);
-    PyObject *d = PyDict_New();
-    lam_count n[LAM_N_METRICS];
-    for (int i = 0; i < LAM_N_METRICS; i++)
-        n[i] = lam_costs_phase_total(self_of(self)->costs, (lam_phase)phase, (lam_metric)i);
-    if (d && !lmx_put_metrics(d, n)) Py_CLEAR(d);
-    return d;
+    if (!PyArg_ParseTuple(args, "|s:totals", &name)) return NULL;
+    while (phase < LAM_N_PHASES && strcmp(lam_phase_name((lam_phase)phase), name) != 0) phase++;
+    if (phase < LAM_N_PHASES) return told(self, LAM_COSTS_TOTALS, phase);
+    return lmx_fail(self_of(self)->st, LAM_USAGE, NULL,
+                    "there is no phase '%.40s'; it is forward, backward or recompute", name);
 }
 
 /* One number of what `totals` gives: who asks for one need not wait for all. */
@@ -187,95 +202,14 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
     return lmx_fail(self_of(self)->st, LAM_USAGE, NULL, "unknown metric");
 }
 
-static PyObject *costs_times(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const lam_costs *c = settled(self);
-    return c ? lmx_times(c) : NULL;
-}
-
 static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lam_peak peak;
+    lmx_told t;
     if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
     const lam_costs *c = settled(self);
-    return c ? lmx_speeds(c, &peak) : NULL;
-}
-
-static PyObject *costs_unruled_ops(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const char *name;
-    int32_t n = 0;
-    const lam_costs *c = settled(self);
-    PyObject *list = c ? PyList_New(0) : NULL;
-    for (int32_t i = 0; list && (name = lam_costs_unruled_op(c, i, &n)); i++) {
-        PyObject *item = Py_BuildValue("(si)", name, (int)n);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *costs_operator(PyObject *self, PyObject *args) {
-    int op;
-    bool counted = false;
-    lam_count n[LAM_N_METRICS];
-    lam_error e = {.at = -1};
-    if (!PyArg_ParseTuple(args, "i:operator", &op)) return NULL;
-    if (lam_costs_op(self_of(self)->costs, op, n, &counted, &e) != LAM_OK)
-        return lmx_raise(self_of(self)->st, &e);
-    PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "counted", PyBool_FromLong(counted)) && lmx_put_metrics(d, n);
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-PyObject *lmx_params(const lam_costs *c) {
-    lam_param_totals p = lam_costs_params(c);
-    PyObject *d = PyDict_New();
-    bool ok =
-        d && lmx_put(d, "params", lmx_count(p.params)) &&
-        lmx_put(d, "grad_params", lmx_count(p.grad_params)) &&
-        lmx_put(d, "nograd_params", lmx_count(p.nograd_params)) &&
-        lmx_put(d, "param_bytes", lmx_count(p.param_bytes)) && lmx_put(d, "buffers", lmx_count(p.buffers)) &&
-        lmx_put(d, "buffer_bytes", lmx_count(p.buffer_bytes)) && lmx_put(d, "packed", lmx_count(p.packed)) &&
-        lmx_put(d, "packed_bytes", lmx_count(p.packed_bytes)) &&
-        lmx_put(d, "in_rows", lmx_count(p.in_rows)) &&
-        lmx_put(d, "local_params", lmx_count(p.local_params)) &&
-        lmx_put(d, "local_bytes", lmx_count(p.local_bytes));
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-static PyObject *costs_params(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const lam_costs *c = settled(self);
-    return c ? lmx_params(c) : NULL;
-}
-
-static PyObject *costs_unruled(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const char *type;
-    int32_t n = 0;
-    const lam_costs *c = settled(self);
-    PyObject *list = c ? PyList_New(0) : NULL;
-    for (int32_t i = 0; list && (type = lam_costs_unruled(c, i, &n)); i++) {
-        PyObject *item = Py_BuildValue("(sis)", type, (int)n, lam_costs_unruled_path(c, i));
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *costs_gaps(PyObject *self, PyObject *unused) {
-    (void)unused;
-    const char *gap;
-    const lam_costs *c = settled(self);
-    PyObject *list = c ? PyList_New(0) : NULL;
-    for (int32_t i = 0; list && (gap = lam_costs_gap(c, i)); i++) {
-        PyObject *item = lmx_str(gap);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
+    if (!c) return NULL;
+    lam_speeds_tell(c, peak, lmx_told_begin(&t));
+    return lmx_told_end(&t);
 }
 
 static PyObject *costs_convention(PyObject *self, void *unused) {
@@ -283,7 +217,7 @@ static PyObject *costs_convention(PyObject *self, void *unused) {
     return lmx_str(lam_convention_name(lam_costs_convention(self_of(self)->costs)));
 }
 
-/* == changing and explaining =========================================================================== */
+/* == changing them =========================================================================== */
 
 static PyObject *costs_aggregate(PyObject *self, PyObject *args) {
     int depth;
@@ -321,52 +255,6 @@ static PyObject *costs_rf_seen(PyObject *self, PyObject *args) {
     return Py_BuildValue("(LL)", (long long)first, (long long)last);
 }
 
-static PyObject *why_as_dict(const lam_why *w) {
-    static const char *const phases[LAM_N_PHASES] = {"forward", "backward", "recompute"};
-    PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "metric", lmx_str(lam_metric_name(w->metric))) &&
-              lmx_put(d, "phase", lmx_str(phases[w->phase])) && lmx_put(d, "formula", lmx_str(w->formula)) &&
-              lmx_put(d, "substituted", lmx_str(w->substituted)) &&
-              lmx_put(d, "value", lmx_count(w->value)) && lmx_put(d, "note", lmx_str(w->note));
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-/* The row's number from the arguments, checked. */
-static bool parse_row(PyObject *self, PyObject *args, int *row) {
-    if (!PyArg_ParseTuple(args, "i", row)) return false;
-    const lam_costs *c = settled(self);
-    if (!c) return false;
-    int32_t n = lam_costs_n_rows(c);
-    if (*row >= 0 && *row < n) return true;
-    lmx_fail(self_of(self)->st, LAM_RANGE, NULL, "there is no row %d; there are %d", *row, (int)n);
-    return false;
-}
-
-static PyObject *costs_why(PyObject *self, PyObject *args) {
-    int row;
-    lam_why w;
-    if (!parse_row(self, args, &row)) return NULL;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && lam_costs_why(self_of(self)->costs, row, i, &w, NULL) == LAM_OK; i++) {
-        PyObject *item = why_as_dict(&w);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *costs_facts(PyObject *self, PyObject *args) {
-    int row;
-    const char *name;
-    int64_t value;
-    if (!parse_row(self, args, &row)) return NULL;
-    PyObject *d = PyDict_New();
-    for (int32_t i = 0; d && lam_costs_fact(self_of(self)->costs, row, i, &name, &value); i++)
-        if (!lmx_put(d, name, PyLong_FromLongLong(value))) Py_CLEAR(d);
-    return d;
-}
-
 /* == the layer that raised ============================================================================= */
 
 static bool is_at_or_above(const lam_model *m, int32_t above, int32_t below) {
@@ -390,18 +278,15 @@ static int32_t failed_call(const lam_model *m) {
 }
 
 static PyObject *shapes_text(const lam_event *ev) {
-    PyObject *shapes = lmx_arg_shapes(ev->in, ev->n_in), *dtypes = lmx_arg_dtypes(ev->in, ev->n_in);
-    PyObject *parts = shapes && dtypes ? PyList_New(0) : NULL, *comma = PyUnicode_FromString(", "),
-             *text = NULL;
+    PyObject *parts = PyList_New(0), *comma = PyUnicode_FromString(", "), *text = NULL;
     for (int32_t i = 0; parts && i < ev->n_in; i++) {
-        PyObject *part =
-            PyUnicode_FromFormat("%S %S", PyTuple_GetItem(dtypes, i), PyTuple_GetItem(shapes, i));
+        PyObject *shape = lmx_shape((lam_shape){ev->in[i].ndim, ev->in[i].sizes});
+        PyObject *part = shape ? PyUnicode_FromFormat("%s %S", lam_dtype_name(ev->in[i].dtype), shape) : NULL;
         if (!part || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
         Py_XDECREF(part);
+        Py_XDECREF(shape);
     }
     if (parts && comma) text = ev->n_in ? PyUnicode_Join(comma, parts) : PyUnicode_FromString("no tensors");
-    Py_XDECREF(shapes);
-    Py_XDECREF(dtypes);
     Py_XDECREF(parts);
     Py_XDECREF(comma);
     return text;

@@ -2,6 +2,7 @@
  * The peak of a forward pass and of a training step, as text in one of the core's formats. */
 #include "base/base.h"
 #include "base/tables.h"
+#include "results/results.h"
 
 /* The model of an argument that may be None; false with an exception. */
 static bool model_of(lmx_state *st, PyObject *o, const lam_model **out) {
@@ -43,11 +44,9 @@ static PyObject *fitted(PyObject *module, PyObject *args) {
 
 static PyObject *optimizers(PyObject *module, PyObject *unused) {
     (void)module, (void)unused;
-    PyObject *d = PyDict_New();
-    const char *what;
-    for (int32_t i = 0; d && lam_optimizer_name(i, &what); i++)
-        if (!lmx_put(d, lam_optimizer_name(i, NULL), lmx_str(what))) Py_CLEAR(d);
-    return d;
+    lmx_told t;
+    lam_tables_tell(LAM_TABLES_OPTIMIZERS, 0, lmx_told_begin(&t));
+    return lmx_told_end(&t);
 }
 
 static PyObject *recurrent_kept(PyObject *module, PyObject *args) {

@@ -3,104 +3,6 @@
 #include "base/base.h"
 #include "results/results.h"
 
-static const char *const phases[] = {"forward", "backward", "recompute"};
-
-static PyObject *truth(bool yes) { return PyBool_FromLong(yes); }
-
-static PyObject *path_of(const lam_model *m, int32_t call) {
-    const lam_event *ev = lam_model_event(m, call);
-    return lmx_str(ev ? lam_model_place(m, ev->place)->path : NULL);
-}
-
-static PyObject *type_of(const lam_model *m, int32_t call) {
-    const lam_event *ev = lam_model_event(m, call);
-    return lmx_str(ev ? lam_model_module(m, ev->module)->type : NULL);
-}
-
-/* Calls count from 1 where people read them. */
-static PyObject *ordinal_of(const lam_model *m, int32_t call) {
-    const lam_event *ev = lam_model_event(m, call);
-    if (!ev) Py_RETURN_NONE;
-    return PyLong_FromLong(ev->ordinal + 1);
-}
-
-static PyObject *first_of(const lam_bad *bad) {
-    int64_t at[LAM_MAX_AXES];
-    return lmx_shape((lam_shape){lam_bad_first(bad, at), at});
-}
-
-static PyObject *finding_of(const lam_model *m, const lam_finding *f) {
-    const lam_bad *bad = lam_model_bad(m, f->bad);
-    PyObject *d = PyDict_New();
-    bool ok =
-        d && lmx_put(d, "text", lmx_str(f->text)) && lmx_put(d, "phase", lmx_str(phases[f->phase])) &&
-        lmx_put(d, "path", path_of(m, f->call)) && lmx_put(d, "type", type_of(m, f->call)) &&
-        lmx_put(d, "call", ordinal_of(m, f->call)) && lmx_put(d, "before", path_of(m, f->before)) &&
-        lmx_put(d, "after", path_of(m, f->after)) && lmx_put(d, "own", truth(f->own)) &&
-        lmx_put(d, "input", truth(f->input)) && lmx_put(d, "check", lmx_str(f->check ? bad->name : NULL)) &&
-        lmx_put(d, "explained", truth(f->explained)) && lmx_put(d, "owned", lmx_str(f->owned)) &&
-        lmx_put(d, "op", lmx_str(f->op)) && lmx_put(d, "value", lmx_str(lam_bad_kind(bad))) &&
-        lmx_put(d, "nan", PyLong_FromLongLong(bad->found.nan)) &&
-        lmx_put(d, "inf", PyLong_FromLongLong(bad->found.inf)) && lmx_put(d, "first", first_of(bad)) &&
-        lmx_put(d, "shape", lmx_shape((lam_shape){bad->ndim, bad->sizes})) &&
-        lmx_put(d, "dtype", lmx_str(bad->dtype < 0 ? NULL : lam_dtype_name(bad->dtype))) &&
-        lmx_put(d, "times", PyLong_FromLong(f->times)) && lmx_put(d, "passed", PyLong_FromLong(f->passed));
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-static PyObject *stats_of(const lam_stats *s) {
-    if (!s) Py_RETURN_NONE;
-    return Py_BuildValue("{sLsLsLsLsLsdsdsdsd}", "numbers", (long long)s->numbers, "nan", (long long)s->nan,
-                         "inf", (long long)s->inf, "zeros", (long long)s->zeros, "subnormal",
-                         (long long)s->subnormal, "least", s->least, "greatest", s->greatest, "mean", s->mean,
-                         "headroom", s->headroom);
-}
-
-static PyObject *all_stats(const lam_model *m, int32_t call) {
-    int32_t n = lam_model_event(m, call)->n_out;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && i < n; i++) {
-        PyObject *item = stats_of(lam_model_stats(m, call, i));
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *call_of(const lam_health *h, const lam_model *m, int32_t call) {
-    static const char *const states[] = {"unknown", "fine", "passed", "born"};
-    PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "path", path_of(m, call)) && lmx_put(d, "type", type_of(m, call)) &&
-              lmx_put(d, "call", ordinal_of(m, call)) &&
-              lmx_put(d, "forward", lmx_str(states[lam_health_of(h, call, LAM_FORWARD)])) &&
-              lmx_put(d, "backward", lmx_str(states[lam_health_of(h, call, LAM_BACKWARD)])) &&
-              lmx_put(d, "stats", all_stats(m, call));
-    if (!ok) Py_CLEAR(d);
-    return d;
-}
-
-static PyObject *findings_of(const lam_health *h, const lam_model *m) {
-    PyObject *list = PyList_New(0);
-    const lam_finding *f;
-    for (int32_t i = 0; list && (f = lam_health_finding(h, i)); i++) {
-        PyObject *item = finding_of(m, f);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *calls_of(const lam_health *h, const lam_model *m) {
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && i < lam_model_n_events(m); i++) {
-        PyObject *item = call_of(h, m, i);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
 PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
     unsigned long long at;
     const char *dtype;
@@ -128,21 +30,13 @@ static lam_health *health_of(lmx_model *self) {
 }
 
 PyObject *lmx_health(lmx_model *self) {
-    const lam_looked *looked = lam_model_looked(self->model);
-    if (!looked) Py_RETURN_NONE;
+    if (!lam_model_looked(self->model)) Py_RETURN_NONE;
     lam_health *h = health_of(self);
-    PyObject *d = h ? PyDict_New() : NULL;
-    bool ok = d && lmx_put(d, "sentence", lmx_str(lam_health_sentence(h))) &&
-              lmx_put(d, "findings", findings_of(h, self->model)) &&
-              lmx_put(d, "calls", calls_of(h, self->model)) &&
-              lmx_put(d, "tensors", PyLong_FromLongLong(looked->tensors)) &&
-              lmx_put(d, "bytes", PyLong_FromLongLong(looked->bytes)) &&
-              lmx_put(d, "unseen", PyLong_FromLongLong(looked->unseen)) &&
-              lmx_put(d, "gradients", truth(looked->gradients)) &&
-              lmx_put(d, "operators", truth(looked->operators)) && lmx_put(d, "cut", truth(looked->cut));
-    if (!ok) Py_CLEAR(d);
+    lmx_told t;
+    if (!h) return NULL;
+    lam_health_tell(h, lmx_told_begin(&t));
     lam_health_free(h);
-    return d;
+    return lmx_told_end(&t);
 }
 
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args) {

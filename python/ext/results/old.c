@@ -3,19 +3,25 @@
 #include "base/base.h"
 #include "results/results.h"
 
+static PyObject *part_of(const lam_costs *c, lam_costs_part part) {
+    lmx_told t;
+    /* A report is written of settled costs, so nothing is computed. */
+    lam_status s = lam_costs_tell((lam_costs *)c, part, 0, lmx_told_begin(&t), NULL);
+    PyObject *all = lmx_told_end(&t);
+    if (s != LAM_OK) Py_CLEAR(all);
+    return all;
+}
+
 static PyObject *modules_of(const lam_model *m) {
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && i < lam_model_n_modules(m); i++) {
-        PyObject *item = lmx_module(m, i);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
+    lmx_told t;
+    lam_model_tell(m, LAM_MODEL_MODULES, lmx_told_begin(&t));
+    return lmx_told_end(&t);
 }
 
 static PyObject *text_of(PyObject *options, const lam_costs *c, const lam_report_options *o) {
     PyObject *old = PyImport_ImportModule("lamina._old.layouts"), *text = NULL;
-    PyObject *rows = old ? lmx_rows(c) : NULL, *params = rows ? lmx_params(c) : NULL;
+    PyObject *rows = old ? part_of(c, LAM_COSTS_ROWS) : NULL;
+    PyObject *params = rows ? part_of(c, LAM_COSTS_PARAMS) : NULL;
     PyObject *modules = params ? modules_of(lam_costs_model(c)) : NULL;
     PyObject *more = options ? PyDict_Copy(options) : PyDict_New();
     if (modules && more)

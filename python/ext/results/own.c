@@ -3,6 +3,7 @@
 #include "base/base.h"
 #include "results/results.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* == to the core ======================================================================================= */
@@ -55,30 +56,33 @@ void lmx_own_release(lmx_own *o) {
 
 /* == and back ========================================================================================== */
 
+static PyObject *op_args(const lam_op_arg *args, int32_t n) {
+    lmx_told t;
+    lam_op_args_tell(args, n, lmx_told_begin(&t));
+    return lmx_told_end(&t);
+}
+
 /* The tensors of a call as those of an operator are told. */
 static PyObject *call_args(const lam_arg *args, int32_t n) {
-    PyObject *t = PyTuple_New(n);
-    for (int32_t i = 0; t && i < n; i++) {
-        lam_op_arg a = {.position = args[i].position,
-                        .is_tensor = true,
-                        .dtype = args[i].dtype,
-                        .device = args[i].device,
-                        .ndim = args[i].ndim,
-                        .sizes = args[i].sizes};
-        PyObject *one = lmx_op_args(&a, 1);
-        PyObject *item = one ? PyTuple_GetItem(one, 0) : NULL;
-        Py_XINCREF(item);
-        Py_XDECREF(one);
-        if (!item || PyTuple_SetItem(t, i, item) < 0) Py_CLEAR(t);
-    }
-    return t;
+    lam_op_arg *all = calloc((size_t)n + 1, sizeof *all);
+    if (!all) return PyErr_NoMemory();
+    for (int32_t i = 0; i < n; i++)
+        all[i] = (lam_op_arg){.position = args[i].position,
+                              .is_tensor = true,
+                              .dtype = args[i].dtype,
+                              .device = args[i].device,
+                              .ndim = args[i].ndim,
+                              .sizes = args[i].sizes};
+    PyObject *told = op_args(all, n);
+    free(all);
+    return told;
 }
 
 static PyObject *question(const lmx_own *o, const lam_model *m, int32_t op, int32_t event, const char *name) {
     const lam_op *asked = op >= 0 ? lam_model_op(m, op) : NULL;
     const lam_event *ev = asked ? NULL : lam_model_event(m, event);
-    PyObject *in = asked ? lmx_op_args(asked->sig->in, asked->sig->n_in) : call_args(ev->in, ev->n_in);
-    PyObject *out = asked ? lmx_op_args(asked->sig->out, asked->sig->n_out) : call_args(ev->out, ev->n_out);
+    PyObject *in = asked ? op_args(asked->sig->in, asked->sig->n_in) : call_args(ev->in, ev->n_in);
+    PyObject *out = asked ? op_args(asked->sig->out, asked->sig->n_out) : call_args(ev->out, ev->n_out);
     PyObject *told = in && out ? PyObject_CallFunction(o->ask, "sOO", name, in, out) : NULL;
     Py_XDECREF(in);
     Py_XDECREF(out);
@@ -103,31 +107,19 @@ bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, cons
 
 /* == functions of the module =========================================================================== */
 
-static PyObject *rule_as_tuple(const lam_rule *r) {
-    PyObject *d = PyDict_New();
-    for (int i = 0; d && i < LAM_N_METRICS; i++)
-        if (r->formula[i] && !lmx_put(d, lam_metric_name((lam_metric)i), lmx_str(r->formula[i]))) Py_CLEAR(d);
-    return d ? Py_BuildValue("(sN)", r->kind, d) : NULL;
-}
-
 static PyObject *own_read(PyObject *module, PyObject *args) {
     const char *text, *from;
     lam_rules *rules = NULL;
     lam_error e = {.at = -1};
-    lam_rule r;
+    lmx_told t;
     if (!PyArg_ParseTuple(args, "ss:read_rules", &text, &from)) return NULL;
     if (lam_rules_new(&rules, &e) != LAM_OK || lam_rules_read(rules, text, from, &e) != LAM_OK) {
         lam_rules_free(rules);
         return lmx_raise(lmx_state_of(module), &e);
     }
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && lam_rules_at(rules, i, &r); i++) {
-        PyObject *item = rule_as_tuple(&r);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
+    lam_rules_tell(rules, lmx_told_begin(&t));
     lam_rules_free(rules);
-    return list;
+    return lmx_told_end(&t);
 }
 
 /* What the core would take: a rule under its plain name. */

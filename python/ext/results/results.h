@@ -5,16 +5,32 @@
 
 #include "modules/tree.h"
 
+/* -- the fields of a result as Python's own values (told.c) ----------------------------------------------*/
+
+enum { LMX_TOLD_DEPTH = 12, LMX_TOLD_KEYS = 256 };
+typedef struct lmx_told_part { /* an object, a list or a record that has begun */
+    const char *name;
+    lam_field_type type;
+    PyObject *made; /* NULL: a record */
+    size_t first;   /* of its items */
+} lmx_told_part;
+typedef struct lmx_told {
+    PyObject *whole;
+    int depth;
+    lmx_told_part open[LMX_TOLD_DEPTH];
+    lmx_vec items; /* of all records that have begun */
+    struct {
+        const char *name;
+        PyObject *key;
+    } keys[LMX_TOLD_KEYS];
+    PyObject *states[LAM_UNKNOWN + 1], *zeros[LAM_UNKNOWN + 1];
+} lmx_told;
+/* What a lam_..._tell is given; and what it told then, or NULL with an exception. */
+lam_receiver lmx_told_begin(lmx_told *t);
+PyObject *lmx_told_end(lmx_told *t);
+
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
-PyObject *lmx_rows(const lam_costs *c);              /* rows.c: a list of dicts */
-PyObject *lmx_params(const lam_costs *c);            /* costs.c: a dict */
-PyObject *lmx_module(const lam_model *m, int32_t i); /* model.c: a dict */
-/* Every metric under its name, and "bytes" and "intensity". False with an exception. */
-bool lmx_put_metrics(PyObject *dict, const lam_count metric[LAM_N_METRICS]);
-PyObject *lmx_row_time(const lam_costs *c, int32_t row); /* times.c: None without */
-PyObject *lmx_times(const lam_costs *c);
-PyObject *lmx_speeds(const lam_costs *c, const lam_peak *peak);
 PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
@@ -27,8 +43,6 @@ PyObject *lmx_scan_values(PyObject *module, PyObject *args);
 PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
-/* ((position, shape and type, or value), ...) */
-PyObject *lmx_op_args(const lam_op_arg *args, int32_t n);
 
 /* -- user-defined rules (own.c) -------------------------------------------------------------------------- */
 
@@ -46,8 +60,6 @@ void lmx_own_release(lmx_own *o);
 bool lmx_own_ask(void *self, const lam_model *m, int32_t op, int32_t event, const char *name,
                  lam_count out[LAM_N_METRICS]);
 extern PyMethodDef lmx_own_methods[];
-PyObject *lmx_arg_shapes(const lam_arg *args, int32_t n);
-PyObject *lmx_arg_dtypes(const lam_arg *args, int32_t n);
 
 /* lam_report_options.lay_out (old.c): the tables of torchscan and thoplw by Python's lamina._old. `options`:
  * a dict of what else it is to know, or NULL. On failure an exception is set. */

@@ -20,35 +20,16 @@ static PyObject *text_version(PyObject *module, PyObject *unused) {
     return lmx_str(lam_version());
 }
 
+static PyObject *told(lam_tables_part part, int32_t i) {
+    lmx_told t;
+    lam_tables_tell(part, i, lmx_told_begin(&t));
+    return lmx_told_end(&t);
+}
+
 static PyObject *text_conventions(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && i < lam_n_conventions(); i++) {
-        PyObject *item = Py_BuildValue("{s:s,s:s,s:N,s:N,s:N}", "name", lam_convention_name(i), "source",
-                                       lam_convention_source(i), "default",
-                                       PyBool_FromLong(i == lam_convention_find(lam_convention_of(NULL))),
-                                       "counts_ops", PyBool_FromLong(lam_convention_counts_ops(i)), "unfused",
-                                       PyBool_FromLong(lam_convention_unfused(i)));
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
-}
-
-static PyObject *formulas(const char *const *formula) {
-    PyObject *d = PyDict_New();
-    for (int i = 0; d && i < LAM_N_METRICS; i++)
-        if (!lmx_put(d, lam_metric_name((lam_metric)i), lmx_str(formula[i]))) Py_CLEAR(d);
-    return d;
-}
-
-static PyObject *rule_as_dict(const lam_rule *r) {
-    PyObject *d = PyDict_New();
-    bool ok = d && lmx_put(d, "kind", lmx_str(r->kind)) && lmx_put(d, "formula", formulas(r->formula)) &&
-              lmx_put(d, "released", formulas(r->released)) && lmx_put(d, "note", lmx_str(r->note));
-    if (!ok) Py_CLEAR(d);
-    return d;
+    return told(LAM_TABLES_CONVENTIONS, 0);
 }
 
 /* Fails as the core does for a name that no convention has: its sentence lists those there are. */
@@ -74,24 +55,13 @@ static PyObject *text_rules(PyObject *module, PyObject *args) {
     if (!PyArg_ParseTuple(args, "s:rules", &name)) return NULL;
     int32_t convention = lam_convention_find(name);
     if (convention < 0) return no_convention(lmx_state_of(module), name);
-    lam_rule r;
-    PyObject *list = PyList_New(0);
-    for (int32_t i = 0; list && lam_convention_rule(convention, i, &r, NULL) == LAM_OK; i++) {
-        PyObject *item = rule_as_dict(&r);
-        if (!item || PyList_Append(list, item) < 0) Py_CLEAR(list);
-        Py_XDECREF(item);
-    }
-    return list;
+    return told(LAM_TABLES_RULES, convention);
 }
 
 static PyObject *text_facts(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    PyObject *d = PyDict_New();
-    const char *name;
-    for (int32_t i = 0; d && (name = lam_fact_name(i)); i++)
-        if (!lmx_put(d, name, lmx_str(lam_fact_meaning(i)))) Py_CLEAR(d);
-    return d;
+    return told(LAM_TABLES_FACTS, 0);
 }
 
 /* == formulas ========================================================================================== */

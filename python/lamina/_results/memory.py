@@ -85,7 +85,7 @@ class DeviceMemory:
         rows: one :class:`DeviceMemoryRow` for each place of the model.
     """
 
-    def __init__(self, told: _lamina._DeviceMemory) -> None:
+    def __init__(self, told: Mapping[str, Any]) -> None:
         self.peak: int = told["peak"]
         self.peak_allocated: int = told["peak_allocated"]
         self.peak_in: str | None = told["peak_in"]
@@ -155,11 +155,7 @@ class Memory:
         self._old_gradients: int = told["old_gradients"]  # of held["gradients"], what was there before
         self.held: dict[str, int] = told["held"]
         self.unplaced: dict[str, int] = told["unplaced"]
-        self.rss: dict[str, int | None] = {
-            "open": told["rss_open"],
-            "peak": told["rss_peak"],
-            "close": told["rss_close"],
-        }
+        self.rss: dict[str, int | None] = told["rss"]
         self.source: str = told["source"]
         self.rows: list[MemoryRow] = [_row(place) for place in told["places"]]
         self._by_path = {row.path: row for row in reversed(self.rows)}

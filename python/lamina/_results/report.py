@@ -218,7 +218,8 @@ class Report:
     @property
     def intensity(self) -> float | None:
         """Arithmetic intensity, FLOPs a byte read or written; None unless both are exact."""
-        return self._costs.totals()["intensity"]
+        told: float | None = self._costs.totals()["intensity"]
+        return told
 
     @property
     def effective_macs(self) -> Count:

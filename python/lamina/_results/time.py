@@ -157,24 +157,15 @@ def row_time(told: Any) -> Time | None:
 
 def times(told: Mapping[str, Any]) -> Times:
     """All times as the core tells them."""
-    layers = [
-        LayerTime(
-            layer["path"],
-            layer["call"],
-            spread(layer["forward"]),
-            spread(layer["forward_self"]),
-            spread(layer["backward"]),
-            spread(layer["backward_self"]),
-            spread(layer["recompute"]),
-            spread(layer["recompute_self"]),
-        )
-        for layer in told["layers"]
-    ]
+    layers = []
+    for layer in told["layers"]:
+        path, call, *spreads = layer.values()
+        layers.append(LayerTime(path, call, *map(spread, spreads)))
     return Times(
         runs=told["runs"],
         **{part: spread(told[part]) for part in PARTS},
         layers=layers,
-        outliers=[Late(*late) for late in told["outliers"]],
+        outliers=[Late(**late) for late in told["outliers"]],
         operators=[OperatorTime(*op) for op in told["operators"]],
         device=times(told["device"]) if told.get("device") else None,
     )

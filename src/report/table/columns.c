@@ -256,10 +256,12 @@ static bool when_device_backward_time(const lmi_job *j) {
 }
 static bool when_health(const lmi_job *j) { return j->health != NULL; }
 static bool when_memory(const lmi_job *j) { return j->o->memory; }
-static bool when_backward_memory(const lmi_job *j) { return j->o->memory && lmi_has_backward_memory(j); }
+static bool when_backward_memory(const lmi_job *j) {
+    return j->o->memory && lmi_has_backward_memory(j->memory);
+}
 static bool when_device_memory(const lmi_job *j) { return j->o->memory && j->device_memory; }
 static bool when_device_backward_memory(const lmi_job *j) {
-    return j->o->memory && lmi_has_backward_device_memory(j);
+    return j->o->memory && lmi_has_backward_memory(j->device_memory);
 }
 static bool when_receptive_field(const lmi_job *j) { return j->o->receptive_field; }
 

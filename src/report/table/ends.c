@@ -353,7 +353,6 @@ lam_status lmi_own_foot(lmi_job *j, lmi_say say, void *to) {
     tell_phase(&s, LAM_RECOMPUTE, "recomputed");
     tell_times(&s);
     lmi_tell_memory(&s);
-    lmi_tell_device_memory(&s);
     lmi_tell_complete(&s);
     lam_status reasons = lmi_tell_reasons(&s);
     lam_status text = lmi_said(&s);

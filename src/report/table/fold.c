@@ -44,7 +44,6 @@ static void put_key(const lmi_nodes *t, const lmi_job *j, int32_t i, const int64
                  (int)lam_health_at(j->health, l->event->place, LAM_BACKWARD));
     if (j->o->receptive_field) lmi_putf(key, "%c%d:%a", MARK, (int)l->row.rf_state, l->row.rf);
     lmi_memory_key(j, l, key);
-    lmi_device_memory_key(j, l, key);
     lmi_putc(key, MARK);
     lmi_nodes_marks(t, i, false, key);
     for (int32_t c = node->first_child; c >= 0; c = t->at[c].next) {

@@ -133,9 +133,6 @@ void lmi_columns_of(const lmi_job *j, lmi_part part, lmi_columns *out);
 
 /* The lamina layout as text. */
 lam_status lmi_text_own(lmi_job *j);
-/* The health of values in JSON, if they were checked (jsonhealth.c). */
-void lmi_json_health(lmi_job *j);
-void lmi_json_row_health(const lmi_job *j, lmi_buf *b, const lam_event *event);
 
 /* -- cells as columns ---------------------------------------------------------------------------------- */
 
@@ -314,38 +311,22 @@ lam_status lmi_nodes_list(lmi_nodes *t, const lmi_job *j);
 /* -- memory (memory.c) --------------------------------------------------------------------------------- */
 
 #define LMI_MEMORY_CELLS(X)                                                                                  \
-    X(allocated)                                                                                             \
-    X(retained)                                                                                              \
-    X(peak) X(bwd_allocated) X(at_peak) X(memory_allocated) X(memory_freed) X(memory_retained)               \
-        X(memory_peak) X(backward_memory_allocated) X(backward_memory_freed) X(backward_memory_retained)     \
-            X(backward_memory_peak) X(recompute_memory_allocated) X(recompute_memory_freed)                  \
-                X(recompute_memory_retained) X(recompute_memory_peak)
+    X(allocated) X(retained) X(peak) X(bwd_allocated) X(at_peak) X(device_allocated) X(device_retained)      \
+    X(device_peak) X(device_bwd_allocated)
+#define LMI_MEMORY_DATA(X, prefix)                                                                           \
+    X(prefix##memory_allocated) X(prefix##memory_freed) X(prefix##memory_retained) X(prefix##memory_peak)
 #define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
 LMI_MEMORY_CELLS(X)
+LMI_MEMORY_DATA(X, )
+LMI_MEMORY_DATA(X, backward_)
+LMI_MEMORY_DATA(X, recompute_)
+LMI_MEMORY_DATA(X, device_)
+LMI_MEMORY_DATA(X, backward_device_)
+LMI_MEMORY_DATA(X, recompute_device_)
 #undef X
-bool lmi_has_backward_memory(const lmi_job *j);
+bool lmi_has_backward_memory(const lam_memory *y); /* NULL: no */
 /* The part of a place's folding key that is its memory, if memory is shown. */
 void lmi_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
 void lmi_tell_memory(lmi_speaker *s);
-void lmi_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
-void lmi_memory_json(const lmi_job *j, lmi_buf *b);
-/* The same for a device's memory (devicememory.c). */
-#define LMI_DEVICE_MEMORY_CELLS(X)                                                                           \
-    X(device_allocated)                                                                                      \
-    X(device_retained)                                                                                       \
-    X(device_peak) X(device_bwd_allocated) X(device_memory_allocated) X(device_memory_freed)                 \
-        X(device_memory_retained) X(device_memory_peak) X(backward_device_memory_allocated)                  \
-            X(backward_device_memory_freed) X(backward_device_memory_retained)                               \
-                X(backward_device_memory_peak) X(recompute_device_memory_allocated)                          \
-                    X(recompute_device_memory_freed) X(recompute_device_memory_retained)                     \
-                        X(recompute_device_memory_peak)
-#define X(name) void lmi_cell_##name(const lmi_line *l, lmi_buf *out);
-LMI_DEVICE_MEMORY_CELLS(X)
-#undef X
-bool lmi_has_backward_device_memory(const lmi_job *j);
-void lmi_device_memory_key(const lmi_job *j, const lmi_line *l, lmi_buf *key);
-void lmi_tell_device_memory(lmi_speaker *s);
-void lmi_device_memory_json_row(const lmi_job *j, lmi_buf *b, int32_t event);
-void lmi_device_memory_json(const lmi_job *j, lmi_buf *b);
 
 #endif

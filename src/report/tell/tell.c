@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every walk over a result needs. */
+#include "report/tell/tell.h"
+
+void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes) {
+    if (ndim < 0) {
+        tell_none(t, name);
+    } else if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_SIZES, .shape = {ndim, sizes}});
+    } else {
+        tell_list(t, name);
+        for (int32_t i = 0; i < ndim; i++) tell_int(t, NULL, sizes[i]);
+        tell_list_end(t);
+    }
+}
+
+void lmi_tell_value(lmi_teller *t, const char *name, const lam_value *v) {
+    switch (v->type) {
+    case LAM_BOOL: tell_truth(t, name, v->i != 0); break;
+    case LAM_INT: tell_int(t, name, v->i); break;
+    case LAM_INTS: lmi_tell_sizes(t, name, v->n, v->ints); break;
+    case LAM_FLOAT: tell_real(t, name, v->f); break;
+    case LAM_TEXT: tell_text(t, name, v->text); break;
+    default: tell_none(t, name);
+    }
+}
+
+void lmi_tell_digits(lmi_teller *t, const char *name, double v) {
+    if (!t->json || v - v != 0) {
+        tell_real(t, name, v);
+        return;
+    }
+    tell_name(t, name);
+    lmi_putf(t->json, "%.9g", v);
+}
+
+void lmi_tell_count(lmi_teller *t, const char *name, lam_count c) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_COUNT, .count = c});
+        return;
+    }
+    tell_name(t, name);
+    PUT(t->json, "{\"value\": ");
+    if (c.state == LAM_EXACT && c.over == 0) { /* most are (bench row "JSON") */
+        quick_int(t->json, c.n);
+        PUT(t->json, ", \"state\": \"exact\"}");
+        return;
+    }
+    if (c.state == LAM_UNKNOWN)
+        PUT(t->json, "null");
+    else
+        lmi_put_plain(t->json, c);
+    PUT(t->json, ", \"state\": ");
+    quick_text(t->json, lam_state_name(c.state));
+    PUT(t->json, "}");
+}
+
+const char *lmi_path_of_call(const lam_model *m, int32_t call) {
+    const lam_event *ev = lam_model_event(m, call);
+    return ev ? lam_model_place(m, ev->place)->path : NULL;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * tell: the fields of every result, each named once. A walk passes them on to JSON that is being written, or
+ * to a receiver (lamina_fields.h), which makes objects of them. */
+#ifndef LMI_TELL_H
+#define LMI_TELL_H
+
+#include "report/table/quick.h"
+#include "report/table/report.h"
+
+typedef struct lmi_teller {
+    lmi_buf *json;   /* NULL: `to` receives the fields */
+    bool any;        /* of JSON: a comma goes before the next field */
+    bool stopped;    /* of a receiver: it wants no more */
+    bool brief;      /* what a report's rows tell, and what is nothing, is left out */
+    lam_receiver to;
+} lmi_teller;
+
+static inline lmi_teller lmi_tell_json(lmi_buf *b) { return (lmi_teller){.json = b, .brief = true}; }
+static inline lmi_teller lmi_tell_to(lam_receiver to) { return (lmi_teller){.to = to}; }
+static inline void lmi_give(lmi_teller *t, const lam_field f) { /* to the receiver */
+    if (!t->stopped) t->stopped = !t->to.field(t->to.self, &f);
+}
+
+/* -- values: inlined, so that the length of a name is a constant (bench row "JSON") -------------------- */
+
+QUICK void tell_name(lmi_teller *t, const char *name) {
+    if (t->any) PUT(t->json, ", ");
+    t->any = true;
+    if (name) quick_name(t->json, name);
+}
+
+QUICK void tell_none(lmi_teller *t, const char *name) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_NONE});
+        return;
+    }
+    tell_name(t, name);
+    PUT(t->json, "null");
+}
+
+/* As `tell_none`, where JSON has no such field. */
+QUICK void tell_absent(lmi_teller *t, const char *name) {
+    if (!t->json) tell_none(t, name);
+}
+
+QUICK void tell_truth(lmi_teller *t, const char *name, bool v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_TRUTH, .truth = v});
+        return;
+    }
+    tell_name(t, name);
+    quick_put(t->json, v ? "true" : "false", v ? 4 : 5);
+}
+
+QUICK void tell_int(lmi_teller *t, const char *name, int64_t v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_INTEGER, .integer = v});
+        return;
+    }
+    tell_name(t, name);
+    quick_int(t->json, v);
+}
+
+/* Negative: not known. */
+QUICK void tell_known(lmi_teller *t, const char *name, int64_t v) {
+    if (v < 0)
+        tell_none(t, name);
+    else
+        tell_int(t, name, v);
+}
+
+/* NULL: there is none. */
+QUICK void tell_text(lmi_teller *t, const char *name, const char *v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = v ? LAM_FIELD_TEXT : LAM_FIELD_NONE, .text = v});
+        return;
+    }
+    tell_name(t, name);
+    quick_text(t->json, v);
+}
+
+/* NaN and infinities have no name in JSON. */
+QUICK void tell_real(lmi_teller *t, const char *name, double v) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = LAM_FIELD_REAL, .real = v});
+        return;
+    }
+    tell_name(t, name);
+    if (v - v != 0)
+        PUT(t->json, "null");
+    else if (v > -1e15 && v < 1e15 && v == (double)(int64_t)v)
+        quick_int(t->json, (int64_t)v);
+    else
+        lmi_put_real(t->json, v);
+}
+
+/* Negative: not known. */
+QUICK void tell_known_real(lmi_teller *t, const char *name, double v) {
+    if (v < 0)
+        tell_none(t, name);
+    else
+        tell_real(t, name, v);
+}
+
+/* An unknown shape has -1 axes. */
+void lmi_tell_sizes(lmi_teller *t, const char *name, int32_t ndim, const int64_t *sizes);
+void lmi_tell_value(lmi_teller *t, const char *name, const lam_value *v);
+/* Every digit of a measured number: its JSON has 9. */
+void lmi_tell_digits(lmi_teller *t, const char *name, double v);
+void lmi_tell_count(lmi_teller *t, const char *name, lam_count c);
+
+/* -- what holds fields --------------------------------------------------------------------------------- */
+
+QUICK void tell_begin(lmi_teller *t, const char *name, lam_field_type type, char bracket) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.name = name, .type = type});
+        return;
+    }
+    tell_name(t, name);
+    quick_put(t->json, &bracket, 1);
+    t->any = false;
+}
+QUICK void tell_object(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_OBJECT, '{'); }
+QUICK void tell_record(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '{'); }
+QUICK void tell_tuple(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_RECORD, '['); }
+QUICK void tell_list(lmi_teller *t, const char *name) { tell_begin(t, name, LAM_FIELD_LIST, '['); }
+
+QUICK void tell_close(lmi_teller *t, char bracket) {
+    if (!t->json) {
+        lmi_give(t, (lam_field){.type = LAM_FIELD_END});
+        return;
+    }
+    quick_put(t->json, &bracket, 1);
+    t->any = true;
+}
+QUICK void tell_end(lmi_teller *t) { tell_close(t, '}'); } /* of an object or a record */
+QUICK void tell_list_end(lmi_teller *t) { tell_close(t, ']'); } /* of a list or a tuple */
+
+/* -- walks, and their parts that the JSON of a report has too ------------------------------------------ */
+
+/* The path of a call's layer; NULL: outside every call. */
+const char *lmi_path_of_call(const lam_model *m, int32_t call);
+
+/* Memory of the host, or of a device (memory.c). */
+void lmi_memory_fields(lmi_teller *t, const char *name, const lam_memory *y);
+void lmi_memory_call_fields(lmi_teller *t, const char *name, const lam_memory *y, int32_t call);
+/* health.c */
+void lmi_health_fields(lmi_teller *t, const char *name, const lam_health *h);
+void lmi_health_call_fields(lmi_teller *t, const lam_health *h, int32_t call);
+/* times.c: nothing where no times were measured */
+void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_time_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+/* graph.c */
+void lmi_unused_fields(lmi_teller *t, const lam_graph *g);
+void lmi_no_gradient_fields(lmi_teller *t, const lam_graph *g);
+/* costs.c: the metrics of one thing; in `brief` without those that the convention does not count */
+void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric[LAM_N_METRICS]);
+void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_t row);
+void lmi_unruled_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_unruled_ops_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c);
+void lmi_notes_fields(lmi_teller *t, const char *name, const lam_model *m); /* model.c */
+
+#endif

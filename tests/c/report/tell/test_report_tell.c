@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Results as fields: what a receiver is given of a step of which everything was seen, that it may stop at any
+ * field, and what there is nothing to tell of. */
+#include "kit/oom.h"
+
+#include "kit/full_net.h"
+#include "kit/net.h"
+
+#include "lamina_fields.h"
+
+#include <stdio.h>
+
+enum { ROOM = 1 << 20, DEEPEST = 12 };
+
+/* Writes what it is given: objects in {}, records in (), lists in []. */
+typedef struct heard {
+    char text[ROOM];
+    size_t n;
+    lam_field_type open[DEEPEST];
+    int depth, left; /* left: so many fields are taken; -1: all */
+} heard;
+static heard h;
+
+static void put(const char *s) {
+    size_t n = strlen(s);
+    assert_true(h.n + n < ROOM);
+    memcpy(h.text + h.n, s, n + 1);
+    h.n += n;
+}
+
+static void put_value(const lam_field *f) {
+    char s[512] = "none";
+    if (f->type == LAM_FIELD_TRUTH) snprintf(s, sizeof s, "%s", f->truth ? "true" : "false");
+    if (f->type == LAM_FIELD_INTEGER) snprintf(s, sizeof s, "%lld", (long long)f->integer);
+    if (f->type == LAM_FIELD_REAL) snprintf(s, sizeof s, "%g", f->real);
+    if (f->type == LAM_FIELD_TEXT) snprintf(s, sizeof s, "'%.500s'", f->text);
+    if (f->type == LAM_FIELD_COUNT)
+        snprintf(s, sizeof s, "%lld %s", (long long)f->count.n, lam_state_name(f->count.state));
+    if (f->type == LAM_FIELD_SIZES) snprintf(s, sizeof s, "%d axes", (int)f->shape.ndim);
+    put(s);
+}
+
+static bool hear(void *self, const lam_field *f) {
+    assert_ptr_equal(self, &h);
+    assert_int_not_equal(h.left, 0);
+    if (f->type == LAM_FIELD_END) {
+        assert_true(h.depth > 0);
+        lam_field_type was = h.open[--h.depth];
+        put(was == LAM_FIELD_OBJECT ? "} " : was == LAM_FIELD_LIST ? "] " : ") ");
+    } else {
+        lam_field_type in = h.depth ? h.open[h.depth - 1] : LAM_FIELD_LIST;
+        if (in == LAM_FIELD_OBJECT) assert_non_null(f->name);
+        if (in == LAM_FIELD_LIST) assert_null(f->name);
+        if (f->name) put(f->name);
+        if (f->name) put("=");
+        if (f->type < LAM_FIELD_OBJECT) {
+            put_value(f);
+            put(" ");
+        } else {
+            assert_true(h.depth < DEEPEST);
+            h.open[h.depth++] = f->type;
+            put(f->type == LAM_FIELD_OBJECT ? "{" : f->type == LAM_FIELD_LIST ? "[" : "(");
+        }
+    }
+    return h.left < 0 || --h.left > 0;
+}
+
+static lam_receiver hears(int left) {
+    h.n = 0;
+    h.text[0] = '\0';
+    h.depth = 0;
+    h.left = left;
+    return (lam_receiver){hear, &h};
+}
+
+static void has(const char *part) {
+    if (!strstr(h.text, part)) print_error("'%s' is not in:\n%.3000s\n", part, h.text);
+    assert_non_null(strstr(h.text, part));
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    lam_error e = {0};
+    lam_memory *y;
+    lam_model *m = full_step();
+    assert_int_equal(lam_memory_new(&y, m, &e), LAM_OK);
+    lam_memory_tell(y, hears(-1));
+    assert_int_equal(h.depth, 0);
+    has("{source=");
+    has("old_gradients=");
+    has("rss={open=");
+    has("places=[{path='' type=");
+    has("own={forward=(allocated=");
+    has("held_below={other=");
+    lam_memory_tell(y, hears(3));
+    assert_int_equal(h.left, 0);
+    lam_memory_free(y);
+    assert_int_equal(lam_device_memory_new(&y, m, &e), LAM_OK);
+    lam_memory_tell(y, hears(-1));
+    has("peak_phase='");
+    has("places=[{path='' type=");
+    assert_null(strstr(h.text, "rss="));
+    assert_null(strstr(h.text, "held"));
+    lam_memory_free(y);
+    lam_model_free(m);
+}
+
+static void test_costs(void **state) {
+    (void)state;
+    static const char *const parts[] = {
+        [LAM_COSTS_ROWS] = "total_backward_macs=",
+        [LAM_COSTS_TOTALS] = "{macs=",
+        [LAM_COSTS_PARAMS] = "in_rows=",
+        [LAM_COSTS_UNRULED] = "[] ",
+        [LAM_COSTS_UNRULED_OPS] = "[",
+        [LAM_COSTS_GAPS] = "[",
+        [LAM_COSTS_TIMES] = "device={runs=",
+        [LAM_COSTS_WHY] = "[{metric='macs' phase='forward' formula=",
+        [LAM_COSTS_FACTS] = "{",
+        [LAM_COSTS_OPERATOR] = "{counted=",
+    };
+    lam_error e = {0};
+    lam_model *m = full_step();
+    lam_costs *c = net_costs(m, "exact", false);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        assert_int_equal(lam_costs_tell(c, (lam_costs_part)i, 0, hears(-1), &e), LAM_OK);
+        assert_int_equal(h.depth, 0);
+        has(parts[i]);
+    }
+    static const lam_costs_part of_one[] = {LAM_COSTS_TOTALS, LAM_COSTS_WHY, LAM_COSTS_FACTS,
+                                            LAM_COSTS_OPERATOR};
+    for (size_t i = 0; i < sizeof of_one / sizeof *of_one; i++) {
+        assert_int_equal(lam_costs_tell(c, of_one[i], -1, hears(0), &e), LAM_RANGE);
+        assert_int_equal(lam_costs_tell(c, of_one[i], 1 << 20, hears(0), &e), LAM_RANGE);
+        assert_non_null(strstr(e.text, "there is no"));
+    }
+    lam_speeds_tell(c, (lam_peak){1e9, 1e9}, hears(-1));
+    has("[(path='");
+    has("bound='");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void test_model(void **state) {
+    (void)state;
+    static const char *const parts[] = {
+        [LAM_MODEL_CALLS] = "output_sources=(",
+        [LAM_MODEL_MODULES] = "owned=(",
+        [LAM_MODEL_PLACES] = "[{name='' path='' parent=-1 ",
+        [LAM_MODEL_TENSORS] = "[",
+        [LAM_MODEL_OPERATORS] = "sources=((operator=",
+        [LAM_MODEL_LIFETIMES] = "[] ",
+        [LAM_MODEL_NOTES] = "[",
+    };
+    lam_error e = {0};
+    lam_graph *g;
+    lam_health *health;
+    lam_model *m = full_step();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        lam_model_tell(m, (lam_model_part)i, hears(-1));
+        assert_int_equal(h.depth, 0);
+        has(parts[i]);
+    }
+    lam_op_args_tell(lam_model_op(m, 0)->sig->in, lam_model_op(m, 0)->sig->n_in, hears(-1));
+    has("((position=");
+    assert_int_equal(lam_graph_new(&g, m, &e), LAM_OK);
+    lam_graph_tell(g, LAM_GRAPH_DATA, hears(-1));
+    has("{nodes=[{id=0 type='");
+    has("edges=[");
+    lam_graph_tell(g, LAM_GRAPH_FINDINGS, hears(-1));
+    has("{unused=[");
+    has("no_gradient=[");
+    lam_graph_free(g);
+    assert_int_equal(lam_health_new(&health, m, &e), LAM_OK);
+    lam_health_tell(health, hears(-1));
+    has("findings=[");
+    has("calls=[{path=''");
+    lam_health_free(health);
+    lam_model_free(m);
+}
+
+static void test_nothing_measured(void **state) {
+    (void)state;
+    lam_error e = {0};
+    net n = net_new();
+    net_place(&n, -1, "", net_module(&n, "Tanh", LAM_MODULE_LEAF));
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, NULL, false);
+    assert_int_equal(lam_costs_tell(c, LAM_COSTS_TIMES, 0, hears(-1), &e), LAM_OK);
+    assert_string_equal(h.text, "none ");
+    assert_int_equal(lam_costs_tell(c, LAM_COSTS_ROWS, 0, hears(-1), &e), LAM_OK);
+    has("in_shapes=() ");
+    has("rf_axes=none ");
+    has("time=none ");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+static void test_tables(void **state) {
+    (void)state;
+    lam_rules *rules;
+    lam_error e = {0};
+    lam_tables_tell(LAM_TABLES_CONVENTIONS, 0, hears(-1));
+    has("{name='exact' ");
+    lam_tables_tell(LAM_TABLES_RULES, lam_convention_find("layers"), hears(-1));
+    has("{kind='conv' formula={macs=");
+    lam_tables_tell(LAM_TABLES_FACTS, 0, hears(-1));
+    has("out='");
+    lam_tables_tell(LAM_TABLES_OPTIMIZERS, 0, hears(-1));
+    has("adamw='");
+    assert_int_equal(lam_rules_new(&rules, &e), LAM_OK);
+    assert_int_equal(lam_rules_read(rules, "mine::op  macs = out", "here", &e), LAM_OK);
+    lam_rules_tell(rules, hears(-1));
+    has("[(kind='mine::op' formula={macs='out' dmas='");
+    assert_null(strstr(h.text, "flops")); /* nothing is said of what it has no formula for */
+    lam_rules_free(rules);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory), cmocka_unit_test(test_costs),
+                                       cmocka_unit_test(test_model), cmocka_unit_test(test_nothing_measured),
+                                       cmocka_unit_test(test_tables)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
