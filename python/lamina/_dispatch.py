@@ -2,7 +2,7 @@
 """A dispatch mode of torch's whose ``__torch_dispatch__`` is a function in C (python/ext/dispatch.c).
 
 Only what torch wants in Python is here: the class, its place on torch's stack of modes, and the functions
-that the C side calls. Each is looked for, and is None where this torch has none.
+that the C side calls.
 """
 
 from __future__ import annotations
@@ -35,14 +35,12 @@ class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
 setattr(Mode, "__torch_dispatch__", _lamina.dispatched_by(Mode))  # noqa: B010
 
 
-# Where one mode in C++ calls all those in Python, none may be put back while an operator runs.
-_NESTS = not hasattr(torch._C, "_set_torch_dispatch_mode")
 _late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
 
 
 # Entering a mode also tells torch's compiler, by flags that are one for all threads, and that two threads
 # would leave behind. Where compiled code can be stepped around nobody needs them.
-_TELLS = not hasattr(getattr(torch, "compiler", None), "set_stance")
+_TELLS = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
 
 
 def _put_on(mode: Any) -> None:
@@ -64,7 +62,7 @@ def _open() -> Mode:
     _take_off_late()
     mode, above = Mode(), []
     try:
-        while _NESTS and _is_somebodys():  # they are asked first, and what they run is seen
+        while _is_somebodys():  # they are asked first, and what they run is seen
             above.append(_take_top_off())
         _put_on(mode)
     except BaseException:  # Ctrl-C, once it was put on
@@ -130,22 +128,23 @@ _after_modes = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
 
 def functions() -> dict[str, Callable[..., Any] | None]:
     """What the C side calls, by the names in python/ext/dispatch.h."""
-    low, overload = torch._C, torch._ops.OpOverload
-    autograd = getattr(low, "_autograd", None)
+    low: Any = torch._C
+    autograd = low._autograd
     return {
         "open": _open,
         "close": _close,
         "push": low._push_on_torch_dispatch_stack,  # in C, where no Ctrl-C comes between
         "pop": partial(low._pop_torch_dispatch_stack, *[None] * modes._pop_mode.__code__.co_argcount),
         "below": low._len_torch_dispatch_stack,
-        "node": getattr(low, "_current_autograd_node", None),
-        "task": getattr(low, "_current_graph_task_id", None),
+        "node": low._current_autograd_node,
+        "task": low._current_graph_task_id,
+        # torch 2.4 has neither of the next two.
         "keeps": getattr(autograd, "_get_current_graph_task_keep_graph", None),
         "hooks": getattr(autograd, "_top_saved_tensors_default_hooks", None),
-        "function": getattr(low, "_FunctionBase", None),
-        "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
+        "function": low._FunctionBase,
+        "sequence": autograd._get_sequence_nr,
         "keys": _keys,
-        "redispatch": Redispatch.own() if _NESTS else None,
+        "redispatch": Redispatch.own(),
         "is_implicit": _is_implicit,
-        "decompose": getattr(overload, "decompose", None) if _NESTS else None,
+        "decompose": torch._ops.OpOverload.decompose,
     }

@@ -103,8 +103,6 @@ def need() -> str | None:
         return None
     if "torch._dynamo" in sys.modules:
         why += "; compiled code ran layer by layer"
-    if not hasattr(sys.modules["torch"]._C, "_current_autograd_node"):
-        why += "; this torch does not tell which node of a backward pass runs, so that has a row of its own"
     return why
 
 

@@ -37,7 +37,7 @@ class Redispatch:
 
     @classmethod
     def own(cls) -> Any:
-        """The method as torch has it, None where there is none: an operator, keys, and its arguments."""
+        """The method as torch has it, of an operator, keys, and its arguments."""
         if cls._told is None:
             cls._make()
         return cls.itself
@@ -46,8 +46,7 @@ class Redispatch:
     def _make(cls) -> None:
         from ._lead import leading_to, twin_of
 
-        overload = getattr(sys.modules.get("torch._ops"), "OpOverload", None)
-        method = getattr(overload, "__dict__", {}).get("redispatch")
+        method = sys.modules["torch"]._ops.OpOverload.redispatch
         cls.itself = method
         if not isinstance(method, FunctionType) or method.__closure__:
             return

@@ -159,7 +159,7 @@ static bool look_at_node(lmx_dry *d) {
                                "a dry run, and copies that a real backward makes there are missing from its "
                                "DMAs";
     const lmx_modes *m = d->st->modes;
-    PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL, *done = NULL;
+    PyObject *node = PyObject_CallNoArgs(m->node), *done = NULL;
     PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
     bool yes = number && PySet_Contains(d->rebuilt, number) > 0;
     Py_XDECREF(number);

@@ -62,11 +62,10 @@ static void load_symbols(lmx_modes *m) {
     if (library) {
         lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &m->peek);
         lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &m->grad_enabled);
-        lmx_symbol(library, "_ZN5torch8autograd32get_current_graph_task_exec_infoEv", &m->engine);
         dlclose(library); /* torch keeps it loaded */
     }
-    PyObject *told = m->peek && m->sequence ? PyObject_CallNoArgs(m->sequence) : NULL;
-    if (m->sequence && (!told || PyLong_AsUnsignedLongLong(told) != m->peek())) m->peek = NULL;
+    PyObject *told = m->peek ? PyObject_CallNoArgs(m->sequence) : NULL;
+    if (!told || PyLong_AsUnsignedLongLong(told) != m->peek()) m->peek = NULL;
     Py_XDECREF(told);
     PyErr_Clear();
 }
@@ -98,8 +97,7 @@ void lmx_modes_clear(lmx_modes *m) {
 }
 
 bool lmx_modes_implicit(lmx_state *st, PyObject *func) {
-    PyObject *f = st->modes->is_implicit;
-    PyObject *told = f ? PyObject_CallFunctionObjArgs(f, func, NULL) : NULL;
+    PyObject *told = PyObject_CallFunctionObjArgs(st->modes->is_implicit, func, NULL);
     bool yes = told == Py_True;
     Py_XDECREF(told);
     PyErr_Clear();
@@ -174,7 +172,7 @@ static void describes(lmx_capture *c, thread *t, bool yes) {
 
 /* The engine's run that is going on in this thread; NULL: none. Runs nest, and the inner one is newer. */
 static task *task_of(const lmx_modes *m, thread *t, int32_t open) {
-    int64_t id = m->task ? number_of(m->task, -1) : m->engine && m->engine() ? 0 : -1;
+    int64_t id = number_of(m->task, -1);
     task *all = t->tasks.data;
     while (t->tasks.n && all[t->tasks.n - 1].id > id) t->tasks.n--;
     if (id < 0) return NULL;
@@ -189,8 +187,7 @@ static task *task_of(const lmx_modes *m, thread *t, int32_t open) {
 
 /* The call whose forward made the node that runs. The engine adds gradients up between two nodes. */
 static int32_t call_of_node(lmx_capture *c, thread *t) {
-    const lmx_modes *m = c->st->modes;
-    PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL;
+    PyObject *node = PyObject_CallNoArgs(c->st->modes->node);
     PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
     const thread *own = find_thread(c->dispatcher, c->owner);
     if (number) {
@@ -212,7 +209,7 @@ static bool may_redo(const lmx_modes *m) {
     bool yes = hooks && hooks != Py_None;
     Py_XDECREF(hooks);
     PyErr_Clear();
-    if (yes || !m->node || !m->function || number_of(m->keeps, 1) != 0) return yes;
+    if (yes || number_of(m->keeps, 1) != 0) return yes;
     PyObject *node = PyObject_CallNoArgs(m->node);
     yes = node && PyObject_IsInstance(node, m->function) > 0;
     Py_XDECREF(node);
@@ -447,7 +444,7 @@ static bool wraps_tensors(const lmx_capture *c, PyObject *types) {
  * operator can't be run by its kernel: there is another mode or class to ask, or nothing to tell by. */
 static PyObject *kernel_of(const lmx_capture *c, PyObject *types, PyObject *args, PyObject *kwargs) {
     const lmx_modes *m = c->st->modes;
-    if (!m->keys || !m->redispatch || (PyTuple_Check(types) && PyTuple_Size(types))) return NULL;
+    if (PyTuple_Check(types) && PyTuple_Size(types)) return NULL;
     if (number_of(m->below, 1) != 0) return NULL;
     PyObject *keys = PyObject_CallFunctionObjArgs(m->keys, args, kwargs ? kwargs : Py_None, NULL);
     PyErr_Clear();
@@ -468,8 +465,7 @@ static PyObject *run(const lmx_capture *c, thread *t, const lmx_overload *o, PyO
         Py_DECREF(keys);
         return result;
     }
-    if (o->implicit && c->st->modes->decompose)
-        return call_under(c, c->st->modes->decompose, o->func, NULL, args, kwargs);
+    if (o->implicit) return call_under(c, c->st->modes->decompose, o->func, NULL, args, kwargs);
     return call(o, args, kwargs);
 }
 

@@ -44,19 +44,17 @@ typedef struct lmx_overload {
     X(close) X(push) X(pop) X(below) X(node) X(task) X(keeps) X(hooks) X(function) X(sequence) X(keys)       \
         X(redispatch) X(is_implicit) X(decompose)
 struct lmx_modes {
-#define X(name) PyObject *name; /* NULL: this torch has none */
+#define X(name) PyObject *name; /* `keeps`, `hooks`: NULL in torch 2.4, which has none */
     LMX_MODE_FUNCTIONS(X)
 #undef X
     uint64_t (*peek)(void); /* as lmx_record_api.sequence; checked against torch's own answer */
     bool (*grad_enabled)(void);
-    const void *(*engine)(void); /* not NULL: the autograd engine is at work in this thread */
     lmx_vec overloads; /* lmx_overload * */
     lmx_map by_func;
 };
 
 /* Finds torch's functions, once; false with an exception. */
 bool lmx_modes_load(lmx_state *st);
-/* The number of the next node that autograd makes in this thread; 0: unknown. */
 /* The number of the next node that autograd makes in this thread; 0: unknown. */
 uint64_t lmx_modes_sequence(const lmx_modes *m);
 /* NULL with an exception. It lives as long as the extension. */
