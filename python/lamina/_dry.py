@@ -101,6 +101,11 @@ def _refuse(what: str) -> Callable[..., NoReturn]:
 _types: tuple[type, type] | None = None
 
 
+def is_fake(cls: type) -> bool:
+    """True for a class of such tensors."""
+    return _types is not None and issubclass(cls, _types[0])
+
+
 def types() -> tuple[type, type]:
     """The class of fake tensors, and its subclass for those whose values are known."""
     global _types
@@ -377,7 +382,7 @@ class _Run:
             inside = self._inside(function)
             plain = self._has(function, "Conjugate") or _is_view(schema)
             return inside if plain else partial(_conjugated, inside)
-        if not self.core.wraps(schema.name):
+        if not _lamina.op_wraps(schema.name):
             return None
         spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         if spelled in FUSED:

@@ -2,7 +2,7 @@
 """How operators are watched here, and the proof that it can be done.
 
 Two ways lead to the same records: the observer, and where that may not be used torch's dispatch mode
-(:mod:`lamina._dispatch`), which costs ten times as much an operator. ``LAMINA_CAPTURE`` forces one.
+(:mod:`lamina._dispatch`), which costs twelve times as much an operator. ``LAMINA_CAPTURE`` forces one.
 
 The observer (python/ext/observe.c) reads torch's own records of running operators, whose layout no header
 promises. It is found with operations whose arguments are known, checked with others, and kept in a small

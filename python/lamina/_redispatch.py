@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from . import _lamina
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 
@@ -24,6 +25,7 @@ class Redispatch:
     _own: ClassVar[CodeType | None] = None
     _told: ClassVar[CodeType | None] = None
     is_open = False
+    listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: told of the operator's name
     itself: ClassVar[Any] = None  # what it does, and tells nobody: for what lamina runs itself
 
     @classmethod
@@ -57,7 +59,10 @@ class Redispatch:
             keys: Any = args[0] if args else kwargs.get("keyset")
             # Where a mode or a class is to answer, what that runs is seen.
             if not (hasattr(keys, "has") and keys.has(python)):
-                _lamina.unseen(op.name().partition(".")[0])
+                name = op.name().partition(".")[0]
+                _lamina.unseen(name)
+                for listener in [*cls.listeners]:
+                    listener(name)
             return twin(op, *args, **kwargs)
 
         cls.itself, cls._method, cls._own = twin, method, method.__code__

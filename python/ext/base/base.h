@@ -43,7 +43,6 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe/observe.h */
-typedef struct lmx_modes lmx_modes;   /* ops/dispatch.h */
 typedef struct lmx_listener lmx_listener; /* observe/here.h */
 typedef struct lmx_classes lmx_classes; /* modules/classes.h */
 
@@ -195,7 +194,6 @@ struct lmx_state {
     lmx_layout *layout; /* of this torch's records */
     bool watches_ops;          /* the layout was found, and may be used */
     int identities;            /* the number of captures that need identities of memory: those of operators */
-    lmx_modes *modes;
     lmx_classes *classes; /* of the modules so far */
 };
 
