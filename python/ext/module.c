@@ -29,14 +29,14 @@ static int module_exec(PyObject *module) {
     lmx_state *st = lmx_state_of(module);
     st->torch.offset = -1;
     st->layout = calloc(1, sizeof *st->layout);
-    st->modes = calloc(1, sizeof *st->modes);
     st->classes = calloc(1, sizeof *st->classes);
-    if (!st->layout || !st->modes || !st->classes) {
+    if (!st->layout || !st->classes) {
         PyErr_NoMemory();
         return -1;
     }
     bool ok = PyModule_AddFunctions(module, lmx_probe_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_own_methods) == 0 &&
+              PyModule_AddFunctions(module, lmx_dispatch_methods) == 0 &&
               PyModule_AddFunctions(module, lmx_fit_methods) == 0 && intern_names(st) &&
               add_type(module, &lmx_capture_spec, &st->capture_type) &&
               add_type(module, &lmx_model_spec, &st->model_type) &&
@@ -70,7 +70,6 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->model_type);
     Py_CLEAR(st->costs_type);
     Py_CLEAR(st->snapshot_type);
-    lmx_modes_clear(st->modes);
     Py_CLEAR(st->dry_type);
     Py_CLEAR(st->recorder_type);
     Py_CLEAR(st->turns_type);
@@ -86,7 +85,6 @@ static void module_free(void *module) {
     module_clear(module);
     lmx_state *st = lmx_state_of(module);
     if (st) free(st->layout);
-    if (st) free(st->modes);
     if (st) free(st->classes);
 }
 

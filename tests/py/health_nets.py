@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import pytest
 import torch
 from torch import nn
 from where_kit import Calls
@@ -295,8 +294,6 @@ def compiled(work, backend="eager"):
     """A layer whose forward went through torch's compiler, which runs it operator by operator."""
 
     def build():
-        if not hasattr(torch, "compile"):
-            pytest.skip("this torch has no compiler")
         model = line(Do(work))
         torch._dynamo.reset()
         model[2].compile(backend=backend)

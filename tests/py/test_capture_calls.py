@@ -18,6 +18,7 @@ import pytest
 import torch
 from ext_kit import calls, module_call, seen, watching
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from where_kit import Calls, in_thread, not_observed
 
 import lamina
@@ -134,8 +135,6 @@ def test_the_failing_layer_is_named():
 
 
 def test_no_exception_is_lost_in_recomputation():
-    checkpoint = pytest.importorskip("torch.utils.checkpoint").checkpoint
-
     class Checkpointed(nn.Module):
         def __init__(self):
             super().__init__()
@@ -613,7 +612,7 @@ def test_a_scripted_root_has_places_and_parameters():
 
 
 needs_stance = pytest.mark.skipif(
-    not hasattr(getattr(torch, "compiler", None), "set_stance"),
+    not hasattr(torch.compiler, "set_stance"),  # before torch 2.6
     reason="this torch can't step around compiled code",
 )
 
@@ -647,7 +646,6 @@ def test_a_compiled_leaf_is_called_once():
     assert inner["inputs"][0]["shape"] == (2, 3) and inner["outputs"][0]["shape"] == (2, 3)
 
 
-@pytest.mark.skipif(not hasattr(torch, "compile"), reason="no torch.compile here")
 def test_compiled_code_is_opaque_unless_its_inside_was_seen():
     try:
         net = nn.Sequential(torch.compile(Block(), backend="eager"))

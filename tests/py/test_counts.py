@@ -175,10 +175,6 @@ MASKS = {
     "an offset": lambda lets: F.pad(lets, (3, 1), value=True)[..., 3:-1],
     "expanded": lambda lets: lets.expand(2, 3, 6, 8),
 }
-needs_masks = pytest.mark.skipif(
-    not hasattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu"),
-    reason="this torch attends in other operators",
-)
 
 
 def random_lets(*shape):
@@ -200,7 +196,6 @@ def attended(mask, way=None, monkeypatch=None, dtype=torch.float32, **options):
     return exact(attention(attn_mask=mask, **options), q, k, k, backward=True)
 
 
-@needs_masks
 @pytest.mark.parametrize("shape", [(6, 8), (1, 8), (6, 1), (2, 1, 6, 8), (2, 3, 6, 8), (1, 3, 1, 8)], ids=str)
 @pytest.mark.parametrize("kind", MASKS)
 def test_a_mask_is_read(kind, shape):
@@ -214,7 +209,6 @@ def test_a_mask_is_read(kind, shape):
     assert "MACs if masked attention scores are left out" in str(report)
 
 
-@needs_masks
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("value", [float("-inf"), "lowest", -1e4, float("nan")])
 def test_only_what_softmax_makes_nothing_of_is_masked(dtype, value):
@@ -226,7 +220,6 @@ def test_only_what_softmax_makes_nothing_of_is_masked(dtype, value):
     assert report.effective_macs == 6 * left * 8 and report.effective_macs.state == "exact"
 
 
-@needs_masks
 def test_a_mask_that_leaves_nothing_and_one_that_leaves_all():
     report = attended(torch.zeros(6, 8, dtype=torch.bool))
     assert (report.effective_macs, report.effective_flops, report.macs) == (0, 0, 2304)
@@ -235,7 +228,6 @@ def test_a_mask_that_leaves_nothing_and_one_that_leaves_all():
     assert whole.effective_macs == whole.macs and "effective" not in str(whole)
 
 
-@needs_masks
 def test_a_mask_of_products():
     """Dropout makes torch multiply matrices: the operator around them tells of its mask, where it is seen."""
     seen = support.way().name == "observer"
@@ -271,7 +263,6 @@ def says_unknown(report, backward=True):
 WAYS = [way for way in ("observer", "dispatch") if way == "dispatch" or support.way().name == way]
 
 
-@needs_masks
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dropout", [0.0, 0.5], ids=["fused", "products"])
 def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, dropout):
@@ -285,7 +276,6 @@ def test_products_say_as_kernels_do_that_a_mask_was_not_read(monkeypatch, way, d
     assert says_unknown(exact(net, q, k, k, backward=True))
 
 
-@needs_masks
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
@@ -297,7 +287,6 @@ def test_what_is_not_attention_stays_in_a_lower_bound(monkeypatch, way):
     assert report.effective_macs == 2 * 6 * 4 * 4 and report.effective_macs.state == "at least"
 
 
-@needs_masks
 @pytest.mark.parametrize("way", WAYS)
 def test_a_mask_with_the_other_sign_in_memory(monkeypatch, way):
     """Memory has +Inf where the mask has -Inf. The dispatch mode is shown what torch made of it."""
@@ -315,7 +304,6 @@ def test_a_mask_with_the_other_sign_in_memory(monkeypatch, way):
     assert plain.effective_macs == by_hand(mask)[0] * 8 and plain.effective_macs.state == "exact"
 
 
-@needs_masks
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("dry", [False, True], ids=["run", "dry"])
 @pytest.mark.parametrize("argument", ["attn_mask", "key_padding_mask"])
@@ -335,7 +323,6 @@ def test_multihead_attention_that_hands_out_its_weights(monkeypatch, way, argume
         assert whole.backward.effective_macs.state == "exact" and "effective" not in str(whole)
 
 
-@needs_masks
 @pytest.mark.parametrize("way", WAYS)
 def test_fast_paths_with_a_mask(monkeypatch, way):
     monkeypatch.setenv("LAMINA_CAPTURE", way)
@@ -360,7 +347,6 @@ def test_baddbmm_that_adds_nothing_hides_no_mask():
         assert report.effective_macs.state == state and report.effective_macs == (state == "exact") * 120
 
 
-@needs_masks
 @pytest.mark.parametrize("kind", MASKS)
 def test_both_ways_read_masks_alike(monkeypatch, kind):
     if support.way().name != "observer":
@@ -373,7 +359,6 @@ def test_both_ways_read_masks_alike(monkeypatch, kind):
     assert numbers[0] == numbers[1] and by_hand(mask)[0] * 8 in numbers[0]
 
 
-@needs_masks
 def test_a_mask_is_read_when_the_operator_begins():
     mask = torch.ones(6, 8, dtype=torch.bool)
 
@@ -386,7 +371,6 @@ def test_a_mask_is_read_when_the_operator_begins():
     assert report.effective_macs == (48 + 24) * 8 and report.macs == 2 * 48 * 8
 
 
-@needs_masks
 def test_a_mask_that_can_not_be_read_does_not_tell():
     q, k, v = random_qkv(5, 5)
     report = exact(attention(attn_mask=torch.zeros(5, 5)), q, k, v, dry=True)
@@ -471,7 +455,6 @@ def test_llama_by_hand():
         assert report.effective_macs == report.macs - 2 * scores + left
 
 
-@needs_masks
 @pytest.mark.parametrize("window", [None, 3])
 @pytest.mark.parametrize("padded", [0, 2])
 def test_padding_and_sliding_windows_by_hand(window, padded):
@@ -600,12 +583,9 @@ def test_a_convolution_of_time_batch_channels():
 
 @pytest.mark.parametrize("layout", ["strided", "jagged"])
 def test_backwards_of_layers_on_nested_tensors(layout):
-    nested = getattr(torch, "nested", None)
-    if nested is None or not hasattr(torch, layout) or not hasattr(nested, "as_nested_tensor"):
-        pytest.skip("this torch has no such nested tensors")
     model = nn.Linear(8, 4)
     rows = [torch.rand(5, 8), torch.rand(3, 8)]
-    net = Calls(lambda: model(nested.as_nested_tensor(rows, layout=getattr(torch, layout))).values())
+    net = Calls(lambda: model(torch.nested.as_nested_tensor(rows, layout=getattr(torch, layout))).values())
     net.fc = model
     report = exact(net, backward=True)
     assert (report.macs, report.macs.state) == (8 * 8 * 4, "exact")

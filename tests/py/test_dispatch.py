@@ -17,8 +17,9 @@ import torch
 import torch.nn.functional as F
 from conftest import DATA
 from torch import nn
+from torch.utils import checkpoint as checkpoints
 from torch.utils.checkpoint import checkpoint
-from where_kit import Calls, by_path, exact, tells_nodes
+from where_kit import Calls, by_path, exact
 
 import lamina
 from lamina._observe import support
@@ -30,7 +31,6 @@ pytestmark = pytest.mark.skipif(
 needs_observer = pytest.mark.skipif(
     support._proved("observer").name != "observer", reason=f"{support._proved('observer').why}"
 )
-needs_nodes = pytest.mark.skipif(not tells_nodes(), reason="this torch does not tell which node runs")
 TRUTH = {model["name"]: model for model in json.loads((DATA / "truth.json").read_text())}
 PHASES = ("forward", "backward", "recompute")
 
@@ -219,22 +219,12 @@ def layers():
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(inplace=True), nn.Linear(8, 2))
 
 
-@needs_nodes
 def test_a_backward_is_its_forward_once_a_gradient():
     report = exact(layers(), torch.ones(3, 4), backward=True)
     assert by_path(report) == {"0": 96, "2": 48}
     assert by_path(report, "backward_macs") == {"0": 96, "2": 96}
 
 
-@pytest.mark.skipif(tells_nodes(), reason="this torch tells which node runs")
-def test_a_backward_of_unknown_nodes_is_in_a_row_of_its_own():
-    report = exact(layers(), torch.ones(3, 4), backward=True)
-    assert (report.macs, report.backward.macs) == (144, 192)
-    assert by_path(report, "backward_macs") == {"": 192}
-    assert "this torch does not tell which node of a backward pass runs" in report.notes[0]
-
-
-@needs_nodes
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_recomputed_work_is_told_apart(reentrant):
     model = Calls(
@@ -248,7 +238,6 @@ def test_recomputed_work_is_told_apart(reentrant):
     assert by_path(report, "backward_macs")["body.0"] == 512
 
 
-@needs_nodes
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_recomputed_functions_are_told_apart(reentrant):
     def forward(self, x):
@@ -270,7 +259,6 @@ def test_a_graph_of_the_backward_is_no_recomputation():
 
 
 @needs_observer
-@needs_nodes
 def test_second_derivatives_are_whose_the_first_are(monkeypatch):
     def forward(self, x):
         with torch.enable_grad():
@@ -287,10 +275,8 @@ def test_second_derivatives_are_whose_the_first_are(monkeypatch):
     assert (told["observer"]["a"], told["observer"]["b"]) == (5 * 240, 60)
 
 
-@needs_nodes
 def test_what_a_selective_checkpoint_kept_is_not_run_again(monkeypatch):
-    checkpoints = pytest.importorskip("torch.utils.checkpoint")
-    if not hasattr(checkpoints, "create_selective_checkpoint_contexts"):
+    if not hasattr(checkpoints, "create_selective_checkpoint_contexts"):  # before torch 2.5
         pytest.skip("this torch has no selective checkpoints")
     kept = partial(checkpoints.create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
     model = Calls(
@@ -310,7 +296,6 @@ def test_what_a_selective_checkpoint_kept_is_not_run_again(monkeypatch):
         assert report.backward.macs == 2 * 48 + 2 * 192 + 192
 
 
-@needs_nodes
 def test_a_gradient_inside_the_forward_is_no_recomputation():
     def forward(self, x):
         return torch.func.vmap(torch.func.grad(lambda x: (x @ self.w).pow(2).sum()))(x)
@@ -322,14 +307,13 @@ def test_a_gradient_inside_the_forward_is_no_recomputation():
 
 def test_what_runs_functions_is_named():
     """With plain Python for the kernel where there is one (test_plain.py), and by its name where not."""
-    strict = getattr(getattr(torch.ops, "higher_order", None), "strict_mode", None)
-    if strict is None:
+    strict = getattr(torch.ops.higher_order, "strict_mode", None)
+    if strict is None:  # before torch 2.5
         pytest.skip("this torch has no such operator")
     report = exact(Calls(lambda self, x: strict(lambda x: x @ x, (x,))), torch.ones(4, 4))
     assert (report.macs.state, dict(report.unruled_ops)) == ("unknown", {"higher_order::strict_mode": 1})
 
 
-@pytest.mark.skipif(not hasattr(torch, "vmap"), reason="this torch has no vmap")
 def test_vmap_runs_on_whole_tensors():
     layer = nn.Linear(4, 3)
     model = Calls(lambda self, x: torch.vmap(self.layer)(x), layer=layer)
@@ -391,7 +375,6 @@ def test_an_exception_takes_the_mode_off(error):
     assert (stack()[0], caught.value.lamina_report.macs) == (0, 24)
 
 
-@pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="this torch has no operators in Python")
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ArithmeticError])
 def test_an_exception_inside_an_operator_takes_the_mode_off(error):
     @torch.library.custom_op(f"lamina_tests::raises_{error.__name__}", mutates_args=())

@@ -610,7 +610,6 @@ def test_packed_weights_are_unpacked_into_real_memory():
     assert caught.value.lamina_report.parameters["packed"] == 128 * (128 * 9 + 1)
 
 
-@pytest.mark.skipif(not hasattr(torch, "cond"), reason="this torch has no operators that run functions")
 def test_an_operator_that_runs_functions_ends_it():
     class Branches(nn.Module):
         def forward(self, x):

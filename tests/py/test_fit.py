@@ -618,11 +618,7 @@ def test_what_is_refused():
 
 
 def test_an_operator_of_somebodys_own_makes_it_a_lower_bound():
-    op = pytest.importorskip("torch.library")
-    if not hasattr(op, "custom_op"):
-        pytest.skip("this torch has no torch.library.custom_op")
-
-    @op.custom_op("fit_tests::twice", mutates_args=())
+    @torch.library.custom_op("fit_tests::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return x * 2
 
@@ -684,7 +680,6 @@ def test_what_computes_nothing_takes_its_input(model):
     assert fit.no_step is not None
 
 
-@pytest.mark.skipif(not hasattr(torch, "func"), reason="this torch has no derivatives forward")
 def test_zeros_without_memory():
     """Of a derivative forward torch keeps the part that is zero without memory; a dry run read it."""
     layer = nn.Linear(8, 4)

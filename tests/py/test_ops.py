@@ -918,11 +918,8 @@ def run(model, x):
     return report.macs == 320, report.backward.macs == 320, held()[0] is not None
 """
 
-transforms = pytest.mark.skipif(not hasattr(torch, "func"), reason="this torch has no torch.func")
-
 
 @quiet
-@transforms
 def test_torch_keeps_nothing_of_transforms_where_nobody_uses_them(tmp_path):
     """What it makes when it is asked for them is copied for each backward pass from then on."""
     code = TRANSFORMS + "print(run(nn.Linear(8, 8, bias=False), torch.rand(5, 8)))"
@@ -930,7 +927,6 @@ def test_torch_keeps_nothing_of_transforms_where_nobody_uses_them(tmp_path):
 
 
 @quiet
-@transforms
 def test_the_first_transform_of_a_process_runs_while_operators_are_watched():
     code = TRANSFORMS + "print(run(Batched(), torch.rand(5, 8)))"
     assert in_process(code) == "(True, True, True)\n"

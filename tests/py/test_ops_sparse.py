@@ -111,7 +111,7 @@ def test_nothing_is_left_of_looking(way, monkeypatch):
     """Asking what a tensor stores takes no node number and leaves the tensor as it was."""
     sparse = FORMS["csr"](matrix()).requires_grad_()
     parts = [getattr(sparse.detach(), part)().data_ptr() for part in PARTS["csr"]]
-    numbers = torch.autograd._get_sequence_nr if hasattr(torch.autograd, "_get_sequence_nr") else int
+    numbers = torch.autograd._get_sequence_nr
     before = numbers()
     look(monkeypatch, way, torch.mm, sparse, torch.rand(8, 5))
     assert numbers() == before

@@ -30,18 +30,12 @@ def macs(net, x, convention):
 
 # -- attention layers in eval mode ---------------------------------------------------------------------------
 
-fast = pytest.mark.skipif(
-    not hasattr(torch.backends, "mha"), reason="this torch can't turn its fast path off"
-)
 
-
-@fast
 def test_profile_runs_the_layers_of_an_encoder_layer():
     total, params, _ = lamina.profile(encoder(), torch.rand(2, 5, 16), verbose=False)
     assert (total, total.state, params) == (738, "exact", 1136)
 
 
-@fast
 def test_crawl_module_runs_the_layers_of_an_encoder_layer():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -49,7 +43,6 @@ def test_crawl_module_runs_the_layers_of_an_encoder_layer():
     assert {each["name"]: each["macs"] for each in layers}["linear2"] == 5 * 32 * 16
 
 
-@fast
 @pytest.mark.parametrize("frozen", [False, True])
 def test_torchinfo_of_an_encoder_layer(frozen):
     net, x = encoder().requires_grad_(not frozen), torch.rand(2, 5, 16)

@@ -10,13 +10,13 @@ import textwrap
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops import while_loop
 from where_kit import Calls, by_path, exact, not_observed
 
 import lamina
 
 if not_observed():
     pytest.skip(f"no operators: {not_observed()}", allow_module_level=True)
-ops = pytest.importorskip("torch._higher_order_ops")
 if not hasattr(torch.compiler, "set_stance"):
     pytest.skip("this torch's compiler can't be switched off", allow_module_level=True)
 
@@ -26,7 +26,7 @@ def branches(self, x):
 
 
 def loops(self, x):
-    return ops.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.a(x)), (torch.tensor(0), x))[1]
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, self.a(x)), (torch.tensor(0), x))[1]
 
 
 def scans(self, x):
@@ -168,6 +168,7 @@ def test_somebody_elses_mode_is_given_what_torch_gives_it():
 FRESH = """
 import importlib.util, sys, torch, lamina
 from torch import nn
+from torch._higher_order_ops import while_loop
 assert "torch._dynamo" not in sys.modules
 """
 

@@ -306,7 +306,6 @@ TRACED = """
 @pytest.mark.parametrize("more", [[], ["--memory"]])
 @pytest.mark.parametrize("program", [SEEN_BY_MODES, TRACED])
 def test_what_is_proved_in_the_first_call_is_not_seen_by_the_program(folder, program, more):
-    pytest.importorskip("torch.utils._python_dispatch")
     recording = run(folder, program, *more, "train.py")
     plain = subprocess.run(
         [sys.executable, "train.py"],
@@ -416,9 +415,6 @@ def test_a_folder_and_a_zip_file_run_as_python_runs_them(folder):
 
 
 def test_forward_work_that_is_done_again_is_no_root(folder):
-    torch = pytest.importorskip("torch")
-    if not hasattr(torch._C, "_current_graph_task_id"):
-        pytest.skip("this torch does not tell when a backward pass runs")
     program = """
         import torch
         from torch import nn
@@ -446,9 +442,6 @@ def test_forward_work_that_is_done_again_is_no_root(folder):
 
 
 def test_compiled_programs_stay_compiled(folder):
-    torch = pytest.importorskip("torch")
-    if not hasattr(torch, "compile"):
-        pytest.skip("this torch compiles nothing")
     (folder / "train.py").write_text(
         textwrap.dedent(
             """

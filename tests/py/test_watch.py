@@ -439,7 +439,6 @@ def test_a_replaced_call_is_seen_through_and_stays(tmp_path):
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
 def test_a_compiler_that_begins_meets_nothing(tmp_path):
     """Compiled for the first time in a step that is seen: that step is given up, and the next one is seen."""
     assert seen_of(4, 17) == [0, 6, 8, 15]
@@ -468,7 +467,6 @@ def test_a_compiler_that_begins_meets_nothing(tmp_path):
     assert rows(file, "SELECT group_concat(number) FROM steps") == [("0,6,9,15",)]
 
 
-@pytest.mark.skipif(not hasattr(torch, "compile"), reason="this torch compiles nothing")
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("options", [{}, {"memory": True}, {"health": True}])
 def test_compiled_models_stay_compiled(tmp_path, options, again):
@@ -505,8 +503,6 @@ def test_compiled_models_stay_compiled(tmp_path, options, again):
 
 
 def test_compiling_inside_a_watch_breaks_no_graph(tmp_path):
-    if not hasattr(torch, "compile"):
-        pytest.skip("this torch compiles nothing")
     graphs = []
 
     def backend(graph, _inputs):

@@ -16,7 +16,7 @@ import lamina
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
-if not hasattr(getattr(torch, "compiler", None), "set_stance"):
+if not hasattr(torch.compiler, "set_stance"):  # before torch 2.6
     pytest.skip("this torch can't keep compiled code as it is", allow_module_level=True)
 
 dynamo = pytest.importorskip("torch._dynamo")

@@ -8,6 +8,8 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
+from torch.utils import checkpoint as checkpoints
+from torch.utils._python_dispatch import TorchDispatchMode
 from where_kit import Calls, by_path, exact, no_operators, work
 
 import lamina
@@ -15,12 +17,9 @@ from lamina._observe import support
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
-modes = pytest.importorskip("torch.utils._python_dispatch")
-if not hasattr(torch._C, "_TorchDispatchModeKey"):
-    pytest.skip("this torch does not tell its own modes from a program's", allow_module_level=True)
 aten = torch.ops.aten
 MACS = 2 * 4 * 8  # of the layer below
-OLD = not hasattr(getattr(torch, "compiler", None), "set_stance")  # before torch 2.6
+OLD = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
 
 
 @pytest.fixture(params=["observer", "dispatch"], autouse=True)
@@ -57,7 +56,7 @@ def x():
     return torch.rand(2, 4)
 
 
-class Answers(modes.TorchDispatchMode):
+class Answers(TorchDispatchMode):
     """Answers ``addmm``, and leaves all else as it is."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -120,7 +119,7 @@ def test_a_mode_that_is_put_on_while_the_capture_is_open(mode, times):
     assert work(watch.report("exact")) == (times * MACS, MACS, 0)
 
 
-class TwiceBackward(modes.TorchDispatchMode):
+class TwiceBackward(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func is aten.mm.default:
             func(*args)
@@ -304,7 +303,6 @@ def test_a_tensor_that_is_spread_over_processes(watching):
         dist.destroy_process_group()
 
 
-@pytest.mark.skipif(not hasattr(torch, "jagged"), reason="this torch has no such nested tensors")
 def test_a_nested_tensor():
     def forward(self, a, b):
         return self.fc(torch.nested.nested_tensor([a, b], layout=torch.jagged)).values()
@@ -317,8 +315,7 @@ def test_a_nested_tensor():
 
 
 def test_a_selective_checkpoint():
-    checkpoints = pytest.importorskip("torch.utils.checkpoint")
-    if not hasattr(checkpoints, "create_selective_checkpoint_contexts"):
+    if not hasattr(checkpoints, "create_selective_checkpoint_contexts"):  # before torch 2.5
         pytest.skip("this torch has no selective checkpoints")
     kept = partial(checkpoints.create_selective_checkpoint_contexts, [aten.addmm.default])
 
@@ -355,19 +352,14 @@ def test_autocast():
 
 
 def test_a_transform_under_a_mode():
-    func = pytest.importorskip("torch.func")
-    net = Calls(lambda self, x: func.vmap(self.fc)(x), fc=layer())
+    net = Calls(lambda self, x: torch.func.vmap(self.fc)(x), fc=layer())
     assert forwards(net, torch.rand(3, 2, 4)) == (3 * MACS, "exact")
     assert forwards(under(AsItIs, net), torch.rand(3, 2, 4)) == (3 * MACS, "exact")
 
 
 KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-by_hand = pytest.mark.skipif(
-    not hasattr(torch._ops.OpOverload, "redispatch"), reason="this torch has no redispatch"
-)
 
 
-@by_hand
 def test_an_operator_that_is_sent_to_its_kernel_by_hand():
     def forward(self, x):
         return aten.mm.default.redispatch(KEYS, self.fc(x), torch.rand(8, 3))
@@ -384,7 +376,6 @@ def test_an_operator_that_is_sent_to_its_kernel_by_hand():
     assert torch._ops.OpOverload.redispatch.__code__ is before
 
 
-@by_hand
 @pytest.mark.skipif(OLD, reason="this torch refuses it")
 def test_an_operator_that_is_sent_to_a_mode_by_hand_is_seen():
     keys = KEYS.add(torch._C.DispatchKey.Python)
@@ -396,7 +387,6 @@ def test_an_operator_that_is_sent_to_a_mode_by_hand_is_seen():
     assert forwards(Calls(forward), x()) == (2 * MACS, "exact")
 
 
-@by_hand
 def test_an_operator_of_ones_own_is_not_sent_by_hand():
     def product(x):
         return x.mm(torch.ones(4, 4)) * 2

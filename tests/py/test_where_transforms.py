@@ -7,14 +7,12 @@ import warnings
 
 import pytest
 import torch
-from torch import nn
+from torch import func, nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 from where_kit import Calls, by_path, exact, no_operators, work
 
 if no_operators():
     pytest.skip(f"no operators: {no_operators()}", allow_module_level=True)
-
-func = pytest.importorskip("torch.func")
 
 LINEAR = 4 * 8 * 3  # MACs of linear() on rows()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import threading
 
-import torch
 from torch import nn
 
 import lamina
@@ -57,13 +56,7 @@ def work(report):
 def no_operators():
     """Why the tests of operators can't run here, or an empty text."""
     way = support.way()
-    if way.name == "dispatch" and not tells_nodes():
-        return f"{way.why}, and its dispatch mode does not tell which node of a backward pass runs"
     return way.why if way.name == "calls" else ""
-
-
-def tells_nodes():
-    return hasattr(torch._C, "_current_autograd_node")
 
 
 def not_observed():

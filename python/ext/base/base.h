@@ -32,20 +32,17 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 #endif
 
 /* Attribute names that are used often, interned once. */
-#define LMX_NAMES(X)                                                                                         \
-    X(_modules)                                                                                              \
-    X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training) X(parametrizations) X(weight) \
-        X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type) X(data_ptr) X(data)               \
-            X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous) X(copy_) X(items)       \
-                X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__) X(__qualname__)        \
-                    X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)              \
-                        X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live)        \
-                            X(doctor) X(out) X(err) X(_is_param) X(__enter__) X(__exit__) X(script)          \
-                                X(_world) X(_default_pg)
+#define LMX_NAMES(X)                                                                                      \
+    X(_modules) X(_parameters) X(_buffers) X(_orig_mod) X(_compiled_call_impl) X(training)                \
+    X(parametrizations) X(weight) X(bias) X(max_norm) X(forward) X(shape) X(dtype) X(device) X(type)      \
+    X(data_ptr) X(data) X(requires_grad) X(grad) X(_version) X(detach) X(clone) X(is_contiguous)          \
+    X(copy_) X(items) X(clear) X(__call__) X(__dict__) X(__mro__) X(__module__) X(__name__)               \
+    X(__qualname__) X(__class__) X(__torch_dispatch__) X(__dataclass_fields__) X(original_name)           \
+    X(_packed_params) X(_packed_weight) X(param) X(lamina_model) X(write) X(live) X(doctor) X(out) X(err) \
+    X(_is_param) X(__enter__) X(__exit__) X(script) X(_world) X(_default_pg)
 
 typedef struct lmx_state lmx_state;
-typedef struct lmx_layout lmx_layout;     /* observe/observe.h */
-typedef struct lmx_modes lmx_modes;       /* ops/dispatch.h */
+typedef struct lmx_layout lmx_layout; /* observe/observe.h */
 typedef struct lmx_listener lmx_listener; /* observe/here.h */
 typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
@@ -191,9 +188,8 @@ struct lmx_state {
 #undef X
     lmx_torch torch;
     lmx_layout *layout; /* of this torch's records */
-    bool watches_ops;   /* the layout was found, and may be used */
-    int identities;     /* the number of captures that need identities of memory: those of operators */
-    lmx_modes *modes;
+    bool watches_ops;          /* the layout was found, and may be used */
+    int identities;            /* the number of captures that need identities of memory: those of operators */
     lmx_classes *classes; /* of the modules so far */
 };
 

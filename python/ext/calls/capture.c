@@ -240,10 +240,8 @@ static void drop_records(lmx_capture *c) {
     want_identities(c, false);
     c->n_calls = c->calls.n;
     c->n_modules = c->tree.nodes.n;
-    if (!lmx_dispatch_busy(c)) {
-        lmx_observer_free(c->observer);
-        c->observer = NULL;
-    }
+    lmx_observer_free(c->observer);
+    c->observer = NULL;
     lmx_listeners_free(c);
     lmx_ledger_close(c->ledger);
     c->ledger = NULL;

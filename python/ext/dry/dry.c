@@ -422,11 +422,6 @@ static PyObject *dry_opened(PyObject *self, PyObject *args) {
     return out;
 }
 
-static PyObject *dry_wraps(PyObject *self, PyObject *name) {
-    (void)self;
-    return PyBool_FromLong(lam_word_op_wraps(lam_word_op(lmx_utf8(name))));
-}
-
 static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     lmx_dry *d = self_of(self);
     if (Py_TYPE(capture) != d->st->capture_type)
@@ -560,8 +555,6 @@ static PyMethodDef dry_methods[] = {
                "the model's, and times mean nothing.")},
     {"opened", dry_opened, METH_VARARGS,
      PyDoc_STR("opened($self, function, args, kwargs, /)\n--\n\nCalls it; what it runs is the model's.")},
-    {"wraps", dry_wraps, METH_O,
-     PyDoc_STR("wraps($self, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
     {"caller", lmx_dry_caller, METH_O,
      PyDoc_STR("caller($self, level, /)\n--\n\nThe name of the operator so many levels above the one that is "
                "answered; None where it is not known.")},

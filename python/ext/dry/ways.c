@@ -128,13 +128,22 @@ static bool wants_gradient(const lmx_dry *d, PyObject *tensor) {
     return yes;
 }
 
+/* What a function of torch's without arguments gives. */
+static PyObject *ask_torch(const char *home, const char *function) {
+    PyObject *module = lmx_imported(home), *told = NULL;
+    if (module) told = PyObject_CallMethod(module, function, NULL);
+    Py_XDECREF(module);
+    return told;
+}
+
 /* The node of a view was made just before. */
 static bool add_view(lmx_dry *d, PyObject *of, PyObject *view, bool goes_on) {
     if (!goes_on) Py_CLEAR(d->chain);
     if (!goes_on) d->n_cuts = 0;
     if (!d->chain) d->chain = PyList_New(0);
-    if (!d->chain || !lmx_modes_load(d->st)) return false;
-    PyObject *number = PyLong_FromUnsignedLongLong(lmx_modes_sequence(d->st->modes) - 1);
+    PyObject *next = d->chain ? ask_torch("torch.autograd", "_get_sequence_nr") : NULL;
+    PyObject *number = next ? PyLong_FromUnsignedLongLong(PyLong_AsUnsignedLongLong(next) - 1) : NULL;
+    Py_XDECREF(next);
     bool ok = number && PyList_Append(d->chain, number) == 0;
     Py_XDECREF(number);
     if (ok) d->seen_last = PyWeakref_NewRef(view, NULL);
@@ -158,8 +167,7 @@ static bool look_at_node(lmx_dry *d) {
     static const char told[] = "a view was written to in place: the gradient takes another way through it in "
                                "a dry run, and copies that a real backward makes there are missing from its "
                                "DMAs";
-    const lmx_modes *m = d->st->modes;
-    PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL, *done = NULL;
+    PyObject *node = ask_torch("torch._C", "_current_autograd_node"), *done = NULL;
     PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
     bool yes = number && PySet_Contains(d->rebuilt, number) > 0;
     Py_XDECREF(number);

@@ -188,6 +188,7 @@ typedef struct lmx_lane {
     lmx_vec origins;          /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
     int32_t last_call;        /* of the last node with a number, -1 */
+    int32_t open_op;          /* under a dispatch mode: the operator that is open, -1 */
     int32_t *by_text;         /* hash table of offsets of names, -1 empty */
     size_t n_names, mask;
     struct {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The function behind __torch_dispatch__. torch calls it with our mode off the stack, so what an operator
- * calls is not seen unless the mode is put back meanwhile: that is done for operators that stand for what
- * they call, which then run by their kernel. Everything here runs under the GIL. */
+ * What a dispatch mode in Python (_observe/dispatch.py) notes of the operators that it is shown. It finds out
+ * whose work an operator is and runs it. Here the operator gets its record in the lane of its thread, and
+ * Python's arguments and results are packed there as lanes.c packs torch's own. Everything here runs under
+ * the GIL. */
 #include "ops/dispatch.h"
 #include "base/base.h"
 #include "observe/capture.h"
@@ -10,610 +11,347 @@
 #include "torch/looks.h"
 #include "torch/tensor.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 
-/* A run of the autograd engine: which call was open when it began. */
-typedef struct task {
-    int64_t id;
-    int32_t base;
-} task;
-
-/* The copy that ran last in a thread, and where in Python's code. All of it is only compared. */
-typedef struct copy {
-    const void *of, *frame;
-    long at;
-    int32_t op; /* -1: none */
-} copy;
-
-/* A thread that ran operators under the mode. */
-typedef struct thread {
-    struct thread *next;
-    unsigned long id;
-    lmx_lane *lane;
-    PyObject *passing; /* the operator that the class of its arguments is to do; only compared */
-    uint64_t peeked;   /* nodes from this number on were made since, by what a backward pass does again */
-    lmx_vec tasks;     /* task: the engine's, the innermost last */
-    bool redone;       /* nodes that were made last were a backward pass's, doing a forward again */
-    bool describing;   /* what is run now is our own */
-    bool trial;        /* what runs is tried out on tensors without values, and is nobody's work */
-    int64_t asked;     /* modes that there were when the class was asked whose answer runs; -1: none runs */
-    int32_t op;        /* the operator that is open, -1 */
-    int32_t behind;    /* the call of the node that ran last */
-    copy copied;
-} thread;
+enum { MAX_INTS = 32 };
 
 struct lmx_dispatcher {
     lmx_capture *capture;        /* not owned: it owns this */
     struct lmx_dispatcher *next; /* among the open ones */
     PyObject *mode;              /* strong; NULL: not open */
-    thread *threads;
-    lmx_answer *answer;
-    void *self;
-    int32_t n_inside; /* operators that are being noted: the lanes must stay */
 };
 
 static lmx_dispatcher *open_ones; /* under the GIL */
 
-/* == what torch offers ================================================================================= */
+/* == lanes ============================================================================================= */
 
-static void load_symbols(lmx_modes *m) {
-    void *library = lmx_torch_library();
-    if (library) {
-        lmx_symbol(library, "_ZN2at15sequence_number4peekEv", &m->peek);
-        lmx_symbol(library, "_ZN3c108GradMode10is_enabledEv", &m->grad_enabled);
-        lmx_symbol(library, "_ZN5torch8autograd32get_current_graph_task_exec_infoEv", &m->engine);
-        dlclose(library); /* torch keeps it loaded */
-    }
-    PyObject *told = m->peek && m->sequence ? PyObject_CallNoArgs(m->sequence) : NULL;
-    if (m->sequence && (!told || PyLong_AsUnsignedLongLong(told) != m->peek())) m->peek = NULL;
-    Py_XDECREF(told);
-    PyErr_Clear();
+static lmx_lane *find_lane(const lmx_capture *c, unsigned long thread) {
+    lmx_lane *lane = c->observer->lanes;
+    while (lane && lane->thread != thread) lane = lane->next;
+    return lane;
 }
 
-bool lmx_modes_load(lmx_state *st) {
-    lmx_modes *m = st->modes;
-    if (m->open) return true;
-    PyObject *module = PyImport_ImportModule("lamina._observe.dispatch");
-    PyObject *functions = module ? PyObject_CallMethod(module, "functions", NULL) : NULL;
-    Py_XDECREF(module);
-    if (!functions) return false;
-#define X(what)                                                                                              \
-    m->what = PyDict_GetItemString(functions, #what);                                                        \
-    if (m->what == Py_None) m->what = NULL;                                                                  \
-    Py_XINCREF(m->what);
-    LMX_MODE_FUNCTIONS(X)
-#undef X
-    Py_DECREF(functions);
-    load_symbols(m);
-    return true;
-}
-
-void lmx_modes_clear(lmx_modes *m) {
-    if (!m) return;
-#define X(what) Py_CLEAR(m->what);
-    LMX_MODE_FUNCTIONS(X)
-#undef X
-    lmx_overloads_free(m);
-}
-
-bool lmx_modes_implicit(lmx_state *st, PyObject *func) {
-    PyObject *f = st->modes->is_implicit;
-    PyObject *told = f ? PyObject_CallFunctionObjArgs(f, func, NULL) : NULL;
-    bool yes = told == Py_True;
-    Py_XDECREF(told);
-    PyErr_Clear();
-    return yes;
-}
-
-/* What a function without arguments tells, as a number; `none` where there is no such function. */
-static int64_t number_of(PyObject *function, int64_t none) {
-    PyObject *told = function ? PyObject_CallNoArgs(function) : NULL;
-    int64_t number = told ? PyLong_AsLongLong(told) : none;
-    Py_XDECREF(told);
-    if (!PyErr_Occurred()) return number;
-    PyErr_Clear();
-    return none;
-}
-
-uint64_t lmx_modes_sequence(const lmx_modes *m) {
-    return m->peek ? m->peek() : (uint64_t)number_of(m->sequence, 0);
-}
-
-/* == threads =========================================================================================== */
-
-static thread *new_thread(lmx_capture *c, unsigned long id) {
-    thread *t = calloc(1, sizeof *t);
-    lmx_lane *lane = t ? lmx_lane_new() : NULL;
+static lmx_lane *new_lane(lmx_capture *c, unsigned long thread) {
+    lmx_lane *lane = lmx_lane_new();
     if (!lane) {
-        free(t);
+        c->lost = true;
         return NULL;
     }
-    *t = (thread){.next = c->dispatcher->threads,
-                  .id = id,
-                  .lane = lane,
-                  .asked = -1,
-                  .op = -1,
-                  .behind = -1,
-                  .copied = {.op = -1}};
-    t->peeked = lmx_modes_sequence(c->st->modes);
-    c->dispatcher->threads = t;
-    lmx_lane_clock(lane, &c->clock, id == c->owner);
+    lane->thread = thread;
+    lane->open_op = -1;
     lane->most = c->most_ops;
+    lmx_lane_clock(lane, &c->clock, thread == c->owner);
     lane->next = c->observer->lanes;
     c->observer->lanes = lane;
-    return t;
-}
-
-static thread *find_thread(const lmx_dispatcher *d, unsigned long id) {
-    thread *t = d->threads;
-    while (t && t->id != id) t = t->next;
-    return t;
+    return lane;
 }
 
 /* True while operators may be noted: the lanes are given away when the model is built. */
 static bool listens(const lmx_capture *c) { return c->phase == LMX_OPEN && c->dispatcher && c->observer; }
 
-/* The thread to note an operator of; NULL when it is not to be noted. */
-static thread *noting(lmx_capture *c) {
-    if (!listens(c) || c->lost) return NULL;
-    unsigned long id = PyThread_get_thread_ident();
-    if ((c->busy || c->paused) && id == c->owner) return NULL;
-    thread *t = find_thread(c->dispatcher, id);
-    if (!t && !(t = new_thread(c, id))) c->lost = true;
-    return t && !t->lane->lost && !t->describing ? t : NULL;
-}
-
-/* While values are described, what that runs in torch is not the model's. */
-static void describes(lmx_capture *c, thread *t, bool yes) {
-    t->describing = yes;
-    if (t->id == c->owner) c->busy = yes;
-}
-
-/* == whose work it is ================================================================================== */
-
-/* The engine's run that is going on in this thread; NULL: none. Runs nest, and the inner one is newer. */
-static task *task_of(const lmx_modes *m, thread *t, int32_t open) {
-    int64_t id = m->task ? number_of(m->task, -1) : m->engine && m->engine() ? 0 : -1;
-    task *all = t->tasks.data;
-    while (t->tasks.n && all[t->tasks.n - 1].id > id) t->tasks.n--;
-    if (id < 0) return NULL;
-    if (t->tasks.n && all[t->tasks.n - 1].id == id) return &all[t->tasks.n - 1];
-    task *new = lmx_vec_push(&t->tasks, sizeof *new, 1);
-    if (!new)
-        t->lane->lost = true;
-    else
-        *new = (task){id, open};
-    return new;
-}
-
-/* The call whose forward made the node that runs. The engine adds gradients up between two nodes. */
-static int32_t call_of_node(lmx_capture *c, thread *t) {
-    const lmx_modes *m = c->st->modes;
-    PyObject *node = m->node ? PyObject_CallNoArgs(m->node) : NULL;
-    PyObject *number = node && node != Py_None ? PyObject_CallMethod(node, "_sequence_nr", NULL) : NULL;
-    const thread *own = find_thread(c->dispatcher, c->owner);
-    if (number) {
-        /* Nodes that only keep a gradient have the largest number there is, and run after what gave it. */
-        uint64_t sequence = PyLong_AsUnsignedLongLong(number);
-        if (!own || sequence <= INT64_MAX)
-            t->behind = own ? lmx_lane_origin(own->lane, (int64_t)sequence) : -1;
-    }
-    Py_XDECREF(number);
-    Py_XDECREF(node);
-    PyErr_Clear();
-    return t->behind;
-}
-
-/* True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a forward
- * again has it; true too inside a node that is a Python function. */
-static bool may_redo(const lmx_modes *m) {
-    PyObject *hooks = m->hooks ? PyObject_CallFunctionObjArgs(m->hooks, Py_False, NULL) : NULL;
-    bool yes = hooks && hooks != Py_None;
-    Py_XDECREF(hooks);
-    PyErr_Clear();
-    if (yes || !m->node || !m->function || number_of(m->keeps, 1) != 0) return yes;
-    PyObject *node = PyObject_CallNoArgs(m->node);
-    yes = node && PyObject_IsInstance(node, m->function) > 0;
-    Py_XDECREF(node);
-    PyErr_Clear();
-    return yes;
-}
-
-/* True when the operator made a node: a forward is done again, or the gradients will have gradients. */
-static bool makes_nodes(const lmx_modes *m, const thread *t) {
-    return m->grad_enabled && m->grad_enabled() && m->peek && m->peek() > t->peeked;
-}
-
-typedef struct place {
-    int32_t call;
-    uint8_t phase;
-} place;
-
-static place place_of(lmx_capture *c, thread *t) {
-    const lmx_modes *m = c->st->modes;
-    const lmx_op *around = t->op >= 0 ? (lmx_op *)t->lane->ops.data + t->op : NULL;
-    if (around) return (place){around->call, around->phase};
-    task *run = task_of(m, t, c->open_call);
-    if (!run && t->redone) lmx_lane_note_origin(t->lane, (int64_t)t->peeked, c->open_call);
-    if (!run) t->redone = false;
-    if (!run) return (place){c->open_call, LAM_FORWARD};
-    bool called = c->open_call != run->base;
-    place p = {called ? c->open_call : call_of_node(c, t), LAM_BACKWARD};
-    if (!called && !makes_nodes(m, t)) return p;
-    if (called || may_redo(m)) p.phase = LAM_RECOMPUTE;
-    lmx_lane_note_origin(t->lane, (int64_t)t->peeked, p.call);
-    if (m->peek) t->peeked = m->peek();
-    t->redone = true;
-    return p;
-}
-
-bool lmx_dispatch_call(lmx_capture *c) {
-    if (!listens(c)) return false;
-    const lmx_modes *m = c->st->modes;
-    unsigned long id = PyThread_get_thread_ident();
-    thread *t = find_thread(c->dispatcher, id);
-    if (!t && !(t = new_thread(c, id))) {
-        c->lost = true;
-        return false;
-    }
-    t->peeked = lmx_modes_sequence(m);
-    lmx_lane_note_origin(t->lane, (int64_t)t->peeked, c->open_call);
-    const lmx_call *open = c->open_call >= 0 ? (lmx_call *)c->calls.data + c->open_call : NULL;
-    return task_of(m, t, open ? open->parent : -1) != NULL;
-}
-
-/* == notes ============================================================================================= */
-
-static lmx_op *op_at(const thread *t, int32_t i) { return (lmx_op *)t->lane->ops.data + i; }
-
-/* The index of the new operator, -1 when memory ran out. */
-static int32_t new_op(lmx_capture *c, thread *t, const char *name, bool kept) {
-    lmx_lane *lane = t->lane;
-    place p = place_of(c, t);
-    lmx_op *op = lmx_lane_op(lane, name, kept);
-    if (!op) return -1;
-    op->call = p.call;
-    op->parent = t->op;
-    op->phase = p.phase;
-    return (int32_t)lane->ops.n - 1;
-}
-
-/* The instruction of Python's that runs: -1 where none is told. */
-static long instruction(const void **frame) {
-    PyObject *here = (PyObject *)PyEval_GetFrame(); /* borrowed */
-    PyObject *told = here ? PyObject_GetAttrString(here, "f_lasti") : NULL;
-    long at = told ? PyLong_AsLong(told) : -1;
-    Py_XDECREF(told);
-    PyErr_Clear();
-    *frame = here;
-    return at;
-}
-
-/* In a forward autograd copies what an operator is about to overwrite where its gradient needs it. A mode is
- * told before that operator is; the observer sees it inside. The same instruction of Python's asked for both,
- * which a copy of the program's own and what overwrites its source never have in common. */
-static int32_t adopt(thread *t, const lmx_overload *o, PyObject *args, int32_t op) {
-    copy was = t->copied;
-    const void *frame, *first = PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
-    t->copied.op = -1;
-    if (o->copies) {
-        t->copied = (copy){.of = first, .op = op};
-        t->copied.at = instruction(&t->copied.frame);
-        return op;
-    }
-    if (!o->writes || was.op < 0 || was.op != op - 1 || was.of != first || was.at < 0) return op;
-    lmx_op *own = op_at(t, op), *inside = op_at(t, was.op), kept = *inside;
-    bool alike = kept.parent == own->parent && kept.phase == own->phase && !(kept.flags & LAM_OP_FAILED);
-    if (!alike || own->phase == LAM_BACKWARD) return op;
-    if (instruction(&frame) != was.at || frame != was.frame) return op;
-    *inside = *own;
-    *own = kept;
-    own->parent = was.op;
-    return was.op;
-}
-
-/* False only for an exception that must reach the user. */
-static bool begin(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args, PyObject *kwargs,
-                  int32_t *op) {
-    int32_t n = 0;
-    *op = new_op(c, t, lmx_utf8(o->name), true);
-    if (*op < 0) return true;
-    *op = adopt(t, o, args, *op);
-    describes(c, t, true);
-    t->lane->reads = c->st->torch.reads > 0 && !c->dry;
-    bool ok = lmx_pack_arguments(c->st, t->lane, o, args, kwargs, &n);
-    describes(c, t, false);
-    op_at(t, *op)->in = lmx_lane_take(t->lane);
-    bool alone = *op + 1 == (int32_t)t->lane->ops.n;
-    op_at(t, *op)->began = alone ? lmx_clock_stamp(t->lane->clock, t->lane->last) : op_at(t, *op + 1)->began;
-    return ok;
-}
-
-/* Notes the end; an exception of the operator's own stays. False when another must replace the result. */
-static bool end(lmx_capture *c, thread *t, const lmx_overload *o, int32_t at, PyObject *result) {
-    int32_t n = 0;
-    lmx_op *op = op_at(t, at);
-    op->ended = lmx_clock_stamp(t->lane->clock, t->lane->last);
-    if (c->st->modes->peek && op->phase == LAM_FORWARD) t->peeked = c->st->modes->peek();
-    if (!result) {
-        op->flags |= LAM_OP_FAILED;
-        return true;
-    }
-    describes(c, t, true);
-    bool ok = lmx_pack_result(c->st, t->lane, o, result, &n);
-    describes(c, t, false);
-    op_at(t, at)->out = lmx_lane_take(t->lane);
-    return ok;
-}
-
-/* == running =========================================================================================== */
-
-static PyObject *call(const lmx_overload *o, PyObject *args, PyObject *kwargs) {
-    return PyObject_Call(o->call, args, kwargs);
-}
-
-static PyObject *prefixed(PyObject *first, PyObject *second, PyObject *args) {
-    Py_ssize_t n = PyTuple_Size(args), before = (first != NULL) + (second != NULL);
-    PyObject *all = PyTuple_New(n + before);
-    for (Py_ssize_t i = 0; all && i < n + before; i++) {
-        PyObject *item = i >= before ? PyTuple_GetItem(args, i - before) : i == 0 ? first : second;
-        Py_INCREF(item);
-        PyTuple_SetItem(all, i, item);
-    }
-    return all;
-}
-
-/* Takes our mode off again. False with an exception that is not the operator's. */
-static bool pop_mode(const lmx_modes *m) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyObject *popped = PyObject_CallNoArgs(m->pop);
-    if (popped)
-        PyErr_Restore(type, value, trace);
-    else
-        Py_XDECREF(type), Py_XDECREF(value), Py_XDECREF(trace);
-    Py_XDECREF(popped);
-    return popped != NULL;
-}
-
-/* Calls `function` with our mode on the stack, above what is there. */
-static PyObject *call_under(const lmx_capture *c, PyObject *function, PyObject *first, PyObject *second,
-                            PyObject *args, PyObject *kwargs) {
-    const lmx_modes *m = c->st->modes;
-    PyObject *mode = c->dispatcher->mode, *all = prefixed(first, second, args), *result = NULL;
-    if (!all) return NULL;
-    PyObject *pushed = mode ? PyObject_CallFunctionObjArgs(m->push, mode, NULL) : NULL;
-    if (pushed || !mode) result = PyObject_Call(function, all, kwargs);
-    if (pushed && !pop_mode(m)) Py_CLEAR(result);
-    Py_XDECREF(pushed);
-    Py_DECREF(all);
-    return result;
-}
-
-/* The class of an argument does this operator by others. It is called again, and then left to that class,
- * whose operators are seen, and count in its place; unless it keeps them from every mode. */
-static PyObject *run_inside(const lmx_capture *c, thread *t, const lmx_overload *o, PyObject *args,
-                            PyObject *kwargs) {
-    const int32_t op = t->op;
-    const int64_t asked = t->asked;
-    t->passing = o->func;
-    t->asked = number_of(c->st->modes->below, 0);
-    PyObject *result = call_under(c, o->call, NULL, NULL, args, kwargs);
-    t->passing = NULL;
-    t->asked = asked;
-    if (op >= 0 && (size_t)op + 1 < t->lane->ops.n) op_at(t, op)->flags |= LAM_OP_NODE;
-    return result;
-}
-
-/* Torch's own class of fake tensors follows shapes and runs nothing. */
-static bool is_torchs(PyObject *type) {
-    static const char home[] = "torch.";
-    PyObject *module = PyObject_GetAttrString(type, "__module__");
-    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8AndSize(module, NULL) : NULL;
-    const size_t n = sizeof home - 2; /* up to the dot */
-    bool own = name && strncmp(name, home, n) == 0 && (name[n] == '.' || name[n] == 0);
-    PyErr_Clear();
-    Py_XDECREF(module);
-    return own;
-}
-
-static bool has_attr(PyObject *type, const char *name, bool written_in_c) {
-    PyObject *attr = PyObject_GetAttrString(type, name);
-    bool has = attr && (written_in_c || !PyCFunction_Check(attr));
-    PyErr_Clear();
-    Py_XDECREF(attr);
-    return has;
-}
-
-/* A dry run's own, which its mode answers for. */
-static bool is_of_dry_run(const lmx_capture *c, PyObject *type) {
-    PyTypeObject *fake = c->st->torch.fake;
-    return fake && PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, fake);
-}
-
-/* Whether a class answers for its tensors' operators. Those that don't have torch's refusal, written in C. */
-static bool wraps_tensors(const lmx_capture *c, PyObject *types) {
-    for (Py_ssize_t i = 0; PyTuple_Check(types) && i < PyTuple_Size(types); i++) {
-        PyObject *type = PyTuple_GetItem(types, i);
-        if (is_of_dry_run(c, type)) continue;
-        if (has_attr(type, "__tensor_flatten__", true)) return true;
-        if (!is_torchs(type) && has_attr(type, "__torch_dispatch__", false)) return true;
-    }
-    return false;
-}
-
-/* The set of dispatch keys below the modes that the arguments have; NULL, without an exception, where the
- * operator can't be run by its kernel: there is another mode or class to ask, or nothing to tell by. */
-static PyObject *kernel_of(const lmx_capture *c, PyObject *types, PyObject *args, PyObject *kwargs) {
-    const lmx_modes *m = c->st->modes;
-    if (!m->keys || !m->redispatch || (PyTuple_Check(types) && PyTuple_Size(types))) return NULL;
-    if (number_of(m->below, 1) != 0) return NULL;
-    PyObject *keys = PyObject_CallFunctionObjArgs(m->keys, args, kwargs ? kwargs : Py_None, NULL);
-    PyErr_Clear();
-    if (keys == Py_None) Py_CLEAR(keys);
-    return keys;
-}
-
-static PyObject *run(const lmx_capture *c, thread *t, const lmx_overload *o, PyObject *const *given,
-                     PyObject *kwargs) {
-    PyObject *types = given[1], *args = given[2], *result = NULL;
-    lmx_dispatcher *d = c->dispatcher;
-    if (d->answer && d->answer(d->self, o, args, kwargs, &result)) return result;
-    if (wraps_tensors(c, types)) return run_inside(c, t, o, args, kwargs);
-    if (!o->wraps || o->higher) return call(o, args, kwargs);
-    PyObject *keys = kernel_of(c, types, args, kwargs);
-    if (keys) {
-        result = call_under(c, c->st->modes->redispatch, o->func, keys, args, kwargs);
-        Py_DECREF(keys);
-        return result;
-    }
-    if (o->implicit && c->st->modes->decompose)
-        return call_under(c, c->st->modes->decompose, o->func, NULL, args, kwargs);
-    return call(o, args, kwargs);
-}
-
-/* Notes the end whatever way it came; the operator's own exception is put aside meanwhile. */
-static PyObject *finish(lmx_capture *c, thread *t, const lmx_overload *o, int32_t op, PyObject *result) {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    if (op < 0 || !listens(c) || end(c, t, o, op, result)) {
-        PyErr_Restore(type, value, trace);
-        return result;
-    }
-    Py_XDECREF(result);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    return NULL;
-}
-
-static PyObject *watch(lmx_capture *c, thread *t, const lmx_overload *o, PyObject *const *given,
-                       PyObject *kwargs) {
-    int32_t op, around = t->op;
-    const bool trial = t->trial;
-    PyObject *result = NULL;
-    c->dispatcher->n_inside++;
-    t->trial = trial || (t->asked >= 0 && number_of(c->st->modes->below, 0) > t->asked);
-    if (begin(c, t, o, given[2], kwargs, &op)) {
-        if (op >= 0) t->op = op;
-        if (op >= 0 && t->trial) op_at(t, op)->flags |= LAM_OP_NODE;
-        result = run(c, t, o, given, kwargs);
-        t->op = around;
-        result = finish(c, t, o, op, result);
-    }
-    t->trial = trial;
-    c->dispatcher->n_inside--;
-    return result;
-}
-
-static PyObject *pass(PyObject *const *given, PyObject *kwargs) {
-    return PyObject_Call(given[0], given[2], kwargs);
-}
-
-static PyObject *seen_by(lmx_capture *c, PyObject *const *given, PyObject *kwargs) {
-    thread *t = noting(c);
-    if (!t) return pass(given, kwargs);
-    if (t->passing == given[0]) {
-        t->passing = NULL;
-        Py_INCREF(Py_NotImplemented);
-        return Py_NotImplemented;
-    }
-    const lmx_overload *o = lmx_overload_of(c->st, given[0]);
-    if (!o) return NULL;
-    return o->unseen ? call(o, given[2], kwargs) : watch(c, t, o, given, kwargs);
-}
-
-static PyObject *dispatched(PyObject *self, PyObject *const *given, Py_ssize_t n) {
-    if (n < 3 || !PyTuple_Check(given[2])) {
-        PyErr_SetString(PyExc_TypeError, "torch calls this, with an operator and its arguments");
-        return NULL;
-    }
-    PyObject *kwargs = n > 3 && PyDict_Check(given[3]) && PyDict_Size(given[3]) ? given[3] : NULL;
+/* The capture that opened the mode, and the lane of this thread in it; NULL where nothing may be noted. */
+static lmx_lane *lane_of_mode(const PyObject *mode, lmx_capture **c) {
     lmx_dispatcher *d = open_ones;
-    while (d && d->mode != self) d = d->next;
-    if (!d) return pass(given, kwargs);
-    PyObject *capture = (PyObject *)d->capture;
-    Py_INCREF(capture);
-    PyObject *result = seen_by(d->capture, given, kwargs);
-    Py_DECREF(capture);
-    return result;
+    while (d && d->mode != mode) d = d->next;
+    if (!d || !listens(d->capture)) return NULL;
+    *c = d->capture;
+    unsigned long thread = PyThread_get_thread_ident();
+    lmx_lane *lane = find_lane(*c, thread);
+    return lane ? lane : new_lane(*c, thread);
 }
 
-/* Whether the operator that is open, or one that it only passed on, is this one. */
-static bool runs_now(const thread *t, const char *name) {
-    int32_t at = t->op;
-    while (at >= 0 && strcmp(lmx_op_name(t->lane, op_at(t, at)), name) != 0)
-        at = op_at(t, at)->flags & LAM_OP_NODE ? op_at(t, at)->parent : -1;
-    return at >= 0;
+/* Describing values may run the user's code, which may close the capture, and drop it. */
+static void hold(lmx_capture *c) {
+    Py_INCREF(c);
+    lmx_capture_hold(c);
 }
 
-static void add_unseen(const char *name) {
-    for (lmx_dispatcher *d = open_ones; d; d = d->next) {
-        thread *t = noting(d->capture);
-        if (!t || runs_now(t, name)) continue;
-        const int32_t at = new_op(d->capture, t, name, false);
-        if (at < 0) continue;
-        op_at(t, at)->flags = LAM_OP_NODE | LAM_OP_HIDES;
-        op_at(t, at)->began = op_at(t, at)->ended = lmx_clock_stamp(t->lane->clock, t->lane->last);
-    }
+static void let_go(lmx_capture *c) {
+    lmx_capture_let_go(c);
+    Py_DECREF(c);
 }
 
-PyObject *lmx_unseen(PyObject *module, PyObject *name) {
-    (void)module;
-    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (!text) return NULL;
-    lmx_observe_unseen(text);
-    add_unseen(text);
-    Py_RETURN_NONE;
+static lmx_op *op_at(const lmx_lane *lane, int32_t i) { return (lmx_op *)lane->ops.data + i; }
+
+/* == packing =========================================================================================== */
+
+/* A value that is being packed into a lane, at a position of the schema. */
+typedef struct packer {
+    lmx_state *st;
+    lmx_lane *lane;
+    int32_t position;
+    bool masks; /* what it leaves of scores is told too */
+} packer;
+
+/* In a dry run tensors are as good as any but for their values, and those of the real ones may be old. */
+static bool read_mask(const packer *p, PyObject *tensor, lmx_kind kind, const lmx_tensor *t, lam_mask *out) {
+    const lmx_torch *torch = &p->st->torch;
+    if (!p->masks || !p->lane->reads || kind != LMX_PLAIN || t->ndim < 0 || !t->storage) return false;
+    if (torch->fake && PyType_IsSubtype(Py_TYPE(tensor), torch->fake)) return false;
+    return lmx_mask_at(&torch->shim, (char *)tensor + torch->offset, out);
 }
 
-PyObject *lmx_dispatched_by(PyObject *module, PyObject *type) {
-    static PyMethodDef method = {"__torch_dispatch__", (PyCFunction)(void (*)(void))dispatched, METH_FASTCALL,
-                                 PyDoc_STR("Runs an operator and notes it. A lamina capture is open.")};
-    (void)module;
-    if (PyType_Check(type)) return PyDescr_NewMethod((PyTypeObject *)type, &method);
-    PyErr_SetString(PyExc_TypeError, "dispatched_by() takes a class");
-    return NULL;
-}
-
-/* == noting what others did ============================================================================ */
-
-bool lmx_dispatch_answer(lmx_capture *c, lmx_answer *answer, void *self) {
-    if (!c->dispatcher) {
-        lmx_fail(c->st, LAM_USAGE, NULL, "this capture does not watch operators through the dispatch mode");
-        return false;
-    }
-    c->dispatcher->answer = answer;
-    c->dispatcher->self = self;
+static bool pack_tensor(const packer *p, PyObject *tensor, lmx_kind kind) {
+    lmx_tensor t;
+    if (!lmx_describe(p->st, tensor, kind, &t)) return false;
+    lmx_sparse kept;
+    bool sparse = false;
+    if (!t.memory && !t.storage && !lmx_sparse_read(tensor, &kept, &sparse)) return false;
+    lam_mask left;
+    if (sparse)
+        lmx_lane_sparse(p->lane, p->position, &t, &kept);
+    else if (read_mask(p, tensor, kind, &t, &left))
+        lmx_lane_mask(p->lane, p->position, &t, &left);
+    else
+        lmx_lane_tensor(p->lane, p->position, &t);
     return true;
 }
 
-PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args, PyObject *kwargs) {
-    if (c && listens(c) && c->dispatcher->mode) return call_under(c, function, NULL, NULL, args, kwargs);
-    return PyObject_Call(function, args, kwargs);
+static void pack_word(const packer *p, lmx_arg_kind kind, int64_t word) {
+    lmx_lane_value(p->lane, p->position, kind, &word, kind == LMX_ARG_NONE ? 0 : 1);
 }
 
-bool lmx_dispatch_note(lmx_capture *c, PyObject *func, PyObject *args, PyObject *kwargs, PyObject *result) {
-    const lmx_overload *o = lmx_overload_of(c->st, func);
-    thread *t = o ? noting(c) : NULL;
-    int32_t op = -1;
-    if (!t) return o != NULL;
-    c->dispatcher->n_inside++;
-    bool ok = begin(c, t, o, args, kwargs, &op) && (op < 0 || end(c, t, o, op, result));
-    c->dispatcher->n_inside--;
+static void pack_real(const packer *p, PyObject *value) {
+    double real = PyFloat_AsDouble(value);
+    int64_t word;
+    memcpy(&word, &real, sizeof word);
+    pack_word(p, LMX_ARG_REAL, word);
+}
+
+/* An int that is too large for torch's own is none of torch's. */
+static void pack_int(const packer *p, PyObject *value) {
+    int overflow;
+    int64_t word = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (!overflow) pack_word(p, LMX_ARG_INT, word);
+}
+
+/* torch takes types of data as numbers. Anything else (a device, a layout, a generator) counts nothing. */
+static void pack_other(const packer *p, PyObject *value) {
+    const lmx_torch *t = &p->st->torch;
+    for (int32_t i = 0; i < t->n_dtypes; i++)
+        if (t->dtypes[i] == value) pack_word(p, LMX_ARG_INT, t->dtype_numbers[i]);
+}
+
+static bool pack_one(const packer *p, PyObject *value) {
+    const lmx_kind kind = lmx_kind_of(p->st, value);
+    if (kind == LMX_PLAIN || kind == LMX_ODD) return pack_tensor(p, value, kind);
+    if (value == Py_None)
+        pack_word(p, LMX_ARG_NONE, 0);
+    else if (PyBool_Check(value))
+        pack_word(p, LMX_ARG_BOOL, value == Py_True);
+    else if (PyLong_CheckExact(value))
+        pack_int(p, value);
+    else if (PyFloat_CheckExact(value))
+        pack_real(p, value);
+    else if (PyUnicode_Check(value))
+        lmx_lane_text(p->lane, p->position, lmx_utf8(value), strlen(lmx_utf8(value)));
+    else
+        pack_other(p, value);
+    return true;
+}
+
+static PyObject *item(PyObject *list, Py_ssize_t i) {
+    return PyList_Check(list) ? PyList_GetItem(list, i) : PyTuple_GetItem(list, i);
+}
+
+static void pack_ints(const packer *p, PyObject *list, Py_ssize_t n) {
+    int64_t ints[MAX_INTS];
+    if (n > MAX_INTS) return;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *value = item(list, i);
+        int overflow;
+        if (!PyLong_Check(value)) return; /* a bool is one too */
+        ints[i] = PyLong_AsLongLongAndOverflow(value, &overflow);
+        if (overflow) return;
+    }
+    lmx_lane_value(p->lane, p->position, LMX_ARG_INTS, ints, (int32_t)n);
+}
+
+/* The tensors of a list, or else its integers. */
+static bool pack_list(const packer *p, PyObject *list) {
+    const Py_ssize_t n = PySequence_Size(list);
+    const int32_t before = p->lane->n_packed;
+    if (n > LMX_MAX_LIST) return true;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *value = item(list, i);
+        lmx_kind kind = PyLong_CheckExact(value) ? LMX_IGNORE : lmx_kind_of(p->st, value);
+        if ((kind == LMX_PLAIN || kind == LMX_ODD) && !pack_tensor(p, value, kind)) return false;
+    }
+    if (p->lane->n_packed == before && n) pack_ints(p, list, n);
+    return true;
+}
+
+static bool pack(const packer *p, PyObject *value) {
+    return PyList_Check(value) || PyTuple_Check(value) ? pack_list(p, value) : pack_one(p, value);
+}
+
+/* torch makes a tensor without dimensions of a number, and hands out the number again. */
+static bool pack_operand(const packer *p, PyObject *value) {
+    enum { INT64 = 4, FLOAT64 = 7, COMPLEX128 = 10, BOOL = 11 };
+    lmx_tensor t = {.device = LMX_CPU, .dtype = -1};
+    if (PyBool_Check(value)) t.dtype = BOOL;
+    if (PyLong_CheckExact(value)) t.dtype = INT64;
+    if (PyFloat_CheckExact(value)) t.dtype = FLOAT64;
+    if (PyComplex_CheckExact(value)) t.dtype = COMPLEX128;
+    if (t.dtype < 0) return pack(p, value);
+    t.sizes = t.own;
+    lmx_lane_tensor(p->lane, p->position, &t);
+    return true;
+}
+
+/* `operands` has a T for each value that torch makes a tensor of. While values are described, calls of
+ * modules are not the model's. */
+static bool pack_values(lmx_capture *c, lmx_lane *lane, PyObject *values, const char *operands, int32_t mask,
+                        lmx_args *out) {
+    packer p = {.st = c->st, .lane = lane};
+    const Py_ssize_t n = (Py_ssize_t)strlen(operands);
+    const bool own = lane->thread == c->owner;
+    bool ok = true;
+    if (own) c->busy = true;
+    for (Py_ssize_t i = 0; ok && i < PyTuple_Size(values); i++) {
+        PyObject *value = PyTuple_GetItem(values, i);
+        p.position = (int32_t)i;
+        p.masks = i == mask;
+        ok = i < n && operands[i] == 'T' ? pack_operand(&p, value) : pack(&p, value);
+    }
+    if (own) c->busy = false;
+    *out = lmx_lane_take(lane);
     return ok;
 }
 
+/* == what the mode calls =============================================================================== */
+
+static PyObject *open_call(PyObject *module, PyObject *mode) {
+    lmx_capture *c = NULL;
+    const lmx_lane *lane = lane_of_mode(mode, &c);
+    (void)module;
+    if (!lane || lane->lost || c->lost) Py_RETURN_NONE;
+    if ((c->busy || c->paused) && lane->thread == c->owner) Py_RETURN_NONE;
+    return PyLong_FromLong(c->open_call);
+}
+
+/* An operator inside another one is where that is. */
+static lmx_op *new_op(lmx_lane *lane, const char *name, int call, int phase) {
+    lmx_op *op = lmx_lane_op(lane, name, true);
+    const lmx_op *around = op && lane->open_op >= 0 ? op_at(lane, lane->open_op) : NULL;
+    if (!op) return NULL;
+    op->parent = lane->open_op;
+    op->call = around ? around->call : call;
+    op->phase = around ? around->phase : (uint8_t)phase;
+    return op;
+}
+
+/* The operator that was noted before the last one becomes the one inside it. */
+static int32_t put_inside(lmx_lane *lane, int32_t at) {
+    lmx_op *op = op_at(lane, at), inside = op[-1];
+    op[-1] = *op;
+    op[-1].began = inside.began;
+    *op = inside;
+    op->parent = at - 1;
+    return at - 1;
+}
+
+static PyObject *begin_op(PyObject *module, PyObject *args) {
+    PyObject *mode, *values;
+    const char *name, *operands;
+    int call, phase, flags, around;
+    lmx_capture *c = NULL;
+    lmx_args in;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OsO!siiip:begin_op", &mode, &name, &PyTuple_Type, &values, &operands, &call,
+                          &phase, &flags, &around))
+        return NULL;
+    lmx_lane *lane = lane_of_mode(mode, &c);
+    lmx_op *op = lane ? new_op(lane, name, call, phase) : NULL;
+    if (!op) return PyLong_FromLong(-1);
+    int32_t at = (int32_t)lane->ops.n - 1;
+    op->flags = (uint8_t)flags;
+    lane->reads = c->st->torch.reads > 0 && !c->dry;
+    hold(c);
+    const bool ok = pack_values(c, lane, values, operands, lmx_lane_masked(lane, op->name), &in);
+    op_at(lane, at)->in = in;
+    op_at(lane, at)->began = lmx_clock_stamp(lane->clock, lane->last);
+    if (around && at > 0) at = put_inside(lane, at);
+    lane->open_op = at;
+    let_go(c);
+    return ok ? PyLong_FromLong(at) : NULL;
+}
+
+static PyObject *end_op(PyObject *module, PyObject *args) {
+    PyObject *mode, *results;
+    int around, flags;
+    lmx_capture *c = NULL;
+    lmx_args out;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OiO!i:end_op", &mode, &around, &PyTuple_Type, &results, &flags)) return NULL;
+    lmx_lane *lane = lane_of_mode(mode, &c);
+    const int32_t at = lane ? lane->open_op : around;
+    if (at == around) Py_RETURN_NONE; /* it was not noted */
+    op_at(lane, at)->ended = lmx_clock_stamp(lane->clock, lane->last);
+    op_at(lane, at)->flags |= (uint8_t)flags;
+    lane->open_op = around;
+    hold(c);
+    const bool ok = pack_values(c, lane, results, "", -1, &out);
+    op_at(lane, at)->out = out;
+    let_go(c);
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *unseen(PyObject *module, PyObject *name) {
+    (void)module;
+    lmx_observe_unseen(lmx_utf8(name));
+    Py_RETURN_NONE;
+}
+
+static PyObject *op_wraps(PyObject *module, PyObject *name) {
+    (void)module;
+    return PyBool_FromLong(lam_word_op_wraps(lam_word_op(lmx_utf8(name))));
+}
+
+PyMethodDef lmx_dispatch_methods[] = {
+    {"open_call", open_call, METH_O,
+     PyDoc_STR("open_call($module, mode, /)\n--\n\nThe call that is open in the capture of a dispatch mode, "
+               "-1 for none; None where no operator may be noted now.")},
+    {"begin_op", begin_op, METH_VARARGS,
+     PyDoc_STR(
+         "begin_op($module, mode, name, values, operands, call, phase, flags, around, /)\n--\n\nNotes "
+         "an operator that begins: its number, or -1. `operands` has a T at each value that is a tensor "
+         "or a number in its place. Inside another operator call and phase are that one's. `around`: "
+         "the operator that was noted before becomes the one inside it.")},
+    {"end_op", end_op, METH_VARARGS,
+     PyDoc_STR(
+         "end_op($module, mode, around, results, flags, /)\n--\n\nNotes the end and the results of the open "
+         "operator inside number `around` (-1: inside none).")},
+    {"unseen", unseen, METH_O,
+     PyDoc_STR("unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that "
+               "torch keeps no record of. Captures that observe this thread note it.")},
+    {"op_wraps", op_wraps, METH_O,
+     PyDoc_STR("op_wraps($module, name, /)\n--\n\nTrue where the operator's work is what it calls.")},
+    {NULL, NULL, 0, NULL},
+};
+
+/* == for a dry run ===================================================================================== */
+
+PyObject *lmx_dispatch_inside(lmx_capture *c, PyObject *function, PyObject *args, PyObject *kwargs) {
+    PyObject *mode = c && listens(c) ? c->dispatcher->mode : NULL;
+    if (!mode) return PyObject_Call(function, args, kwargs);
+    return PyObject_CallMethod(mode, "inside", "OOO", function, args, kwargs ? kwargs : Py_None);
+}
+
+static lmx_lane *lane_here(const lmx_capture *c) {
+    return listens(c) ? find_lane(c, PyThread_get_thread_ident()) : NULL;
+}
+
 int32_t lmx_dispatch_op(const lmx_capture *c) {
-    const thread *t = listens(c) ? find_thread(c->dispatcher, PyThread_get_thread_ident()) : NULL;
-    return t ? t->op : -1;
+    const lmx_lane *lane = lane_here(c);
+    return lane ? lane->open_op : -1;
 }
 
 void lmx_dispatch_mark(lmx_capture *c, int32_t op, size_t level, uint8_t flag) {
-    thread *t = listens(c) ? find_thread(c->dispatcher, PyThread_get_thread_ident()) : NULL;
-    while (t && op >= 0 && level-- > 0) op = op_at(t, op)->parent;
-    if (t && op >= 0 && (size_t)op < t->lane->ops.n) op_at(t, op)->flags |= flag;
+    const lmx_lane *lane = lane_here(c);
+    while (lane && op >= 0 && level-- > 0) op = op_at(lane, op)->parent;
+    if (lane && op >= 0 && (size_t)op < lane->ops.n) op_at(lane, op)->flags |= flag;
 }
 
 /* == opening and closing =============================================================================== */
@@ -632,9 +370,12 @@ bool lmx_dispatcher_new(lmx_capture *c) {
 
 bool lmx_dispatch(lmx_capture *c) {
     lmx_dispatcher *d = c->dispatcher;
-    if (!lmx_modes_load(c->st)) return false;
+    PyObject *module = PyImport_ImportModule("lamina._observe.dispatch");
+    if (!module) return false;
     if (!c->dry) lmx_reads_values(c->st);
-    d->mode = PyObject_CallNoArgs(c->st->modes->open);
+    c->observer->thread = c->owner;
+    d->mode = PyObject_CallMethod(module, "open_mode", NULL);
+    Py_DECREF(module);
     if (!d->mode) return false;
     d->next = open_ones;
     open_ones = d;
@@ -649,20 +390,26 @@ void lmx_undispatch(lmx_capture *c) {
     PyObject *mode = d->mode, *done = NULL;
     d->mode = NULL;
     for (int i = 0; !done && i < 2; i++) { /* Ctrl-C on the way: once more */
-        done = PyObject_CallFunctionObjArgs(c->st->modes->close, mode, NULL);
+        done = PyObject_CallMethod(mode, "close", NULL);
         if (!done) PyErr_Clear();
     }
     Py_XDECREF(done);
     Py_DECREF(mode);
 }
 
-bool lmx_dispatch_busy(const lmx_capture *c) { return c->dispatcher && c->dispatcher->n_inside > 0; }
-
-void lmx_dispatcher_free(lmx_dispatcher *d) {
-    for (thread *t = d ? d->threads : NULL, *next; t; t = next) {
-        next = t->next;
-        lmx_vec_free(&t->tasks);
-        free(t);
+/* A Ctrl-C on the way waits for the next line of the program. */
+bool lmx_dispatch_call(lmx_capture *c) {
+    PyObject *mode = listens(c) ? c->dispatcher->mode : NULL;
+    if (!mode) return false;
+    const lmx_call *open = c->open_call >= 0 ? (lmx_call *)c->calls.data + c->open_call : NULL;
+    PyObject *told = PyObject_CallMethod(mode, "called", "ii", c->open_call, open ? open->parent : -1);
+    const bool again = told == Py_True;
+    if (!told && !lmx_forgive()) {
+        PyErr_Clear();
+        PyErr_SetInterrupt();
     }
-    free(d);
+    Py_XDECREF(told);
+    return again;
 }
+
+void lmx_dispatcher_free(lmx_dispatcher *d) { free(d); }

@@ -6,7 +6,6 @@
 #include "dry/taken.h"
 #include "measure/device.h"
 #include "measure/memory.h"
-#include "ops/dispatch.h"
 #include "results/results.h"
 #include "torch/tensor.h"
 
@@ -172,10 +171,6 @@ PyMethodDef lmx_text_methods[] = {
          "text_count($module, count, exact=False, /)\n--\n\nA count as text: '1.81 G', '>= 1.81 G', '?'.")},
     {"text_bytes", text_bytes, METH_VARARGS,
      PyDoc_STR("text_bytes($module, count, /)\n--\n\nBytes as text: '97.7 MiB'.")},
-    {"unseen", lmx_unseen, METH_O,
-     PyDoc_STR(
-         "unseen($module, name, /)\n--\n\nThe operator of this name is about to run by a way that torch "
-         "keeps no record of. Captures that are open on this thread are told.")},
     {"pretend_device", lmx_pretend_device, METH_O,
      PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
@@ -187,9 +182,6 @@ PyMethodDef lmx_text_methods[] = {
          "came out.")},
     {"describe_status", lmx_describe_status, METH_NOARGS,
      PyDoc_STR("describe_status($module, /)\n--\n\nHow tensors are described, and why.")},
-    {"dispatched_by", lmx_dispatched_by, METH_O,
-     PyDoc_STR("dispatched_by($module, cls, /)\n--\n\nThe method that is __torch_dispatch__ of a class of "
-               "modes.")},
     {"scan_values", lmx_scan_values, METH_VARARGS,
      PyDoc_STR("scan_values($module, address, dtype, n, repeats=1, stats=False, /)\n--\n\nHow many NaN and "
                "Inf lie there, and "

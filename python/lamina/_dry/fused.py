@@ -120,7 +120,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
     """aten::index_put. Under a mode torch's gradient of an index takes it in the place of what writes to new
     zeros directly, and so copies them first; without one it does not."""
     torch, aten = sys.modules["torch"], _aten()
-    node = getattr(torch._C, "_current_autograd_node", lambda: None)()
+    node = torch._C._current_autograd_node()
     if node is not None and node.name().startswith("IndexBackward"):
         return aten._index_put_impl_(x, indices, values, accumulate, True)  # noqa: FBT003
     return aten.index_put_(aten.clone(x), indices, values, accumulate)

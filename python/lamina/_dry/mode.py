@@ -192,12 +192,9 @@ def _mode() -> Any:
     return _class
 
 
-def _holders(torch: Any, tensor: Any) -> tuple[int, int] | None:
-    """How many hold the tensor, and its memory; None where this torch does not tell."""
-    of_memory, of_tensor = getattr(torch._C, "_storage_Use_Count", None), getattr(tensor, "_use_count", None)
-    if of_memory is None or of_tensor is None:
-        return None
-    return of_tensor(), of_memory(tensor.untyped_storage()._cdata)
+def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
+    """How many hold the tensor, and its memory."""
+    return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
 _lone: dict[str, tuple[int, int] | None] = {}
@@ -209,7 +206,7 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
     if "" not in _lone:
         from torch.utils._python_dispatch import TorchDispatchMode
 
-        seen: list[tuple[int, int] | None] = []
+        seen: list[tuple[int, int]] = []
 
         def look(_: Any, function: Any, __: Any, args: Any = (), kwargs: Any = None) -> Any:
             if function is torch.ops.aten.add.Tensor:
@@ -380,15 +377,13 @@ class _Run:
             inside = self._inside(function)
             plain = self._has(function, "Conjugate") or _is_view(schema)
             return inside if plain else partial(_conjugated, inside)
-        if not self.core.wraps(schema.name):
+        if not _lamina.op_wraps(schema.name):
             return None
         spelled = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         if spelled in FUSED:
             return FUSED[spelled]
         explicit = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
         if self._has(function, "CPU") or not any(self._has(function, key) for key in explicit):
-            return None
-        if not hasattr(function, "redispatch"):
             return None
         keys = self.torch._C.DispatchKeySet(self.torch._C.DispatchKey.CPU)
         return partial(Redispatch.own(), function, keys)
@@ -605,8 +600,7 @@ class _Run:
 
     def _is(self, function: Any, *names: str) -> bool:
         """True where torch tags the operator with one of ``names``."""
-        tags = getattr(self.torch, "Tag", None)
-        return any(getattr(tags, name, None) in function.tags for name in names)
+        return any(getattr(self.torch.Tag, name, None) in function.tags for name in names)
 
     def _has(self, function: Any, key: str) -> bool:
         """True where the operator has a kernel of its own for this dispatch key."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from .. import _lamina
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import CodeType
 
 
@@ -24,6 +25,7 @@ class Redispatch:
     _own: ClassVar[CodeType | None] = None
     _told: ClassVar[CodeType | None] = None
     is_open = False
+    listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: told of the operator's name
     itself: ClassVar[Any] = None  # what it does, and tells nobody: for what lamina runs itself
 
     @classmethod
@@ -37,7 +39,7 @@ class Redispatch:
 
     @classmethod
     def own(cls) -> Any:
-        """The method as torch has it, None where there is none: an operator, keys, and its arguments."""
+        """The method as torch has it, of an operator, keys, and its arguments."""
         if cls._told is None:
             cls._make()
         return cls.itself
@@ -46,8 +48,7 @@ class Redispatch:
     def _make(cls) -> None:
         from .twin import leading_to, twin_of
 
-        overload = getattr(sys.modules.get("torch._ops"), "OpOverload", None)
-        method = getattr(overload, "__dict__", {}).get("redispatch")
+        method = sys.modules["torch"]._ops.OpOverload.redispatch
         cls.itself = method
         if not isinstance(method, FunctionType) or method.__closure__:
             return
@@ -58,7 +59,10 @@ class Redispatch:
             keys: Any = args[0] if args else kwargs.get("keyset")
             # Where a mode or a class is to answer, what that runs is seen.
             if not (hasattr(keys, "has") and keys.has(python)):
-                _lamina.unseen(op.name().partition(".")[0])
+                name = op.name().partition(".")[0]
+                _lamina.unseen(name)
+                for listener in [*cls.listeners]:
+                    listener(name)
             return twin(op, *args, **kwargs)
 
         cls.itself, cls._method, cls._own = twin, method, method.__code__

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A dispatch mode of torch's whose ``__torch_dispatch__`` is a function in C (python/ext/dispatch.c).
+"""Operators through a dispatch mode of torch's, where the observer can't read torch's records.
 
-Only what torch wants in Python is here: the class, its place on torch's stack of modes, and the functions
-that the C side calls. Each is looked for, and is None where this torch has none.
+torch calls the mode with the mode off its stack, so what an operator calls is not seen unless the mode is put
+back meanwhile. That is done for operators that stand for what they call, which then run by their kernel.
+Here it is found out whose work an operator is; what it took and gave is written down in C
+(python/ext/ops/dispatch.c).
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from functools import partial
+from bisect import bisect_right
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -20,29 +24,339 @@ from .._guard.redispatch import Redispatch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+FORWARD, BACKWARD, RECOMPUTE = range(3)  # as lam_phase
+FAILED, NODE, HIDES = 1, 2, 4  # as lam_op_flags
+
+_torch: Any = torch._C
+_push = _torch._push_on_torch_dispatch_stack  # in C, where no Ctrl-C comes between
+_modes = _torch._len_torch_dispatch_stack
+_node, _task = _torch._current_autograd_node, _torch._current_graph_task_id
+_sequence = _torch._autograd._get_sequence_nr  # the number of the next node of this thread
+# torch 2.4 has neither of these.
+_hooks = getattr(_torch._autograd, "_top_saved_tensors_default_hooks", None)
+_keeps = getattr(_torch._autograd, "_get_current_graph_task_keep_graph", None)
+_after_modes = _torch._dispatch_keyset_full_after(_torch.DispatchKey.Python)
+_redispatch, _decompose = Redispatch.own(), torch._ops.OpOverload.decompose
+_late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
+
+# Entering a mode also tells torch's compiler, by flags that are one for all threads, and that two threads
+# would leave behind. Where compiled code can be stepped around nobody needs them.
+_TELLS = not hasattr(torch.compiler, "set_stance")  # before torch 2.6
+
+
+class _Overload:
+    """What does not change of an operator, asked of torch once."""
+
+    def __init__(self, func: Any) -> None:
+        schema = getattr(func, "_schema", None)
+        self.func, self.higher = func, schema is None  # a higher-order operator runs functions
+        self.run = func if schema is None else func._op  # which its __call__ calls from Python
+        space, colons, rest = str(func.name()).partition("::")
+        self.name = f"{space}::{rest.partition('.')[0]}" if colons else f"higher_order::{space}"
+        self.unseen = self.name.startswith(("prim::", "profiler::"))  # a question, or a mark: no work
+        self.copies = self.name == "aten::clone"
+        self.writes = self.name.endswith("_") and not self.name.endswith("__")
+        self.wraps = _lamina.op_wraps(self.name) or _lamina.op_kind(self.name) is None
+        self.implicit = schema is not None and _is_implicit(func)
+        arguments = schema.arguments if schema is not None else []
+        self.many = schema is not None and len(schema.returns) > 1
+        self.places = {argument.name: at for at, argument in enumerate(arguments)}
+        self.defaults = tuple(a.default_value if a.has_default_value() else ... for a in arguments)
+        tensors = ("Tensor", "Optional[Tensor]")
+        self.operands = "".join("T" if str(a.type) in tensors else "." for a in arguments)
+
+    def values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments by their place in the schema; ``...`` for none, which is not noted."""
+        if not kwargs:
+            return args + self.defaults[len(args) :]
+        values = [*args, *self.defaults[len(args) :]]
+        for name, value in kwargs.items():
+            if name in self.places:
+                values[self.places[name]] = value
+        return tuple(values)
+
+    def results(self, result: Any) -> tuple[Any, ...]:
+        if self.many and type(result) is tuple:
+            return result
+        return () if result is None else (result,)
+
+
+_overloads: dict[Any, _Overload] = {}
+
+
+class _Thread:
+    """A thread that ran operators under the mode."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[str, bool]] = []  # operators: their names, and whether they are tried out
+        self.phase = FORWARD  # of these
+        self.op = self.last = -1  # numbers of the innermost of them, and of the one that was noted last
+        self.passing: Any = None  # the operator that the class of its arguments is to do
+        self.asked = -1  # modes that there were when the class was asked whose answer runs; -1: none runs
+        self.passed = False  # the class did, by others
+        self.trial = False  # what runs is tried out on tensors without values, and is nobody's work
+        self.tasks: list[tuple[int, int]] = []  # the engine's runs, the innermost last, and their calls
+        self.peeked = _sequence()  # later nodes were made since, by what a backward pass does again
+        self.redone = False  # nodes that were made last were a backward pass's, doing a forward again
+        self.behind = -1  # the call of the node that ran last
+        self.copied: tuple[Any, ...] | None = None  # the copy that ran last
+        self.numbers: list[int] = []  # autograd's nodes from one of these on
+        self.calls: list[int] = []  # were made by this call
+
+    def note_origin(self, call: int) -> None:
+        while self.numbers and self.numbers[-1] >= self.peeked:
+            del self.numbers[-1], self.calls[-1]
+        if not self.calls or self.calls[-1] != call:
+            self.numbers.append(self.peeked)
+            self.calls.append(call)
+
+    def task(self, call: int) -> int | None:
+        """The call that was open when the engine's run began that goes on; None where none does."""
+        now = _task()
+        while self.tasks and self.tasks[-1][0] > now:  # runs nest, and the inner one is newer
+            self.tasks.pop()
+        if now < 0:
+            return None
+        if not self.tasks or self.tasks[-1][0] != now:
+            self.tasks.append((now, call))
+        return self.tasks[-1][1]
+
+    def makes_nodes(self) -> bool:
+        """True when a forward is done again, or the gradients will have gradients."""
+        return torch.is_grad_enabled() and _sequence() > self.peeked
+
 
 class Mode(modes.TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Hands every operator of its thread to the capture that opened it."""
+    """Notes every operator of its thread for the capture that opened it."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.thread = threading.get_ident()
+        self.threads: dict[int, _Thread] = {}
+
+    def close(self) -> None:
+        if self.unseen in Redispatch.listeners:
+            Redispatch.listeners.remove(self.unseen)
+        if self not in _late:
+            _late.append(self)
+        _take_off_late()
+
+    def called(self, call: int, around: int) -> bool:
+        """Another call of a module is open; ``around``: the one around it. True inside a backward pass."""
+        t = self._here()
+        t.peeked = _sequence()
+        t.note_origin(call)
+        return t.task(around) is not None
+
+    def inside(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        return self._under(function, *args, **kwargs or {})
+
+    def unseen(self, name: str) -> None:
+        """The operator of this name is about to run by a way that torch shows to no mode."""
+        call = _lamina.open_call(self)
+        t = self._here()
+        if call is None:
+            return
+        for runs, tried in reversed(t.open):
+            if runs == name:
+                return  # it was passed on
+            if not tried:
+                break
+        op = _lamina.begin_op(self, name, (), "", *self._place(t, call), NODE | HIDES, False)  # noqa: FBT003
+        t.last = max(op, t.last)
+        _lamina.end_op(self, t.op, (), 0)
+
+    # Whose work it is.
+
+    def _here(self) -> _Thread:
+        here = threading.get_ident()
+        return self.threads.get(here) or self.threads.setdefault(here, _Thread())
+
+    def _place(self, t: _Thread, call: int) -> tuple[int, int]:
+        """The call and the phase of an operator; inside another one they are that one's, as C knows."""
+        if t.open:
+            return call, t.phase
+        base = t.task(call)
+        if base is None:
+            if t.redone:
+                t.note_origin(call)
+                t.redone = False
+            return call, FORWARD
+        called = call != base
+        at, phase = call if called else self._call_of_node(t), BACKWARD
+        if not called and not t.makes_nodes():
+            return at, phase
+        if called or _may_redo():
+            phase = RECOMPUTE
+        t.note_origin(at)
+        t.peeked, t.redone = _sequence(), True
+        return at, phase
+
+    def _call_of_node(self, t: _Thread) -> int:
+        """The call whose forward made the node that runs. The engine adds gradients up between two nodes. A
+        node that only keeps a gradient has the largest number, and runs after what gave it."""
+        node, own = _node(), self.threads.get(self.thread)
+        if node is None:
+            return t.behind
+        number = node._sequence_nr()
+        if own is None:
+            t.behind = -1
+        elif number <= sys.maxsize:
+            at = bisect_right(own.numbers, number)
+            t.behind = own.calls[at - 1] if at else -1
+        return t.behind
+
+    # Running.
+
+    def _under(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Calls ``function`` with the mode on the stack, above what is there."""
+        below = _modes()
+        try:
+            _push(self)
+            return function(*args, **kwargs)
+        finally:
+            if _modes() > below:
+                _torch._pop_torch_dispatch_stack(None)
+
+    def _run(self, t: _Thread, o: _Overload, types: Any, args: Any, kwargs: Any) -> Any:
+        if types and any(_answers(cls) for cls in types):
+            return self._by_class(t, o, args, kwargs)
+        if not o.wraps or o.higher:
+            return o.run(*args, **kwargs)
+        # By its kernel, unless there is another mode or class to ask, or no tensor to tell by.
+        keys = None if types or _modes() else _keys([*args, *kwargs.values()])
+        if keys is not None:
+            return self._under(_redispatch, o.func, keys, *args, **kwargs)
+        return self._under(_decompose, o.func, *args, **kwargs) if o.implicit else o.run(*args, **kwargs)
+
+    def _by_class(self, t: _Thread, o: _Overload, args: Any, kwargs: Any) -> Any:
+        """The class of an argument does this operator by others. It is called again, and then left to that
+        class, whose operators are seen, and count in its place; unless it keeps them from every mode."""
+        asked, last = t.asked, t.last
+        t.passing, t.asked = o.func, _modes()
+        try:
+            return self._under(o.run, *args, **kwargs)
+        finally:
+            t.passing, t.asked, t.passed = None, asked, t.last > last
+
+    def _copied_for(self, t: _Thread, o: _Overload, args: Any, phase: int, frame: Any) -> bool:
+        """Autograd saves a copy before an operator overwrites its input. The mode is told of the copy first,
+        the observer sees it inside the operator, where it is put then. They belong together if one Python
+        instruction started both and they have the same first argument: a copy of the program's own and what
+        overwrites its source never do."""
+        now = id(args[0]) if args else 0, id(frame), frame.f_lasti, len(t.open), phase
+        was, t.copied = t.copied, (t.last + 1, now) if o.copies else None
+        return o.writes and phase != BACKWARD and was == (t.last, now)
+
+    def _watch(self, o: _Overload, call: int, types: Any, args: Any, kwargs: Any) -> Any:
+        t = self._here()
+        at, phase = self._place(t, call)
+        outer, open_before, trial = t.op, len(t.open), t.trial
+        results, flags = (), FAILED
+        try:  # a Ctrl-C may come after each line
+            t.phase, t.trial = phase, trial or 0 <= t.asked < _modes()
+            copying = o.copies or t.copied is not None
+            around = copying and self._copied_for(t, o, args, phase, sys._getframe(2))
+            values, aside = o.values(args, kwargs), NODE if t.trial else 0
+            t.op = _lamina.begin_op(self, o.name, values, o.operands, at, phase, aside, around)
+            t.last = max(t.op + around, t.last)
+            t.open.append((o.name, t.trial))
+            result = self._run(t, o, types, args, kwargs)
+            results, flags = o.results(result), 0
+            return result
+        finally:
+            if flags == FAILED:
+                t.copied = None
+            flags |= NODE if t.passed else 0
+            t.op, t.trial, t.passed = outer, trial, False
+            del t.open[open_before:]
+            _lamina.end_op(self, outer, results, flags)
+            if phase == FORWARD:
+                t.peeked = _sequence()
+
+
+def _dispatch(self: Mode, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """``__torch_dispatch__``"""
+    call = _lamina.open_call(self)
+    if call is None:
+        return func(*args, **kwargs or {})
+    t = self._here()
+    if t.passing is func:
+        t.passing = None
+        return NotImplemented
+    o = _overloads.get(func)
+    if o is None:
+        o = _overloads[func] = _Overload(func)
+    if o.unseen:
+        return o.run(*args, **kwargs or {})
+    return self._watch(o, call, types, args, kwargs or {})
 
 
 # In the body of the class torch would wrap it, and import its compiler to do so.
-setattr(Mode, "__torch_dispatch__", _lamina.dispatched_by(Mode))  # noqa: B010
+setattr(Mode, "__torch_dispatch__", _dispatch)  # noqa: B010
 
 
-# Where one mode in C++ calls all those in Python, none may be put back while an operator runs.
-_NESTS = not hasattr(torch._C, "_set_torch_dispatch_mode")
-_late: list[Mode] = []  # closed by other threads than their own, which alone can take them off
+def _may_redo() -> bool:
+    """True where torch puts what a forward saves into the hands of somebody, as a checkpoint that does a
+    forward again has it; true too inside a node that is a Python function."""
+    if _hooks is not None and _hooks(False) is not None:  # noqa: FBT003
+        return True
+    return _keeps is not None and not _keeps() and isinstance(_node(), _torch._FunctionBase)
 
 
-# Entering a mode also tells torch's compiler, by flags that are one for all threads, and that two threads
-# would leave behind. Where compiled code can be stepped around nobody needs them.
-_TELLS = not hasattr(getattr(torch, "compiler", None), "set_stance")
+def _answers(cls: type) -> bool:
+    """Whether a class answers for its tensors' operators. Those that don't have torch's refusal, written in
+    C. torch's own class of fake tensors follows shapes and runs nothing, and a dry run's mode answers for
+    lamina's."""
+    if cls.__module__.startswith("lamina."):
+        return False
+    if hasattr(cls, "__tensor_flatten__"):
+        return True
+    own = getattr(cls, "__torch_dispatch__", None)
+    torchs = f"{cls.__module__}.".startswith("torch.")
+    return not torchs and own is not None and not isinstance(own, BuiltinFunctionType)
+
+
+def _keys(values: list[Any]) -> Any:
+    """The dispatch keys of the tensors among the arguments that come after modes; None without a tensor."""
+    found = None
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            values.extend(value)
+        elif isinstance(value, torch.Tensor):
+            keys = _torch._dispatch_keys(value) & _after_modes
+            found = keys if found is None else found | keys
+    return found
+
+
+def _is_implicit(func: Any) -> bool:
+    """True for what is composed of other operators for every kind of tensor."""
+    try:
+        return bool(_torch._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
+    except RuntimeError:  # a mode is also asked for what is no operator, as a size (aten::sym_size)
+        return False
+
+
+# -- torch's stack of modes ----------------------------------------------------------------------------------
+
+
+def open_mode() -> Mode:
+    _take_off_late()
+    mode, above = Mode(), []
+    try:
+        while _is_somebodys():  # they are asked first, and what they run is seen
+            above.append(_take_top_off())
+        _put_on(mode)
+    except BaseException:  # Ctrl-C, once it was put on
+        _take_off(mode)
+        raise
+    finally:
+        for each in reversed(above):
+            _put_on(each)
+    Redispatch.listeners.append(mode.unseen)
+    return mode
 
 
 def _put_on(mode: Any) -> None:
@@ -55,38 +369,17 @@ def _put_on(mode: Any) -> None:
 def _take_top_off() -> Any:
     if not _TELLS:
         return modes._pop_mode()
-    top: Any = torch._C._get_dispatch_stack_at(torch._C._len_torch_dispatch_stack() - 1)
+    top: Any = _torch._get_dispatch_stack_at(_modes() - 1)
     modes.TorchDispatchMode.__exit__(top, None, None, None)  # type: ignore[no-untyped-call]
     return top
-
-
-def _open() -> Mode:
-    _take_off_late()
-    mode, above = Mode(), []
-    try:
-        while _NESTS and _is_somebodys():  # they are asked first, and what they run is seen
-            above.append(_take_top_off())
-        _put_on(mode)
-    except BaseException:  # Ctrl-C, once it was put on
-        _take_off(mode)
-        raise
-    finally:
-        for each in reversed(above):
-            _put_on(each)
-    return mode
 
 
 def _is_somebodys() -> bool:
     """Whether the mode that is asked first is no part of torch itself, whose own are always asked last, nor
     lamina's own."""
-    n = torch._C._len_torch_dispatch_stack()
-    top = torch._C._get_dispatch_stack_at(n - 1) if n else None
+    n = _modes()
+    top = _torch._get_dispatch_stack_at(n - 1) if n else None
     return n > 0 and getattr(top, "_mode_key", None) is None and not isinstance(top, (Mode, _lamina.Dry))
-
-
-def _close(mode: Mode) -> None:
-    _late.append(mode)
-    _take_off_late()
 
 
 def _take_off_late() -> None:
@@ -98,54 +391,10 @@ def _take_off_late() -> None:
 
 def _take_off(mode: Mode) -> None:
     """Takes ``mode`` off the stack of this thread, wherever it is: captures need not close in order."""
-    stack = [torch._C._get_dispatch_stack_at(i) for i in range(torch._C._len_torch_dispatch_stack())]
-    if not any(each is mode for each in stack):
+    if not any(_torch._get_dispatch_stack_at(i) is mode for i in range(_modes())):
         return
     above: list[Any] = []
     while (top := _take_top_off()) is not mode:
         above.append(top)
     for each in reversed(above):
         _put_on(each)
-
-
-def _keys(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-    """The dispatch keys of the tensors among the arguments that come after modes; None without a tensor."""
-    found = None
-    todo = [*args, *(kwargs or {}).values()]
-    for value in todo:
-        if isinstance(value, (list, tuple)):
-            todo.extend(value)
-        elif isinstance(value, torch.Tensor):
-            keys = torch._C._dispatch_keys(value) & _after_modes
-            found = keys if found is None else found | keys
-    return found
-
-
-def _is_implicit(func: Any) -> bool:
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"))
-
-
-_after_modes = torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.Python)
-
-
-def functions() -> dict[str, Callable[..., Any] | None]:
-    """What the C side calls, by the names in python/ext/dispatch.h."""
-    low, overload = torch._C, torch._ops.OpOverload
-    autograd = getattr(low, "_autograd", None)
-    return {
-        "open": _open,
-        "close": _close,
-        "push": low._push_on_torch_dispatch_stack,  # in C, where no Ctrl-C comes between
-        "pop": partial(low._pop_torch_dispatch_stack, *[None] * modes._pop_mode.__code__.co_argcount),
-        "below": low._len_torch_dispatch_stack,
-        "node": getattr(low, "_current_autograd_node", None),
-        "task": getattr(low, "_current_graph_task_id", None),
-        "keeps": getattr(autograd, "_get_current_graph_task_keep_graph", None),
-        "hooks": getattr(autograd, "_top_saved_tensors_default_hooks", None),
-        "function": getattr(low, "_FunctionBase", None),
-        "sequence": getattr(torch.autograd, "_get_sequence_nr", None),
-        "keys": _keys,
-        "redispatch": Redispatch.own() if _NESTS else None,
-        "is_implicit": _is_implicit,
-        "decompose": getattr(overload, "decompose", None) if _NESTS else None,
-    }

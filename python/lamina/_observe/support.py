@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """How operators are watched here, and the proof that it can be done.
 
-Two ways lead to the same records: the observer, and where that may not be used torch's dispatch mode
-(:mod:`lamina._dispatch`), which costs ten times as much an operator. ``LAMINA_CAPTURE`` forces one.
+Two ways lead to the same records: the observer, and, where that can't be used, torch's dispatch mode
+(:mod:`lamina._observe.dispatch`), which costs about fifteen times as much an operator. ``LAMINA_CAPTURE``
+forces one.
 
-The observer (python/ext/observe.c) reads torch's own records of running operators, whose layout no header
+The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout no header
 promises. It is found with operations whose arguments are known, checked with others, and kept in a small
 file for this very build of torch. Looking for it may crash, so that is done in a process of its own, once;
 afterwards each process only checks.
@@ -103,8 +104,6 @@ def need() -> str | None:
         return None
     if "torch._dynamo" in sys.modules:
         why += "; compiled code ran layer by layer"
-    if not hasattr(sys.modules["torch"]._C, "_current_autograd_node"):
-        why += "; this torch does not tell which node of a backward pass runs, so that has a row of its own"
     return why
 
 
