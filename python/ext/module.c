@@ -2,7 +2,7 @@
  * The module lamina._lamina: its state and its types. Importing it imports nothing; torch is looked for
  * when a live model is. Py_mod_gil is not declared, so a free-threaded interpreter turns the GIL on for
  * it. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "modules/classes.h"
 #include "observe/observe.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Errors as exceptions, exceptions as errors, and counts, shapes and texts as Python values. */
-#include "base/base.h"
+#include "base/ext.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A Model of Python's as a handle of the library's model. */
-#include "base/base.h"
+#include "base/ext.h"
 
 static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 

@@ -3,7 +3,7 @@
 #ifndef LMX_TABLES_H
 #define LMX_TABLES_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 extern PyType_Spec lmx_capture_spec, lmx_model_spec, lmx_costs_spec, lmx_snapshot_spec, lmx_dry_spec,
     lmx_recorder_spec, lmx_turns_spec;

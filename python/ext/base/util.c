@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A sink that keeps text, and lookups that never raise. */
-#include "base/base.h"
+#include "base/ext.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ lam_sink lmx_text_sink(lmx_text *t) { return (lam_sink){keep, t}; }
 PyObject *lmx_text_take(lmx_text *t) {
     const char *bytes = t->bytes.data ? t->bytes.data : "";
     PyObject *s = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)t->bytes.n, "replace");
-    lmx_vec_free(&t->bytes);
+    lmi_vec_free(&t->bytes);
     return s;
 }
 

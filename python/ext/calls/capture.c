@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Capture: the window in which the calls under one root are noted. */
 #include "observe/capture.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
 #include "calls/sample.h"
@@ -254,9 +254,9 @@ static void drop_records(lmx_capture *c) {
     Py_CLEAR(c->made);
     drop_early(c);
     for (size_t i = 0; i < c->names.n; i++) Py_DECREF(((PyObject **)c->names.data)[i]);
-    lmx_vec_free(&c->names);
-    lmx_vec_free(&c->calls);
-    lmx_vec_free(&c->words);
+    lmi_vec_free(&c->names);
+    lmi_vec_free(&c->calls);
+    lmi_vec_free(&c->words);
 }
 
 static void drop_owed(lmx_capture *c) {
@@ -315,7 +315,7 @@ static int capture_clear(PyObject *self) {
     lmx_capture *c = self_of(self);
     lmx_unwatch(c);
     drop_records(c);
-    lmx_vec_free(&c->written);
+    lmi_vec_free(&c->written);
     lmx_dispatcher_free(c->dispatcher);
     c->dispatcher = NULL;
     Py_CLEAR(c->why);
@@ -333,7 +333,7 @@ static void capture_dealloc(PyObject *self) {
 
 static PyObject *capture_written(PyObject *self, PyObject *unused) {
     (void)unused;
-    const lmx_vec *all = &self_of(self)->written;
+    const lmi_vec *all = &self_of(self)->written;
     PyObject *set = PySet_New(NULL);
     for (size_t i = 0; set && i < all->n; i++) {
         PyObject *one = PyLong_FromUnsignedLongLong(((const uint64_t *)all->data)[i]);

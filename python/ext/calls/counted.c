@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Calls that are counted, see counted.h. Most of them are one addition. */
 #include "calls/counted.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "calls/calls.h"
 #include "calls/sample.h"
 #include "calls/turns.h"

@@ -4,7 +4,7 @@
 #ifndef LMX_LEAD_H
 #define LMX_LEAD_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 /* The C function: `args` are all arguments, then the values of the keywords in `names` (or NULL). */
 typedef PyObject *(*lmx_led)(PyObject *const *args, Py_ssize_t n, PyObject *names);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Recorder: steps of a run go into a file. What waits for a disk waits without the GIL. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "calls/sample.h"
 

@@ -3,7 +3,7 @@
  * a hundred others, so little is done and in one place: the tree is told to the recorder once, and from then
  * on only calls and nodes are. */
 #include "calls/sample.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "calls/calls.h"
 #include "calls/turns.h"
 #include "measure/device.h"
@@ -36,8 +36,8 @@ struct lmx_sampler {
     lam_step_info about;
     unsigned long thread; /* on which it began */
     /* the tree that the recorder knows, all strong */
-    lmx_vec types, places;          /* PyTypeObject * of each node; lmx_place */
-    lmx_vec call_infos, node_infos; /* lam_call_info, lam_op_info: room to tell them in */
+    lmi_vec types, places;          /* PyTypeObject * of each node; lmx_place */
+    lmi_vec call_infos, node_infos; /* lam_call_info, lam_op_info: room to tell them in */
 };
 
 static lmx_sampler *seeing;
@@ -46,19 +46,19 @@ static int n_seeing;
 /* == beginning and ending ============================================================================== */
 
 static void forget_tree(lmx_sampler *s) {
-    lmx_vec types = s->types, places = s->places;
-    s->types = s->places = (lmx_vec){0};
+    lmi_vec types = s->types, places = s->places;
+    s->types = s->places = (lmi_vec){0};
     for (size_t i = 0; i < types.n; i++) Py_DECREF(((PyObject **)types.data)[i]);
     for (size_t i = 0; i < places.n; i++) Py_DECREF(((lmx_place *)places.data)[i].name);
-    lmx_vec_free(&types);
-    lmx_vec_free(&places);
+    lmi_vec_free(&types);
+    lmi_vec_free(&places);
 }
 
 static void let_go(lmx_sampler *s) {
     if (--s->users) return;
     forget_tree(s);
-    lmx_vec_free(&s->call_infos);
-    lmx_vec_free(&s->node_infos);
+    lmi_vec_free(&s->call_infos);
+    lmi_vec_free(&s->node_infos);
     Py_DECREF(s->told);
     Py_DECREF(s->recorder);
     Py_DECREF(s->told_of_compiling);

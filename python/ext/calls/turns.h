@@ -6,7 +6,7 @@
 #ifndef LMX_TURNS_H
 #define LMX_TURNS_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 enum { LMX_TRAINING = 1, LMX_GRAD = 2, LMX_KINDS = 4 };
 /* The most calls of a step before its backward begins. */

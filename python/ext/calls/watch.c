@@ -11,7 +11,7 @@
  * Module.__call__ while our method is installed and keep a way to it, so it must go on working after its
  * capture closed, and must not call what calls it. Each method therefore has a slot with the original
  * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "calls/calls.h"
 #include "calls/counted.h"
 #include "calls/lead.h"

@@ -3,7 +3,7 @@
  * are answered here, views by torch's own view of the same address, and all others by what Python gave:
  * torch's own shape functions, which take a hundred times as long. */
 #include "dry/dry.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "modules/snapshot.h"
 #include "observe/capture.h"
@@ -514,9 +514,9 @@ static int dry_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int dry_clear(PyObject *self) {
     lmx_dry *d = self_of(self);
-    lmx_map_free(&d->functions);
-    lmx_map_free(&d->swapped);
-    lmx_vec_free(&d->entries);
+    lmi_map_free(&d->functions);
+    lmi_map_free(&d->swapped);
+    lmi_vec_free(&d->entries);
     Py_CLEAR(d->fake);
     Py_CLEAR(d->known);
     Py_CLEAR(d->slow);

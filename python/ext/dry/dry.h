@@ -43,9 +43,9 @@ typedef struct lmx_dry {
     bool given;    /* fake tensors now replace tensors from before the run */
     int32_t dtype; /* of floating-point tensors from before the run; -1: unchanged */
     lmx_blob_api api;
-    lmx_map functions; /* an overload -> its entry */
-    lmx_vec entries;
-    lmx_map swapped; /* a real tensor -> index of its fake one in `held` */
+    lmi_map functions; /* an overload -> its entry */
+    lmi_vec entries;
+    lmi_map swapped; /* a real tensor -> index of its fake one in `held` */
 } lmx_dry;
 
 /* Sizes and strides in elements. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Fake tensors: made at addresses that nothing else has, so that whose data a tensor shows can be told by
  * address as of a real one, and put in the place of a model's own for one forward. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "dry/dry.h"
 #include "modules/snapshot.h"
 #include "observe/ledger.h"

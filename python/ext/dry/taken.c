@@ -2,7 +2,7 @@
  * What one call takes of torch's allocator: an operator of a dry run is run once, on tensors of its sizes, to
  * know what its kernel takes beside its results. */
 #include "dry/taken.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/alloc.h"
 #include "observe/blocks.h"
 #include "torch/located.h"

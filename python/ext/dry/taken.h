@@ -3,7 +3,7 @@
 #ifndef LMX_TAKEN_H
 #define LMX_TAKEN_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 /* taken(function, args, kwargs): calls it and returns (most, left, out): the peak of bytes that were
  * allocated during the call, by any thread; the bytes that are live at its return; its result. NULL with an

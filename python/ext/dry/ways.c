@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways: operators of a dry run whose callers take another way than in a real run, because tensors have a
  * class of their own there (_dry_ways.py says which, and what runs instead). */
-#include "base/base.h"
+#include "base/ext.h"
 #include "dry/dry.h"
 #include "observe/capture.h"
 #include "observe/observe.h"

@@ -2,7 +2,7 @@
  * Whether what was seen is a finding is the analysis's to say. So a model is made of what there is so far, of
  * names and calls alone, and whoever wants to know is asked whether it is enough. */
 #include "measure/broke.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
 

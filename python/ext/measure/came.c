@@ -2,7 +2,7 @@
  * A tensor that an operator made knows the node of the graph that will be given its gradient, and as which
  * entry; nodes are told apart by their numbers. One that no operator made keeps its gradient itself. */
 #include "measure/came.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 #include "torch/looks.h"
 #include "torch/tensor.h"
@@ -29,9 +29,9 @@ void lmx_came_init(lmx_came *t) { pthread_mutex_init(&t->lock, NULL); }
 
 void lmx_came_free(lmx_came *t) {
     for (size_t i = 0; i < t->leaves.n; i++) Py_XDECREF(((leaf *)t->leaves.data)[i].ref);
-    lmx_vec_free(&t->leaves);
-    lmx_vec_free(&t->notes);
-    lmx_vec_free(&t->given);
+    lmi_vec_free(&t->leaves);
+    lmi_vec_free(&t->notes);
+    lmi_vec_free(&t->given);
     Py_XDECREF(t->n_grad_fn);
     Py_XDECREF(t->n_sequence);
     Py_XDECREF(t->n_output);

@@ -19,10 +19,10 @@ typedef struct lmx_grad_note {
 typedef struct lmx_came {
     lmx_capture *capture;
     lmx_looker *looker;
-    lmx_vec notes;        /* lmx_grad_note */
-    lmx_vec leaves;       /* arguments and results that no operator made */
+    lmi_vec notes;        /* lmx_grad_note */
+    lmi_vec leaves;       /* arguments and results that no operator made */
     pthread_mutex_t lock; /* of `given`, which any thread adds to */
-    lmx_vec given;
+    lmi_vec given;
     bool lost;
     PyObject *n_grad_fn, *n_sequence, *n_output;
 } lmx_came;

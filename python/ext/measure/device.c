@@ -4,7 +4,7 @@
  * its allocator says at the same moments. Which GPU is told by the memory of the model, or of what goes into
  * it. */
 #include "measure/device.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
@@ -33,11 +33,11 @@ typedef struct device {
     bool timed, sized;    /* what is wanted */
     bool begun;           /* a GPU was met */
     lmx_stamps *stamps;   /* NULL: no times */
-    lmx_vec open;         /* mark: calls, of the capture's own thread */
+    lmi_vec open;         /* mark: calls, of the capture's own thread */
     pthread_mutex_t lock; /* of the next three, which nodes of any thread change */
-    lmx_vec said;         /* lam_device_bytes */
-    lmx_vec marks;        /* mark: what is over */
-    lmx_vec nodes;        /* mark: nodes that run */
+    lmi_vec said;         /* lam_device_bytes */
+    lmi_vec marks;        /* mark: what is over */
+    lmi_vec nodes;        /* mark: nodes that run */
     bool lost, moved;     /* moved: some ended in another stream than they began in */
     int index;            /* of the GPU; -1 none, */
     bool several;         /* or more than one */
@@ -280,10 +280,10 @@ static void closed(lmx_listener *l, lmx_capture *c) {
 static void free_device(lmx_listener *l) {
     device *d = device_of(l);
     lmx_stamps_free(d->stamps);
-    lmx_vec_free(&d->open);
-    lmx_vec_free(&d->marks);
-    lmx_vec_free(&d->said);
-    lmx_vec_free(&d->nodes);
+    lmi_vec_free(&d->open);
+    lmi_vec_free(&d->marks);
+    lmi_vec_free(&d->said);
+    lmi_vec_free(&d->nodes);
     pthread_mutex_destroy(&d->lock);
     PyMem_Free(d);
 }

@@ -2,7 +2,7 @@
  * Looks at the arguments and results of calls, keeps what is found, here and in healthops.c, and pushes it.
  */
 #include "measure/health.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "measure/broke.h"
 #include "measure/came.h"
 #include "modules/tree.h"
@@ -374,12 +374,12 @@ static void free_health(lmx_listener *l) {
     Py_XDECREF(h->broke.tell);
     for (size_t i = 0; i < h->records.n; i++) free(((lmx_bad_record *)h->records.data)[i].text);
     lmx_looker_close(&h->looker);
-    lmx_vec_free(&h->records);
-    lmx_vec_free(&h->entries);
-    lmx_vec_free(&h->stats);
+    lmi_vec_free(&h->records);
+    lmi_vec_free(&h->entries);
+    lmi_vec_free(&h->stats);
     lmx_trails_free(&h->trails);
     lmx_came_free(&h->came);
-    lmx_vec_free(&h->fed);
+    lmi_vec_free(&h->fed);
     free(h->marks);
     Py_XDECREF(h->allowed);
     Py_XDECREF(h->asked);

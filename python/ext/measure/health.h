@@ -37,14 +37,14 @@ typedef struct lmx_checkup {
     lmx_looker looker;
     uint64_t generation;
     pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
-    lmx_vec records;      /* lmx_bad_record */
+    lmi_vec records;      /* lmx_bad_record */
     bool cut, lost;
     lmx_trails trails; /* under the same lock */
-    lmx_vec stats;     /* of entries of calls' results */
+    lmi_vec stats;     /* of entries of calls' results */
     lmx_came came;
     lmx_broke broke;
-    lmx_vec fed;                     /* uint8_t per call: an argument was bad */
-    lmx_vec entries;                 /* lmx_entry: arguments of open calls */
+    lmi_vec fed;                     /* uint8_t per call: an argument was bad */
+    lmi_vec entries;                 /* lmx_entry: arguments of open calls */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */
     PyObject *allowed, *asked, *ask; /* lists of modules; the function to call for `asked`; or NULL */
     _Atomic int64_t tensors, bytes, unseen;

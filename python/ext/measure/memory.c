@@ -3,7 +3,7 @@
  * and what of it parameters, gradients, inputs and an optimizer's state are, told by the addresses of their
  * memory. */
 #include "measure/memory.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "measure/device.h"
 #include "modules/tree.h"
 #include "observe/alloc.h"
@@ -41,11 +41,11 @@ typedef struct memory {
     lmx_allocator torch;
     lmx_alloc alloc;
     PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are, */
-    lmx_vec owned;        /* owned: the same */
-    lmx_vec open;         /* open_span: calls, of the capture's own thread */
+    lmi_vec owned;        /* owned: the same */
+    lmi_vec open;         /* open_span: calls, of the capture's own thread */
     pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
-    lmx_vec spans;        /* lam_span */
-    lmx_vec nodes;        /* open_span: nodes that run */
+    lmi_vec spans;        /* lam_span */
+    lmi_vec nodes;        /* open_span: nodes that run */
     int64_t rss_open, rss_close, rss_most_open, rss_most_close;
     bool lost, other_devices;
     int64_t opened_ns, closed_ns;
@@ -312,10 +312,10 @@ static void free_memory(lmx_listener *l) {
     memory *y = memory_of(l);
     lmx_alloc_close(&y->alloc);
     lmx_blocks_free(y->alloc.blocks);
-    lmx_vec_free(&y->owned);
-    lmx_vec_free(&y->spans);
-    lmx_vec_free(&y->open);
-    lmx_vec_free(&y->nodes);
+    lmi_vec_free(&y->owned);
+    lmi_vec_free(&y->spans);
+    lmi_vec_free(&y->open);
+    lmi_vec_free(&y->nodes);
     pthread_mutex_destroy(&y->lock);
     Py_XDECREF(y->tensors);
     Py_XDECREF(y->source);

@@ -4,7 +4,7 @@
 #define LMX_MEMORY_H
 
 #include "observe/resident.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 
 /* measure_memory(source, afterwards=False): from the start of the capture on; the report shows `source`.

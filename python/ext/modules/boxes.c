@@ -2,7 +2,7 @@
  * Dicts, lists and sets remembered by reference and put back where they differ. The order of a dict
  * counts: it is the order of a model's layers. What can't be put back, a tensor or a generator too, is told.
  */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
 

@@ -2,7 +2,7 @@
  * What all modules of one class have in common: its names, the word that lamina has for it, and which
  * attributes that word wants. */
 #include "modules/classes.h"
-#include "base/base.h"
+#include "base/ext.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,12 +102,12 @@ static void free_class(lmx_class *k) {
 }
 
 void lmx_classes_clear(lmx_classes *c) {
-    lmx_vec all = c->all;
-    c->all = (lmx_vec){0};
-    lmx_map_free(&c->by_type);
-    c->by_type = (lmx_map){0};
+    lmi_vec all = c->all;
+    c->all = (lmi_vec){0};
+    lmi_map_free(&c->by_type);
+    c->by_type = (lmi_map){0};
     for (size_t i = 0; i < all.n; i++) free_class(((lmx_class **)all.data)[i]);
-    lmx_vec_free(&all);
+    lmi_vec_free(&all);
 }
 
 void lmx_classes_ask(lmx_classes *c) {

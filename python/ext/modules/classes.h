@@ -5,7 +5,7 @@
 #ifndef LMX_CLASSES_H
 #define LMX_CLASSES_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 enum { LMX_MAX_ATTRS = 32, LMX_MAX_INTS = 64 };
 
@@ -21,8 +21,8 @@ typedef struct lmx_class {
 } lmx_class;
 
 struct lmx_classes {
-    lmx_vec all; /* lmx_class *: each stays where it is */
-    lmx_map by_type;
+    lmi_vec all; /* lmx_class *: each stays where it is */
+    lmi_map by_type;
     int asked; /* descriptions in progress that use some */
 };
 

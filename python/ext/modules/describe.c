@@ -2,7 +2,7 @@
  * From a closed capture to a model: every module's class, attributes and tensors are read now, so that
  * lazy layers are concrete, and pushed together with the places and calls. Nothing here runs a
  * parametrization or a property of torch's: attributes come from the instance's dict. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/classes.h"
 #include "modules/snapshot.h"
 #include "modules/tree.h"
@@ -30,9 +30,9 @@ typedef struct lmx_teller {
     lmx_capture *c;
     lam_builder *b;
     lam_error e;
-    lmx_vec classes;   /* met */
-    lmx_map by_type;   /* type -> class */
-    lmx_map by_tensor; /* tensor object -> tensor index */
+    lmi_vec classes;   /* met */
+    lmi_map by_type;   /* type -> class */
+    lmi_map by_tensor; /* tensor object -> tensor index */
     PyObject *held;    /* list: tensors, so that no address is used twice */
     PyObject *before;  /* to be called before code of the user's runs; NULL: nobody asked, or it was */
     int32_t module;    /* the one that is being described */
@@ -88,9 +88,9 @@ static void teller_free(teller *t) {
     lam_builder_free(t->b);
     met *all = t->classes.data;
     for (size_t i = 0; i < t->classes.n; i++) Py_DECREF(all[i].type);
-    lmx_vec_free(&t->classes);
-    lmx_map_free(&t->by_type);
-    lmx_map_free(&t->by_tensor);
+    lmi_vec_free(&t->classes);
+    lmi_map_free(&t->by_type);
+    lmi_map_free(&t->by_tensor);
     Py_XDECREF(t->held);
     PyMem_Free(t);
 }
@@ -409,8 +409,8 @@ static bool ask_for_kernels(teller *t, lmx_node *node) {
     return lmx_forgive();
 }
 
-static bool push_call(teller *t, size_t i, lmx_vec *args) {
-    const lmx_vec *calls = &t->c->calls;
+static bool push_call(teller *t, size_t i, lmi_vec *args) {
+    const lmi_vec *calls = &t->c->calls;
     lmx_node *node = lmx_node_at(&t->c->tree, ((const lmx_call *)calls->data)[i].module);
     if (!ask_for_kernels(t, node)) return false;
     const lmx_call *call = (const lmx_call *)calls->data + i; /* asking may have moved it */
@@ -431,10 +431,10 @@ static bool push_call(teller *t, size_t i, lmx_vec *args) {
 }
 
 static bool push_calls(teller *t) {
-    lmx_vec args = {0};
+    lmi_vec args = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < t->c->calls.n; i++) ok = push_call(t, i, &args);
-    lmx_vec_free(&args);
+    lmi_vec_free(&args);
     return ok;
 }
 

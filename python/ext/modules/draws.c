@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Random number generators that modules hold: asked for their states, and given them back, in the ways that
  * are documented. The generators that everybody shares are _generators.py's. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/snapshot.h"
 
 /* Of module `in`, where somebody has imported it. `set` NULL: `get` is an attribute that is read and set, of

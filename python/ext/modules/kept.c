@@ -6,7 +6,7 @@
  * A buffer in the CPU's memory is copied byte by byte: cloning it through torch takes longer than many a
  * small layer. Whether it changed is seen by comparing, since batch normalisation writes to its running
  * statistics without counting a version. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/snapshot.h"
 #include "torch/tensor.h"
 

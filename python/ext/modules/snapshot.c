@@ -3,7 +3,7 @@
  * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by kept.c, the states
  * of random number generators by draws.c. */
 #include "modules/snapshot.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
@@ -249,12 +249,12 @@ static PyObject *snapshot_wrote(PyObject *self, PyObject *memory) {
 
 /* == the type ========================================================================================== */
 
-static void drop_all(lmx_vec *v) {
+static void drop_all(lmi_vec *v) {
     for (size_t i = 0; i < v->n; i++) Py_XDECREF(lmx_ref(((PyObject **)v->data)[i]));
-    lmx_vec_free(v);
+    lmi_vec_free(v);
 }
 
-static int visit_all(const lmx_vec *v, visitproc visit, void *arg) {
+static int visit_all(const lmi_vec *v, visitproc visit, void *arg) {
     for (size_t i = 0; i < v->n; i++) {
         PyObject *o = lmx_ref(((PyObject **)v->data)[i]);
         Py_VISIT(o);
@@ -286,8 +286,8 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int snapshot_clear(PyObject *self) {
     lmx_snapshot *s = self_of(self), old = *s;
-    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmx_vec){0};
-    s->seen = (lmx_map){0};
+    s->types = s->training = s->boxes = s->refs = s->kept = s->bytes = s->draws = (lmi_vec){0};
+    s->seen = (lmi_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
     for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_box *)old.boxes.data)[i].object);
@@ -301,11 +301,11 @@ static int snapshot_clear(PyObject *self) {
     drop_all(&old.training);
     drop_all(&old.refs);
     Py_XDECREF(old.problems);
-    lmx_vec_free(&old.boxes);
-    lmx_vec_free(&old.kept);
-    lmx_vec_free(&old.bytes);
-    lmx_vec_free(&old.draws);
-    lmx_map_free(&old.seen);
+    lmi_vec_free(&old.boxes);
+    lmi_vec_free(&old.kept);
+    lmi_vec_free(&old.bytes);
+    lmi_vec_free(&old.draws);
+    lmi_map_free(&old.seen);
     return 0;
 }
 

@@ -3,7 +3,7 @@
 #ifndef LMX_SNAPSHOT_H
 #define LMX_SNAPSHOT_H
 
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 
 typedef enum lmx_box_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_box_type;
@@ -44,14 +44,14 @@ typedef struct lmx_kept { /* a parameter, a buffer or a tensor held as a plain a
 typedef struct lmx_snapshot {
     PyObject_HEAD lmx_state *st;
     lmx_tree tree;
-    lmx_vec types;         /* PyTypeObject *, one a node: a lazy layer changes its own */
-    lmx_vec training;      /* PyObject *, one a node: the flag of a scripted module, else NULL */
-    lmx_vec boxes;         /* lmx_box: every module's dict, and the containers in it */
-    lmx_vec refs;          /* PyObject *, some marked */
-    lmx_vec kept;          /* lmx_kept */
-    lmx_vec bytes;         /* the values of buffers */
-    lmx_vec draws;         /* lmx_draw: random number generators that modules hold */
-    lmx_map seen;          /* tensor -> kept */
+    lmi_vec types;         /* PyTypeObject *, one a node: a lazy layer changes its own */
+    lmi_vec training;      /* PyObject *, one a node: the flag of a scripted module, else NULL */
+    lmi_vec boxes;         /* lmx_box: every module's dict, and the containers in it */
+    lmi_vec refs;          /* PyObject *, some marked */
+    lmi_vec kept;          /* lmx_kept */
+    lmi_vec bytes;         /* the values of buffers */
+    lmi_vec draws;         /* lmx_draw: random number generators that modules hold */
+    lmi_map seen;          /* tensor -> kept */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
     PyObject *problems;    /* while restoring: a list of names */
     bool untouched;        /* lmx_snapshot_holds found nothing to restore, and nothing has run since */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A value of Python's as the attribute of a layer. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/classes.h"
 #include "torch/tensor.h"
 

@@ -2,7 +2,7 @@
  * The tree of places under a root, in registration order, parents first. The stack is on the heap,
  * because a tree may be ten thousand deep; a module that is its own ancestor is cut; shared modules have
  * a place under every parent. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
 
@@ -18,7 +18,7 @@ typedef struct frame {
 typedef struct walker {
     lmx_state *st;
     lmx_tree *tree;
-    lmx_vec stack;       /* frame */
+    lmi_vec stack;       /* frame */
     int32_t place, node; /* whose children are being listed */
 } walker;
 
@@ -150,7 +150,7 @@ static bool walk(walker *w, PyObject *root) {
         Py_XDECREF(((frame *)w->stack.data)[i].name);
         Py_XDECREF(((frame *)w->stack.data)[i].module);
     }
-    lmx_vec_free(&w->stack);
+    lmi_vec_free(&w->stack);
     return ok;
 }
 
@@ -165,7 +165,7 @@ bool lmx_walk(lmx_state *st, lmx_tree *tree, PyObject *root) {
     return walk(&w, root);
 }
 
-static bool copy_vec(lmx_vec *to, const lmx_vec *from, size_t size) {
+static bool copy_vec(lmi_vec *to, const lmi_vec *from, size_t size) {
     void *at = from->n ? lmx_vec_push(to, size, from->n) : NULL;
     if (at) memcpy(at, from->data, from->n * size);
     return at || !from->n;
@@ -177,9 +177,9 @@ bool lmx_tree_copy(lmx_tree *to, const lmx_tree *from) {
         !copy_vec(&copy.places, &from->places, sizeof(lmx_place)) ||
         !copy_vec(&copy.twins, &from->twins, sizeof(lmx_twin)) ||
         lmi_map_copy(&copy.index, &from->index, NULL) != LAM_OK) {
-        lmx_vec_free(&copy.nodes);
-        lmx_vec_free(&copy.places);
-        lmx_vec_free(&copy.twins);
+        lmi_vec_free(&copy.nodes);
+        lmi_vec_free(&copy.places);
+        lmi_vec_free(&copy.twins);
         return lmx_nomem();
     }
     for (size_t i = 0; i < copy.places.n; i++) Py_INCREF(lmx_place_at(&copy, (int32_t)i)->name);
@@ -200,10 +200,10 @@ void lmx_tree_free(lmx_tree *tree) {
     for (size_t i = 0; i < old.places.n; i++) Py_DECREF(lmx_place_at(&old, (int32_t)i)->name);
     for (size_t i = 0; i < old.twins.n; i++) Py_DECREF(((lmx_twin *)old.twins.data)[i].name);
     for (size_t i = 0; i < old.nodes.n; i++) Py_DECREF(lmx_node_at(&old, (int32_t)i)->object);
-    lmx_vec_free(&old.nodes);
-    lmx_vec_free(&old.places);
-    lmx_vec_free(&old.twins);
-    lmx_map_free(&old.index);
+    lmi_vec_free(&old.nodes);
+    lmi_vec_free(&old.places);
+    lmi_vec_free(&old.twins);
+    lmi_map_free(&old.index);
 }
 
 static bool join(PyObject *parts, PyObject **path) {

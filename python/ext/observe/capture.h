@@ -28,8 +28,8 @@ typedef struct lmx_twin { /* a name under which a sibling was registered again *
     PyObject *name;
 } lmx_twin;
 typedef struct lmx_tree {
-    lmx_vec nodes, places, twins;
-    lmx_map index; /* module object -> node */
+    lmi_vec nodes, places, twins;
+    lmi_map index; /* module object -> node */
 } lmx_tree;
 static inline lmx_node *lmx_node_at(const lmx_tree *t, int32_t i) { return (lmx_node *)t->nodes.data + i; }
 static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i)
@@ -64,10 +64,10 @@ typedef struct lmx_capture {
     lmx_tree tree;
     PyObject *snapshot; /* taken before the start; or NULL */
     lmx_teller *early;  /* descriptions of modules from then; NULL: they are described at the end */
-    lmx_vec calls; /* lmx_call */
-    lmx_vec words; /* int64_t: the tensors of the calls */
-    lmx_vec names; /* PyObject *: keywords */
-    lmx_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
+    lmi_vec calls; /* lmx_call */
+    lmi_vec words; /* int64_t: the tensors of the calls */
+    lmi_vec names; /* PyObject *: keywords */
+    lmi_vec written; /* uint64_t: memory that operators wrote to in place, filled when they are pushed */
     size_t n_calls, n_modules; /* the numbers before the records were dropped */
     unsigned long owner;       /* thread */
     lmx_clock clock;
@@ -88,7 +88,7 @@ typedef struct lmx_capture {
     bool timed;             /* times are measured */
     bool no_backward;       /* a backward pass was requested and did not run */
     lmx_listener *listeners; /* NULL: none */
-    const lmx_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
+    const lmi_map *tensors_told; /* tensor object -> index, while listeners push; else NULL */
     bool brief;             /* notes callers, callees and times alone, and modules with what they own */
     int32_t dry;            /* of a dry run, without times: number of active modes, its own too; else 0 */
     lmx_ledger *ledger;     /* lifetimes of memory in a dry run; NULL: not requested */

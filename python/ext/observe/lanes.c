@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What one thread did for a capture: its operators, their names, and their arguments packed into words. This
  * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/clock.h"
 #include "observe/observe.h"
 #include "torch/looks.h"
@@ -58,14 +58,14 @@ void lmx_lane_clock(lmx_lane *lane, lmx_clock *clock, bool own) {
 }
 
 static void release(lmx_lane *lane) {
-    lmx_vec_free(&lane->ops);
-    lmx_vec_free(&lane->words);
-    lmx_vec_free(&lane->parts);
-    lmx_vec_free(&lane->ids);
+    lmi_vec_free(&lane->ops);
+    lmi_vec_free(&lane->words);
+    lmi_vec_free(&lane->parts);
+    lmi_vec_free(&lane->ids);
     free(lane->by_part);
-    lmx_vec_free(&lane->names);
-    lmx_vec_free(&lane->frames);
-    lmx_vec_free(&lane->origins);
+    lmi_vec_free(&lane->names);
+    lmi_vec_free(&lane->frames);
+    lmi_vec_free(&lane->origins);
     free(lane->by_text);
     free(lane);
 }

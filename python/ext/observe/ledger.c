@@ -3,7 +3,7 @@
  * and maybe long after the run; so a ledger has a lock, and lives until the last tensor that it knows is
  * gone. */
 #include "observe/ledger.h"
-#include "base/base.h"
+#include "base/ext.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct lmx_ledger {
     int32_t op, last; /* the one that runs, and the last that ran */
     int64_t turn;     /* operators that were answered */
     size_t first;     /* of the entries since the last of them began */
-    lmx_vec entries;  /* lam_lifetime */
+    lmi_vec entries;  /* lam_lifetime */
 };
 
 /* What a tensor knows of its entry. */
@@ -52,7 +52,7 @@ static void let_go(lmx_ledger *l, const ticket *t) {
     bool last = --l->held == 0;
     pthread_mutex_unlock(&l->lock);
     if (!last) return;
-    lmx_vec_free(&l->entries);
+    lmi_vec_free(&l->entries);
     pthread_mutex_destroy(&l->lock);
     free(l);
 }

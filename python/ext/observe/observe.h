@@ -6,7 +6,7 @@
 #define LMX_OBSERVE_H
 
 #include "torch/layout.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 #include "torch/tensor.h"
 
@@ -174,18 +174,18 @@ typedef struct lmx_lane {
     bool full;       /* the limit of operators was reached */
     uint64_t most;   /* that limit, in bytes */
     bool told;       /* the records were pushed and freed */
-    lmx_vec ops;     /* lmx_op */
-    lmx_vec words;   /* int64_t: of the parts, and of the arguments that are being packed */
-    lmx_vec parts;   /* lmx_part */
-    lmx_vec ids;     /* lmx_id */
+    lmi_vec ops;     /* lmx_op */
+    lmi_vec words;   /* int64_t: of the parts, and of the arguments that are being packed */
+    lmi_vec parts;   /* lmx_part */
+    lmi_vec ids;     /* lmx_id */
     size_t packed;   /* words that belong to parts; later ones are being packed */
     size_t ids_packed; /* the same of ids */
     int32_t n_packed; /* arguments that are being packed */
     int32_t *by_part; /* hash table of 1 + index of parts, 0 empty */
     size_t part_mask;
-    lmx_vec names;            /* char: NUL-terminated texts, each after its properties */
-    lmx_vec frames;           /* of observe.c: the open operators */
-    lmx_vec origins;          /* from sequence numbers to calls; other threads read them */
+    lmi_vec names;            /* char: NUL-terminated texts, each after its properties */
+    lmi_vec frames;           /* of observe.c: the open operators */
+    lmi_vec origins;          /* from sequence numbers to calls; other threads read them */
     atomic_bool origins_held; /* a lock of the origins */
     int32_t last_call;        /* of the last node with a number, -1 */
     int32_t open_op;          /* under a dispatch mode: the operator that is open, -1 */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * From what the lanes recorded to the model's operators. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
 #include "observe/ledger.h"
@@ -24,15 +24,15 @@ typedef struct pusher {
     lmx_lane *lane;
     lam_builder *b;
     lam_error *e;
-    lmx_vec args;   /* lam_op_arg */
-    lmx_vec ids;    /* lam_identity */
+    lmi_vec args;   /* lam_op_arg */
+    lmi_vec ids;    /* lam_identity */
     int32_t thread; /* lam_op_info.thread */
     int32_t base;   /* index of the lane's first operator in the model */
     known *known;
     int shift;        /* of a hash of 32 bits to a place in it */
     PyObject *open;   /* set of names of compiled code that hides nothing; or NULL */
     bool dry;         /* nothing was computed */
-    lmx_vec *written; /* lmx_capture.written */
+    lmi_vec *written; /* lmx_capture.written */
 } pusher;
 
 static bool writes_in_place(const char *name) {
@@ -238,7 +238,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
 }
 
 /* Gives the pages of a long record that was pushed back to the system: the model grows meanwhile. */
-static void give_back(const lmx_vec *v, size_t size, size_t from, size_t to) {
+static void give_back(const lmi_vec *v, size_t size, size_t from, size_t to) {
     const uintptr_t page = 4096, data = (uintptr_t)v->data;
     uintptr_t at = (data + from * size + page - 1) / page * page, end = (data + to * size) / page * page;
     if (end > at) madvise((void *)at, end - at, MADV_DONTNEED);
@@ -271,8 +271,8 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
         if (*done && *done % AT_ONCE == 0) forget(lane, *done - AT_ONCE, *done);
         s = push_one(&p, &ops[*done]);
     }
-    lmx_vec_free(&p.args);
-    lmx_vec_free(&p.ids);
+    lmi_vec_free(&p.args);
+    lmi_vec_free(&p.ids);
     free(p.known);
     if (s != LAM_OK && e->status == LAM_OK) e->status = s;
     return s;

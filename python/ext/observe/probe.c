@@ -3,7 +3,7 @@
  * its record; Python then checks what was found with other operations (lamina._observe.support). Looking
  * follows words that may be no pointers, through the kernel, which says where there is no memory; and it
  * happens in a process of its own; here a layout is only used. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"
 
@@ -104,7 +104,7 @@ static PyObject *has_group(PyObject *module, PyObject *unused) {
 /* The caller knows that there are so many bytes at each address. */
 static PyObject *read_memory(PyObject *module, PyObject *places) {
     (void)module;
-    lmx_vec bytes = {0};
+    lmi_vec bytes = {0};
     bool ok = PyTuple_Check(places) || PyErr_Format(PyExc_TypeError, "places are a tuple, not %R", places);
     for (Py_ssize_t i = 0; ok && i < PyTuple_Size(places); i++) {
         unsigned long long at;
@@ -116,7 +116,7 @@ static PyObject *read_memory(PyObject *module, PyObject *places) {
         ok = to != NULL;
     }
     PyObject *told = ok ? PyBytes_FromStringAndSize(bytes.data, (Py_ssize_t)bytes.n) : NULL;
-    lmx_vec_free(&bytes);
+    lmi_vec_free(&bytes);
     if (!told && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a place has at least one byte");
     return told;
 }

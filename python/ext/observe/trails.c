@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Storages, and what is known of what lies in them. An address that is used again gets its entry again. */
 #include "observe/trails.h"
-#include "base/base.h"
+#include "base/ext.h"
 
 #include <stdatomic.h>
 
@@ -81,7 +81,7 @@ bool lmx_trail_gone(const lmx_trails *t, int32_t origin) {
 }
 
 void lmx_trails_free(lmx_trails *t) {
-    lmx_map_free(&t->at);
-    lmx_vec_free(&t->all);
-    lmx_vec_free(&t->alive);
+    lmi_map_free(&t->at);
+    lmi_vec_free(&t->all);
+    lmi_vec_free(&t->alive);
 }

@@ -5,7 +5,7 @@
 #ifndef LMX_TRAILS_H
 #define LMX_TRAILS_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 typedef struct lmx_trail {
     int32_t origin; /* the record of its origin, from 1; 0: unknown, or intended */
@@ -15,9 +15,9 @@ typedef struct lmx_trail {
 } lmx_trail;
 
 typedef struct lmx_trails {
-    lmx_map at;         /* storage -> index in `all` */
-    lmx_vec all;        /* trails with what is known of them (trails.c) */
-    lmx_vec alive;      /* int32_t per record: the number of storages that still hold its values */
+    lmi_map at;         /* storage -> index in `all` */
+    lmi_vec all;        /* trails with what is known of them (trails.c) */
+    lmi_vec alive;      /* int32_t per record: the number of storages that still hold its values */
     _Atomic uint32_t n; /* the number of trails so far; read without the lock */
 } lmx_trails;
 

@@ -4,7 +4,7 @@
  * Python's arguments and results are packed there as lanes.c packs torch's own. Everything here runs under
  * the GIL. */
 #include "ops/dispatch.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
 #include "observe/observe.h"

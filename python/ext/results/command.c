@@ -2,7 +2,7 @@
  * The command line from Python: the host's sinks, its live models and its part of `doctor` are the
  * methods of a Python object; an exception in one of them becomes the core's error, and
  * KeyboardInterrupt ends the command. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "results/results.h"
 

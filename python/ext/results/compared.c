@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A model counted under several conventions, as text in one of the core's formats. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 #include <stdlib.h>
@@ -54,6 +54,6 @@ PyObject *lmx_compared(lmx_model *m, PyObject *args) {
     free(names);
     Py_XDECREF(held);
     if (s == LAM_OK) return lmx_text_take(&text);
-    lmx_vec_free(&text.bytes);
+    lmi_vec_free(&text.bytes);
     return PyErr_Occurred() ? NULL : lmx_raise(m->st, &e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Costs: a model counted under one convention, its totals and its tables as text. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "results/results.h"
 
@@ -409,7 +409,7 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
     const lam_costs *c = settled(self);
     if (!c) return NULL;
     if (lam_report_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
-        lmx_vec_free(&text.bytes);
+        lmi_vec_free(&text.bytes);
         return lmx_raise(st, &e);
     }
     return lmx_text_take(&text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The peak of a forward pass and of a training step, as text in one of the core's formats. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "results/results.h"
 
@@ -38,7 +38,7 @@ static PyObject *fitted(PyObject *module, PyObject *args) {
     lam_status s =
         write_both(first, second, optimizer, measured, format, exact != 0, lmx_text_sink(&text), &e);
     if (s == LAM_OK) return lmx_text_take(&text);
-    lmx_vec_free(&text.bytes);
+    lmi_vec_free(&text.bytes);
     return PyErr_Occurred() ? NULL : lmx_raise(st, &e);
 }
 

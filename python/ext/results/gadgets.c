@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The JSON of torch_inspector, as a bytearray: it goes to a file as it is, and grows without being copied. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The graph of the data: as data, and as DOT. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 /* The graph of the model behind the handle; NULL with an exception. */
@@ -35,6 +35,6 @@ PyObject *lmx_graph_dot(lmx_model *self, PyObject *args) {
     lam_status s = lam_graph_dot(g, ops, lmx_text_sink(&text), &e);
     lam_graph_free(g);
     if (s == LAM_OK) return lmx_text_take(&text);
-    lmx_vec_free(&text.bytes);
+    lmi_vec_free(&text.bytes);
     return lmx_raise(self->st, &e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What became of the values that were looked at, as Python sees it. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
@@ -49,6 +49,6 @@ PyObject *lmx_health_tail(lmx_model *self, PyObject *args) {
     lam_status s = lam_health_tail(h, n, lmx_text_sink(&text), &e);
     lam_health_free(h);
     if (s == LAM_OK) return lmx_text_take(&text);
-    lmx_vec_free(&text.bytes);
+    lmi_vec_free(&text.bytes);
     return lmx_raise(self->st, &e);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a model did with memory and by whose times it goes, as Python reads it. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "measure/memory.h"
 #include "results/results.h"
 

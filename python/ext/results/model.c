@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Model: a handle of what a capture saw, with readers for every part of it. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "measure/memory.h"
 #include "results/results.h"

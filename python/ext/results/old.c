@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The tables of torchscan and thoplw: Python lays them out, from rows as dicts. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 static PyObject *part_of(const lam_costs *c, lam_costs_part part) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Rules of the user's own: from Python to the core, and the core's questions back to Python. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@ typedef struct lmx_told {
     PyObject *whole;
     int depth;
     lmx_told_part open[LMX_TOLD_DEPTH];
-    lmx_vec items; /* of all records that have begun */
+    lmi_vec items; /* of all records that have begun */
     struct {
         const char *name;
         PyObject *key;

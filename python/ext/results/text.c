@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Functions of the module that need no capture: conventions, rules, formulas, and numbers as text. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
 #include "dry/taken.h"
@@ -148,7 +148,7 @@ static PyObject *text_table(PyObject *module, PyObject *args) {
     }
     free(cells);
     if (ok) return lmx_text_take(&t);
-    lmx_vec_free(&t.bytes);
+    lmi_vec_free(&t.bytes);
     return PyErr_Occurred() ? NULL : lmx_raise(lmx_state_of(module), &e);
 }
 

@@ -2,7 +2,7 @@
  * The fields of a result as Python's own values: objects are dicts, records tuples, counts pairs of a value
  * and a state. There may be a hundred thousand fields, of few names: a name becomes a key once, and so does
  * each state. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "results/results.h"
 
 static PyObject *key_of(lmx_told *t, const char *name) {
@@ -110,7 +110,7 @@ lam_receiver lmx_told_begin(lmx_told *t) {
 PyObject *lmx_told_end(lmx_told *t) {
     while (t->depth) Py_XDECREF(t->open[--t->depth].made); /* what failed is left open */
     for (size_t i = 0; i < t->items.n; i++) Py_DECREF(((PyObject **)t->items.data)[i]);
-    lmx_vec_free(&t->items);
+    lmi_vec_free(&t->items);
     for (int i = 0; i < LMX_TOLD_KEYS; i++) Py_XDECREF(t->keys[i].key);
     for (int i = 0; i <= LAM_UNKNOWN; i++) {
         Py_XDECREF(t->states[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Finds the tensors in a value: any nesting of tuples, lists, dicts, dataclasses and objects. Depth and
  * count are bounded and cycles are cut, because the value is whatever the user passes. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 #include <string.h>

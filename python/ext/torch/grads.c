@@ -2,7 +2,7 @@
  * What autograd keeps of a tensor, asked of its C++ object: an attribute of Python's takes ten times as long,
  * and a snapshot asks every parameter twice. Both functions are exported, neither raises, and both are proved
  * with a tensor of torch's own. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>

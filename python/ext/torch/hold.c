@@ -2,7 +2,7 @@
  * Holding on to a tensor's memory, so that it can be given back to a tensor that was given another one
  * meanwhile. Through the C functions of libtorch it takes a tenth of what `detach` does, and a model has
  * hundreds of buffers. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 enum { MOST_AXES = 16 };

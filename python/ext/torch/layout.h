@@ -3,7 +3,7 @@
 #ifndef LMX_LAYOUT_H
 #define LMX_LAYOUT_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 /* Offsets in this build of torch, in bytes into a RecordFunction, a list, (storage) a tensor's C++ object,
  * (callbacks) torch's data of a thread's callbacks; (keys) the offset of a tensor's dispatch keys and

@@ -2,7 +2,7 @@
  * Where a tensor's memory is, and its gradient's: by torch's own functions where they are exported, which
  * makes no Python object, by attributes elsewhere. */
 #include "torch/located.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/layout.h"
 #include "torch/tensor.h"
 

@@ -3,7 +3,7 @@
 #ifndef LMX_LOCATED_H
 #define LMX_LOCATED_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 /* torch's exported functions. */
 typedef struct lmx_allocator {

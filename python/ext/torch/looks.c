@@ -2,7 +2,7 @@
  * The values of a tensor, through torch's C functions (some ten nanoseconds before the first byte is read)
  * or, where those are missing, through its attributes. */
 #include "torch/looks.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */

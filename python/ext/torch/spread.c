@@ -2,7 +2,7 @@
  * Parameters that are spread over several processes (torch.distributed.tensor.DTensor): such a tensor has the
  * whole's shape, and this process holds a tensor of its own with a part of it. Operators on it run others on
  * the parts, which are the work that is done here. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 /* The group as torch keeps it: its own question for that goes through three functions. NULL: it keeps none

@@ -2,7 +2,7 @@
  * Tensors that are not stored as their shape says: sparse ones, which keep indices and values, and weights
  * that a quantised layer keeps packed for the machine in an object that is no tensor. Its state has them
  * unpacked. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>

@@ -2,7 +2,7 @@
  * One tensor as facts, in two ways that must agree: libtorch's C functions (9 ns) and attribute reads
  * (260 ns). */
 #include "torch/tensor.h"
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/layout.h"
 
 /* -- what kind of value -------------------------------------------------------------------------------- */

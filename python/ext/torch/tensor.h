@@ -3,7 +3,7 @@
 #ifndef LMX_TENSOR_H
 #define LMX_TENSOR_H
 
-#include "base/base.h"
+#include "base/ext.h"
 
 /* == tensors (torch.c, tensor.c) ======================================================================= */
 
@@ -99,7 +99,7 @@ typedef struct lmx_found {
 enum { LMX_DEPTH = 12, LMX_BUDGET = 16384 };
 typedef struct lmx_finder {
     lmx_state *st;
-    lmx_vec *words;         /* int64 words; lmx_found and sizes are appended */
+    lmi_vec *words;         /* int64 words; lmx_found and sizes are appended */
     int32_t position, name; /* of the value that is being searched */
     int32_t n;              /* tensors found */
     int32_t budget;         /* values that may still be searched */

@@ -3,7 +3,7 @@
  * be described through libtorch's exported C functions. That needs the place of the at::Tensor inside
  * its Python object, which no header promises: it is proved with a tensor whose handle torch itself
  * hands out. Nothing is imported here. */
-#include "base/base.h"
+#include "base/ext.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * base: the binding of lamina.h to CPython. The extension pushes its observations of a live model with
+ * ext: the binding of lamina.h to CPython. The extension pushes its observations of a live model with
  * lam_build_*, returns handles to Python and converts lam_error to exceptions. It counts and formats nothing.
  *
  * Everything is limited API 3.11, so one build works with every CPython from 3.11 on. Every function needs
  * the GIL; the free-threaded build is not supported yet, which is why the module does not declare
  * Py_mod_gil. */
-#ifndef LMX_BASE_H
-#define LMX_BASE_H
+#ifndef LMX_EXT_H
+#define LMX_EXT_H
 
 #ifndef Py_LIMITED_API
 #define Py_LIMITED_API 0x030B0000
@@ -50,15 +50,13 @@ typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
 /* The library's growable array; zeros are an empty one, since each push names the size of an element. New
  * elements are not zeroed. NULL if memory ran out, without an exception. */
-typedef lmi_vec lmx_vec;
-static inline void *lmx_vec_push(lmx_vec *v, size_t size, size_t more) {
+static inline void *lmx_vec_push(lmi_vec *v, size_t size, size_t more) {
     v->size = size;
     return lmi_vec_add(v, more);
 }
-static inline void lmx_vec_free(lmx_vec *v) { lmi_vec_free(v); }
 /* Removes the newest item with `key` at byte `at` and copies it to `out`; the order of the others may change.
  * False: there is none. */
-static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *key, void *out) {
+static inline bool lmx_vec_take(lmi_vec *v, size_t size, size_t at, const void *key, void *out) {
     for (size_t i = v->n; i-- > 0;) {
         char *item = (char *)v->data + i * size;
         if (*(const void **)(void *)(item + at) != key) continue;
@@ -72,18 +70,16 @@ static inline bool lmx_vec_take(lmx_vec *v, size_t size, size_t at, const void *
 void lmx_keep_memory(void);
 
 /* The library's map, from an object's address to an index. False if memory ran out, without an exception. */
-typedef lmi_map lmx_map;
-static inline int32_t lmx_map_get(const lmx_map *m, const void *key) { /* -1: absent */
+static inline int32_t lmx_map_get(const lmi_map *m, const void *key) { /* -1: absent */
     return (int32_t)lmi_map_get_u64(m, (uintptr_t)key);
 }
-static inline bool lmx_map_put(lmx_map *m, const void *key, int32_t value) {
+static inline bool lmx_map_put(lmi_map *m, const void *key, int32_t value) {
     return lmi_map_put_u64(m, (uintptr_t)key, value, NULL) == LAM_OK;
 }
-static inline void lmx_map_free(lmx_map *m) { lmi_map_free(m); }
 
 /* A sink that keeps the bytes. */
 typedef struct lmx_text {
-    lmx_vec bytes;
+    lmi_vec bytes;
 } lmx_text;
 lam_sink lmx_text_sink(lmx_text *t);
 PyObject *lmx_text_take(lmx_text *t); /* a str; frees the bytes */
