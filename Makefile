@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # `make` or `make help` says what there is. Every target prepares what it needs, so each works on a fresh checkout.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test asan proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs clean
+.PHONY: help setup demo test asan asan-ext proof valgrind fuzz quick mutants coverage lint fmt bench bench-fit golden docs clean
 SHELL := /bin/bash
 
 # The Python that makes .venv: the one that made it before, or python3; `make PYTHON=python3.12 demo` takes another.
@@ -34,6 +34,10 @@ asan: ## the C tests alone, under AddressSanitizer and UndefinedBehaviorSanitize
 	@$(IN_VENV) cmake -G Ninja -S . -B build/asan $(TESTS) -DLAMINA_SANITIZE=ON
 	@$(IN_VENV) cmake --build build/asan
 	@$(IN_VENV) ctest --test-dir build/asan --output-on-failure -j $$(nproc)
+
+asan-ext: ## the extension under the same two, by the Python tests that reach it
+	@$(SETUP) test
+	@tools/sanitize
 
 proof: asan ## records over how many random shapes the C tests prove each rule; `make docs` prints it
 	@tools/proof build/asan/proof
@@ -89,7 +93,7 @@ bench-fit: ## predicted peaks of memory against measured ones, with the bars to 
 
 golden: ## rewrites the expected transcripts in tests/golden and docs; look at the diff before you keep it
 	@$(SETUP) demo
-	@LAMINA_REWRITE=1 $(VENV_PYTHON) -m pytest -q tests/golden tests/docs
+	@LAMINA_REWRITE=1 $(VENV_PYTHON) -m pytest -q -p no:randomly tests/golden tests/docs
 
 docs: ## prints docs/rules.md from the tables of rules
 	@$(SETUP) demo

@@ -5,10 +5,10 @@ Two ways lead to the same records: the observer, and, where that can't be used, 
 (:mod:`lamina._observe.dispatch`), which costs about fifteen times as much an operator. ``LAMINA_CAPTURE``
 forces one.
 
-The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout no header
-promises. It is found with operations whose arguments are known, checked with others, and kept in a small
-file for this very build of torch. Looking for it may crash, so that is done in a process of its own, once;
-afterwards each process only checks.
+The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout no
+header promises. It is found with operations whose arguments are known, checked with others, and kept in a
+small file for this very build of torch. Looking for it may crash, so that is done in a process of its own,
+once; afterwards each process only checks.
 """
 
 from __future__ import annotations
