@@ -35,7 +35,7 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
  * LAM_UNKNOWN. Facts in a branch of ?: that is not taken don't matter. */
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts);
 /* The formula with its values, "1,605,632 x 576": every fact by its value ("?" when unknown), without the
- * parts that have no effect on the result. `used` (or NULL): the facts in it are set, the others unchanged. */
+ * parts that do not change the result. `used` (or NULL): the facts in it are set, the others unchanged. */
 void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bool used[LMI_N_FACTS]);
 
 /* -- conventions ----------------------------------------------------------------------------------------- */
