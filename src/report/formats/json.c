@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, schema lamina.report/1: what docs/json.md lists, in that order. Fields may be added within a
+ * JSON, schema lamina.report/1: the fields of docs/json.md, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. */
 #include "report/formats/formats.h"
@@ -108,7 +108,7 @@ static void put_metrics(const lmi_job *j, lmi_buf *b, const lam_count metric[LAM
     if (!last) PUT(b, ", ");
 }
 
-/* The other phases, where operators were watched. */
+/* The other phases, if operators were watched. */
 static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LAM_N_METRICS],
                        const lam_count recompute[LAM_N_METRICS], const char *end) {
     if (!lmi_by_ops(j->c)) return;
@@ -120,14 +120,14 @@ static void put_phases(const lmi_job *j, lmi_buf *b, const lam_count backward[LA
     lmi_put(b, end);
 }
 
-/* What this process holds, where parameters are spread over several. */
+/* The part of this process, if parameters are sharded over several. */
 static void put_local(bool spread, lmi_buf *b, lam_count params, lam_count bytes) {
     if (!spread) return;
     field_count(b, "local_params", params, false);
     field_count(b, "local_bytes", bytes, false);
 }
 
-/* Weights packed for the machine, where there are any. */
+/* Weights packed for the machine, if there are any. */
 static void put_packed(lmi_buf *b, lam_count packed, lam_count bytes) {
     if (packed.state == LAM_EXACT && packed.n == 0 && packed.over == 0) return;
     field_count(b, "packed", packed, false);
@@ -158,7 +158,7 @@ static void put_axis(lmi_buf *b, const lam_rf_axis *x) {
     PUT(b, "}");
 }
 
-/* The axes that the row's columns go by, where a graph tells of the row. */
+/* The axes of the row's columns, if there is a graph for the row. */
 static void put_axes(const lmi_job *j, lmi_buf *b, int32_t row) {
     lam_rf_axis x;
     bool any = false;
@@ -193,7 +193,7 @@ QUICK void put_phase_times(lmi_buf *b, const lam_time *t) {
     }
 }
 
-/* Nanoseconds, where times were asked for. */
+/* Nanoseconds, if times were measured. */
 static void put_time(const lmi_job *j, lmi_buf *b, int32_t row) {
     lam_time t;
     if (!lmi_has_times(j->c)) return;
@@ -263,7 +263,7 @@ static void put_times(const lmi_job *j, lmi_buf *b) {
     PUT(b, "},\n");
 }
 
-/* `spread`: lmi_is_spread, which looks at every tensor. */
+/* `spread`: lmi_is_spread, which reads every tensor. */
 static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
     const lam_cost_row *r = lam_costs_row(j->c, i);
     lmi_line l;
@@ -419,7 +419,7 @@ static void put_finding(lmi_buf *b, bool first, const char *path, const char *re
     PUT(b, "}");
 }
 
-/* What the graph of the data tells, where operators were watched. */
+/* The results of the data-flow graph, if operators were watched. */
 static lam_status put_graph(lmi_job *j) {
     lmi_buf *b = &j->out;
     lam_graph *g = NULL;
@@ -427,7 +427,7 @@ static lam_status put_graph(lmi_job *j) {
     if (!lam_model_ops_seen(j->m)) return LAM_OK;
     if (!lam_model_traced(j->m)) return LAM_OK;
     LAM_TRY(lam_graph_new(&g, j->m, j->e));
-    if (lam_graph_n_edges(g) == 0) { /* nothing is known of where data comes from */
+    if (lam_graph_n_edges(g) == 0) { /* the sources of data are unknown */
         lam_graph_free(g);
         return LAM_OK;
     }
