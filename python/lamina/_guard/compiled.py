@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code while a model is looked at: it is stepped around, or runs as it is, and is never compiled.
+"""Compiled code during a capture is bypassed or runs, and nothing is compiled.
 
-Calls can only be seen where a model runs layer by layer, so compiled code is stepped around while they alone
-are watched. Where operators are, compiled code that there is for the inputs at hand runs, and what it runs is
-counted; where there is none, nothing is compiled, because what is compiled under a capture would stay.
+Calls can only be seen where a model runs layer by layer, so compiled code is bypassed if only calls are
+watched. If operators are watched, compiled code for the inputs at hand runs, and its operators are counted.
+Without such code nothing is compiled, because code that is compiled under a capture would keep its traces.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ BACKWARD = "CompiledFunctionBackward"  # the node of code that is compiled for t
 
 
 class Compiled:
-    """While one is open, nothing is compiled, and compiled code runs layer by layer or as it is.
+    """While one is open, nothing is compiled, and compiled code runs layer by layer or unchanged.
 
-    The switch is one for the whole process: captures nest and run in several threads, so layer by layer wins
-    while anybody asks for it, and the last to close turns it back. A torch without
-    ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
-    was compiled yet, there is nothing to step around, and torch's compiler is not imported; when the model
-    does, it is switched off at once.
+    The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
+    while any capture needs it, and the last one to close restores it. A torch without
+    ``torch.compiler.set_stance`` has no such switch: a compiled child is one opaque row then. If nothing was
+    compiled yet, there is nothing to bypass, and torch's compiler is not imported; if the model imports it,
+    it is disabled at once.
 
     One that is dropped while it is open closes.
     """

@@ -144,7 +144,7 @@ def _word(tensor: Any, at: int) -> int:
 
 
 def _find_keys(torch: Any) -> tuple[int, int]:
-    """The offset of the dispatch keys in the C++ object of a tensor, and the bit of its class; -1: not found."""
+    """The offset of the dispatch keys in the C++ object of a tensor, and the bit of its class; or -1."""
     try:
         plain, own = _by_class(torch, (3, 5))
     except (AttributeError, TypeError, RuntimeError):

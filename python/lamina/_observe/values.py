@@ -114,7 +114,7 @@ def _fits(which: Which, path: str, module: Any) -> bool:
 
 
 def _said(check: Check, path: str, module: Any, output: Any) -> str | None:
-    """The finding of a check: what it returns, unless that is None, False or "", or the exception it raises."""
+    """The finding of a check: its result, unless that is None, False or "", or the exception it raises."""
     torch = sys.modules["torch"]
     try:
         with torch.no_grad():
