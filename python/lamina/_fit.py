@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NO_GRADIENT = "no parameter gets a gradient from what comes out"
-MOST_KNOWN = 65536  # numbers of an input that a dry run looks at
+MOST_KNOWN = 65536  # numbers of an input that a dry run reads
 
 
 def fit(
@@ -121,7 +121,7 @@ def of_batch(
 
 
 def _resized(tensor: Any, batch: int, torch: Any) -> Any:
-    """Whole numbers are repeated, for a model may look at them; others have no values here."""
+    """Whole numbers are repeated, because a model may read them; other values are not needed."""
     shape = (batch, *tensor.shape[1:])
     example = tensor.element_size() * max(math.prod(tensor.shape[1:]), 1)  # not a count: whether it can be
     if batch * example >= LARGEST:  # not a count: whether it can be

@@ -122,12 +122,12 @@ def inspect(
 
 
 def _unfused(convention: str | None) -> bool:
-    """Whether the tool of the convention's name makes every layer run its own forward."""
+    """True if the tool of the convention's name makes every layer run its own forward."""
     return any(row["unfused"] for row in _lamina.conventions() if row["name"] == convention)
 
 
 def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bool | None:
-    """Whether operators are to be watched, None: where they can be; ``needed``: for a backward pass."""
+    """Whether to watch operators, None: if they can be watched; ``needed``: for a backward pass."""
     if needed and convention is not None and not counts_ops(convention):
         others = ", ".join(name for name, ops in conventions().items() if name and ops)
         raise UsageError(
@@ -146,8 +146,8 @@ def wants_ops(asked: bool | None, convention: str | None, *, needed: bool) -> bo
 def looks(
     options: Look, *, health: bool, dry: bool = False, of: Callable[..., object] | None = None
 ) -> Wanted | None:
-    """What is to be looked at; None: nothing. Whatever needs values to be looked at asks for it. ``of``: the
-    function that was given the options, whose own ones are known too."""
+    """The values to check; None: none. Any option that needs values implies ``health``. ``of``: the function
+    that received the options, whose own option names are also valid."""
     if not options and not health:
         return None
     from ._observe.values import Look
@@ -164,7 +164,7 @@ def looks(
     return Wanted(**options)
 
 
-# What other tools call the input or its sizes.
+# Other tools' names for the input or its sizes.
 INPUTS = ("input_size", "input_shape", "input_data", "input", "inputs", "input_res", "example_inputs", "x")
 
 
@@ -181,7 +181,7 @@ def _no_option(name: str, known: list[str]) -> str:
 
 
 def rules_of(file: str | os.PathLike[str] | None) -> list[OwnRule]:
-    """The rules of a file that was asked for; none without one."""
+    """The rules of a requested file; none without one."""
     if file is None:
         return []
     from ._results.rules import read_rules
@@ -197,7 +197,7 @@ def all_ruled(report: Report) -> Report:
 
 
 def report_of(run: Run, convention: str | None = None, *, released: bool = False, **shown: Any) -> Report:
-    """The report of a run; an exception that the forward raised goes on, with the table up to there on it."""
+    """The report of a run; an exception of the forward is raised again, with the report up to there."""
     if run.model is None:
         run.reraise()
     if run.health is not None:
@@ -210,7 +210,7 @@ def report_of(run: Run, convention: str | None = None, *, released: bool = False
 
 
 def explain(error: BaseException, report: Report) -> None:
-    """Hangs the partial table and the failing layer's name on an exception that a forward raised."""
+    """Attaches the partial table and the failing layer's name to an exception of a forward."""
     error.lamina_report = report  # type: ignore[attr-defined]
     failure = report.failure()
     if failure:
@@ -256,8 +256,8 @@ class Capture:
         self._again = Again(fit, self._root, args, kwargs, grad=grad, own=True)
 
     def _new_stance(self, how: Watched) -> Compiled | nullcontext[None]:
-        """Compiled code that meets a mode runs layer by layer anyway; so nothing is compiled for it. A watch
-        (_watch.py) answers otherwise."""
+        """Compiled code under a mode runs layer by layer anyway, so nothing is compiled for it. A watch
+        (_watch.py) overrides this."""
         return Compiled(AS_IT_IS if how.ops and how.dispatch is None else AROUND)
 
     def __enter__(self) -> Capture:
@@ -317,7 +317,7 @@ class Capture:
                 self._end_compiler()
             self._stance.__exit__(kind, error, trace)
         self.error = error
-        puts: list[Callable[[], None]] = []  # describing a module may run a property of the user's own
+        puts: list[Callable[[], None]] = []  # describing a module may run a user's property
         try:
             if following is not None:
                 following.tell()

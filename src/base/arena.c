@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that is freed all at once: a list of chunks, the newest first. The limit on what is handed out is
- * the guard against inputs that ask for more than anyone has. */
+ * Memory that is freed as a whole: a list of chunks, the newest first. The limit on allocations guards
+ * against inputs that request absurd amounts. */
 #include "base/base.h"
 
 #include <stdlib.h>
 
 enum { ALIGN = 16, FIRST_CHUNK = 16 << 10, LARGEST_CHUNK = 1 << 20 };
 
-/* Under AddressSanitizer nothing but the pieces may be touched: what follows each is poisoned, and so is the
- * rest of a chunk. */
+/* Under AddressSanitizer only allocated pieces may be accessed: the bytes after each are poisoned, and
+ * so is the rest of a chunk. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -44,10 +44,10 @@ void lmi_arena_free(lmi_arena *a) {
     a->used = 0;
 }
 
-/* Chunks double up to a megabyte, so small models stay small and large ones cost few calls. What is left
- * in the old chunk is given up, unless the new one is for a single large piece: then the old one stays in
- * front. A large piece comes zeroed, which costs nothing where the system hands out fresh pages; of the other
- * chunks only what is handed out is zeroed, since the rest would be touched in vain. */
+/* Chunk sizes double up to a megabyte, so small models stay small and large ones take few calls. The
+ * rest of the old chunk is abandoned, unless the new chunk is for a single large piece: then the old one
+ * stays in front. A large piece is zeroed by the system, which costs nothing for fresh pages; in other
+ * chunks only allocated pieces are zeroed, since zeroing the rest would touch unused memory. */
 static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
     uint64_t size = a->head ? a->head->size * 2 : FIRST_CHUNK;
     if (size > LARGEST_CHUNK) size = LARGEST_CHUNK;
@@ -70,14 +70,14 @@ static char *from_new_chunk(lmi_arena *a, uint64_t bytes, bool *zeroed) {
     return (char *)(c + 1);
 }
 
-/* `n` * `size` bytes; *zeroed tells whether they are all 0. */
+/* `n` * `size` bytes; *zeroed: they are all 0. */
 static char *take(lmi_arena *a, uint64_t n, uint64_t size, bool *zeroed) {
     static const _Alignas(ALIGN) char nothing[ALIGN];
     uint64_t bytes, used;
     *zeroed = true;
     if (lmi_mul_over(n, size, &bytes) || bytes > UINT64_MAX - ALIGN) return NULL;
     if (bytes == 0)
-        return (char *)(uintptr_t)nothing; /* a valid address of no bytes: nobody can write there */
+        return (char *)(uintptr_t)nothing; /* a valid address of no bytes, which is never written to */
     const uint64_t asked = bytes;
     bytes = (bytes + ALIGN - 1) & ~(uint64_t)(ALIGN - 1);
     if (lmi_add_over(a->used, bytes, &used) || used > a->limit || bytes > UINT64_MAX - RED) return NULL;

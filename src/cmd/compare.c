@@ -14,7 +14,8 @@ typedef struct names {
     int32_t n;
 } names;
 
-/* "torch,fvcore" as names that there are; a complaint and false where one is not. */
+/* Splits "torch,fvcore" into names of conventions; prints an error and returns false if one does not
+ * exist. */
 static bool read_names(lmi_cli *c, const char *list, names *out) {
     *out = (names){.text = strdup(list ? list : "")};
     if (!out->text) {

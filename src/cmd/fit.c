@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is asked for of one of the two dry runs. */
+/* The request for one of the two dry runs. */
 static lam_live request(const lmi_cli *c, bool step) {
     lam_live what = lmi_live_request(c, lam_convention_of(NULL));
     what.ops = what.dry = what.follow = true;
     what.backward = step;
     what.mode = step ? "train" : "eval";
-    what.batch = c->args.batch > 0 ? c->args.batch : 0; /* 0: as the inputs are */
+    what.batch = c->args.batch > 0 ? c->args.batch : 0; /* 0: as in the inputs */
     what.dtype = c->args.dtype;
     return what;
 }

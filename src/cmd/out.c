@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the command prints, where it goes, and what became of it. */
+ * The output of the command: text, its destination, and errors of writing. */
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* -- text -------------------------------------------------------------------------------------- */
 
-/* Names of layers come from strangers and must not drive a terminal: C0 and C1 control characters become
+/* Names of layers are not trusted and must not control a terminal: C0 and C1 control characters become
  * '?'. */
 static void clean(char *s) {
     for (; *s; s++) {
@@ -26,7 +26,7 @@ static void clean(char *s) {
     }
 }
 
-/* A first attempt on the stack, then one as long as it must be; a text that memory can't hold is cut. */
+/* Formats on the stack first, then with the length that is needed; a text that memory can't hold is cut. */
 static lam_status put_text(lam_sink to, const char *fmt, va_list args) {
     char small[1024], *text = small;
     va_list again;
@@ -65,7 +65,7 @@ static void tell(lmi_cli *c, const char *fmt, ...) LAM_PRINTF(2, 3);
 static void tell(lmi_cli *c, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    (void)put_text(c->host->err, fmt, args); /* there is nobody left to tell that this failed */
+    (void)put_text(c->host->err, fmt, args); /* a failure here can't be reported */
     va_end(args);
 }
 
@@ -126,7 +126,7 @@ static lam_status put_file(void *to, const char *bytes, size_t n) {
     return LAM_OK;
 }
 
-/* A report writes through this, so that the reason of a failure is known whoever met it. */
+/* Reports are written through this, so that the reason of a failure is kept. */
 static lam_status put_watched(void *to, const char *bytes, size_t n) {
     lmi_cli *c = to;
     errno = 0;
@@ -140,8 +140,7 @@ void lmi_output_start(lmi_cli *c) {
     c->out = (lam_sink){put_watched, c};
 }
 
-/* Where the last column of a line begins, if there is room for words beside it: two blanks stand before it.
- */
+/* The start of a line's last column, if there is room for text next to it: two blanks precede it. */
 static int32_t last_column(const char *line, int32_t width) {
     int32_t column = (int32_t)strspn(line, " ");
     for (int32_t i = column; i <= width / 2 && line[i]; i++)
@@ -149,7 +148,7 @@ static int32_t last_column(const char *line, int32_t width) {
     return column;
 }
 
-/* What was gathered of a line goes out as it is where it fits, else in several lines. */
+/* Writes the collected line unchanged if it fits, otherwise as several lines. */
 static void end_line(lmi_cli *c, const char *end) {
     const lam_sink gathering = c->out;
     c->out = (lam_sink){put_watched, c};
@@ -183,7 +182,7 @@ int lmi_output_end(lmi_cli *c, int code) {
     if (c->fd >= 0 && close(c->fd) != 0) remember(c, LAM_IO);
     c->fd = -1;
     if (c->out_status == LAM_OK || c->out_errno == EPIPE)
-        return code; /* who reads no further needs no message */
+        return code; /* a reader that has closed the pipe needs no message */
     const char *what = to_file(c) ? c->args.output : "the standard output";
     lmi_complain(c, NULL, "%s: it could not be written: %s", what,
                  c->out_errno ? strerror(c->out_errno) : "the other end refused it");
@@ -202,8 +201,7 @@ static bool forced(const char *name) {
     return v && *v && strcmp(v, "0") != 0;
 }
 
-/* What was asked for by name comes first, then NO_COLOR (no-color.org), then what forces colours, then the
- * terminal. */
+/* By priority: the option, NO_COLOR (no-color.org), variables that force colours, the terminal. */
 bool lmi_wants_color(const lmi_cli *c) {
     const char *asked = c->args.color, *term = getenv("TERM");
     if (asked && strcmp(asked, "auto") != 0) return strcmp(asked, "always") == 0;

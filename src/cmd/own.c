@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules of the user's own: the file of --rules, and what --strict finds without a rule. */
+ * User-defined rules: the file of --rules, and the work that --strict finds without a rule. */
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { MOST = 1 << 24, STEP = 1 << 16, WAIT_MS = 5000 };
 
-/* What comes next; -1 with *why. Who writes into a pipe may be slow, or may never come. */
+/* Reads the next bytes; -1 with *why. A writer into a pipe may be slow, or may never write. */
 static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     ssize_t got = -1;
@@ -27,7 +27,7 @@ static ssize_t read_some(int fd, char *to, size_t n, const char **why) {
     return got;
 }
 
-/* The whole file, ended by a NUL; NULL with *why set where it can't be had. */
+/* The whole file, ended by a NUL; NULL with *why if it can't be read. */
 static char *read_all(int fd, const char **why) {
     char *text = NULL;
     size_t n = 0;
@@ -51,8 +51,7 @@ int lmi_rules_wanted(lmi_cli *c, lam_rules **out) {
     lam_error e = {.at = -1};
     *out = NULL;
     if (!path) return LMI_EXIT_OK;
-    const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes into opens too */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe without a writer opens too */
     if (fd < 0) why = strerror(errno);
     char *text = fd >= 0 ? read_all(fd, &why) : NULL;
     if (fd >= 0) close(fd);

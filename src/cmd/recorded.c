@@ -23,7 +23,7 @@ static void close_all(recordings *r) {
     *r = (recordings){NULL, 0};
 }
 
-/* Every file that is named, `last` steps of each; none where one can't be read. */
+/* Opens every named file, `last` steps of each; none if one can't be read. */
 static lam_status open_all(const lmi_cli *c, int32_t last, recordings *r, lam_error *e) {
     int64_t run = c->args.run > 0 ? c->args.run : 0;
     *r = (recordings){calloc((size_t)c->args.n_operands, sizeof *r->at), 0};
@@ -63,7 +63,7 @@ static lam_status write_all(const recordings *r, const lam_recording_options *o,
     return lam_recording_write((const lam_recording *const *)r->at, r->n, o, to, e);
 }
 
-/* What tells how a model is to be run or counted tells nothing of a run that is over. */
+/* Options for running or counting a model have no meaning for a recorded run. */
 static bool for_a_model(lmi_cli *c) {
     const lmi_args *a = &c->args;
     const struct {
@@ -113,7 +113,7 @@ int lmi_show_recordings(lmi_cli *c) {
 
 /* -- following --------------------------------------------------------------------------------- */
 
-/* What changes when there is something new to show. */
+/* A number that changes when there is something new to show. */
 static int64_t age(const recordings *r) {
     int64_t sum = 0;
     for (int32_t i = 0; i < r->n; i++) {
@@ -123,7 +123,7 @@ static int64_t age(const recordings *r) {
     return sum;
 }
 
-/* Every run has ended, or was not written to for long. */
+/* True if every run has ended, or was not written to for long. */
 static bool is_over(const recordings *r, int64_t now) {
     for (int32_t i = 0; i < r->n; i++) {
         const lam_recorded_run *run = lam_recording_run(r->at[i]);
@@ -133,7 +133,7 @@ static bool is_over(const recordings *r, int64_t now) {
     return true;
 }
 
-/* On a terminal a table takes the place of the last one; elsewhere one follows the other. */
+/* On a terminal a table replaces the last one; elsewhere it follows it. */
 static lam_status show_once(lmi_cli *c, const recordings *r, bool again, lam_error *e) {
     static const char over[] = "\033[H\033[2J";
     lam_recording_options o = options(c);

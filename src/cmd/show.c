@@ -8,7 +8,7 @@
 
 enum { WIDE = 1000 };
 
-/* Layouts of another tool show what that tool counts, unless something else is asked for. */
+/* Layouts of another tool show what that tool counts, unless an option says otherwise. */
 typedef struct layout {
     const char *name, *convention;
     bool released, aggregate, backwards; /* backwards: receptive fields of torchscan 0.1.1 */
@@ -61,7 +61,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
 
 /* -- the command again, for the line that says what to do next --------------------------------- */
 
-/* `word` as a shell reads it; more than fits is left out, and then the whole line is. */
+/* `word` quoted for a shell; if it does not fit, the whole line is left out. */
 static bool add_word(char *line, size_t size, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
     bool quoted = word[strspn(word, plain)] != '\0' || *word == '\0';
@@ -75,7 +75,7 @@ static bool add_option(char *line, size_t size, const char *option, const char *
     return add_word(line, size, option) && add_word(line, size, value);
 }
 
-/* The target and what tells how to run it, where somebody reads this who may type it again. */
+/* The target with its run options, if the reader is at a terminal and may type it again. */
 static bool typed(const lmi_cli *c, char *line, size_t size) {
     const lmi_args *a = &c->args;
     bool reader = c->host->out_is_terminal && (!a->output || strcmp(a->output, "-") == 0);
@@ -99,14 +99,14 @@ static lam_status write_page_head(lam_sink to, lam_error *e) {
     return s;
 }
 
-/* What a report is made with. */
+/* The options of a report. */
 typedef struct making {
     layout l;
     lam_report_options o;
     lam_rules *own;
 } making;
 
-/* Anything that is not finite, or that a check said, is a finding. */
+/* Any non-finite value, or result of a check, is a finding. */
 static lam_status judge_health(const lam_model *m, int *code, lam_error *e) {
     lam_health *h;
     if (!lam_model_looked(m)) return LAM_OK;
@@ -166,8 +166,8 @@ static lam_status smallest_model(lam_model **m, lam_error *e) {
     return s;
 }
 
-/* Running a model takes long, so what is wrong with the options is found before, by a report on the
- * smallest one. */
+/* Running a model takes long, so errors in the options are found first, by a report on the smallest
+ * model. */
 static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     lam_model *m = NULL;
     lam_status s = smallest_model(&m, e);
@@ -176,7 +176,7 @@ static lam_status rehearse(lmi_cli *c, const making *with, lam_error *e) {
     return s;
 }
 
-/* Measured before the model is there, while nothing else runs. */
+/* Measured before the model is loaded, while nothing else runs. */
 static lam_status find_roof(const lmi_cli *c, making *with, lam_error *e) {
     if (!c->args.roof) return LAM_OK;
     if (c->host->roof) return c->host->roof(c->host->self, &with->o.peak, e);
@@ -215,7 +215,7 @@ static bool is_one_model(lmi_cli *c) {
 
 static bool names(const char *column, const char *what) { return column && strcmp(column, what) == 0; }
 
-/* Who asks for a column's share or order asks for the column. */
+/* An option for a column's share or order implies the column. */
 static void shown_is_measured(lmi_args *a) {
     a->time = a->time || a->roof || names(a->by, "time") || names(a->sort, "time");
     a->memory = a->memory || names(a->by, "memory") || names(a->sort, "memory");

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_CALLS = 4, TEXT = 160, MOST_WORDS = 8 }; /* calls of one layer that are told in full */
+enum { MAX_CALLS = 4, TEXT = 160, MOST_WORDS = 8 }; /* calls of one layer that are shown in full */
 
-/* What `lamina why` writes of one layer. */
+/* The output of `lamina why` for one layer. */
 typedef struct teller {
     lmi_cli *c;
     const lam_costs *costs;
@@ -34,7 +34,7 @@ const char *lmi_metric_title(lam_metric metric) {
     return titles[metric] ? titles[metric] : lam_metric_name(metric);
 }
 
-/* Effective counts are told where they are not the dense ones. */
+/* Effective counts are shown if they differ from the dense ones. */
 static bool is_told(const lam_costs *costs, const lam_why *w, const lam_count value[LAM_N_METRICS]) {
     if (w->metric <= LAM_DMAS) return true;
     if (!lam_convention_counts(lam_costs_convention(costs), w->metric)) return false;
@@ -43,7 +43,7 @@ static bool is_told(const lam_costs *costs, const lam_why *w, const lam_count va
     return w->value.n != dense->n || w->value.over != dense->over || w->value.state != dense->state;
 }
 
-/* A formula with its values; the sign of a product is an x where that is all there is. */
+/* A formula with its values; the product sign is an x in ASCII. */
 static void say_values(const teller *t, const char *text) {
     static const char times[] = "\xc3\x97";
     for (const char *s = text, *x; *s; s = x + strlen(times)) {
@@ -65,8 +65,8 @@ static const char *title_of(lam_metric metric) {
 static bool is_bytes(lam_metric metric) { return metric == LAM_BYTES_READ || metric == LAM_BYTES_WRITTEN; }
 static bool is_nothing(lam_count n) { return n.state == LAM_EXACT && n.n == 0 && n.over == 0; }
 
-/* What a screen shows unless --facts asks for all: of what is moved, bytes where the convention counts them.
- */
+/* True for the metrics that are shown without --facts: of the moved data, bytes if the convention counts
+ * them. */
 static bool is_wanted(const teller *t, const lam_why *w, const lam_count value[LAM_N_METRICS]) {
     if (!is_told(t->costs, w, value)) return false;
     bool bytes = lam_convention_counts(lam_costs_convention(t->costs), LAM_BYTES_READ);
@@ -116,7 +116,7 @@ static void say_fact(lmi_cli *c, const char *name, int64_t value) {
     lmi_say(c, "  %-10s %15s  %s\n", name, text, meaning(name));
 }
 
-/* All that are known of the row, for --facts. */
+/* All known facts of the row, for --facts. */
 static void say_facts(const teller *t) {
     const char *name;
     int64_t value;
@@ -324,7 +324,7 @@ static int explain(lmi_cli *c, const lam_model *m, const lam_costs *costs, lam_e
     int32_t place = lam_model_find(m, strcmp(layer, ".") == 0 ? "" : layer), told = 0, left = 0;
     lam_why first;
     if (place < 0) return no_such_layer(c, m, layer);
-    /* What rows need is found when it is first asked for; here memory that ran out is told. */
+    /* Rows are computed on first use; an error of memory is reported here. */
     if (lam_costs_n_rows(costs) > 0) {
         lam_status s = lam_costs_why(costs, 0, 0, &first, e);
         if (s != LAM_OK) return lmi_complain_of(c, e, s);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sizes of what an operator gives. A rule that is not sure answers nothing: whoever asks has slower ways
- * to find out, and a wrong size would be worse than none. */
+ * The sizes of an operator's results. A rule that is unsure gives no answer: the caller has slower ways,
+ * and a wrong size would be worse than none. */
 #include "model/model.h"
 
 enum { FLOAT = 6, DOUBLE = 7, BOOL = 11, LONG = 4 }; /* ScalarType numbers */
 
 typedef enum types { any, real, full, ints, truth } types;
 
-/* The arguments, and what their tensors have in common. */
+/* The arguments, and the common properties of their tensors. */
 typedef struct asked {
     const lam_op_arg *in;
     int32_t n, n_tensors, dtype; /* dtype: of the first tensor */
@@ -38,7 +38,7 @@ static int64_t whole(const asked *a, int32_t position, int64_t otherwise) {
     return t->value.type == LAM_INT || t->value.type == LAM_BOOL ? t->value.i : otherwise;
 }
 
-/* The i-th of a list of `n`, or of one that stands for each; false where it can't be told. */
+/* The i-th number of a list of `n`, or a single number for all; false if it is unknown. */
 static bool entry(const asked *a, int32_t position, int32_t i, int32_t n, int64_t *out) {
     const lam_op_arg *t = at(a, position);
     if (!t || t->is_tensor) return false;
@@ -76,7 +76,7 @@ static int32_t same(const asked *a, lam_result *out) {
     return x && a->n_tensors == 1 ? copy_of(a, x, out) : 0;
 }
 
-/* Axes are aligned at their ends; a size of 1 stands for any. */
+/* Axes are aligned at their ends; a size of 1 is broadcast. */
 static bool widen(lam_result *r, const lam_op_arg *t) {
     int32_t more = t->ndim - r->ndim;
     if (more > 0) {
@@ -105,7 +105,7 @@ static int32_t pair(const asked *a, lam_result *out) {
     return !y || widen(out, y) ? 1 : 0;
 }
 
-/* log_sigmoid_forward(x): the result, and as many numbers that its gradient will need. */
+/* log_sigmoid_forward(x): the result, and as many numbers for its gradient. */
 static int32_t twice(const asked *a, lam_result *out) {
     return same(a, out) == 1 && same(a, out + 1) == 1 ? 2 : 0;
 }
@@ -116,7 +116,7 @@ static int32_t noisy(const asked *a, lam_result *out) {
     return x && tensor(a, 1) && a->n_tensors == 2 ? copy_of(a, x, out) : 0;
 }
 
-/* The operand that comes second is the first to torch, which matters where their layouts differ. */
+/* To torch the second operand is the first one, which matters if their layouts differ. */
 static int32_t number_first(const asked *a, lam_result *out) { return tensor(a, 1) ? 0 : pair(a, out); }
 
 /* -- products ---------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ static int32_t product(const asked *a, int32_t first, int32_t ndim, lam_result *
     return 1;
 }
 
-/* What is added must fit what comes out, which it does not change. */
+/* The addend must fit the result, whose sizes it does not change. */
 static int32_t added(const asked *a, int32_t ndim, lam_result *out) {
     const lam_op_arg *b = tensor(a, 0);
     lam_result wide;
@@ -146,13 +146,13 @@ static int32_t bmm(const asked *a, lam_result *out) { return product(a, 0, 3, ou
 static int32_t addmm(const asked *a, lam_result *out) { return added(a, 2, out); }
 static int32_t baddbmm(const asked *a, lam_result *out) { return added(a, 3, out); }
 
-/* _grouped_mm(x, y, where the groups end): of two matrices the columns of one and rows of the other are dealt
- * out, of a matrix and a batch the rows or columns of the matrix. What comes out is padded to 16 bytes, which
- * for these sizes changes nothing. */
+/* _grouped_mm(x, y, group ends): groups are of columns of one matrix and rows of the other or, of a
+ * matrix and a batch, of the matrix' rows or columns. Results are padded to 16 bytes, which changes
+ * nothing for these sizes. */
 static int32_t grouped_mm(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *y = tensor(a, 1), *ends = tensor(a, 2), *type = at(a, 4);
     if (!x || !y || x->ndim < 2 || x->ndim > 3 || y->ndim < 2 || y->ndim > 3) return 0;
-    if (type && (type->is_tensor || type->value.type != LAM_NONE)) return 0; /* it has another type */
+    if (type && (type->is_tensor || type->value.type != LAM_NONE)) return 0; /* the result has another type */
     if (x->sizes[x->ndim - 1] != y->sizes[y->ndim - 2] || y->sizes[y->ndim - 1] % 8 != 0) return 0;
     bool both = x->ndim == 3 && y->ndim == 3, none = x->ndim == 2 && y->ndim == 2;
     if (both != !ends || (ends && ends->ndim != 1)) return 0;
@@ -182,7 +182,7 @@ static int32_t qkv(const asked *a, lam_result *out) {
 
 /* -- windows ----------------------------------------------------------------------------------------- */
 
-/* Positions of a window along an axis. False where there is none. */
+/* Positions of a window along an axis. False if there is none. */
 static bool slide(int64_t size, int64_t window, int64_t stride, int64_t pad, int64_t dilation, bool ceil,
                   int64_t *out) {
     if (stride <= 0 || dilation <= 0 || window <= 0 || pad < 0 || pad > INT32_MAX || size > INT32_MAX)
@@ -228,7 +228,7 @@ static int32_t conv(const asked *a, lam_result *out) {
     return 1;
 }
 
-/* pad(x, how much at each end of the last two axes, the last one first) */
+/* pad(x, padding at each end of the last two axes, the last one first) */
 static int32_t pad2d(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0);
     if (!x || x->ndim < 3 || x->ndim > 4 || a->n_tensors != 1) return 0;
@@ -242,8 +242,8 @@ static int32_t pad2d(const asked *a, lam_result *out) {
     return 1;
 }
 
-/* roll(x, by how much, along which axes): two parts that change places. One that goes all the way round has a
- * part without elements, which leaves the result in rows. */
+/* roll(x, shifts, axes): two parts that swap places. With a shift all the way round, one part has no
+ * elements, and the result is in rows. */
 static int32_t rolled(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *shifts = at(a, 1), *axes = at(a, 2);
     int32_t n = shifts && shifts->value.type == LAM_INTS ? shifts->value.n : 0;
@@ -256,7 +256,7 @@ static int32_t rolled(const asked *a, lam_result *out) {
     return same(a, out);
 }
 
-/* max_unpool2d(x, where each was, the sizes of the result's last two axes) */
+/* max_unpool2d(x, indices, the sizes of the result's last two axes) */
 static int32_t unpool2d(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0);
     if (!x || !tensor(a, 1) || x->ndim < 3) return 0;
@@ -313,8 +313,8 @@ static bool is_list_of(const asked *a, int32_t position, int64_t n) {
     return is_none(t) || (tensor(a, position) && t->ndim == 1 && t->sizes[0] == n);
 }
 
-/* native_batch_norm(x, w, b, mean, var, training, momentum, eps): the result, mean and deviation a channel,
- * which are empty where the running ones serve. */
+/* native_batch_norm(x, w, b, mean, var, training, momentum, eps): the result, and mean and deviation per
+ * channel, which are empty if the running ones are used. */
 static int32_t batch_norm(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *training = at(a, 5);
     if (!x || x->ndim < 2 || !training || training->value.type != LAM_BOOL) return 0;
@@ -328,7 +328,7 @@ static int32_t batch_norm(const asked *a, lam_result *out) {
     return 3;
 }
 
-/* native_layer_norm(x, shape, w, b, eps): the result, mean and deviation a row. */
+/* native_layer_norm(x, shape, w, b, eps): the result, and mean and deviation per row. */
 static int32_t layer_norm(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *shape = at(a, 1);
     int32_t n = shape && shape->value.type == LAM_INTS ? shape->value.n : 0;
@@ -364,7 +364,7 @@ static int32_t group_norm(const asked *a, lam_result *out) {
 
 /* -- along axes, lists, tables ------------------------------------------------------------------------- */
 
-/* reduce(x, axes, keep): all axes where none are told. */
+/* reduce(x, axes, keep): all axes if none are given. */
 static int32_t reduce(const asked *a, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0), *axes = at(a, 1);
     uint32_t gone = 0;
@@ -410,7 +410,7 @@ static int32_t join(const asked *a, lam_result *out) {
     return 1;
 }
 
-/* embedding(table, indices): the indices' type is another. */
+/* embedding(table, indices): indices have another type. */
 static int32_t lookup(const asked *a, lam_result *out) {
     const lam_op_arg *table = tensor(a, 0), *indices = tensor(a, 1);
     if (!table || !indices || table->ndim != 2 || indices->ndim + 1 > LAM_MAX_AXES) return 0;
@@ -421,13 +421,14 @@ static int32_t lookup(const asked *a, lam_result *out) {
 }
 
 /* _embedding_bag(table, indices, offsets, scale, mode, sparse, weights, last, padding): the result, each
- * index's bag, each bag's size, and what was largest. A sum without padding does without the second. */
+ * index's bag, each bag's size, and the indices of the maxima. A sum without padding has no second
+ * result. */
 static int32_t bag_results(const asked *a, bool forward_only, lam_result *out) {
     const lam_op_arg *table = tensor(a, 0), *indices = tensor(a, 1), *offsets = tensor(a, 2);
     int64_t mode = whole(a, 4, 0), last = whole(a, 7, 0), padding = whole(a, 8, -1);
     if (!table || !indices || !offsets || table->ndim != 2 || indices->ndim != 1 || offsets->ndim != 1)
         return 0;
-    const lam_op_arg *weights = tensor(a, 6); /* those of a sum alone */
+    const lam_op_arg *weights = tensor(a, 6); /* only a sum has them */
     if (a->n_tensors != (weights ? 4 : 3) || (weights && (mode != 0 || weights->dtype != a->dtype))) return 0;
     if (mode < 0 || mode > 2 || a->dtype != FLOAT || offsets->sizes[0] < 1) return 0;
     bool fast = mode == 0 && padding < 0;
@@ -492,7 +493,7 @@ static int32_t find(const char *name, size_t n) {
     return -1;
 }
 
-/* An index counts each line twice: as it stands, and in place. */
+/* An index has two entries per line: the plain spelling, and the one in place. */
 int32_t lam_shape_rule(const char *name) {
     size_t n = name ? strlen(name) : 0;
     int32_t line = n ? find(name, n) : -1;
@@ -505,7 +506,7 @@ lam_order lam_shape_order(int32_t rule) {
     return rule >= 0 && rule < 2 * N_SHAPES ? shapes[rule / 2].order : LAM_ORDER_ROWS;
 }
 
-/* Counts the tensors; false where one has no shape or the types are not such as the line asks for. */
+/* Counts the tensors; false if one has no shape, or the types are not those of the line. */
 static bool look(asked *a, const struct shape *s) {
     bool may_differ = s->run == lookup || s->run == bags || s->run == bags_only || s->run == batch_norm ||
                       s->run == grouped_mm || s->run == unpool2d;
@@ -527,7 +528,7 @@ static bool look(asked *a, const struct shape *s) {
     return s->types == real ? is_real : s->types != ints || !is_real;
 }
 
-/* In place, what comes out is the first argument, whose sizes nothing may change. */
+/* The result in place is the first argument, whose sizes can't change. */
 static int32_t in_place(const asked *a, const struct shape *s, int32_t n, lam_result *out) {
     const lam_op_arg *x = tensor(a, 0);
     if (n != 1 || s->types == truth || !x || out->ndim != x->ndim) return 0;

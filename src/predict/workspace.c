@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that an operator takes on a CPU beside its results. */
+ * Memory that an operator uses on a CPU in addition to its results. */
 #include "predict/workspace.h"
 
 typedef lmi_asked asked;
@@ -23,7 +23,7 @@ static int64_t numel(const lam_op_arg *t) {
     return t && lmi_product(t->sizes, t->ndim, &n) ? n : 0;
 }
 
-/* The i-th number of a list of integers, which may be one for all axes. */
+/* The i-th number of a list of integers; a single one counts for all axes. */
 int64_t lmi_asked_number(const asked *a, int32_t position, int32_t i, int64_t without) {
     int32_t k = at(a, position);
     const lam_value *v = k >= 0 ? &a->in[k].value : NULL;
@@ -32,7 +32,7 @@ int64_t lmi_asked_number(const asked *a, int32_t position, int32_t i, int64_t wi
     return v->ints[i < v->n ? i : v->n - 1];
 }
 
-/* Elements one after another when axes are walked in this order, the last first. */
+/* True if elements are contiguous when axes are walked in this order, the last first. */
 bool lmi_asked_dense(const asked *a, int32_t position, const int8_t *order) {
     const lam_op_arg *t = lmi_asked_tensor(a, position);
     const int64_t *strides = t ? a->strides[t - a->in] : NULL;
@@ -47,8 +47,8 @@ bool lmi_asked_dense(const asked *a, int32_t position, const int8_t *order) {
 
 static bool in_rows(const asked *a, int32_t position) { return lmi_asked_dense(a, position, NULL); }
 
-/* The strides of axes of one element count too; where rows would do as well, it is in rows. Gaps are allowed.
- */
+/* True for channels last by the strides, also those of axes of one element; if rows fit too, it is in
+ * rows. Gaps are allowed. */
 static bool suggests_last(const asked *a, int32_t position) {
     static const int8_t orders[2][5] = {{1, 3, 2, 0}, {1, 4, 3, 2, 0}};
     const lam_op_arg *t = lmi_asked_tensor(a, position);
@@ -77,7 +77,7 @@ int64_t lmi_asked_copied(const asked *a, int32_t position) {
 
 /* == attention ========================================================================================= */
 
-/* Queries and keys in blocks, a block's scores and sums a thread. */
+/* Queries and keys in blocks; scores and sums of a block per thread. */
 static int64_t scores(const asked *a, int32_t query, int32_t key, bool backward) {
     enum { KEYS = 512 };
     const lam_op_arg *q = lmi_asked_tensor(a, query), *k = lmi_asked_tensor(a, key);
@@ -91,7 +91,7 @@ static int64_t scores(const asked *a, int32_t query, int32_t key, bool backward)
 
 static int64_t flash(const asked *a) { return scores(a, 0, 1, false); }
 
-/* The gradient is wanted with the heads of a position side by side. */
+/* The gradient must have the heads of a position side by side. */
 static int64_t flash_backward(const asked *a) {
     static const int8_t order[] = {3, 1, 2, 0};
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
@@ -99,7 +99,7 @@ static int64_t flash_backward(const asked *a) {
     return scores(a, 1, 2, true) + (copy ? lmi_bytes(grad) : 0);
 }
 
-/* A mask of what is -inf, and whether a row is nothing else. */
+/* A mask of the elements that are -Inf, and one of the rows that are nothing else. */
 static int64_t safe_softmax(const asked *a) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0);
     int64_t last = x && x->ndim > 0 ? x->sizes[x->ndim - 1] : 0;
@@ -119,14 +119,14 @@ static int64_t strided_twice(const asked *a) {
     return 2 * lmi_most(lmi_asked_copied(a, 0), lmi_asked_copied(a, 1));
 }
 
-/* Along one axis after another. */
+/* A copy along one axis after another. */
 static int64_t roll(const asked *a) {
     int32_t dims = at(a, 2);
     bool several = dims >= 0 && a->in[dims].value.type == LAM_INTS && a->in[dims].value.n > 1;
     return several ? lmi_bytes(lmi_asked_tensor(a, 0)) : 0;
 }
 
-/* With its channels last, there and back, where they fill a register. */
+/* Converted to channels last and back, if they fill a register. */
 static int64_t upsample(const asked *a) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0);
     if (!x || x->ndim != 4 || x->sizes[1] % 4 != 0 || lmi_asked_channels_last(a, 0)) return 0;
@@ -135,7 +135,7 @@ static int64_t upsample(const asked *a) {
     return y + (x->sizes[2] * x->sizes[3] > 1 ? lmi_bytes(x) : 0);
 }
 
-/* The gradient is wanted in rows, or channels last without gaps; then so is the result. */
+/* The gradient is needed in rows, or channels last without gaps, as the result then is. */
 static int64_t upsample_backward(const asked *a) {
     const lam_op_arg *grad = lmi_asked_tensor(a, 0);
     if (!grad || grad->ndim != 4 || in_rows(a, 0) || lmi_asked_channels_last(a, 0)) return 0;
@@ -148,13 +148,13 @@ static int64_t first_in_rows(const asked *a) { return lmi_asked_copied(a, 0); }
 
 /* == products of matrices in 16 bits ==================================================================== */
 
-/* oneDNN adds up blocks of 256 rows and 64 columns in 32 bits, from columns of the second matrix that it has
- * copied in pairs, and copies rows of the first one where they do not lie one after another, each thread for
- * itself. ATen hands it no smaller products. Sizes of the blocks were measured on a processor with AVX-512;
- * several threads may share smaller ones. */
+/* oneDNN adds up blocks of 256 rows and 64 columns in 32 bits. Each thread copies the columns of the
+ * second matrix in pairs, and the rows of the first one unless they are contiguous. ATen uses no oneDNN
+ * for smaller products. The sizes of the blocks were measured on a processor with AVX-512; several
+ * threads may share smaller ones. */
 static int64_t product_in_16(const asked *a, int32_t first) {
     enum { AVX512 = 16, SMALL = 4096, ROWS = 256, COLUMNS = 64, PAIRS = 32, KEPT = 1024, ALIGNED = 128 };
-    enum { SHALLOW = 512, DEEP = 1024 }; /* so much of the sum at a time, the second of long ones */
+    enum { SHALLOW = 512, DEEP = 1024 }; /* depth of the sum at a time, the second for long ones */
     const lam_op_arg *x = lmi_asked_tensor(a, first), *y = lmi_asked_tensor(a, first + 1);
     if (!x || !y || x->ndim < 2 || y->ndim != x->ndim) return 0;
     const char *type = lam_dtype_name(x->dtype);
@@ -184,7 +184,7 @@ static int64_t nothing(const asked *a) {
 static const struct workspace {
     const char *name;
     int64_t (*run)(const asked *a);
-    enum { ALWAYS, IN_32, FLOATS } sure; /* as the table has it */
+    enum { ALWAYS, IN_32, FLOATS } sure; /* as in the table */
 } rules[] = {
 #define WORKSPACE(name, rule, sure) {name, rule, sure},
 #include "vocab/workspace.def"
@@ -219,7 +219,8 @@ int64_t lam_workspace(int32_t rule, const lam_op_arg *in, const int64_t *const *
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-/* Of a processor that has avx512bw. Compilers before GCC 12 and Clang 15 don't know this feature by name. */
+/* True on a processor with avx512bw. Compilers before GCC 12 and Clang 15 don't know this feature by
+ * name. */
 static bool has_avx512fp16(void) {
     uint32_t a = 7, b, c = 0, d;
     __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));

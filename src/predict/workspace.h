@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is asked about one operator's memory, and what its arguments say. */
+ * The arguments of the operator whose workspace is predicted. */
 #ifndef LMI_WORKSPACE_H
 #define LMI_WORKSPACE_H
 
@@ -13,17 +13,17 @@ typedef struct lmi_asked {
     lam_cpu cpu;
 } lmi_asked;
 
-/* The tensor at a position of the schema; NULL where there is none, or its shape is unknown. */
+/* The tensor at a position of the schema; NULL if there is none, or its shape is unknown. */
 const lam_op_arg *lmi_asked_tensor(const lmi_asked *a, int32_t position);
-/* The i-th number of a list of integers, which may be one for all axes. */
+/* The i-th number of a list of integers; a single one counts for all axes. */
 int64_t lmi_asked_number(const lmi_asked *a, int32_t position, int32_t i, int64_t without);
-/* Elements one after another when axes are walked in this order, the last first; NULL: in rows. */
+/* True if elements are contiguous when axes are walked in this order, the last first; NULL: in rows. */
 bool lmi_asked_dense(const lmi_asked *a, int32_t position, const int8_t *order);
-/* As torch tells it: of an image or a volume, without gaps. */
+/* As torch decides it: of an image or a volume, without gaps. */
 bool lmi_asked_channels_last(const lmi_asked *a, int32_t position);
-int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows, where it is not */
+int64_t lmi_asked_copied(const lmi_asked *a, int32_t position); /* bytes of a copy in rows; 0: it is */
 
-/* No more than so much, which no memory holds, so that what is computed from it stays a number. */
+/* At most the largest number, which no memory holds, so that later results stay numbers. */
 static inline int64_t lmi_times(int64_t a, int64_t b) {
     const int64_t most = INT64_MAX / 4096;
     int64_t n;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory of oneDNN's LSTM on a CPU, as it lays it out (oneDNN's rnn_utils.cpp): each array starts a page, and
- * rows are as long as a line of the cache divides, but never a multiple of 256 elements. */
+ * Memory of oneDNN's LSTM on a CPU, laid out as in oneDNN's rnn_utils.cpp: each array starts a page, and
+ * the length of a row is a multiple of a cache line but never of 256 elements. */
 #include "predict/workspace.h"
 
 typedef struct lstm {
     int64_t steps, examples, in, hidden, item;
 } lstm;
 
-/* Position of the data, which is steps, examples, features; then its weights and those of the state. */
+/* The position of the data (steps, examples, features); its weights and those of the state follow. */
 static bool look_at(const lmi_asked *a, lstm *r) {
     const lam_op_arg *x = lmi_asked_tensor(a, 0), *w = lmi_asked_tensor(a, 1),
                      *of_state = lmi_asked_tensor(a, 2);
@@ -19,7 +19,7 @@ static bool look_at(const lmi_asked *a, lstm *r) {
 
 static int64_t pages(int64_t bytes) { return lmi_up(bytes, 4096); }
 
-/* Elements of a row of so many. */
+/* The padded length of a row of n elements. */
 static int64_t row(const lstm *r, int64_t n) {
     int64_t line = 64 / r->item, up = lmi_up(n, line);
     return up % 256 == 0 ? up + line : up;
@@ -31,7 +31,7 @@ static int64_t rows(const lstm *r, int64_t n, int64_t width) {
     return pages(lmi_times(lmi_times(n, r->examples), lmi_times(width, r->item)));
 }
 
-/* What is added up before the gates, states, and the bias. */
+/* The sums before the gates, the states, and the bias. */
 static int64_t scratch(const lstm *r) {
     enum { ALIGNED = 568 };
     int64_t bias = pages(lmi_times(4 * r->item, r->hidden));
@@ -50,7 +50,7 @@ static int64_t reordered(const lstm *r) {
     return weights(r, r->in, gates(r)) + weights(r, r->hidden, gates(r));
 }
 
-/* Without a backward to come: the hidden part in blocks of 32, and longer data copied. */
+/* For inference: the hidden part in blocks of 32, and longer data copied. */
 static int64_t inference(const lstm *r) {
     int64_t out = lmi_times(4, lmi_up(r->hidden, 32));
     int64_t states = 2 * rows(r, 2, r->hidden) + pages(1);
@@ -65,9 +65,9 @@ int64_t lmi_recurrent(const lmi_asked *a) {
     return lmi_asked_number(a, TRAIN, 0, 0) ? reordered(&r) + bias(&r) + scratch(&r) : inference(&r);
 }
 
-/* The weights where their rows are not as long as wanted, both gradients in the other order, and what the
- * states before are given. In 16 bits the gradients of the weights are added up in 32, and copied from there:
- * that is measured (to 6 % of a step), and not taken from the source. */
+/* The weights if their rows are padded, both gradients in the other order, and the gradients of the
+ * previous states. In 16 bits the gradients of the weights are summed in 32 and copied: this was
+ * measured (to 6 % of a step), and is not from the source. */
 int64_t lmi_recurrent_backward(const lmi_asked *a) {
     lstm r;
     if (!look_at(a, &r)) return 0;
@@ -79,7 +79,7 @@ int64_t lmi_recurrent_backward(const lmi_asked *a) {
     return before + reordered(&r) + bias(&r) + scratch(&r) + states;
 }
 
-/* What a forward leaves for its backward: gates and states of every step. */
+/* Kept by a forward for its backward: gates and states of every step. */
 int64_t lmi_recurrent_kept(const lmi_asked *a) {
     lstm r;
     if (!look_at(a, &r)) return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which writer serves which layout and format. */
+ * Selects the writer of a layout and format. */
 #include "analyse/field/field.h"
 #include "report/formats/formats.h"
 
@@ -115,7 +115,7 @@ static bool moves(const lam_costs *c) {
     return lmi_has_metric(c, LAM_DMAS) || lmi_has_metric(c, LAM_BYTES_READ);
 }
 
-/* What changes our own table alone is refused where another is asked for. */
+/* Options of the default table are refused for another one. */
 static lam_status check_table(const lmi_job *j, bool own, lam_error *e) {
     const char *name = j->o->sort ? "sort" : j->o->rows ? "rows" : j->o->by ? "by" : NULL;
     if (name && !own)
@@ -151,7 +151,7 @@ lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam
     lam_status found = find_writer(j.o, &j.layout, &write, e);
     if (found != LAM_OK || !write) return found;
     LAM_TRY(check_table(&j, write == lmi_text_own || write == lmi_md_own || write == lmi_html, e));
-    bool whole = write == lmi_json || write == lmi_csv_rows; /* what is there is told */
+    bool whole = write == lmi_json || write == lmi_csv_rows; /* these write all data */
     lam_status s = lam_model_looked(j.m) ? lam_health_new(&j.health, j.m, e) : LAM_OK;
     if (s == LAM_OK && lam_model_memory_seen(j.m) && (j.o->memory || whole))
         s = lam_memory_new(&j.memory, j.m, e);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds, slots and data types: what their tables say, by number and by name. */
+ * Kinds, slots and data types: their tables, by number and by name. */
 #include "vocab/vocab.h"
 
 static const struct {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words of operators: how the framework spells them, their kinds, and the binder from the positions of a
- * schema to roles. */
+ * Words of operators: torch's spellings, their kinds, and the binder from positions of a schema to
+ * roles. */
 #include "vocab/vocab.h"
 
-/* A role of slots.def a position; LMI_N_SLOTS takes one without a role. -1 ends. */
+/* A role of slots.def per position; LMI_N_SLOTS is a position without a role. -1 ends. */
 typedef int16_t role;
 enum { MASKS = 1 << 14 }; /* added to the role of a mask */
 
@@ -39,8 +39,8 @@ enum { N_WORDS = sizeof words / sizeof *words };
 
 static const struct op_word *at(int32_t word) { return word >= 0 && word < N_WORDS ? &words[word] : NULL; }
 
-/* Open addressing: 1 + the word, 0 none. A search by halves would go through memory that nobody has asked
- * for, and a capture asks for some thirty names. */
+/* Open addressing: 1 + the word, 0: none. A binary search would touch memory that is not in the cache,
+ * and a capture looks up some thirty names. */
 enum { N_PLACES = 8192 };
 _Static_assert(N_WORDS * 2 < N_PLACES && N_WORDS < INT16_MAX, "half of the places stay free");
 static int16_t places[N_PLACES];
@@ -68,7 +68,7 @@ static bool ends(const char *name, size_t n, const char *end) {
     return n > k && memcmp(name + n - k, end, k) == 0;
 }
 
-/* "add_" works in place and "add_out" where it is told; both do what "add" does. */
+/* "add_" works in place and "add_out" into a given result; both do what "add" does. */
 int32_t lam_word_op(const char *name) {
     size_t n = name ? strlen(name) : 0;
     int32_t word = n ? find(name, n) : -1;
@@ -118,7 +118,7 @@ int32_t lmi_op_rank(int32_t word) {
 /* -- the binder ------------------------------------------------------------------------------------------ */
 
 static void fill(lmi_slot *slot, const lam_op_arg *a) {
-    if (slot->present) return; /* of a list the first tensor counts */
+    if (slot->present) return; /* the first tensor of a list */
     slot->present = true;
     slot->value = a->is_tensor ? NULL : &a->value;
     if (!a->is_tensor) return;

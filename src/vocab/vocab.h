@@ -33,8 +33,8 @@ typedef enum lmi_slot_id {
  * that holds None is present, with a value of type LAM_NONE. */
 typedef struct lmi_slot {
     bool present;
-    lam_shape shape;        /* ndim -1 where it is no tensor or the shape is unknown */
-    const lam_value *value; /* NULL where it is a tensor */
+    lam_shape shape;        /* ndim -1 if it is not a tensor, or the shape is unknown */
+    const lam_value *value; /* NULL if it is a tensor */
     int32_t bits;           /* of one element of an operator's tensor; 0 unknown */
     const lam_op_arg *tensor; /* of an operator; else NULL */
 } lmi_slot;
@@ -42,11 +42,11 @@ typedef struct lmi_slot {
 typedef struct lmi_slots { lmi_slot at[LMI_N_SLOTS]; } lmi_slots;
 extern const lmi_slots lmi_no_slots; /* nothing fills any of them */
 
-/* Where an offer comes from; a call's argument never fills an attribute's role, nor the other way round. */
+/* The source of an offer; a call's argument never fills an attribute's role, nor the other way round. */
 typedef enum lmi_origin { LMI_FROM_ANY, LMI_FROM_CALL, LMI_FROM_OWNED, LMI_FROM_ATTR } lmi_origin;
 
-/* One named thing that a source offers to the binder. name NULL: positional, number `position`. A tensor
- * has a shape and no value; an attribute has a value, and its shape is not looked at. */
+/* One named value that a source offers to the binder. name NULL: positional, number `position`. A tensor
+ * has a shape and no value; an attribute has a value, and its shape is ignored. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): a few on the stack, in the order they read */
 typedef struct lmi_offer {
     const char *name;
@@ -65,29 +65,29 @@ const char *lmi_slot_name(lmi_slot_id s);
 
 /* The kind of a word (see lam_word_module); LMI_N_KINDS when out of range. */
 lmi_kind lmi_word_kind(int32_t word);
-/* Spatial axes that the spelling tells: 2 for Conv2d and ZeroPad2d; 0 where it tells none (Linear,
+/* The number of spatial axes in the spelling: 2 for Conv2d and ZeroPad2d; 0 if it has none (Linear,
  * Upsample). */
 int32_t lmi_word_rank(int32_t word);
 
-/* Fills `out` from what was offered, by the word's signature (signatures.def). Offers that the signature
- * does not name are ignored; roles nobody offered stay absent; of two offers for one role the first
- * counts. An owned tensor may also be offered as an attribute that is true: present, of unknown shape.
- * Never fails. */
+/* Fills `out` from the offers, by the word's signature (signatures.def). Offers that the signature does
+ * not name are ignored; roles without an offer stay absent; of two offers for one role the first counts.
+ * An owned tensor may also be offered as an attribute that is true: present, of unknown shape. Never
+ * fails. */
 void lmi_bind(int32_t word, const lmi_offer *offers, int32_t n, lmi_slots *out);
 
 /* -- operators (names_*.def, op_words.c): a numbering of their own, see lam_word_op ------------------- */
 
 /* The kind of an operator's word; LMI_N_KINDS when out of range. */
 lmi_kind lmi_op_kind(int32_t op_word);
-/* True for an operator that only calls others ("aten::linear"): what runs inside it counts, not itself. */
+/* True for an operator that only calls others ("aten::linear"): these count, and it does not. */
 bool lmi_op_composite(int32_t op_word);
-/* What its line says of an element and of a result: the facts `each` and `last`; 0 out of range. */
+/* The operations per element and per result from its line: the facts `each` and `last`; 0 out of range. */
 int32_t lmi_op_each(int32_t op_word);
 int32_t lmi_op_last(int32_t op_word);
-/* The same where elements are complex numbers, and what joining two of them takes; NULL: it is not told. */
+/* The same for complex numbers, and the operations to combine two of them; NULL: unknown. */
 typedef struct lmi_complex_ops { int32_t each, last, step; } lmi_complex_ops;
 const lmi_complex_ops *lmi_op_complex(int32_t op_word);
-/* Spatial axes that the spelling tells: 2 for "aten::max_pool2d"; 0 where it tells none. */
+/* The number of spatial axes in the spelling: 2 for "aten::max_pool2d"; 0 if it has none. */
 int32_t lmi_op_rank(int32_t op_word);
 /* Fills `out` from the operator's arguments by the signature of its word; -1 fills nothing. Never fails. */
 void lmi_bind_op(const lam_op_sig *sig, lmi_slots *out);

@@ -81,7 +81,7 @@ static bool from(const lmi_offer *o, lmi_origin origin) {
     return o->from == LMI_FROM_ANY || o->from == origin;
 }
 
-/* Most names differ in their first letter, which spares the call of strcmp. */
+/* Most names differ in their first letter, which avoids the call of strcmp. */
 static bool called(const lmi_offer *o, const char *name) {
     return o->name && o->name[0] == name[0] && strcmp(o->name, name) == 0;
 }
@@ -104,7 +104,7 @@ static void bind_argument(const char *name, int32_t position, const lmi_offer *o
 }
 
 /* A parametrized tensor is no parameter of the module: the source then pushes the attribute true, which
- * says that there is one, of unknown shape. A tensor of that name says more and wins. */
+ * means that there is a tensor of unknown shape. A tensor of that name takes precedence. */
 static void bind_owned(const char *name, const lmi_offer *offers, int32_t n, lmi_slot *slot) {
     for (int32_t i = 0; i < n; i++) {
         const lmi_offer *o = &offers[i];

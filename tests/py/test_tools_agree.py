@@ -32,18 +32,18 @@ COMPARED = ("torch", "fvcore", "ptflops", "deepspeed", "torchinfo")
 # What a tool calls its number, and which of ours that is.
 NUMBERS = {"flops": "flops", "macs": "macs", "mult_adds": "macs", "params": "params"}
 
-SUMS = "torch.add, torch.mul, x.add and x.mul count in the tool"
-AT = "torch.matmul counts in the tool, and x @ y doesn't"
-SOFTMAX = "F.softmax counts in the tool, and torch.softmax and x.softmax don't"
-RELU = "F.relu counts in the tool, and torch.relu and x.relu don't"
-AREA = 'F.interpolate with mode="area" counts'
-SIZE = "by one number for all axes the tool takes the size of one axis"
+SUMS = "The tool counts torch.add, torch.mul, x.add and x.mul, but not"
+AT = "The tool counts torch.matmul, but not x @ y"
+SOFTMAX = "The tool counts F.softmax, but not torch.softmax and x.softmax"
+RELU = "The tool counts F.relu, but not torch.relu and x.relu"
+AREA = 'The tool counts F.interpolate with mode="area"'
+SIZE = "with one size for all axes the tool takes the size of one axis"
 FACTORS = "The tool multiplies by the factors of an interpolation"
-NUMPY = "the tool has what numpy prints of the best order"
-ONE_IMAGE = "also of an image that has no batch axis"
-ROUNDED = "here each layer's number is, rounded down"
+NUMPY = "the tool takes the count that numpy prints for the best order"
+ONE_IMAGE = "even if an image has no batch axis"
+ROUNDED = "lamina divides each layer's number, rounded down"
 MAPPED = "In torch.vmap the tool sees the shapes of one example"
-TIED = "The tool counts a parameter in each layer that has it"
+TIED = "The tool counts a shared parameter in each layer that has it"
 # (net, tool, number): (ours less the tool's, what `compare` says of it).
 DIFFERENT = {
     ("one_image", "ptflops", "macs"): (1427, ONE_IMAGE),
@@ -79,7 +79,7 @@ DIFFERENT = {
     ("mapped", "deepspeed", "macs"): (128, MAPPED),
 }
 # (net, tool): numbers that are not known here, and what `compare` says of it.
-UNKNOWN = {("pruned", "torchinfo"): "Of pruned weights the tool counts those that the mask keeps"}
+UNKNOWN = {("pruned", "torchinfo"): "The tool counts only the weights that a pruning mask keeps"}
 
 
 def build(name, mode):
@@ -176,7 +176,7 @@ def test_each_limit_is_of_one_case():
 
     eval_mode = "The tool always runs in eval mode; this run had layers in train mode."
     assert limits("ptflops", "sequences", "train") == eval_mode
-    assert "unless it is told" in limits("torchinfo", "sequences", "train")
+    assert 'unless mode="train" is given' in limits("torchinfo", "sequences", "train")
     assert limits("ptflops", "skips") is not None
     assert limits("deepspeed", "methods") is None
     assert SOFTMAX in limits("deepspeed", "methods", flops=True)
@@ -185,7 +185,8 @@ def test_each_limit_is_of_one_case():
     gelu = tool_nets.Plain(lambda m, x: torch.nn.functional.gelu(x)).eval()
     row = lamina.compare(gelu, torch.rand(2, 8), conventions="ptflops")["ptflops"]
     assert (
-        row.limits == "The tool doesn't count an F.gelu that was looked up before it began; here it counts."
+        row.limits
+        == "The tool doesn't count an F.gelu that the program looked up before the tool began; lamina does."
     )
     text = " ".join(str(lamina.compare(gelu, torch.rand(2, 8), conventions="ptflops")).split())
     assert row.limits in text

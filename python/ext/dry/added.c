@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What torch adds in place, but for a mode. */
+ * Sums that torch writes in place, except under a mode. */
 #include "dry/dry.h"
 #include "observe/capture.h"
 #include "observe/observe.h"
@@ -19,7 +19,7 @@ static PyObject *same_memory(lmx_dry *d, PyObject *tensor) {
     return out;
 }
 
-/* True where nobody but the engine of autograd holds a gradient. */
+/* True if only the engine of autograd holds a gradient. */
 static bool is_lone(lmx_dry *d, PyObject *tensor) {
     PyObject *told = PyObject_CallFunctionObjArgs(d->lone, tensor, NULL);
     bool lone = told == Py_True;
@@ -27,9 +27,9 @@ static bool is_lone(lmx_dry *d, PyObject *tensor) {
     return lone;
 }
 
-/* torch adds to the first operand itself where it can, but not under a mode: at the end of a linear layer
- * that has no kernel of its own, and where gradients are added up. Where memory is followed the result is
- * there. NULL without an exception where it is elsewhere. */
+/* torch adds to the first operand itself if it can, but not under a mode: at the end of a linear layer
+ * without a kernel of its own, and when gradients are summed. If memory is followed, the sum is returned
+ * here. NULL without an exception if torch would write it elsewhere. */
 PyObject *lmx_added_in_place(lmx_dry *d, PyObject *args) {
     lmx_plain first, second;
     if (!PyTuple_Check(args) || PyTuple_Size(args) != 2) return NULL;

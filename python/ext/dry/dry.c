@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The type Dry: answers operators on fake tensors. Those that a rule of the core serves (vocab/shapes.def)
- * are answered here, views by torch's own view of the same address, and all others by what Python gave:
- * torch's own shape functions, which take a hundred times as long. */
+ * The type Dry: answers operators on fake tensors. A rule of the core (vocab/shapes.def) or, for views,
+ * torch's own view of the same address answers here. All others go to the Python function that Dry was
+ * given: torch's shape functions, which take a hundred times as long. */
 #include "dry/dry.h"
 #include "base/ext.h"
 #include "base/tables.h"
@@ -24,7 +24,7 @@ typedef struct entry {
     int32_t rule, workspace;
     way way;
     bool adds, writes;     /* aten::add; it writes to its first argument */
-    const char *elsewhere; /* callers in which a real run goes another way, each between spaces; NULL: none */
+    const char *elsewhere; /* callers with another path in a real run, between spaces; or NULL */
 } entry;
 
 enum { MAX_ARGS = 64, MAX_INTS = 64 };
@@ -39,7 +39,7 @@ typedef struct reading {
     int32_t n, n_ints, n_fake, n_known;
 } reading;
 
-/* == what is known of an operator ====================================================================== */
+/* == operators ========================================================================================= */
 
 static bool writes(const char *name) {
     size_t n = strlen(name);
@@ -59,7 +59,7 @@ static bool learn(lmx_dry *d, PyObject *function, entry *out) {
                        strcmp(name, "aten::add") == 0,
                        writes(name),
                        NULL};
-    /* The text is kept as long as what is known of the operator. */
+    /* The text lives as long as the entry. */
     if (ok && callers != Py_None)
         ok = PyList_Append(d->held, callers) == 0 && (out->elsewhere = lmx_utf8(callers)) != NULL;
     Py_XDECREF(told);
@@ -136,7 +136,7 @@ static bool push_list(reading *r, int32_t position, PyObject *list) {
     return a != NULL;
 }
 
-/* False for what no rule reads: a real tensor, a type, a text. */
+/* False for values that no rule reads: a real tensor, a type, a text. */
 static bool push_one(reading *r, int32_t position, PyObject *o) {
     if (is_fake(r->d, o)) return push_tensor(r, position, o);
     if (PyList_Check(o) || PyTuple_Check(o)) return push_list(r, position, o);
@@ -206,14 +206,14 @@ static PyObject *pack(const reading *r, lam_order order, const lam_result *out, 
     return all;
 }
 
-/* NULL without an exception where no rule serves. */
+/* NULL without an exception if no rule applies. */
 static PyObject *by_rule(lmx_dry *d, int32_t rule, PyObject *args, PyObject *kwargs) {
     lam_result out[LAM_MAX_RESULTS];
     reading r;
     if (rule < 0 || !harmless(kwargs) || !read_positional(&r, d, args)) return NULL;
     int32_t n = lam_shape_run(rule, r.in, r.n, out);
     if (n == 0) return NULL;
-    /* Values that are known are not known any more once something unknown was written there. */
+    /* Known values become unknown when something unknown is written to them. */
     if (out->in >= 0 && Py_TYPE(r.object[out->in]) == d->known) return NULL;
     return pack(&r, lam_shape_order(rule), out, n);
 }
@@ -234,7 +234,7 @@ static PyObject *each_as_subclass(lmx_dry *d, PyObject *type, PyObject *o) {
     return list;
 }
 
-/* What a view is, torch's own kernel says, which touches no data: it makes another tensor at the address. */
+/* torch's own kernel makes the view. It touches no data: it makes another tensor at the address. */
 static PyObject *by_view(lmx_dry *d, PyObject *function, PyObject *args, PyObject *kwargs) {
     PyObject *first = PyTuple_Check(args) && PyTuple_Size(args) > 0 ? PyTuple_GetItem(args, 0) : NULL;
     if (!first || !is_fake(d, first)) return NULL;
@@ -262,7 +262,7 @@ static PyObject *by_others(lmx_dry *d, PyObject *function, PyObject *args, PyObj
     return PyObject_CallFunctionObjArgs(d->slow, function, args, kwargs ? kwargs : Py_None, NULL);
 }
 
-/* What an operator took beside its results: measured, by a rule where it was not, or not known. */
+/* The operator's workspace: measured, or predicted by a rule, or unknown. */
 static bool note_workspace(lmx_dry *d, const entry *e, PyObject *function, PyObject *args, PyObject *kwargs,
                            PyObject *out) {
     lmx_ledger *ledger = lmx_ledger_of(d);
@@ -341,7 +341,7 @@ static PyObject *attribute(PyObject *from, const char *name) {
     return o;
 }
 
-/* What of torch is needed; false with an exception, where this torch has it not. */
+/* Loads torch's functions; false with an exception if this torch lacks one. */
 static bool load(lmx_dry *d) {
     lmx_state *st = d->st;
     PyObject *low = lmx_imported("torch._C"), *aoti = attribute(low, "_aoti");
@@ -363,7 +363,7 @@ static bool load(lmx_dry *d) {
     return ok;
 }
 
-/* A mode of torch's is a Python class of its own, so what is made is of a subclass. */
+/* A mode of torch is a Python class, so instances are of a subclass. */
 static lmx_state *state_of(PyTypeObject *type) {
     lmx_state *st = NULL;
     for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
@@ -409,7 +409,7 @@ static PyObject *dry_swap(PyObject *self, PyObject *snapshot) {
     Py_RETURN_NONE;
 }
 
-/* What `function` runs is the model's, as if it had run on the CPU. */
+/* Operators that `function` runs count as the model's, as if it ran on the CPU. */
 static PyObject *dry_opened(PyObject *self, PyObject *args) {
     lmx_dry *d = self_of(self);
     lmx_capture *c = (lmx_capture *)d->capture;
@@ -434,8 +434,7 @@ static PyObject *dry_serves(PyObject *self, PyObject *capture) {
     Py_RETURN_NONE;
 }
 
-/* From now on it is noted when memory is taken and given back, for the model of the capture that is served.
- */
+/* From now on lifetimes of memory are noted, for the model of the current capture. */
 static PyObject *dry_follow(PyObject *self, PyObject *args) {
     lmx_dry *d = self_of(self);
     long n;
@@ -460,7 +459,7 @@ static PyObject *dry_follow(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* Floating-point tensors that were there before the run stand for ones of this type. */
+/* Floating-point tensors from before the run are taken as ones of this type. */
 static PyObject *dry_cast(PyObject *self, PyObject *name) {
     lmx_dry *d = self_of(self);
     int32_t dtype = lam_dtype_by_name(lmx_utf8(name));
@@ -481,7 +480,7 @@ static PyObject *dry_fake_of(PyObject *self, PyObject *tensor) {
     return lmx_kind_of(d->st, tensor) == LMX_PLAIN ? lmx_fake_of(d, tensor) : (Py_INCREF(tensor), tensor);
 }
 
-/* A new one of the same sizes, strides and type. */
+/* A new tensor of the same sizes, strides and type. */
 static PyObject *dry_like(PyObject *self, PyObject *tensor) {
     lmx_dry *d = self_of(self);
     lmx_plain p;

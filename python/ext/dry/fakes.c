@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fake tensors: made at addresses that nothing else has, so that whose data a tensor shows can be told by
- * address as of a real one, and put in the place of a model's own for one forward. */
+ * Fake tensors: each has a unique address, so that addresses identify data as those of real tensors do,
+ * and replaces one of the model's tensors for one forward. */
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "modules/snapshot.h"
@@ -30,7 +30,7 @@ bool lmx_plain_of(lmx_dry *d, PyObject *tensor, lmx_plain *out) {
     return true;
 }
 
-/* Bytes from a tensor's first element to its last; 0 where that is no number. */
+/* Bytes from a tensor's first element to its last; 0 if that is not a number. */
 static uint64_t span(const lmx_plain *p) {
     int64_t last = 0, part;
     for (int32_t i = 0; i < p->ndim; i++) {
@@ -43,9 +43,9 @@ static uint64_t span(const lmx_plain *p) {
     return ((uint64_t)part + 7) / 8;
 }
 
-/* One region serves the whole process, under the GIL. It can be read, and reads as zeros, so that native code
- * which goes past torch's operators does not crash; nothing in it takes memory. Where a process may not have
- * that many addresses, they are such as no process has. */
+/* One region serves the whole process, under the GIL. It can be read, and reads as zeros, so that native
+ * code that bypasses torch's operators does not crash; it takes no memory. If the process may not
+ * reserve so many addresses, these are ones that no process has. */
 static struct {
     char *at;
     uint64_t used;
@@ -59,7 +59,7 @@ static void *address_for(uint64_t bytes) {
         region.at = at;
     }
     if (bytes > REGION) bytes = REGION;
-    if (region.used > REGION - bytes) region.used = 0; /* all were used: from the start */
+    if (region.used > REGION - bytes) region.used = 0; /* all are used: starts again */
     char *at = region.at + region.used;
     region.used += (bytes + LINE) / LINE * LINE;
     return at;
@@ -70,8 +70,8 @@ static PyObject *as_subclass(lmx_dry *d, PyTypeObject *type, PyObject *tensor, b
                                         requires_grad ? Py_True : Py_False, NULL);
 }
 
-/* A tensor over memory that is nobody's, or (`own`) is freed with it. In the ledger, where there is one,
- * unless it stands for one that was there before. */
+/* A tensor over memory that has no owner or, if `own`, is freed with it. It is entered in the ledger, if
+ * there is one, unless it replaces a tensor from before the run. */
 static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **handle) {
     int64_t bytes = (int64_t)span(p);
     lmx_ledger *ledger = d->given ? NULL : lmx_ledger_of(d);
@@ -88,8 +88,8 @@ static bool make(lmx_dry *d, const lmx_plain *p, void *at, void *own, void **han
     return false;
 }
 
-/* The tensor behind a handle, which it takes over. torch's function for one of them keeps a reference for
- * ever, its function for a list does not. */
+/* The tensor of a handle, which it takes over. torch's function for a single handle leaks a reference;
+ * its function for a list does not. */
 static PyObject *tensor_of(lmx_dry *d, void *handle) {
     PyObject *capsule = PyCapsule_New(handle, NULL, NULL), *all = PyList_New(1), *tensors = NULL;
     bool ok = capsule && all;
@@ -140,14 +140,14 @@ PyObject *lmx_fake_with(lmx_dry *d, PyObject *tensor) {
     if (from)
         memcpy(own, from, span(&p));
     else
-        memset(own, 0, span(&p)); /* zeros that torch keeps without memory, for gradients forward */
+        memset(own, 0, span(&p)); /* zeros that torch keeps without memory, for forward-mode gradients */
     return fake_over(d, d->known, &p, false, own, own);
 }
 
-/* == the fake one of a real one ======================================================================== */
+/* == the fake of a real tensor ========================================================================= */
 
-/* What a layer reads as numbers while it runs is of whole numbers and small: a table of positions, a count.
- * Those keep their values. */
+/* True for small tensors of whole numbers, which layers read as numbers while they run: tables of
+ * positions, counters. They keep their values. */
 static bool keeps_values(const lmx_plain *p, int32_t device, bool is_parameter) {
     int64_t n = 1;
     const char *name = lam_dtype_name(p->dtype);
@@ -175,7 +175,7 @@ static bool copy_attributes(lmx_dry *d, PyObject *from, PyObject *to, bool is_pa
     return ok;
 }
 
-/* One whose values are known has memory of its own. */
+/* A tensor with known values has its own memory. */
 static PyObject *copy_of(lmx_dry *d, PyObject *tensor) {
     PyObject *detached = PyObject_CallMethodObjArgs(tensor, d->st->n_detach, NULL);
     PyObject *clone = detached ? PyObject_CallMethodObjArgs(detached, d->st->n_clone, NULL) : NULL;
@@ -211,7 +211,7 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
         return fake;
     }
     fake = new_fake_of(d, tensor);
-    if (!fake && !PyErr_Occurred()) { /* no plain layout: it stays what it is */
+    if (!fake && !PyErr_Occurred()) { /* no plain layout: the real tensor stays */
         Py_INCREF(tensor);
         return tensor;
     }
@@ -224,13 +224,14 @@ PyObject *lmx_fake_of(lmx_dry *d, PyObject *tensor) {
     return fake;
 }
 
-/* == in the place of a model's own ===================================================================== */
+/* == replacing a model's tensors ======================================================================= */
 
 static bool is_real(lmx_dry *d, PyObject *o) {
     return lmx_kind_of(d->st, o) == LMX_PLAIN && !PyType_IsSubtype(Py_TYPE(o), d->fake);
 }
 
-/* A tuple with fake tensors in it, or NULL: without an exception where it holds none. */
+/* The tuple with its tensors replaced by fake ones; NULL with an exception, or without one if it holds
+ * no tensors. */
 static PyObject *swapped_tuple(lmx_dry *d, PyObject *tuple) {
     Py_ssize_t n = PyTuple_Size(tuple), real = 0;
     for (Py_ssize_t i = 0; i < n; i++) real += is_real(d, PyTuple_GetItem(tuple, i));
@@ -247,7 +248,7 @@ static PyObject *swapped_tuple(lmx_dry *d, PyObject *tuple) {
     return out;
 }
 
-/* What stands in for a value, or NULL: without an exception where it may stay. */
+/* The replacement of a value; NULL with an exception, or without one if it needs none. */
 static PyObject *stand_in(lmx_dry *d, PyObject *value) {
     if (is_real(d, value)) {
         PyObject *fake = lmx_fake_of(d, value);

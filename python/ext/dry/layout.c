@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where in memory torch puts the elements of a result, told from the layout of the operands: its strides. */
+ * The strides that torch gives a result, from the layouts of its operands. */
 #include "dry/dry.h"
 
 #include <string.h>
@@ -18,7 +18,8 @@ static bool is_in_rows(const lam_op_arg *a, const int64_t *strides) {
     return memcmp(want, strides, sizeof *want * (size_t)a->ndim) == 0;
 }
 
-/* As torch tells it: the strides of axes of one element don't matter, nor any where there is no element. */
+/* As torch decides it: strides of axes of one element don't matter, nor does any stride without
+ * elements. */
 static bool is_contiguous(const lam_op_arg *a, const int64_t *strides) {
     int64_t want[LMX_DIMS];
     bool same = true;
@@ -36,7 +37,7 @@ static bool all_in_rows(const lmx_operands *r) {
     return true;
 }
 
-/* True where the elements fill their memory without gaps, in whatever order of axes longer than 1. */
+/* True if the elements fill their memory without gaps, in any order of axes longer than 1. */
 bool lmx_is_dense(const lam_op_arg *a, const int64_t *strides) {
     int64_t step = 1, next = 1;
     uint64_t seen = 0;
@@ -71,8 +72,8 @@ static bool is_channels_last(const lam_op_arg *a, const int64_t *strides) {
     return true;
 }
 
-/* What TensorIterator asks of the operands before it looks at their axes: have all of them the result's
- * sizes, and one layout? False where it has to look. */
+/* TensorIterator's first check: all operands have the sizes of the result, and one layout. False: it
+ * compares their axes. */
 static bool in_one_layout(const lmx_operands *r, lam_order order, const lam_result *out, int64_t *strides) {
     const int64_t *first = NULL;
     bool rows = true, last = true, dense = true;
@@ -95,8 +96,8 @@ static bool in_one_layout(const lmx_operands *r, lam_order order, const lam_resu
     return last || dense;
 }
 
-/* How far apart in memory an operand has two neighbours along an axis of the result; 0 where it has one
- * value. */
+/* The distance in memory between two neighbours of an operand along an axis of the result; 0 if it has
+ * one value there. */
 static int64_t along(const lmx_operands *r, int32_t operand, const lam_result *out, int32_t axis) {
     const lam_op_arg *a = &r->in[operand];
     int32_t own = axis - (out->ndim - a->ndim);
@@ -104,7 +105,8 @@ static int64_t along(const lmx_operands *r, int32_t operand, const lam_result *o
     return r->strides[operand][own];
 }
 
-/* Whether an axis of the result is to be walked faster than another (-1), slower (1), or no operand tells. */
+/* -1 if the operands make an axis of the result faster than another, 1 if slower, 0 if they don't
+ * decide. */
 static int32_t compared(const lmx_operands *r, const lam_result *out, int32_t axis, int32_t other) {
     for (int32_t i = 0; i < r->n; i++) {
         if (!r->in[i].is_tensor) continue;
@@ -116,8 +118,8 @@ static int32_t compared(const lmx_operands *r, const lam_result *out, int32_t ax
     return 0;
 }
 
-/* The strides of a result that TensorIterator makes: its axes lie in memory in the order in which the
- * operands are walked, which it sorts by insertion, the axes that it can't compare staying where they are. */
+/* The strides of a result of TensorIterator: its axes are ordered in memory as the operands are walked.
+ * TensorIterator sorts them by insertion; axes that it can't compare keep their order. */
 static bool as_operands(const lmx_operands *r, lam_order order, const lam_result *out, int64_t *strides) {
     int32_t axes[LAM_MAX_AXES], n = out->ndim;
     if (in_one_layout(r, order, out, strides)) return true;
@@ -144,8 +146,7 @@ static bool as_operands(const lmx_operands *r, lam_order order, const lam_result
     return true;
 }
 
-/* As torch tells it, which takes the strides of axes of one element at their word; NCHW where both would do.
- */
+/* As torch decides it, which trusts the strides of axes of one element; NCHW if both fit. */
 static bool has_channels_last(const lam_op_arg *a, const int64_t *strides) {
     static const int8_t order[] = {1, 3, 2, 0};
     int64_t least = 0;
@@ -163,7 +164,7 @@ static bool has_channels_last(const lam_op_arg *a, const int64_t *strides) {
     return true;
 }
 
-/* Every operand is in rows or has its channels last; then so has the result. */
+/* If every operand is in rows or has its channels last, so has the result. */
 static bool as_images(const lmx_operands *r, lam_order order, const lam_result *out, int64_t *strides) {
     bool any = false;
     for (int32_t i = 0; i < r->n; i++) {
@@ -177,7 +178,8 @@ static bool as_images(const lmx_operands *r, lam_order order, const lam_result *
     return true;
 }
 
-/* In rows where the first operand is both or neither; of 5 axes it may have a layout that isn't told here. */
+/* In rows if the first operand is both or neither. With 5 axes it may have a layout that is not covered
+ * here. */
 static bool as_first(const lmx_operands *r, const lam_result *out, int64_t *strides) {
     const lam_op_arg *x = &r->in[0];
     if (!x->is_tensor || is_contiguous(x, r->strides[0])) return x->is_tensor;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What one call takes of torch's allocator: an operator of a dry run is run once, on tensors of its sizes, to
- * know what its kernel takes beside its results. */
+ * The memory that one call takes from torch's allocator. An operator of a dry run is run once, on
+ * tensors of its sizes, to measure the workspace of its kernel. */
 #include "dry/taken.h"
 #include "base/ext.h"
 #include "observe/alloc.h"
@@ -12,8 +12,8 @@ static lmx_whose anybody(void *self) {
     return (lmx_whose){-1, LAM_FORWARD, false};
 }
 
-/* Blocks come in the order in which they were handed out. The most that was there at one time, and what was
- * left. False where memory ran out. */
+/* The peak, and the bytes that are left. Blocks are in the order of their allocation. False if memory
+ * ran out. */
 static bool sum_up(const lmx_blocks *b, int64_t *most, int64_t *left) {
     lmx_reading r;
     if (lmx_blocks_lost(b) || lmx_blocks_full(b) || !lmx_blocks_read(b, &r)) return false;

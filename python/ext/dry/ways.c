@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ways: operators of a dry run whose callers take another way than in a real run, because tensors have a
- * class of their own there (_dry_ways.py says which, and what runs instead). */
+ * ways: operators of a dry run for which torch takes another path than in a real run, because the
+ * tensors are of a subclass (_dry/ways.py lists them, and what a real run does). */
 #include "base/ext.h"
 #include "dry/dry.h"
 #include "observe/capture.h"
@@ -14,11 +14,11 @@ static lmx_observer *observer_of(const lmx_dry *d) {
     return c ? c->observer : NULL;
 }
 
-/* True where operators are watched through torch's dispatch mode. There callers are not known, and need not
- * be: a mode alone makes a real run take these other ways too, all but one (the ANYHOW of _dry_ways.py). */
+/* True if operators are watched through torch's dispatch mode. Callers are unknown there, and not
+ * needed: a mode makes a real run take these other paths too, except one (ANYHOW in _dry/ways.py). */
 static bool dispatched(const lmx_dry *d) { return d->capture && ((lmx_capture *)d->capture)->dispatcher; }
 
-/* The operator or node so many levels above the one that is answered; NULL where it is not known. */
+/* The operator or node this many levels above the one that is answered; NULL if unknown. */
 static const char *above(const lmx_dry *d, size_t level) {
     return observer_of(d) ? lmx_observer_above(observer_of(d), level) : NULL;
 }
@@ -104,7 +104,8 @@ bool lmx_dry_wrote(lmx_dry *d, PyObject *tensor) {
     return ok;
 }
 
-/* The view that was made last of what was written to, a new reference; NULL for none or where it is gone. */
+/* The last view of the memory that was written to, a new reference; NULL if there is none, or it is
+ * gone. */
 static PyObject *last_view(const lmx_dry *d) {
     PyObject *view = d->seen_last ? PyObject_CallNoArgs(d->seen_last) : NULL;
     if (view == Py_None) Py_CLEAR(view);
@@ -136,7 +137,7 @@ static PyObject *ask_torch(const char *home, const char *function) {
     return told;
 }
 
-/* The node of a view was made just before. */
+/* The node of a view was made just before this. */
 static bool add_view(lmx_dry *d, PyObject *of, PyObject *view, bool goes_on) {
     if (!goes_on) Py_CLEAR(d->chain);
     if (!goes_on) d->n_cuts = 0;
@@ -161,8 +162,8 @@ bool lmx_dry_viewed(lmx_dry *d, PyObject *of, PyObject *view) {
     return !wants_gradient(d, of) || add_view(d, of, view, goes_on);
 }
 
-/* The operator belongs to the backward pass of a view that was made anew: a real run has new zeros there and
- * one copy to them, as the gradient of one cut has too. */
+/* True in the backward of a view that was made again: a real run has new zeros there and one copy to
+ * them, which is also the gradient of a single slice. */
 static bool look_at_node(lmx_dry *d) {
     static const char told[] = "a view was written to in place: the gradient takes another way through it in "
                                "a dry run, and copies that a real backward makes there are missing from its "
@@ -181,7 +182,7 @@ static bool look_at_node(lmx_dry *d) {
 
 bool lmx_dry_look_back(lmx_dry *d) {
     PyObject *view = last_view(d);
-    bool dropped = d->seen_last && !view, ok = true; /* as only autograd does before anything reads it */
+    bool dropped = d->seen_last && !view, ok = true; /* autograd drops it before anything reads it */
     Py_XDECREF(view);
     for (Py_ssize_t i = 0; dropped && d->n_cuts != 1 && ok && i < PyList_Size(d->chain); i++)
         ok = put_number(&d->rebuilt, PyLong_AsUnsignedLongLong(PyList_GetItem(d->chain, i)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether what was seen is a finding is the analysis's to say. So a model is made of what there is so far, of
- * names and calls alone, and whoever wants to know is asked whether it is enough. */
+ * The analysis decides whether a record is a finding. So this builds a model of the records so far, of
+ * names and calls alone, and asks the reporting function whether it is enough. */
 #include "measure/broke.h"
 #include "base/ext.h"
 #include "modules/tree.h"
@@ -41,14 +41,14 @@ static bool is_enough(lmx_capture *c, PyObject *tell, lam_model *m, PyObject *ra
     return told;
 }
 
-/* The capture may be closed, by another thread, while Python tells. */
+/* Another thread may close the capture while `tell` runs. */
 void lmx_broke_tell(lmx_broke *t, PyObject *raised) {
     if (!t->capture || t->told || !(atomic_exchange(&t->seen, false) || raised)) return;
     if (t->tries++ >= TRIES && !raised) return;
     lmx_capture *c = t->capture;
     PyObject *tell = t->tell;
     lam_model *m = NULL;
-    t->told = true; /* whatever is called meanwhile */
+    t->told = true; /* ignores calls made while `tell` runs */
     Py_INCREF((PyObject *)c);
     Py_INCREF(tell);
     bool told = lmx_describe_so_far(c, t->push, t->self, &m) && is_enough(c, tell, m, raised);
@@ -63,13 +63,13 @@ static int tell_pending(void *unused) {
     for (lmx_broke *t = first; t; t = t->next) {
         if (!t->seen || t->told) continue;
         lmx_broke_tell(t, NULL);
-        t = first; /* the list may be another one by now */
+        t = first; /* `tell` may have changed the list */
         if (!t) break;
     }
     return 0;
 }
 
-/* Where Python has no room for it, the next call of a module tells, or the end of the capture. */
+/* If Python can't schedule the report, the next call of a module or the end of the capture reports. */
 void lmx_broke_call(lmx_broke *t) {
     if (t->tell && !t->told && !atomic_exchange(&t->seen, true)) Py_AddPendingCall(tell_pending, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tensor that an operator made knows the node of the graph that will be given its gradient, and as which
- * entry; nodes are told apart by their numbers. One that no operator made keeps its gradient itself. */
+ * A tensor that an operator made knows the node of the graph that will receive its gradient, and the
+ * index there; nodes are identified by their sequence numbers. Any other tensor, a leaf, keeps its
+ * gradient itself. */
 #include "measure/came.h"
 #include "base/ext.h"
 #include "observe/capture.h"
@@ -19,8 +20,8 @@ typedef struct given {
 
 typedef struct leaf {
     PyObject *ref;   /* a weak reference */
-    uintptr_t held;  /* the gradient that it had, 0 none, */
-    int64_t version; /* and how often that had been written to */
+    uintptr_t held;  /* the gradient at the start; 0: none */
+    int64_t version; /* and its version counter */
     lam_grad grad;
     bool came;
 } leaf;
@@ -50,7 +51,7 @@ bool lmx_came_open(lmx_came *t, lmx_capture *c, lmx_looker *looker) {
 /* == leaves ================================================================================================
  */
 
-/* The gradient that a leaf holds now, NULL or None without one, and how often it was written to. */
+/* The gradient that a leaf holds now, and its version counter. NULL or None without a gradient. */
 static PyObject *gradient_of(const lmx_came *t, PyObject *tensor, int64_t *version) {
     lmx_state *st = t->capture->st;
     PyObject *grad = PyObject_GetAttr(tensor, st->n_grad);
@@ -80,10 +81,11 @@ static void note_leaf(lmx_came *t, PyObject *tensor, lam_grad entry) {
         Py_DECREF(l.ref);
 }
 
-/* What came is there when the capture closes, unless the tensor is gone or its gradient was taken away. Added
- * to what was there before it does not show what came. */
+/* A received gradient is there when the capture closes, unless the tensor is gone or its gradient was
+ * removed. If it was added to an earlier gradient, its values are unknown. */
 static void ask_leaf(lmx_came *t, size_t i) {
-    leaf l = ((leaf *)t->leaves.data)[i]; /* asking may run the user's code, and leaves may move meanwhile */
+    /* A copy: reading may run user code, which may move the leaves. */
+    leaf l = ((leaf *)t->leaves.data)[i];
     PyObject *tensor = PyWeakref_GetObject(l.ref);
     if (!tensor || tensor == Py_None) return;
     Py_INCREF(tensor);
@@ -108,8 +110,7 @@ void lmx_came_close(lmx_came *t) {
     for (size_t i = 0; i < t->leaves.n; i++) ask_leaf(t, i);
 }
 
-/* == what operators made ===================================================================================
- */
+/* == results of operators =============================================================================== */
 
 static void note_made(lmx_came *t, PyObject *tensor, PyObject *node, lam_grad of) {
     PyObject *sequence = PyObject_CallMethodObjArgs(node, t->n_sequence, NULL);
@@ -139,7 +140,7 @@ void lmx_came_note(lmx_came *t, PyObject *tensor, int32_t call, int32_t index, b
 }
 
 void lmx_came_given(lmx_came *t, int64_t sequence, int32_t entry, bool seen, bool bad) {
-    if (sequence < 0) return; /* it has no number: what only keeps a leaf's gradient */
+    if (sequence < 0) return; /* it has no sequence number: it only accumulates a leaf's gradient */
     pthread_mutex_lock(&t->lock);
     given *to = t->given.n < MOST_GIVEN ? lmx_vec_push(&t->given, sizeof *to, 1) : NULL;
     if (to) *to = (given){sequence, entry, seen, bad};
@@ -147,8 +148,7 @@ void lmx_came_given(lmx_came *t, int64_t sequence, int32_t entry, bool seen, boo
     pthread_mutex_unlock(&t->lock);
 }
 
-/* == telling ===============================================================================================
- */
+/* == results ============================================================================================ */
 
 static int by_sequence(const void *a, const void *b) {
     int64_t x = ((const lmx_grad_note *)a)->sequence, y = ((const lmx_grad_note *)b)->sequence;
@@ -178,7 +178,7 @@ static int by_node(const void *a, const void *b) {
     return (x->entry > y->entry) - (x->entry < y->entry);
 }
 
-/* All that came to an argument or result, in however many passes. */
+/* All gradients of an argument or result, over all backward passes. */
 static bool find(const lmx_came *t, const lmx_grad_note *note, lam_grad *out) {
     const given *all = t->given.data, key = {.sequence = note->sequence, .entry = note->entry};
     size_t from = 0, to = t->given.n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The functions of CUDA, or of HIP, which are the same by another name: looked for in the libraries that
- * torch brought along, where its own calls lead to, so that a second runtime in the process can't be mistaken
- * for it. Which stream is current only torch knows; it tells through a C function, or through one of C++
- * whose result is held against what Python says. */
+ * The functions of CUDA, or of HIP, whose functions have the same names with another prefix. They are
+ * looked up in the libraries that torch loaded and calls itself, so that a second runtime in the process
+ * can't be confused with it. Only torch knows the current stream: a C function returns it, or a C++
+ * function whose result is checked against Python. */
 #include "measure/device.h"
 #include "observe/streams.h"
 #include "torch/tensor.h"
@@ -14,9 +14,9 @@
 static struct {
     lmx_streams table;
     bool found, proved, memory_proved;
-    bool asked, absent; /* absent: torch was built without it */
+    bool asked, absent; /* absent: torch was built without CUDA */
     int32_t (*shim_stream)(int32_t device, void **out);
-    /* C++: c10::cuda::CUDAStream, two words, and what it is to CUDA. */
+    /* C++: c10::cuda::CUDAStream, two words, and CUDA's handle of it. */
     struct lmx_c10_stream {
         uint64_t device;
         int64_t id;
@@ -24,7 +24,7 @@ static struct {
     void *(*c10_handle)(const struct lmx_c10_stream *stream);
     int (*c10_get)(int8_t *device);
     int (*c10_set)(int8_t device);
-    const lmx_streams *pretended; /* a test's, in place of all that */
+    const lmx_streams *pretended; /* the fake GPU of a test, instead of the rest */
 } cuda = {.table = {.device_type = 1}};
 
 /* == the libraries ======================================================================================= */
@@ -35,7 +35,7 @@ typedef struct libraries {
     void *at[LIBRARIES];
 } libraries;
 
-/* Never loaded here: they are there, or they are not used. */
+/* Never loads a library: one that is not loaded is not used. */
 static libraries open_all(void) {
     static const char *const names[LIBRARIES] = {"libtorch_cuda.so", "libc10_cuda.so", "libtorch_hip.so",
                                                  "libc10_hip.so"};
@@ -49,7 +49,7 @@ static void close_all(libraries *l) {
         if (l->at[i]) dlclose(l->at[i]); /* torch keeps them loaded */
 }
 
-/* What is asked of a library is looked for in those that it needs, too: its own runtime. */
+/* dlsym also searches the libraries that this one needs, such as its runtime. */
 static bool find(const libraries *l, const char *name, void *function) {
     for (int i = 0; i < LIBRARIES; i++)
         if (l->at[i] && lmx_symbol(l->at[i], name, function)) return true;
@@ -70,7 +70,7 @@ static bool runtime(const libraries *l, const char *name, void *function) {
     return false;
 }
 
-/* == what torch knows ==================================================================================== */
+/* == torch's state ======================================================================================= */
 
 static int stream_by_shim(int32_t device, void **out) { return cuda.shim_stream(device, out) ? 1 : 0; }
 
@@ -106,8 +106,8 @@ static bool find_current(const libraries *l, lmx_streams *t) {
     return false;
 }
 
-/* torch's own functions put no context onto a device that has none, which takes hundreds of megabytes there;
- * the runtime's do. */
+/* torch's functions do not create a context on a device without one, which would take hundreds of
+ * megabytes there; those of the runtime do. */
 static bool find_device(const libraries *l, lmx_streams *t) {
     bool c10 = find(l, "_ZN3c104cuda9GetDeviceEPa", &cuda.c10_get) &&
                find(l, "_ZN3c104cuda14MaybeSetDeviceEa", &cuda.c10_set);
@@ -118,7 +118,7 @@ static bool find_device(const libraries *l, lmx_streams *t) {
     return c10 || (runtime(l, "GetDevice", &t->get_device) && runtime(l, "SetDevice", &t->set_device));
 }
 
-/* == all of it =========================================================================================== */
+/* == all functions ======================================================================================= */
 
 static const char *missing(const libraries *l, lmx_streams *t) {
     runtime(l, "ThreadExchangeStreamCaptureMode", &t->exchange_mode);
@@ -168,7 +168,7 @@ static PyObject *ask(const char *name, int device) {
     return answer;
 }
 
-/* As torch itself tells a build without CUDA. */
+/* True if torch was built with CUDA, as torch itself decides it. */
 static bool is_built(void) {
     PyObject *all = PyImport_ImportModule("torch._C");
     bool built = all && PyObject_HasAttrString(all, "_cuda_getDeviceCount");
@@ -177,7 +177,7 @@ static bool is_built(void) {
     return built;
 }
 
-/* A watch asks at each step that it sees, so what can't change is not asked again. */
+/* A watch calls this at each recorded step, so the constant part is cached. */
 bool lmx_device_used(void) {
     if (cuda.pretended) return true;
     if (!cuda.asked) cuda.absent = !is_built();
@@ -189,7 +189,7 @@ bool lmx_device_used(void) {
     return yes;
 }
 
-/* == the proof =========================================================================================== */
+/* == checks ============================================================================================== */
 
 static bool same_stream(const lmx_streams *t, int device) {
     void *ours = NULL;
@@ -233,7 +233,7 @@ bool lmx_device_prove(const lmx_streams *t, int device, char *why, size_t size) 
 
 /* == the allocator ======================================================================================= */
 
-/* torch._C's own functions answer in one go; the public ones are there where these are not. */
+/* torch._C's functions answer in one call; the public ones are the fallback. */
 static PyObject *ask_allocator(const char *own, const char *name, int device) {
     PyObject *modules = PyImport_GetModuleDict(), *c = PyDict_GetItemString(modules, "torch._C");
     PyObject *answer = c ? PyObject_CallMethod(c, own, "i", device) : NULL;
@@ -241,7 +241,7 @@ static PyObject *ask_allocator(const char *own, const char *name, int device) {
     return answer ? answer : ask(name, device);
 }
 
-/* stats["allocated_bytes"]["all"][which]; -1 where there is no such thing. */
+/* stats["allocated_bytes"]["all"][which]; -1 if there is none. */
 static int64_t number_in(PyObject *stats, const char *which) {
     PyObject *bytes = stats && PyDict_Check(stats) ? PyDict_GetItemString(stats, "allocated_bytes") : NULL;
     PyObject *all = bytes && PyDict_Check(bytes) ? PyDict_GetItemString(bytes, "all") : NULL;

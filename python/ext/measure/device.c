@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long calls, and the nodes of their backward, took on a GPU: a stamp before and after each in the stream
- * that is current then, all of them read when the capture has closed. And what they did with its memory: what
- * its allocator says at the same moments. Which GPU is told by the memory of the model, or of what goes into
- * it. */
+ * The time that calls, and the nodes of their backward, took on a GPU: stamps before and after each in
+ * the current stream, all read after the capture has closed. And their memory: the allocator's
+ * statistics at the same moments. The GPU is that of the memory of the model or of its inputs. */
 #include "measure/device.h"
 #include "base/ext.h"
 #include "modules/tree.h"
@@ -16,11 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A call or a node; its stamps are -1 where none could be put. */
+/* A call or a node. A stamp that could not be set is -1. */
 typedef struct mark {
-    int32_t call, inner; /* inner: a call that was noted with it, -1 none */
+    int32_t call, inner; /* inner: a call that began with it; -1: none */
     int32_t first, last;
-    int32_t first_said, last_said; /* the same of what the allocator said */
+    int32_t first_said, last_said; /* the same for the allocator's statistics */
     bool node;
     int32_t pass;
     int64_t host_ns;
@@ -30,19 +29,19 @@ typedef struct mark {
 typedef struct device {
     lmx_listener listener; /* first: a listener is cast to this */
     const lmx_streams *table;
-    bool timed, sized;    /* what is wanted */
-    bool begun;           /* a GPU was met */
+    bool timed, sized;    /* what to measure */
+    bool begun;           /* a GPU was found */
     lmx_stamps *stamps;   /* NULL: no times */
     lmi_vec open;         /* mark: calls, of the capture's own thread */
-    pthread_mutex_t lock; /* of the next three, which nodes of any thread change */
+    pthread_mutex_t lock; /* of the next three, which nodes on any thread change */
     lmi_vec said;         /* lam_device_bytes */
-    lmi_vec marks;        /* mark: what is over */
-    lmi_vec nodes;        /* mark: nodes that run */
+    lmi_vec marks;        /* mark: finished ones */
+    lmi_vec nodes;        /* mark: running nodes */
     bool lost, moved;     /* moved: some ended in another stream than they began in */
-    int index;            /* of the GPU; -1 none, */
-    bool several;         /* or more than one */
-    char why[240];        /* why nothing is known; "": it is, or there is nothing to know */
-    char why_said[240];   /* the same of memory alone */
+    int index;            /* of the GPU; -1: none */
+    bool several;         /* more than one GPU */
+    char why[240];        /* why nothing is known; "" without a reason */
+    char why_said[240];   /* the same for memory only */
 } device;
 
 static device *device_of(lmx_listener *l) { return (device *)l; }
@@ -60,7 +59,7 @@ static int index_of(PyObject *tensor) {
     return i;
 }
 
-/* False as lmx_describe. */
+/* False with an exception, as lmx_describe. */
 static bool meet(device *d, lmx_state *st, PyObject *tensor, lmx_kind kind) {
     lmx_tensor t;
     if (!lmx_describe(st, tensor, kind, &t)) return false;
@@ -109,8 +108,9 @@ static bool meet_inputs(device *d, lmx_capture *c, const lmx_given *given) {
     return ok;
 }
 
-/* What the allocator says now; -1: nothing any more. Where Python is asked, moments are asked for and kept
- * one after the other; what seems to go back is what another thread was told meanwhile. */
+/* The index of a new reading of the allocator; -1: it can't be read any more. Where Python reads it,
+ * reading and storing are not one step: values that seem to decrease were overtaken by another thread's,
+ * and are raised to these. */
 static int32_t ask(device *d) {
     lmx_said now = {0};
     if (!d->sized || *d->why_said) return -1;
@@ -136,7 +136,7 @@ static void begin_times(device *d) {
     if (!d->stamps) snprintf(d->why, sizeof d->why, "memory ran out");
 }
 
-/* Begins once it is known which GPU it is. */
+/* Begins when the GPU is known. */
 static void begin(device *d) {
     if (d->index < 0 || *d->why) return;
     if (d->several) {
@@ -150,7 +150,7 @@ static void begin(device *d) {
     ask(d);
 }
 
-/* First the allocator, whose answer takes longer, then the clock; at an end the other way round. */
+/* Reads the allocator first, which takes longer, then the clock; at the end the other way round. */
 static void put_first(device *d, mark *m) {
     m->first_said = ask(d);
     m->first = d->stamps ? lmx_stamps_put(d->stamps) : -1;
@@ -191,7 +191,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     return true;
 }
 
-/* Those inside it that were left without a word have no end. */
+/* Calls inside it that never returned have no end. */
 static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
     device *d = device_of(l);
     mark end = {.last = -1, .last_said = -1};
@@ -211,7 +211,7 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
     return true;
 }
 
-/* Nodes of several threads may run at a time; each thread's are inside each other. */
+/* Nodes may run on several threads at a time; on one thread they are nested. */
 static void node_began(lmx_listener *l, const lmx_node_run *node) {
     device *d = device_of(l);
     if (!d->begun) return;
@@ -262,8 +262,8 @@ static bool opened(lmx_listener *l, lmx_capture *c) {
     return true;
 }
 
-/* What is still open never ends, and takes nobody knows how long; a backward that runs on in another thread
- * is not waited for. */
+/* A call or node that is still open has no end. A backward pass that goes on in another thread is not
+ * waited for. */
 static void closed(lmx_listener *l, lmx_capture *c) {
     device *d = device_of(l);
     if (!d->begun) return;
@@ -288,7 +288,7 @@ static void free_device(lmx_listener *l) {
     PyMem_Free(d);
 }
 
-/* == what goes into the model ============================================================================ */
+/* == building the model ================================================================================== */
 
 static lam_device_span span_of(device *d, const mark *m) {
     lam_device_span s = {
@@ -321,13 +321,13 @@ static lam_status note(lam_builder *b, const char *what, const char *why, lam_er
 static const char no_time[] = "how long a layer took", some_time[] = "how long some layer took",
                   no_memory[] = "what a layer allocated";
 
-/* As they began, those that did not first. */
+/* By their beginning; those without one first. */
 static int by_first(const void *a, const void *b) {
     const mark *x = a, *y = b;
     return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Some stamp was read: what has none is then unknown, and not nothing. */
+/* True if some stamp was read: then a mark without stamps is unknown, not 0. */
 static bool any_known(const device *d) {
     int32_t stream;
     int64_t ns;
@@ -394,7 +394,7 @@ bool lmx_device_sized(const lmx_capture *c) {
     return false;
 }
 
-/* == asked for by Python ================================================================================= */
+/* == called from Python ================================================================================== */
 
 bool lmx_device_listen(lmx_capture *c, bool timed, bool sized) {
     if (!lmx_device_used()) return true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Looks at the arguments and results of calls, keeps what is found, here and in healthops.c, and pushes it.
- */
+ * Checks the arguments and results of calls, keeps the records of these checks and of healthops.c, and
+ * pushes them. */
 #include "measure/health.h"
 #include "base/ext.h"
 #include "measure/broke.h"
@@ -104,7 +104,7 @@ typedef struct visit {
     uint8_t phase, marks;
     bool bad, unseen;
     PyObject *module;
-    size_t entry; /* of written arguments: where those of the call begin */
+    size_t entry; /* of written arguments: the first entry of the call */
 } visit;
 
 static lmx_checkup *of(lmx_listener *l) { return (lmx_checkup *)l; }
@@ -138,7 +138,7 @@ static bool look_at_owned(void *self, PyObject *key, PyObject *tensor) {
     return true;
 }
 
-/* Statistics that a layer keeps follow from what went through it while it trains, and are not read. */
+/* The statistics of a layer in train mode follow from its inputs, and are not read. */
 static bool look_at_module(visit *around) {
     lmx_state *st = around->h->capture->st;
     visit v = *around;
@@ -161,13 +161,13 @@ static void note_stats(visit *v, const lmx_look *look) {
     if (to) *to = (statistics){v->call, v->index, look->stats};
 }
 
-/* Not what merely passes through. */
+/* False for a value that the call only passes on. */
 static bool may_be_new(const visit *v, bool fed) {
     const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
     return v->side == LAM_BAD_INPUT ? call->parent < 0 : !fed;
 }
 
-/* Whoever calls a model with -Inf alone means it. */
+/* A caller that passes -Inf alone to a model does so on purpose. */
 static bool is_given_mask(const visit *v, const lmx_look *look) {
     const lmx_call *call = (const lmx_call *)v->h->capture->calls.data + v->call;
     return v->side == LAM_BAD_INPUT && call->parent < 0 && lmx_look_masks(look);
@@ -248,8 +248,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     return ok;
 }
 
-/* == arguments that are written to ========================================================================
- */
+/* == arguments that a call writes to =================================================================== */
 
 static bool visit_written(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     visit *v = f->self;
@@ -268,8 +267,8 @@ static bool visit_written(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     return ok;
 }
 
-/* Arguments that were fine and that the call has written to are looked at again: what it gives by them comes
- * of it, as its results do. Calls inside it that were left without a word may have theirs there still. */
+/* Checks the arguments again that were finite at the start and that the call wrote to: they are results
+ * of the call too. Calls inside it that never returned may have left entries here. */
 static bool look_at_written(lmx_checkup *h, lmx_capture *c, int32_t call, const lmx_given *given, bool fine) {
     const lmx_entry *all = h->entries.data;
     size_t n = h->entries.n;
@@ -285,8 +284,7 @@ static bool look_at_written(lmx_checkup *h, lmx_capture *c, int32_t call, const 
     return ok;
 }
 
-/* == the user's own checks =================================================================================
- */
+/* == user-defined checks ================================================================================ */
 
 static void keep_check(lmx_checkup *h, const visit *v, PyObject *said) {
     PyObject *name = PyTuple_Check(said) ? PyTuple_GetItem(said, 0) : NULL;
@@ -308,8 +306,8 @@ static bool ask_user(lmx_checkup *h, const visit *v, PyObject *result) {
     return true;
 }
 
-/* A layer around it may know what to do about it; where there is none, the forward broke. One that is done
- * again by a checkpoint is ended this way once it has made what was wanted of it. */
+/* A layer around it may handle the exception; the forward failed only if there is none. A forward that a
+ * checkpoint repeats ends with an exception once it has the values that it needs. */
 static void left_by_raising(lmx_checkup *h, const lmx_capture *c, int32_t call) {
     const lmx_call *at = (const lmx_call *)c->calls.data + call;
     if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised) lmx_broke_tell(&h->broke, c->raised);
@@ -334,8 +332,7 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
     return ok;
 }
 
-/* == opening, closing, telling =============================================================================
- */
+/* == opening, closing, pushing ========================================================================== */
 
 static void mark(lmx_checkup *h, const lmx_capture *c, PyObject *modules, uint8_t as) {
     for (Py_ssize_t i = 0; modules && i < PyList_Size(modules); i++) {
@@ -365,7 +362,7 @@ static void close_health(lmx_listener *l, lmx_capture *c) {
     (void)c;
     lmx_broke_close(&of(l)->broke);
     if (of(l)->looker.n_version) lmx_came_close(&of(l)->came);
-    lmx_looker_forget(&of(l)->looker); /* it may be looking at something just now */
+    lmx_looker_forget(&of(l)->looker); /* another thread may be reading a tensor now */
 }
 
 static void free_health(lmx_listener *l) {
@@ -388,7 +385,7 @@ static void free_health(lmx_listener *l) {
     free(h);
 }
 
-/* The arguments and results of calls that a node's gradient is of, each as a record of its own. */
+/* A node's gradient may belong to several arguments and results of calls; each gets a separate record. */
 static lam_status push_gradients(const lmx_checkup *h, const lmx_bad_record *r, const lam_bad *bad,
                                  lam_builder *b, lam_error *e) {
     const lmx_grad_note *notes = h->came.notes.data;
@@ -446,7 +443,7 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
     return s == LAM_OK ? lmx_came_push(&of(l)->came, b, e) : s;
 }
 
-/* While the capture is open: other threads may be at their nodes. */
+/* While the capture is open, other threads may run nodes. */
 static lam_status push_so_far(void *self, lam_builder *b, lam_error *e) {
     lmx_checkup *h = self;
     pthread_mutex_lock(&h->lock);

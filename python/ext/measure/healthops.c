@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What operators and nodes of backward passes were given and gave, looked at on whatever thread runs them.
- * Nothing of Python is touched. */
+ * Checks the arguments and results of operators and nodes of backward passes, on the threads that run
+ * them, without Python. */
 #include "measure/broke.h"
 #include "measure/came.h"
 #include "measure/health.h"
@@ -13,33 +13,34 @@
 
 enum { DEEP = 64, UNWRITTEN = 64, TAKEN = 8 };
 
-/* What a thread is in. */
+/* An operator or node that a thread is in. */
 typedef struct opened {
     const void *record;
     bool is_node, fed, gave, fine;
     bool blind;     /* its arguments are not shown; of a node, those of its operators */
-    bool masked;    /* -Inf alone went in, */
-    bool cancels;   /* more than once */
-    bool number;    /* a number that was written in the program went in, and it is bad */
+    bool masked;    /* an argument had -Inf as its only bad value */
+    bool cancels;   /* several arguments had */
+    bool number;    /* a constant of the program was an argument, and it is bad */
     bool minus_inf; /* -Inf is among its arguments as a number */
     int32_t index;
-    int32_t from, from_mask; /* who made what went in, and the masks among it; 0 not known */
+    int32_t from, from_mask; /* the origins of its bad arguments, and of the masks among them; 0: unknown */
     int32_t pass;            /* of a node */
-    uint32_t trails;         /* how many there were when it began */
+    uint32_t trails;         /* their number when it began */
     int32_t n_taken;
-    uint64_t taken[TAKEN];      /* storages of what went in */
+    uint64_t taken[TAKEN];      /* storages of its bad arguments */
     uint64_t first;             /* memory of its first argument */
     char name[LMX_HEALTH_NAME]; /* of a node */
-    lmx_look look, mask;        /* what it was given that is bad, and the first mask */
+    lmx_look look, mask;        /* its first bad argument, and the first mask */
 } opened;
 static _Thread_local struct {
     uint64_t generation;
-    int32_t n, skipped; /* skipped: opened deeper than is followed */
+    int32_t n, skipped; /* skipped: nested too deeply to be kept */
     opened open[DEEP];
-    bool ran;                     /* some node has */
-    char before[LMX_HEALTH_NAME]; /* the last one that may have given what no operator did, and whose it is */
+    bool ran; /* a node has run */
+    /* The last node that may have results that no operator made, and its call. */
+    char before[LMX_HEALTH_NAME];
     int32_t before_call;
-    uint64_t unwritten[UNWRITTEN]; /* memory that an operator gave without writing to it */
+    uint64_t unwritten[UNWRITTEN]; /* memory that an operator allocated without writing to it */
     uint32_t next_unwritten;
 } mine;
 
@@ -86,15 +87,14 @@ static int32_t each_value(lmx_checkup *h, const lmx_layout *l, lmx_values values
     return index;
 }
 
-/* What an undefined tensor is can't be asked: it has no type. */
+/* An undefined tensor has no type that could be read. */
 static bool look_at_value(lmx_checkup *h, const char *value, lmx_look *look) {
     lmx_seen seen = lmx_look_at(&h->looker, value, false, look);
     if (seen == LMX_SEEN) lmx_health_count(h, look, seen);
     return seen == LMX_SEEN && lmx_look_bad(look);
 }
 
-/* == where it comes from ==================================================================================
- */
+/* == origins of values ================================================================================= */
 
 static bool trail_at(lmx_checkup *h, uint64_t storage, bool back, lmx_trail *out) {
     *out = (lmx_trail){0};
@@ -113,7 +113,7 @@ static void put_trail(lmx_checkup *h, uint64_t storage, lmx_trail trail) {
     pthread_mutex_unlock(&h->lock);
 }
 
-/* The first that was made is taken for the cause. */
+/* The earliest origin is taken as the cause. */
 static void comes_from(int32_t *from, int32_t origin) {
     if (origin > 0 && (*from == 0 || origin < *from)) *from = origin;
 }
@@ -128,7 +128,7 @@ static void take(opened *o, uint64_t storage) {
     if (storage && o->n_taken < TAKEN && !is_taken(o, storage)) o->taken[o->n_taken++] = storage;
 }
 
-/* A number that was written in the program comes as a tensor without axes that no operator gave. */
+/* A constant of the program arrives as a tensor without axes that no operator made. */
 static bool is_written_number(lmx_checkup *h, const lmx_look *look) {
     lmx_trail trail;
     return look->ndim == 0 && !trail_at(h, look->storage, false, &trail);
@@ -158,7 +158,7 @@ static bool look_at_fed(lmx_checkup *h, void *self, const char *value, int32_t i
     return true;
 }
 
-/* On the way back only what an earlier operator of the way back made counts: gradients are no masks. */
+/* In a backward pass, only records of earlier operators of the pass count: gradients are no masks. */
 static bool trace_fed(lmx_checkup *h, void *self, const char *value, int32_t index) {
     opened *o = self;
     lmx_trail trail;
@@ -180,7 +180,7 @@ typedef struct giving {
     int64_t sequence;
 } giving;
 
-/* One gradient that a node was given. What is undefined has no type, and is none. */
+/* Checks one gradient that a node received. An undefined one has no type, and is skipped. */
 static bool look_at_gradient(lmx_checkup *h, void *self, const char *value, int32_t index) {
     giving *g = self;
     lmx_look look;
@@ -192,7 +192,7 @@ static bool look_at_gradient(lmx_checkup *h, void *self, const char *value, int3
     if (!bad) return false;
     lmx_trail trail;
     const bool found = trail_at(h, look.storage, true, &trail) && !trail.taken;
-    /* Gradients are added up where nobody may watch, and so memory may hold others by now. */
+    /* Sums of gradients can't be observed, so memory without an origin may be reused. */
     if (found) comes_from(&g->o->from, trail.origin);
     take(g->o, look.storage);
     if (g->o->fed) return false;
@@ -213,7 +213,7 @@ static opened *push_open(lmx_checkup *h, const void *what, bool is_node) {
     return o;
 }
 
-/* The one that ends; what lies above it was lost. */
+/* Removes the one that ends and those above it, whose ends were not seen. */
 static bool pop_open(lmx_checkup *h, const void *what, opened *out) {
     enter_thread(h);
     for (int32_t n = mine.n; n-- > 0;) {
@@ -225,7 +225,8 @@ static bool pop_open(lmx_checkup *h, const void *what, opened *out) {
     return false;
 }
 
-/* torch's own nodes give what their operators gave. Those that it makes from formulas end in a number. */
+/* torch's own nodes return results of their operators. The names of those generated from formulas end in
+ * a digit. */
 static bool gives_what_operators_gave(const char *name) {
     static const char own[] = "torch::autograd::", others[] = "torch::autograd::CppNode";
     size_t n = strlen(name);
@@ -233,8 +234,8 @@ static bool gives_what_operators_gave(const char *name) {
     return n && name[n - 1] >= '0' && name[n - 1] <= '9';
 }
 
-/* What a node was given and no operator in a node gave: a node that is not torch's own did, or it came about
- * on the way to the node, where hooks run and gradients are added up. */
+/* Names the source of a bad gradient that no operator in a node made: the previous node, if it is not
+ * one of torch's, or a hook or a sum of gradients on the way. */
 static void name_giver(lmx_bad_record *r, int32_t call) {
     bool on_the_way = mine.ran && !*mine.before;
     r->bad.from = on_the_way ? call : mine.before_call;
@@ -251,7 +252,7 @@ static int32_t keep_node(lmx_checkup *h, const opened *o, lmx_bad_record *r, int
     return id;
 }
 
-/* What nobody is known to have made comes of this node from now on. */
+/* Bad values of unknown origin have this node as their origin from now on. */
 static void keep_fed(lmx_checkup *h, opened *o, const lmx_node_run *node) {
     lmx_bad_record r = lmx_health_record(LAM_BAD_NODE, LAM_BACKWARD, node->where.call, o->index);
     r.bad.fed = true;
@@ -276,8 +277,8 @@ void lmx_health_node_began(lmx_listener *l, const lmx_node_run *node) {
     if (o->fed) keep_fed(h, o, node);
 }
 
-/* What a node gives is what its last operator gave, as far as one can tell that is not shown who takes what.
- */
+/* The results of a node are those of its last operator, as far as this can be known without seeing who
+ * reads them. */
 static void end_trail(lmx_checkup *h, int32_t origin) {
     pthread_mutex_lock(&h->lock);
     lmx_trail_end(&h->trails, origin);
@@ -289,7 +290,7 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
     opened o;
     if (!pop_open(h, node->record, &o)) return;
     if (o.blind && o.fine && !o.fed && o.from) end_trail(h, o.from);
-    if (strstr(node->name, "AccumulateGrad")) return; /* it only keeps what it was given */
+    if (strstr(node->name, "AccumulateGrad")) return; /* it only stores the gradient */
     mine.ran = true;
     if (gives_what_operators_gave(node->name)) return;
     lmx_health_name(mine.before, node->name);
@@ -312,7 +313,7 @@ static bool ends_in_place(const char *name) {
     return n && name[n - 1] == '_';
 }
 
-/* -Inf that was given as a number is wanted. */
+/* -Inf that was given as a number is intended. */
 static bool given_as_number(const lmx_op_run *op) {
     const lmx_values in = {op->values, op->n_values};
     for (size_t i = 0; i < in.n; i++) {
@@ -347,10 +348,10 @@ typedef struct results {
     const lmx_op_run *op;
     opened *o;
     bool unwritten;
-    int32_t origin; /* of what it gave first; 0 not known */
+    int32_t origin; /* of its first bad result; 0: unknown */
 } results;
 
-/* What takes -Inf for what it is, a place that counts for nothing. */
+/* Operators that use -Inf as a mask: a position that counts for nothing. */
 static bool takes_masks(const char *name) {
     static const char *const all[] = {"softmax", "log_softmax", "softmin", "attend", "fused_mha"};
     const int32_t word = lam_word_op(name);
@@ -360,8 +361,8 @@ static bool takes_masks(const char *name) {
     return false;
 }
 
-/* An operator that computes each element for itself gave something worse where it was given no -Inf: before
- * the first, or more often than there are any. Or it took -Inf from -Inf, as softmax does by hand. */
+/* True if an elementwise operator made bad values where its argument had no -Inf: before the first -Inf,
+ * or more of them than there are. Also if it combined -Inf with -Inf, as a softmax written by hand does. */
 static bool is_its_own(const opened *o, const lmx_op_run *op, const lmx_look *look) {
     const lmx_look *mask = &o->mask;
     const int32_t word = lam_word_op(op->name);
@@ -374,8 +375,8 @@ static bool is_its_own(const opened *o, const lmx_op_run *op, const lmx_look *lo
     return f->first < mask->found.first || f->nan + f->inf - f->negative > mask->found.negative;
 }
 
-/* Makes a record of the operator, where it is the one that made it: given nothing worse, or a mask that was
- * wanted. */
+/* Makes a record of the operator if it made the bad values: no argument was bad, or only an intended
+ * mask. */
 static void came_of(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     opened *o = r->o;
     const bool mask = lmx_look_masks(look);
@@ -397,7 +398,7 @@ static void came_of(lmx_checkup *h, results *r, const lmx_look *look, int32_t in
     lmx_health_name(bad.name, r->op->name);
     const int32_t id = lmx_health_keep(h, &bad, look, NULL);
     if (!fed) r->origin = id;
-    if (!fed) h->broke.seen = true; /* told when the layer's call ends */
+    if (!fed) h->broke.seen = true; /* reported when the layer's call ends */
 }
 
 static bool is_gone(lmx_checkup *h, int32_t origin) {
@@ -407,7 +408,7 @@ static bool is_gone(lmx_checkup *h, int32_t origin) {
     return gone;
 }
 
-/* Of an operator in a node: nobody is asked about a node that was given something bad. */
+/* For an operator in a node. A node that received bad values is no finding. */
 static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32_t index) {
     opened *node = mine.n ? &mine.open[mine.n - 1] : NULL;
     r->origin = r->o->from;
@@ -422,7 +423,7 @@ static void came_of_node(lmx_checkup *h, results *r, const lmx_look *look, int32
     node->from = r->origin;
 }
 
-/* What an operator inside it has given already is that one's. */
+/* True if an operator inside it has already made a record of this result. */
 static bool is_told(lmx_checkup *h, const opened *o, uint64_t storage) {
     if (h->trails.n == o->trails) return false;
     pthread_mutex_lock(&h->lock);
@@ -442,7 +443,7 @@ static void gave_bad(lmx_checkup *h, results *r, const lmx_look *look, int32_t i
               (lmx_trail){.origin = r->origin, .mask = !back && lmx_look_masks(look), .back = back});
 }
 
-/* Memory that is new, or written anew as a whole, has nothing of what it had. */
+/* New memory, and memory that is overwritten as a whole, keeps no earlier bad values. */
 static void gave_fine(lmx_checkup *h, results *r, const lmx_look *look) {
     if (look->dtype < 0 || !look->storage) return;
     r->o->fine = r->o->fine || look->bytes > 0;
@@ -483,7 +484,7 @@ static bool reads_nothing(const char *name) {
     return lmx_moves_nothing(name) || (word >= 0 && strcmp(lam_word_op_kind(word), "fill") == 0);
 }
 
-/* What it gave goes on from there, but where an operator inside it has written to what it was given. */
+/* Ends the trails of its arguments, except those that an operator inside it has written to. */
 static void take_all(lmx_checkup *h, const opened *o) {
     if (!o->n_taken) return;
     pthread_mutex_lock(&h->lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A capture's memory: what torch's allocator handed out and took back (alloc.h), on whose behalf (here.h),
- * and what of it parameters, gradients, inputs and an optimizer's state are, told by the addresses of their
- * memory. */
+ * A capture's memory: the allocations and frees of torch's allocator (alloc.h), the calls and nodes that
+ * made them (here.h), and which blocks hold parameters, gradients, inputs and optimizer state,
+ * identified by their addresses. */
 #include "measure/memory.h"
 #include "base/ext.h"
 #include "measure/device.h"
@@ -19,9 +19,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A call that is open, and the one inside it that was noted with it. */
+/* An open call, and the call inside it that began with it. */
 typedef struct open_span {
-    int32_t call, inner; /* inner: -1 none */
+    int32_t call, inner; /* inner: -1: none */
     uint8_t phase;
     int64_t first;
     const void *record; /* of a node: torch's; NULL */
@@ -40,26 +40,25 @@ typedef struct memory {
     lmx_capture *capture;
     lmx_allocator torch;
     lmx_alloc alloc;
-    PyObject *tensors;    /* list: parameters and buffers, whose addresses tell what blocks are, */
+    PyObject *tensors;    /* list: parameters and buffers, whose addresses identify blocks */
     lmi_vec owned;        /* owned: the same */
     lmi_vec open;         /* open_span: calls, of the capture's own thread */
-    pthread_mutex_t lock; /* of the next two, which nodes of any thread change */
+    pthread_mutex_t lock; /* of the next two, which nodes on any thread change */
     lmi_vec spans;        /* lam_span */
-    lmi_vec nodes;        /* open_span: nodes that run */
+    lmi_vec nodes;        /* open_span: running nodes */
     int64_t rss_open, rss_close, rss_most_open, rss_most_close;
     bool lost, other_devices;
     int64_t opened_ns, closed_ns;
-    bool afterwards;  /* blocks are told when all is over, with their times */
+    bool afterwards;  /* blocks are reported after the run, with their times */
     PyObject *source; /* str */
 } memory;
 
 static memory *memory_of(lmx_listener *l) { return (memory *)l; }
 
-/* == what memory is held for ===========================================================================
- */
+/* == what memory holds ============================================================================== */
 
-/* The memory of `tensor` is held as `held`, of the parameter or buffer `of` (NULL: none's). If it was handed
- * out before the capture it is noted now. */
+/* Marks the block at this address as `held`, for the parameter or buffer `of` (NULL: none). A block from
+ * before the capture is added. */
 static void tell_place(memory *y, const lmx_located *p, lam_held held, const void *of) {
     y->other_devices = y->other_devices || p->elsewhere;
     if (!p->address || p->bytes <= 0) return;
@@ -103,7 +102,7 @@ static bool find_registered(owned_walk *w, PyObject *module, PyObject *dict) {
     return ok;
 }
 
-/* The parameters and buffers of every module; a tied one is told twice, which changes nothing. */
+/* The parameters and buffers of every module. A tied one is marked twice, which changes nothing. */
 static bool find_owned(memory *y, lmx_capture *c) {
     owned_walk w = {y, LAM_HELD_PARAMETER};
     bool ok = true;
@@ -116,8 +115,8 @@ static bool find_owned(memory *y, lmx_capture *c) {
     return ok;
 }
 
-/* After a step of a model that is larger than the processor's cache, what torch knows of a tensor is not in
- * it, and waiting for that is most of what telling takes. So it is asked for some tensors ahead. */
+/* After a step of a model that is larger than the processor's cache, torch's data about a tensor is not
+ * in it, and this function would mostly wait for memory. So it prefetches some tensors ahead. */
 static void fetch_ahead(const memory *y, size_t i) {
     enum { OBJECT = 12, BEHIND = 6, LINE = 64 };
     const owned *all = y->owned.data;
@@ -143,7 +142,7 @@ static bool tell_model(memory *y, lmx_capture *c) {
 
 /* == gradients ========================================================================================= */
 
-/* False where Python has to be asked. */
+/* False if the gradient must be read through Python. */
 static bool tell_gradient(memory *y, PyObject *tensor) {
     lmx_located p;
     if (!lmx_gradient_locate(y->st, &y->torch, tensor, &p)) return false;
@@ -151,7 +150,7 @@ static bool tell_gradient(memory *y, PyObject *tensor) {
     return true;
 }
 
-/* The gradients that there are now. */
+/* Marks the current gradients. */
 static bool tell_gradients(memory *y) {
     bool ok = true;
     for (size_t i = 0; ok && i < y->owned.n; i++) {
@@ -168,7 +167,7 @@ static bool tell_gradients(memory *y) {
     return ok;
 }
 
-/* == who asks for it =================================================================================== */
+/* == the owner of a block ============================================================================== */
 
 static lmx_whose whose(void *self) {
     const lmx_capture *c = ((memory *)self)->capture;
@@ -195,13 +194,13 @@ static void push_span(memory *y, const open_span *o, int32_t call) {
 static bool tell_input(memory *y, PyObject *value, int depth);
 
 static bool tell_held(memory *y, PyObject *value, int depth) {
-    Py_INCREF(value); /* looking at a class of tensors may run the user's code, which may drop it */
+    Py_INCREF(value); /* reading a tensor's class may run user code, which may drop the tensor */
     bool ok = tell_input(y, value, depth);
     Py_DECREF(value);
     return ok;
 }
 
-/* What goes into the model from outside: tensors, also in lists and dicts, to a few levels. */
+/* Marks the model's inputs: tensors, also in lists and dicts, a few levels deep. */
 static bool tell_input(memory *y, PyObject *value, int depth) {
     enum { DEPTH = 4, MANY = 1024 };
     bool ok = true;
@@ -225,7 +224,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     memory *y = memory_of(l);
     int32_t inner = c->open_call != call ? c->open_call : -1;
     bool outermost = ((const lmx_call *)c->calls.data)[call].parent < 0;
-    if (y->afterwards) outermost = false; /* their addresses may be others' by then */
+    if (y->afterwards) outermost = false; /* other blocks may have their addresses by then */
     Py_ssize_t n_args = outermost ? lmx_n_given(given) : 0;
     for (Py_ssize_t i = 0; i < n_args; i++)
         if (!tell_input(y, given->args[i], 0)) return false;
@@ -252,7 +251,7 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
     return true;
 }
 
-/* Nodes of several threads may run at a time; each thread's are inside each other. */
+/* Nodes may run on several threads at a time; on one thread they are nested. */
 static void node_began(lmx_listener *l, const lmx_node_run *node) {
     memory *y = memory_of(l);
     if (node->where.call < 0 || y->alloc.forked) return;
@@ -305,7 +304,7 @@ static void closed(lmx_listener *l, lmx_capture *c) {
     lmx_alloc_close(&y->alloc);
     y->closed_ns = lmx_now_ns();
     lmx_resident(&y->rss_close, &y->rss_most_close);
-    while (y->open.n) left(l, c, -1, NULL, NULL); /* an exception on its way through the calls */
+    while (y->open.n) left(l, c, -1, NULL, NULL); /* calls that an exception left */
 }
 
 static void free_memory(lmx_listener *l) {
@@ -322,10 +321,10 @@ static void free_memory(lmx_listener *l) {
     PyMem_Free(y);
 }
 
-/* == what goes into the model ========================================================================== */
+/* == building the model ================================================================================ */
 
 static int32_t tensor_of(const lmx_capture *c, uint64_t of) {
-    const void *key = (const void *)(uintptr_t)of; /* NOLINT: it came from there */
+    const void *key = (const void *)(uintptr_t)of; /* NOLINT: it was a pointer before */
     return of && c->tensors_told ? lmx_map_get(c->tensors_told, key) : -1;
 }
 
@@ -350,7 +349,7 @@ static lam_status push_blocks(const lmx_reading *r, const lmx_capture *c, lam_bu
     return s;
 }
 
-/* Spans are from one moment to another, and are told by the orders at those. */
+/* Spans are kept by moments, and pushed by the orders of these moments. */
 static lam_status push_spans(const memory *y, const lmx_reading *r, lam_builder *b, lam_error *e) {
     const lam_span *spans = y->spans.data;
     lam_status s = LAM_OK;
@@ -393,7 +392,7 @@ static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_erro
     return s;
 }
 
-/* == asked for by Python =============================================================================== */
+/* == called from Python ================================================================================ */
 
 static memory *find(const lmx_capture *c) {
     for (lmx_listener *l = c->listeners; l; l = l->next)
@@ -410,7 +409,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
         return lmx_fail(c->st, LAM_USAGE, "memory", "ask for it once, before the capture is started");
     memory *y = PyMem_Calloc(1, sizeof *y);
     if (!y) return PyErr_NoMemory();
-    y->listener = (lmx_listener){.kernel_clock = afterwards, /* the profiler's events are told by it */
+    y->listener = (lmx_listener){.kernel_clock = afterwards, /* the profiler's events use this clock */
                                  .entered = entered,
                                  .left = left,
                                  .node_began = node_began,
@@ -435,7 +434,7 @@ PyObject *lmx_measure_memory(lmx_capture *c, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* What can be told now, also after the capture was closed. */
+/* The measurement, also after the capture was closed; NULL: none that can still mark blocks. */
 static memory *telling(const lmx_capture *c) {
     memory *y = find(c);
     return y && y->alloc.blocks && !y->alloc.forked ? y : NULL;
@@ -456,9 +455,9 @@ PyObject *lmx_memory_state(lmx_capture *c, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-/* == told afterwards =================================================================================== */
+/* == reported after the run ============================================================================ */
 
-/* The calls that are open at a moment, as it moves on. */
+/* The calls that are open at a moving moment. */
 typedef struct moment {
     const lmx_capture *c;
     memory *y;
@@ -469,7 +468,7 @@ static const lmx_call *call_of(const lmx_capture *c, int32_t i) {
     return (const lmx_call *)c->calls.data + i;
 }
 
-/* Stamps are nanoseconds where somebody listens. */
+/* The stamps of calls are nanoseconds while there is a listener. */
 static void go_to(moment *m, int64_t ns) {
     memory *y = m->y;
     for (;;) {
@@ -516,13 +515,13 @@ PyObject *lmx_memory_events(lmx_capture *c, PyObject *list) {
     Py_RETURN_NONE;
 }
 
-/* == the proof ========================================================================================= */
+/* == the test ========================================================================================== */
 
 static lmx_whose by_thread(void *self) {
     return (lmx_whose){-1, LAM_FORWARD, pthread_self() != *(const pthread_t *)self};
 }
 
-/* The only block of this thread, if there is one alone. */
+/* The only block of this thread; false if there are more or none. */
 static bool only_one(const lmx_blocks *b, lmx_block *out) {
     lmx_reading r;
     int found = 0;
@@ -536,7 +535,7 @@ static bool only_one(const lmx_blocks *b, lmx_block *out) {
     return found == 1;
 }
 
-/* A tensor must be seen to come, with its bytes at its address, and to go. */
+/* The allocation and free of a test tensor must be seen, with its size at its address. */
 static bool prove(lmx_alloc *a, PyObject *torch) {
     enum { ELEMENTS = 12345 };
     lmx_block k;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What stands in for torch's two functions, see alloc.h. Each who looks has a slot. A thread that is about to
- * write into one says so first, so that closing can wait for it. */
+ * The replacements of torch's two functions, see alloc.h. Each open capture has a slot. A thread that is
+ * about to write into one announces it, so that closing can wait for it. */
 #include "observe/alloc.h"
 #include "observe/blocks.h"
 #include "observe/redirect.h"
@@ -17,7 +17,7 @@ typedef void (*free_function)(void *at);
 static struct {
     _Atomic(lmx_alloc *) open[LMX_ALLOCS]; /* NULL: free */
     atomic_int n;                          /* how many are open; 0 in a child that was forked */
-    atomic_int busy;                       /* threads that look at them */
+    atomic_int busy;                       /* threads that read them */
     _Atomic(alloc_function) alloc;
     _Atomic(free_function) free;
     lmx_entries entries;
@@ -37,7 +37,7 @@ static void *our_alloc(size_t bytes) {
     return at;
 }
 
-/* It is noted first: as soon as it is free, another thread may be given the same address. */
+/* Noted before the block is freed: another thread may get the same address right after. */
 static void our_free(void *at) {
     if (at && atomic_load_explicit(&all.n, memory_order_relaxed) != 0) {
         atomic_fetch_add(&all.busy, 1);
@@ -57,8 +57,8 @@ static void set_replacements(void *out[LMX_SYMBOLS]) {
     memcpy(&out[1], &release, sizeof release);
 }
 
-/* A lock that another thread held at the fork will never be given back in the child, where that thread is
- * not. So the child looks no further; it puts the entries back when it closes. */
+/* A lock that another thread held at the fork is never released in the child, which does not have that
+ * thread. So the child records nothing more, and restores the entries when it closes. */
 static void in_child(void) {
     atomic_store(&all.n, 0);
     atomic_store(&all.busy, 0);
@@ -101,7 +101,7 @@ bool lmx_alloc_open(lmx_alloc *a, void *alloc, void *free, char *why, size_t siz
     }
     alloc_function take;
     free_function give;
-    memcpy(&take, &alloc, sizeof take); /* ISO C knows no function in an object pointer */
+    memcpy(&take, &alloc, sizeof take); /* ISO C does not convert object pointers to functions */
     memcpy(&give, &free, sizeof give);
     atomic_store(&all.alloc, take);
     atomic_store(&all.free, give);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What came and went, see blocks.h. While a model runs, what happens is only written down: a place in the
- * record is taken by counting up, so no thread waits for another, and a line of the processor's cache is
- * touched where a table of addresses would touch five. Which block is which is found when all is over. */
+ * Allocations and frees, see blocks.h. While a model runs, events are only recorded. A position in the
+ * record is taken by an atomic increment, so no thread waits for another, and an event touches one cache
+ * line where a table of addresses would touch five. Frees are matched with allocations after the run. */
 #include "observe/blocks.h"
 #include "observe/clock.h"
 
@@ -26,7 +26,7 @@ typedef struct event {
 } event;
 
 struct lmx_blocks {
-    atomic_llong n; /* may count beyond what is kept */
+    atomic_llong n; /* may exceed what is kept */
     atomic_bool lost;
     const lmx_clock *clock;
     int64_t moment; /* 0: now */
@@ -47,13 +47,13 @@ void lmx_blocks_free(lmx_blocks *b) {
 
 /* == writing =========================================================================================== */
 
-/* Stamps of several threads are noted, in no order that a last one could keep. */
+/* Stamps of several threads have no common order, so no last stamp is kept. */
 static int64_t stamp_of(const lmx_blocks *b) {
     int64_t last = 0;
     return b->moment ? b->moment : lmx_clock_stamp(b->clock, &last);
 }
 
-/* Whoever comes first makes it; NULL where memory ran out. */
+/* The first caller makes it; NULL if memory ran out. */
 static event *make_chunk(lmx_blocks *b, long long i) {
     event *fresh = malloc(CHUNK * sizeof *fresh), *there = NULL;
     if (!fresh) {
@@ -113,7 +113,7 @@ typedef struct slot {
     lmx_block *block;
 } slot;
 
-/* Which block is at an address, at the moment that is read: an open-addressing table. */
+/* The live block at each address, at the moment that is read: an open-addressing table. */
 typedef struct reader {
     const lmx_clock *clock;
     slot *slots;
@@ -129,7 +129,7 @@ static size_t home_of(const reader *r, uint64_t address) {
            r->mask; /* 2^64 by the golden ratio */
 }
 
-/* The slot of an address, or the free one where it belongs. */
+/* The slot of an address, or the free one where it would be. */
 static slot *find(const reader *r, uint64_t address) {
     size_t i = home_of(r, address);
     while (r->slots[i].address && r->slots[i].address != address) i = (i + 1) & r->mask;
@@ -150,7 +150,7 @@ static bool make_room(reader *r) {
     return true;
 }
 
-/* Closes the gap that a slot leaves, so that a search need not go on beyond a free one. */
+/* Closes the gap that a slot leaves, so that a search can end at a free slot. */
 static void empty(reader *r, slot *at) {
     size_t gap = (size_t)(at - r->slots), i = gap;
     for (;;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Those who listen to a capture, told in the order in which they came. */
+ * The listeners of a capture, called in the order in which they were added. */
 #include "observe/here.h"
 #include "observe/capture.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What one thread did for a capture: its operators, their names, and their arguments packed into words. This
- * runs inside torch's callbacks, with or without the GIL: nothing of Python is touched. */
+ * The records of one thread for a capture: operators, their names, and their arguments packed into
+ * words. Runs inside torch's callbacks, with or without the GIL, without Python. */
 #include "base/ext.h"
 #include "observe/clock.h"
 #include "observe/observe.h"
@@ -14,8 +14,7 @@ enum { MAX_INTS = 32 };
 
 /* == lanes ============================================================================================= */
 
-/* One that was used, empty again: captures mostly follow each other, and each would need the same memory and
- * meet the same names. */
+/* A used lane, empty again: captures mostly follow each other, and need the same memory and names. */
 static _Atomic(lmx_lane *) spare;
 enum { SPARE_BYTES = 512 << 10, FRAME_BYTES = 64 };
 
@@ -24,8 +23,8 @@ lmx_lane *lmx_lane_new(void) {
     return lane ? lane : calloc(1, sizeof *lane);
 }
 
-/* Torch makes what holds a thread's open transforms when that is first asked for, and from then on copies it
- * for each backward pass of the thread. So it is not asked for where there is none. */
+/* torch makes the holder of a thread's open transforms at its first use, and from then on copies it for
+ * each backward pass of the thread. So it is only read where it exists. */
 void lmx_lane_find_holder(lmx_lane *lane) {
     const lmx_record_api *api = lane->api;
     const bool can = api->transforms && api->is_batched && api->wrapper && api->transforming;
@@ -33,7 +32,7 @@ void lmx_lane_find_holder(lmx_lane *lane) {
     lane->vector_at = 0;
 }
 
-/* Where the vector of open transforms lies in what holds it; once there is such a thing. */
+/* Finds the vector of open transforms in its holder, once there is a transform. */
 static bool find_vector(lmx_lane *lane, const void *held) {
     enum { NEAR = 256 };
     uint64_t at = (uint64_t)((const char *)lane->api->transforms() - (const char *)held);
@@ -44,8 +43,8 @@ static bool find_vector(lmx_lane *lane, const void *held) {
     return lane->holder != NULL;
 }
 
-/* The vector moves: each backward pass has a copy of what the thread that asked for it had. The pointer to
- * what holds it stays, and so does the vector's place in there, behind what makes it an object. */
+/* The vector moves: each backward pass has a copy of its calling thread's. The pointer to the holder
+ * stays, and so does the vector's offset in the holder. */
 bool lmx_lane_transforms(lmx_lane *lane, const void *held) {
     if (!lane->vector_at && !find_vector(lane, held)) return false;
     return lmx_word_at(held, lane->vector_at) != lmx_word_at(held, lane->vector_at + 8);
@@ -93,9 +92,9 @@ void lmx_lane_free(lmx_lane *lane) {
 
 /* == names ============================================================================================= */
 
-/* What lies before the text of a name; offsets of names are those of the texts. */
+/* Precedes the text of a name; offsets of names are those of the texts. */
 typedef struct name_head {
-    bool asked, closed; /* closed, and mask: once somebody asked */
+    bool asked, closed; /* closed, and mask: once they were needed */
     int16_t mask;
 } name_head;
 
@@ -171,14 +170,13 @@ int32_t lmx_lane_name(lmx_lane *lane, const char *text) {
     return name;
 }
 
-/* What is told of the name's word, which is looked up now at the latest. */
+/* The data of the name's word, which is looked up at its first use. */
 static const name_head *worded(lmx_lane *lane, int32_t name) {
     name_head *head = head_of_name(lane, name);
     if (!head->asked) {
         const char *text = (char *)(head + 1);
         int32_t word = lam_word_op(text);
-        /* Factors come as a list of reals, which is not kept, and one by one to the overload that is called.
-         */
+        /* Factors come as a list of reals, which is not kept, and singly to the inner overload. */
         bool inside_tells = strstr(text, "upsample_") != NULL;
         *head = (name_head){true, word >= 0 && !lam_word_op_wraps(word) && !inside_tells,
                             (int16_t)lam_word_op_mask(word)};
@@ -255,7 +253,7 @@ static bool widen_parts(lmx_lane *lane) {
     return true;
 }
 
-/* The part that equals the words from `packed` on, which are dropped where it was there. */
+/* The part that equals the words from `packed` on, which are then dropped. */
 static int32_t part_of(lmx_lane *lane) {
     if ((!lane->by_part || lane->parts.n * 2 > lane->part_mask) && !widen_parts(lane)) return -1;
     size_t n = lane->words.n - lane->packed;
@@ -302,7 +300,7 @@ lmx_values lmx_list_of(const lmx_layout *l, const char *value) {
     return between(lmx_word_at(list, (size_t)l->list), lmx_word_at(list, (size_t)l->list + 8));
 }
 
-/* A word that tells what follows, and room for `n` words after it. */
+/* A head word that describes what follows, and room for `n` words after it. */
 static int64_t *pack(lmx_lane *lane, lmx_packed head, size_t n) {
     int64_t *at = lmx_vec_push(&lane->words, sizeof *at, n + 1);
     if (!at) {
@@ -329,7 +327,7 @@ static bool put_tensor(lmx_lane *lane, lmx_packed head, uint64_t memory, uint64_
     return true;
 }
 
-/* The same with `n` words before its sizes, which `kind` says the meaning of. */
+/* The same with `n` words before its sizes; `kind` gives their meaning. */
 static bool put_more(lmx_lane *lane, lmx_packed head, lmx_arg_kind kind, uint64_t memory, uint64_t object,
                      const int64_t *sizes, const void *more, size_t n) {
     static const int64_t no_sizes[1];
@@ -392,8 +390,8 @@ int32_t lmx_lane_text(lmx_lane *lane, int32_t position, const char *text, size_t
     return 1;
 }
 
-/* A std::string: where its bytes are and how many. Long ones, and all other kinds of values (a device, a
- * generator), are nothing that counts. */
+/* A std::string: the address and number of its bytes. Long ones, and all other values (a device, a
+ * generator), do not matter for counts. */
 static bool pack_text(lmx_lane *lane, size_t position, const lmx_layout *l, const char *value) {
     const void *object = (const void *)(uintptr_t)lmx_word_at(value, 0);
     if (!object) return false;
@@ -492,14 +490,15 @@ int32_t lmx_lane_value(lmx_lane *lane, int32_t position, lmx_arg_kind kind, cons
 
 /* == origins =========================================================================================== */
 
-/* From this sequence number on, autograd's nodes were made by `call`. */
+/* From this sequence number on, `call` made autograd's nodes. */
 typedef struct origin {
     int64_t sequence;
     int32_t call;
 } origin;
 
-/* Who reads another thread's waits for its writer and the writer for them. Both are rare and short: a writer
- * changes something where a call begins to make nodes, and a reader is a backward on another thread. */
+/* A reader of another thread's origins waits for the writer, and the writer for readers. Both are rare
+ * and short: a writer changes them where a call begins to make nodes; a reader is a backward on another
+ * thread. */
 static void hold_origins(lmx_lane *lane) {
     while (atomic_exchange_explicit(&lane->origins_held, true, memory_order_acquire)) {
         const struct timespec moment = {0, 1000};
@@ -527,7 +526,7 @@ int32_t lmx_lane_origin(lmx_lane *lane, int64_t sequence) {
     return call;
 }
 
-/* The thread itself is the only one that changes them, so it may look without holding them. */
+/* Only the thread itself changes them, so it may read them without the lock. */
 void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
     const origin *all = lane->origins.data;
     const size_t had = lane->origins.n;
@@ -543,7 +542,7 @@ void lmx_lane_note_origin(lmx_lane *lane, int64_t sequence, int32_t call) {
     if (!at && !known) lane->lost = true;
 }
 
-/* == what the lanes say together ======================================================================= */
+/* == all lanes together ================================================================================ */
 
 bool lmx_observer_told(const lmx_observer *o) {
     for (const lmx_lane *lane = o ? o->lanes : NULL; lane; lane = lane->next)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * When memory is taken and given back. torch lets go of tensors in any thread, with the GIL or without it,
- * and maybe long after the run; so a ledger has a lock, and lives until the last tensor that it knows is
- * gone. */
+ * Lifetimes of memory. torch releases tensors in any thread, with or without the GIL, possibly long
+ * after the run. So a ledger has a lock, and lives until the last tensor in it is gone. */
 #include "observe/ledger.h"
 #include "base/ext.h"
 
@@ -10,17 +9,17 @@
 
 struct lmx_ledger {
     pthread_mutex_t lock;
-    size_t held; /* tensors that are there, and one for whoever opened it */
+    size_t held; /* live tensors, plus one for the owner */
     bool open;
     bool lost; /* memory ran out */
     bool outside, over;
-    int32_t op, last; /* the one that runs, and the last that ran */
+    int32_t op, last; /* the running one, and the last one */
     int64_t turn;     /* operators that were answered */
-    size_t first;     /* of the entries since the last of them began */
+    size_t first;     /* the first entry of the last one */
     lmi_vec entries;  /* lam_lifetime */
 };
 
-/* What a tensor knows of its entry. */
+/* A tensor's reference to its entry. */
 typedef struct ticket {
     lmx_ledger *ledger;
     size_t entry;
@@ -40,7 +39,7 @@ lmx_ledger *lmx_ledger_new(void) {
     return NULL;
 }
 
-/* One holder less; the last one frees it. */
+/* Drops a reference; the last one frees the ledger. */
 static void let_go(lmx_ledger *l, const ticket *t) {
     pthread_mutex_lock(&l->lock);
     if (!t) {
@@ -84,7 +83,7 @@ void *lmx_ledger_take(lmx_ledger *l, int64_t bytes, void *own) {
     lam_lifetime *to = l->open ? lmx_vec_push(&l->entries, sizeof *to, 1) : NULL;
     if (to)
         *to = (lam_lifetime){.bytes = bytes,
-                             .made = l->op + l->outside, /* what comes next starts from it */
+                             .made = l->op + l->outside, /* the next one follows it */
                              .freed = -1,
                              .what = l->outside ? LAM_TAKEN_SEED : LAM_TAKEN_TENSOR};
     if (to) l->held++;
@@ -110,7 +109,8 @@ int64_t lmx_ledger_turn(lmx_ledger *l) {
     return turn;
 }
 
-/* What its results hold more or less is the largest one's. What is gone already was made to answer it. */
+/* Corrects the memory of the results; the difference goes to the largest one. Entries that are already
+ * dead were made for the answer. */
 void lmx_ledger_left(lmx_ledger *l, int64_t bytes) {
     pthread_mutex_lock(&l->lock);
     lam_lifetime *all = l->entries.data, *largest = NULL;
@@ -137,7 +137,7 @@ lam_status lmx_ledger_push(lmx_ledger *l, int32_t base, lam_builder *b, lam_erro
     lam_status s = LAM_OK;
     pthread_mutex_lock(&l->lock);
     const lam_lifetime *all = l->entries.data, none = {.made = -1, .freed = -1, .what = LAM_TAKEN_TENSOR};
-    if (l->entries.n == 0) s = lam_build_lifetime(b, &none, e); /* that nothing was taken is known */
+    if (l->entries.n == 0) s = lam_build_lifetime(b, &none, e); /* known: nothing was allocated */
     for (size_t i = 0; s == LAM_OK && i < l->entries.n; i++) {
         lam_lifetime t = all[i];
         if (t.made > l->last) t.made = l->last;

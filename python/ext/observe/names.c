@@ -4,8 +4,8 @@
 
 enum { MAX_KEYWORDS = 1024 };
 
-/* The index of a keyword among those this capture met; -1 when there are too many. Equal texts share an
- * index, so keywords made up at run time don't pile up. */
+/* The index of a keyword among those of this capture; -1 when there are too many. Equal texts share an
+ * index, so keywords made up at run time don't accumulate. */
 int32_t lmx_keyword(lmx_capture *c, PyObject *name) {
     PyObject **known = c->names.data;
     for (size_t i = 0; i < c->names.n; i++)
@@ -19,7 +19,7 @@ int32_t lmx_keyword(lmx_capture *c, PyObject *name) {
     return (int32_t)c->names.n - 1;
 }
 
-/* "batch.ids": what the dict `batch` has under `ids`. A lone dict that came by position has no name. */
+/* "batch.ids": the entry `ids` of the dict `batch`. A lone dict that was given by position has no name. */
 int32_t lmx_entry_name(lmx_finder *f, PyObject *key) {
     lmx_capture *c = f->names;
     PyObject **known = c->names.data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From what the lanes recorded to the model's operators. */
+ * Makes the model's operators from the lanes' records. */
 #include "base/ext.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
@@ -12,13 +12,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The last operator pushed under a name with these parts: the next one is like it. */
+/* The last operator pushed with this name and these parts: the next one is like it. */
 typedef struct known {
     int32_t name, in, out, op; /* op: 1 + index in the model, 0 none */
-    int32_t ids[2];            /* how many arguments and results are tensors */
+    int32_t ids[2];            /* the numbers of arguments and results that are tensors */
     bool writes;               /* to its first argument */
 } known;
-enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the place of one; as many as there may be use for */
+enum { FEW_BITS = 10, MOST_BITS = 11 }; /* of the index of one; the most that can be used */
 
 typedef struct pusher {
     lmx_lane *lane;
@@ -40,7 +40,7 @@ static bool writes_in_place(const char *name) {
     return n > 1 && name[n - 1] == '_' && name[n - 2] != '_' && !lmx_moves_nothing(name);
 }
 
-/* Where memory runs out only who looks for what was written misses it. */
+/* If memory runs out, only the search for written tensors misses it. */
 static void note_written(pusher *p, const lmx_op *op) {
     const uint64_t memory = lmx_id_memory((const lmx_id *)p->lane->ids.data + op->in.ids_at);
     const uint64_t *last = p->written->n ? (uint64_t *)p->written->data + p->written->n - 1 : NULL;
@@ -68,7 +68,8 @@ static void take_mask(lam_op_arg *a, const int64_t **words) {
     *words += sizeof left / sizeof **words;
 }
 
-/* Writes one argument where it belongs, since a copy of it takes as long as all else; the words after it. */
+/* Writes one argument in place, because a copy takes as long as all the rest. Returns the words after
+ * it. */
 static const int64_t *unpack_one(const int64_t *words, lam_op_arg *a) {
     lmx_packed head;
     memcpy(&head, words, sizeof head);
@@ -123,14 +124,14 @@ static void unpack_ids(const lmx_lane *lane, lmx_args a, int32_t n, lam_identity
     for (int32_t i = 0; i < n; i++) out[i] = (lam_identity){lmx_id_memory(&id[i]), lmx_id_object(&id[i])};
 }
 
-/* What torch calls the running of compiled code, and the node of its backward. */
+/* torch's name for running compiled code, and of the node of its backward. */
 static bool is_compiled(const char *name) {
     static const char region[] = "Torch-Compiled Region", node[] = "CompiledFunctionBackward";
-    if (name[0] != region[0] && name[0] != node[0]) return false; /* as most do */
+    if (name[0] != region[0] && name[0] != node[0]) return false; /* as with most names */
     return strncmp(name, region, sizeof region - 1) == 0 || strcmp(name, node) == 0;
 }
 
-/* Compiled code runs what was fused without an operator, unless it is known not to. */
+/* Compiled code runs fused work without an operator, unless it is known not to. */
 static bool hides(const pusher *p, const lmx_op *op) {
     if (!(op->flags & LAM_OP_NODE)) return false;
     const char *name = lmx_op_name(p->lane, op);
@@ -142,11 +143,11 @@ static bool hides(const pusher *p, const lmx_op *op) {
     return !open;
 }
 
-/* What was running when records could not be kept any more: what came out of it is not known. */
+/* True if it was running when records could no longer be kept: its results are unknown. */
 static bool never_ended(const pusher *p, const lmx_op *op) { return p->lane->lost && op->ended == 0; }
 
-/* Nodes whose gradients torch computes in one way or another as values are (how many of the factors are 0),
- * and in a third where tensors have a class of their own. None of these ways has a product of matrices. */
+/* Nodes whose gradients torch computes in one of two ways, by values (the number of factors that are 0),
+ * and in a third way for tensor subclasses. None of the three has a matrix product. */
 static const char *const by_values[] = {"ProdBackward", "CumprodBackward"};
 
 static bool values_decide(const char *node) {
@@ -157,7 +158,7 @@ static bool values_decide(const char *node) {
     return false;
 }
 
-/* A node of a dry run whose work values decide. */
+/* A node of a dry run whose work depends on values. */
 static bool decided(const pusher *p, const lmx_op *op) {
     return p->dry && op->flags & LAM_OP_NODE && values_decide(lmx_op_name(p->lane, op));
 }
@@ -170,15 +171,15 @@ static known *known_of(pusher *p, const lmx_op *op) {
     return k;
 }
 
-/* How many of some arguments are tensors. */
+/* The number of tensors among some arguments. */
 static int32_t tensors_of(const lam_op_arg *a, int32_t n) {
     int32_t tensors = 0;
     for (int32_t i = 0; i < n; i++) tensors += a[i].is_tensor;
     return tensors;
 }
 
-/* Of an operator that is like one before only the identities are told: reading the rest again would take as
- * long as all that is done with it. */
+/* For an operator that is like an earlier one only the identities are pushed: reading the rest again
+ * would take as long as everything else. */
 static lam_status tell_like(pusher *p, const lmx_op *op, const known *k, lam_op_info *info) {
     size_t n = (size_t)k->ids[0] + (size_t)k->ids[1];
     p->ids.n = 0;
@@ -237,7 +238,7 @@ static lam_status push_one(pusher *p, const lmx_op *op) {
     return LAM_OK;
 }
 
-/* Gives the pages of a long record that was pushed back to the system: the model grows meanwhile. */
+/* Returns the pages of a long record that was pushed to the system, while the model grows. */
 static void give_back(const lmi_vec *v, size_t size, size_t from, size_t to) {
     const uintptr_t page = 4096, data = (uintptr_t)v->data;
     uintptr_t at = (data + from * size + page - 1) / page * page, end = (data + to * size) / page * page;
@@ -278,7 +279,7 @@ static lam_status push_lane(lmx_lane *lane, int32_t thread, int32_t base, size_t
     return s;
 }
 
-/* What was pushed is told; the rest may be of any time where there are other threads. */
+/* The pushed operators are reported; the others may be of any time if there are other threads. */
 static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alone, lam_builder *b,
                             lam_error *e) {
     const lmx_op *ops = lane->ops.data;
@@ -292,7 +293,7 @@ static lam_status cut_short(const lmx_lane *lane, size_t at, size_t n, bool alon
                          alone && at < lane->ops.n ? lmx_clock_ns(lane->clock, ops[at].began) - 1 : 0, e);
 }
 
-/* Whatever was seen of backward passes is not all. */
+/* The observations of backward passes are incomplete. */
 static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error *e) {
     static const char why[] = "a backward pass of this model ran on another thread, and what it did is not "
                               "known: a capture sees the thread that opened it";
@@ -303,7 +304,7 @@ static lam_status push_strange(const lmx_observer *o, lam_builder *b, lam_error 
 lam_status lmx_push_operators(const lmx_observer *o, lam_builder *b, lam_error *e) {
     const bool strange = lmx_observer_strange(o);
     lam_status s = o->nodes_only ? LAM_OK : lam_build_ops_seen(b, e);
-    int32_t thread = 0, own = 0; /* own: where the operators of the capture's thread begin */
+    int32_t thread = 0, own = 0; /* own: the first operator of the capture's thread */
     size_t n = 0, done;
     if (s == LAM_OK && strange) s = push_strange(o, b, e);
     if (s == LAM_OK && !o->capture->dispatcher && !strange) s = lam_build_nodes_seen(b, e);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where the fields of torch's records lie. A known operation is run and its own arguments are looked for in
- * its record; Python then checks what was found with other operations (lamina._observe.support). Looking
- * follows words that may be no pointers, through the kernel, which says where there is no memory; and it
- * happens in a process of its own; here a layout is only used. */
+ * Finds the fields of torch's records. A known operation is run and its arguments are searched in its
+ * record; Python then checks the result with other operations (lamina._observe.support). The search
+ * follows words that may not be pointers, through the kernel, which reports where there is no memory,
+ * and runs in a separate process. This process only uses the layout. */
 #include "base/ext.h"
 #include "observe/observe.h"
 #include "torch/tensor.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The calling convention of x86-64 on Linux is relied upon: how a class is returned, and how passed. */
+/* This relies on the calling convention of x86-64 on Linux: how a class is returned and passed. */
 #if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
 #include <malloc.h>
 enum { OFFERED = 1 };
@@ -25,7 +25,7 @@ static size_t size_of_allocation(const void *at) {
 }
 #endif
 
-/* at::RecordFunctionCallback, as every torch since 2.4 has it. */
+/* at::RecordFunctionCallback, in every torch since 2.4. */
 typedef struct cxx_callback {
     void *(*start)(void **, const void *);
     void (*end)(const void *, void *);
@@ -83,7 +83,7 @@ LMX_OFTEN const lmx_record_api *lmx_record_api_of(lmx_state *st) {
     return the_api.loaded ? &the_api : NULL;
 }
 
-/* Why operators can't be observed here, whatever the layout; NULL: they may be. */
+/* The reason why operators can't be observed here, whatever the layout; NULL: none. */
 static const char *refused(lmx_state *st) {
     if (!OFFERED) return "lamina observes operators on x86-64 Linux with glibc only";
     if (!lmx_record_api_of(st)) return "this torch does not export what observers need";
@@ -101,7 +101,7 @@ static PyObject *has_group(PyObject *module, PyObject *unused) {
     return PyBool_FromLong(lmx_has_group(lmx_state_of(module)));
 }
 
-/* The caller knows that there are so many bytes at each address. */
+/* The caller guarantees that there are so many bytes at each address. */
 static PyObject *read_memory(PyObject *module, PyObject *places) {
     (void)module;
     lmi_vec bytes = {0};
@@ -124,13 +124,13 @@ static PyObject *read_memory(PyObject *module, PyObject *places) {
 static PyObject *way_asked(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    const char *text = getenv("LAMINA_CAPTURE"); /* os.environ sets it too, and is slow to ask */
+    const char *text = getenv("LAMINA_CAPTURE"); /* os.environ sets it too, and is slow to read */
     return PyUnicode_DecodeFSDefault(text ? text : "");
 }
 
-/* == looking =========================================================================================== */
+/* == searching ========================================================================================= */
 
-/* Bytes of a record that are looked through; arguments; places. */
+/* Bytes of a record that are searched; arguments; places. */
 enum { RECORD = 384, FIRST = 64, MAX_ARGS = 16, MAX_PLACES = 16 };
 
 typedef struct trial {
@@ -147,15 +147,15 @@ typedef struct trial {
     int32_t tags[MAX_ARGS];
     uint64_t words[MAX_ARGS];
     unsigned char begin[RECORD], end[RECORD];
-    int pipe[2]; /* through which words are looked at */
+    int pipe[2]; /* to read words through */
 } trial;
 
 static trial *current;
 
 static bool may_point(uint64_t word) { return word > 4096 && word < (uint64_t)1 << 47 && word % 8 == 0; }
 
-/* The word at an address that may be none: a record has room that nobody wrote, with what the stack held
- * there before. False where there is no memory. */
+/* The word at an address that may not be one: unwritten parts of a record have earlier contents of the
+ * stack. False if there is no memory. */
 static bool peek(const trial *t, uint64_t at, uint64_t *word) {
     ssize_t told = write(t->pipe[1], (const void *)(uintptr_t)at, sizeof *word); /* NOLINT */
     return told > 0 && read(t->pipe[0], word, (size_t)told) == told && told == (ssize_t)sizeof *word;
@@ -223,8 +223,8 @@ static void find_outputs(trial *t, const void *record) {
 
 static lmx_active *active_at(int32_t at) { return (lmx_active *)(void *)((char *)the_api.kept() + at); }
 
-/* Where torch may keep the callbacks that it calls on this thread, of which there is this one: a little
- * behind those that were asked for, from which it makes them. */
+/* Finds torch's list of the callbacks of this thread, which has this one. It lies a little behind the
+ * list of registered callbacks, from which it is made. */
 static void find_callbacks(trial *t) {
     enum { NEAR = 1024 };
     for (int32_t at = 0; the_api.kept && t->n_callbacks < MAX_PLACES && at < NEAR; at += 8)
@@ -262,7 +262,7 @@ static void look_at_end(const void *record, void *context) {
     find_outputs(t, record);
 }
 
-/* What an argument must look like in the record. */
+/* The expected form of an argument in the record. */
 static bool expect(lmx_state *st, trial *t, PyObject *arg) {
     size_t i = t->n++;
     if (lmx_is_tensor(st, arg)) {
@@ -326,7 +326,7 @@ static PyObject *probe_record(PyObject *module, PyObject *args) {
     return found(&t);
 }
 
-/* The C++ object behind a tensor, as torch.offset tells; NULL with an exception. */
+/* The C++ object behind a tensor, by torch.offset; NULL with an exception. */
 static const void *object_of(lmx_state *st, PyObject *tensor) {
     if (!lmx_torch_ready(st)) return NULL;
     if (st->torch.offset < 0 || !lmx_is_tensor(st, tensor)) {
@@ -378,7 +378,7 @@ static bool read_layout(lmx_state *st, PyObject *dict, lmx_layout *l) {
     return l->inputs >= 0 && l->outputs >= 0 && l->sequence >= 0 && l->tensor >= 0;
 }
 
-/* Operators are watched under this layout from now on; None: they aren't. */
+/* Operators are watched with this layout from now on; None: they are not. */
 static PyObject *use_layout(PyObject *module, PyObject *dict) {
     lmx_state *st = lmx_state_of(module);
     lmx_layout l;

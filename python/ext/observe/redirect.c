@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Entries of imported functions, see redirect.h. The tables that are read here are those that the loader
- * itself went by, so they are taken at their word; a library without them is passed over. */
+ * Entries of imported functions, see redirect.h. The loader itself used these tables, so they are
+ * trusted; a library without them is skipped. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,9 +23,9 @@ enum { RELOC_SLOT = R_X86_64_JUMP_SLOT, RELOC_DATA = R_X86_64_GLOB_DAT, RELOC_WO
 enum { RELOC_SLOT = R_AARCH64_JUMP_SLOT, RELOC_DATA = R_AARCH64_GLOB_DAT, RELOC_WORD = R_AARCH64_ABS64 };
 #endif
 
-/* What one library says of what it imports. */
+/* A library's tables of its imports. */
 typedef struct object {
-    ElfW(Addr) base, sealed, sealed_end; /* from sealed on, read-only once it was loaded */
+    ElfW(Addr) base, sealed, sealed_end; /* from sealed on, read-only after loading */
     const ElfW(Sym) * symbols;
     const char *names;
     const ElfW(Rela) * tables[2];
@@ -48,7 +48,7 @@ static const ElfW(Dyn) * dynamic_of(const struct dl_phdr_info *info, object *o) 
     return dynamic;
 }
 
-/* glibc has made the addresses in the dynamic section absolute, other loaders have not. */
+/* glibc has made the addresses in the dynamic section absolute; other loaders have not. */
 static const void *at(const object *o, ElfW(Addr) address) {
     return (const void *)(address < o->base ? o->base + address : address); /* NOLINT */
 }
@@ -95,8 +95,8 @@ static int named(const lmx_entries *e, const char *name) {
     return -1;
 }
 
-/* Relocations of one symbol mostly follow each other, so its name is compared once. Most of the others have
- * no symbol at all. */
+/* Relocations of one symbol mostly follow each other, so its name is compared once. Most others have no
+ * symbol. */
 static void find_in(lmx_entries *e, const object *o) {
     for (int k = 0; k < 2; k++) {
         uint64_t last = UINT64_MAX;
@@ -172,7 +172,7 @@ bool lmx_entries_redirect(lmx_entries *e, void *const replacements[LMX_SYMBOLS])
     return true;
 }
 
-/* Marks the entries that lie in what is still loaded. */
+/* Marks the entries that lie in libraries that are still loaded. */
 static int look(struct dl_phdr_info *info, size_t size, void *self) {
     lmx_entries *e = self;
     (void)size;
@@ -202,7 +202,7 @@ void lmx_entries_restore(lmx_entries *e, void *const replacements[LMX_SYMBOLS]) 
         if (__atomic_load_n(entry->at, __ATOMIC_SEQ_CST) == replacements[entry->which])
             put(entry, entry->was);
     }
-    if (now[1] != e->subs) e->n = 0; /* to be looked for again */
+    if (now[1] != e->subs) e->n = 0; /* searched again */
 }
 
 #else

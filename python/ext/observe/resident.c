@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How much memory this process has, as the kernel counts it. */
+ * The resident memory of this process, as the kernel counts it. */
 #include "observe/resident.h"
 
 #include <fcntl.h>
@@ -28,9 +28,9 @@ static int64_t most_ever(void) {
     return getrusage(RUSAGE_SELF, &u) == 0 ? (int64_t)u.ru_maxrss * 1024 : -1;
 }
 
-/* The whole status takes the kernel fifty microseconds to write. What getrusage() says is the same, but for
- * pages that newer kernels have not added up yet, unless a larger program ran this one in its own place: once
- * they agreed they always will. */
+/* The kernel takes fifty microseconds to write the whole status. getrusage() returns the same peak,
+ * except for pages that newer kernels have not added up yet, or if a larger program replaced itself by
+ * this one. Once the two agree they always will. */
 void lmx_resident(int64_t *now, int64_t *most) {
     enum { CLOSE = 1 << 20 };
     static bool agreed;

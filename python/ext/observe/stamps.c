@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 typedef struct stamp {
-    void *event; /* NULL: given back */
+    void *event; /* NULL: returned */
     int32_t stream;
     bool known;
     int64_t ns;
@@ -19,7 +19,7 @@ struct lmx_stamps {
     const lmx_streams *table;
     int device;
     pid_t process;
-    pthread_mutex_t lock; /* of all that follows */
+    pthread_mutex_t lock; /* of everything below */
     stamp *all;
     size_t n, cap;
     void **streams; /* by their indices */
@@ -43,12 +43,12 @@ lmx_stamps *lmx_stamps_new(const lmx_streams *table, int device) {
     return s;
 }
 
-/* The first reason stays. */
+/* Keeps the first reason. */
 static void because(lmx_stamps *s, const char *why) {
     if (!*s->why) snprintf(s->why, sizeof s->why, "%s", why);
 }
 
-/* Takes the error off, so that nobody else meets it. */
+/* Clears the error, so that no other code sees it. */
 static void because_of(lmx_stamps *s, const char *what, int error) {
     const char *text = s->table->error_text ? s->table->error_text(error) : NULL;
     s->table->last_error();
@@ -57,7 +57,7 @@ static void because_of(lmx_stamps *s, const char *what, int error) {
                  text ? text : "it has no text");
 }
 
-/* -- putting them there ---------------------------------------------------------------------------------- */
+/* setting */
 
 static void *grown(void *old, size_t n, size_t *cap, size_t size) {
     if (n < *cap) return old;
@@ -67,7 +67,7 @@ static void *grown(void *old, size_t n, size_t *cap, size_t size) {
     return at;
 }
 
-/* Most follow each other in one stream. */
+/* Most stamps in a row are in one stream. */
 static int32_t index_of(lmx_stamps *s, void *stream) {
     if (s->n && s->streams[s->all[s->n - 1].stream] == stream) return s->all[s->n - 1].stream;
     for (size_t i = 0; i < s->n_streams; i++)
@@ -95,7 +95,7 @@ static bool make_room(lmx_stamps *s, void *stream, int32_t *index) {
     return *index >= 0;
 }
 
-/* Into a stream whose work is being recorded for a graph nothing is put: the event would become part of the
+/* Sets nothing in a stream whose work is being captured for a graph: the event would become part of the
  * graph, and have no time. */
 static bool find_stream(lmx_stamps *s, void **stream) {
     int capturing = 0, error = s->table->current_stream(s->device, stream);
@@ -129,7 +129,7 @@ static int32_t put_into(lmx_stamps *s, void *stream) {
     return (int32_t)s->n++;
 }
 
-/* What is done here is nobody's business who records a graph meanwhile. */
+/* Calls made here must not disturb a graph capture on another thread. */
 static int relax(const lmx_stamps *s) {
     int mode = LMX_MODE_RELAXED;
     if (!s->table->exchange_mode) return -1;
@@ -142,8 +142,8 @@ static void unrelax(const lmx_stamps *s, int mode) {
     if (mode >= 0) s->table->exchange_mode(&mode);
 }
 
-/* Events are made for the device that is current, so it must be this one for a while. -1: it was, or can't be
- * made so, which is told as an error. */
+/* Events are made for the current device, so this switches to it. -1: it was current, or the switch
+ * failed, which is reported as an error. */
 static int go_there(lmx_stamps *s, int *error) {
     int now = -1;
     *error = s->table->get_device(&now);
@@ -171,8 +171,7 @@ static int32_t put_here(lmx_stamps *s) {
     return at;
 }
 
-/* In a child that was forked a device can't be used, and the lock may be held by a thread that is not there.
- */
+/* A forked child can't use a device, and a thread that the child does not have may hold the lock. */
 int32_t lmx_stamps_put(lmx_stamps *s) {
     if (getpid() != s->process) return -1;
     pthread_mutex_lock(&s->lock);
@@ -181,19 +180,19 @@ int32_t lmx_stamps_put(lmx_stamps *s) {
     return at;
 }
 
-/* -- reading them ---------------------------------------------------------------------------------------- */
+/* reading */
 
 static bool wait_for(lmx_stamps *s, void *event) {
     int error = s->table->query(event);
     if (error == LMX_NOT_READY) {
-        s->table->last_error(); /* that one is kept as an error, too */
+        s->table->last_error(); /* CUDA keeps that result as an error, too */
         error = s->table->synchronize(event);
     }
     if (error) because_of(s, "the device had failed when its clock was to be read", error);
     return !error;
 }
 
-/* The last event of each stream: those before it are done when it is. */
+/* Waits for the last event of each stream: those before it are then done. */
 static bool wait_for_all(lmx_stamps *s) {
     bool *seen = calloc(s->n_streams + 1, sizeof *seen);
     bool ok = seen != NULL;
@@ -207,8 +206,8 @@ static bool wait_for_all(lmx_stamps *s) {
     return ok;
 }
 
-/* A float has 24 bits: beyond 128 ms it no longer tells nanoseconds by tens. So what is far away from one
- * event is told from the next. */
+/* A float has 24 bits: beyond 128 ms its resolution is over ten nanoseconds. So distant events are
+ * measured from one in between. */
 enum { FAR_NS = 128 * 1000 * 1000 };
 
 static bool read_all(lmx_stamps *s) {
@@ -250,7 +249,7 @@ static void give_back(lmx_stamps *s) {
     }
 }
 
-/* Where nobody can be told that this is harmless, it is done while no graph is being recorded here. */
+/* Without the relaxed mode, waits only while no graph is captured here. */
 static bool may_wait(lmx_stamps *s, int mode) {
     void *stream = NULL;
     int capturing = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Storages, and what is known of what lies in them. An address that is used again gets its entry again. */
+ * Storages, and the origins of their values. An address that is used again gets the same entry. */
 #include "observe/trails.h"
 #include "base/ext.h"
 

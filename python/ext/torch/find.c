@@ -23,7 +23,7 @@ static bool take(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
 }
 
 static bool find_held(lmx_finder *f, PyObject *value, int depth) {
-    Py_INCREF(value); /* describing may run the user's code, which may drop it */
+    Py_INCREF(value); /* describing may run user code, which may drop it */
     bool ok = lmx_find(f, value, depth);
     Py_DECREF(value);
     return ok;
@@ -45,15 +45,15 @@ static bool in_list(lmx_finder *f, PyObject *list, int depth) {
     return true;
 }
 
-/* What a tensor's elements may have become without an operator: numbers, and arrays of them. Integers alone
- * are mostly sizes. */
+/* A tensor's values can leave torch without an operator as numbers and arrays of numbers. Single
+ * integers are mostly sizes. */
 static bool is_value(PyObject *o) {
     if (PyFloat_Check(o) || PyComplex_Check(o)) return true;
     return !(o == Py_None || PyLong_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o) || PyType_Check(o)) &&
            PyObject_HasAttrString(o, "__array_interface__");
 }
 
-/* `keyed`: it is a dict of the user's, and not one of attributes. */
+/* `keyed`: a dict of the user, not of attributes. */
 static bool in_dict(lmx_finder *f, PyObject *dict, int depth, bool keyed) {
     PyObject *key, *value;
     Py_ssize_t at = 0;
@@ -98,7 +98,7 @@ static bool inside(lmx_finder *f, PyObject *value, lmx_kind kind, int depth) {
     }
 }
 
-/* False when the container may not be opened: it is open already, or the search ends here. */
+/* False if the container is already open, or the search ends here. */
 static bool may_open(lmx_finder *f, PyObject *container, int depth) {
     for (int i = 0; i < depth; i++)
         if (f->path[i] == container) return false;

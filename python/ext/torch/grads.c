@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What autograd keeps of a tensor, asked of its C++ object: an attribute of Python's takes ten times as long,
- * and a snapshot asks every parameter twice. Both functions are exported, neither raises, and both are proved
- * with a tensor of torch's own. */
+ * Autograd's data about a tensor, read from its C++ object: a Python attribute takes ten times as long,
+ * and a snapshot reads every parameter twice. Both functions are exported, neither throws, and both are
+ * tested with a known tensor. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 
@@ -14,7 +14,7 @@ static const void *impl_of(const lmx_torch *t, PyObject *tensor) {
     return impl;
 }
 
-/* Types that answer as torch's own do: a property of a subclass's may hide the attribute. */
+/* True for types that use torch's own attributes; a subclass may override them. */
 static bool answers(const lmx_state *st, PyObject *tensor) {
     const lmx_torch *t = &st->torch;
     return t->offset >= 0 && t->grads.wanted && lmx_is_torchs(st, tensor) && impl_of(t, tensor);
@@ -49,7 +49,7 @@ void lmx_load_grads(lmx_grads *g, void *library) {
         *g = (lmx_grads){NULL, NULL, NULL};
 }
 
-/* Whether the functions tell the one and then the other. */
+/* True if the functions return first the one and then the other. */
 static bool tells(const lmx_torch *t, PyObject *probe, bool wanted, bool grad) {
     const void *impl = impl_of(t, probe);
     return t->grads.wanted(impl) == wanted && has_grad(t, impl) == grad;

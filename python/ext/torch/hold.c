@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Holding on to a tensor's memory, so that it can be given back to a tensor that was given another one
- * meanwhile. Through the C functions of libtorch it takes a tenth of what `detach` does, and a model has
- * hundreds of buffers. */
+ * Keeps a tensor's memory, so that it can be restored after another memory was set. Through the C
+ * functions of libtorch this takes a tenth of the time of `detach`, and a model has hundreds of buffers. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 

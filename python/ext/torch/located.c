@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where a tensor's memory is, and its gradient's: by torch's own functions where they are exported, which
- * makes no Python object, by attributes elsewhere. */
+ * The address of a tensor's memory and of its gradient: by torch's own functions if they are exported,
+ * which makes no Python object, otherwise by attributes. */
 #include "torch/located.h"
 #include "base/ext.h"
 #include "torch/layout.h"
@@ -43,7 +43,7 @@ PyObject *lmx_new_tensor(PyObject *torch, long elements) {
     return tensor;
 }
 
-/* == where a tensor's memory is ======================================================================== */
+/* == addresses of tensors ============================================================================== */
 
 int64_t lmx_ask(PyObject *o, const char *method) {
     PyObject *value = PyObject_CallMethod(o, method, NULL);
@@ -64,7 +64,7 @@ static void by_attributes(PyObject *tensor, lmx_located *out) {
 
 static bool is_elsewhere(int32_t device) { return device > LMX_CPU && device != LMX_META; }
 
-/* By the handle of a tensor (an at::Tensor); false where that does not tell. */
+/* By the handle of a tensor (an at::Tensor); false if that does not work. */
 static bool locate_handle(lmx_state *st, const lmx_allocator *f, void *handle, lmx_located *out) {
     const lmx_shim *s = &st->torch.shim;
     int64_t offset = 0, bytes = 0;
@@ -84,7 +84,7 @@ bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_loc
     lmx_tensor t;
     lmx_kind kind = lmx_kind_of(st, tensor);
     *out = (lmx_located){0, 0, false};
-    if (kind != LMX_PLAIN) return true; /* what stands for others has no memory */
+    if (kind != LMX_PLAIN) return true; /* a tensor that wraps others has no memory */
     if (st->torch.offset >= 0 && locate_handle(st, f, (char *)tensor + st->torch.offset, out)) return true;
     if (!lmx_describe(st, tensor, kind, &t)) return false;
     out->elsewhere = is_elsewhere(t.device);
@@ -96,8 +96,8 @@ bool lmx_locate(lmx_state *st, const lmx_allocator *f, PyObject *tensor, lmx_loc
 
 static struct {
     bool tried;
-    const void *(*of)(const void *object); /* of the C++ object behind a tensor; NULL: ask Python */
-    uint64_t none;                         /* what lies behind the handle where there is no gradient */
+    const void *(*of)(const void *object); /* of the C++ object behind a tensor; NULL: read it from Python */
+    uint64_t none;                         /* what the handle points to if there is no gradient */
 } gradient;
 
 static const void *object_of(const lmx_state *st, PyObject *tensor) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The values of a tensor, through torch's C functions (some ten nanoseconds before the first byte is read)
- * or, where those are missing, through its attributes. */
+ * The values of a tensor, through torch's C functions (about ten nanoseconds before the first byte is
+ * read) or, if those are missing, through its attributes. */
 #include "torch/looks.h"
 #include "base/ext.h"
 #include "torch/tensor.h"
@@ -12,7 +12,7 @@ enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
 
 static int64_t item_bytes(int32_t dtype) { return lam_dtype_bits(dtype) / 8; }
 
-/* The last element lies inside the memory that belongs to the tensor. */
+/* True if the last element lies inside the tensor's memory. */
 static bool inside(const lam_values *v, int64_t offset, int64_t storage) {
     int64_t last = offset, reach;
     if (offset < 0) return false;
@@ -36,7 +36,7 @@ static lmx_seen read_values(const lmx_looker *k, const lam_values *v, lmx_look *
     return LMX_SEEN;
 }
 
-/* Long ones are read without the GIL: the tensor is held by whoever handed it over. */
+/* Long ones are read without the GIL: the caller holds the tensor. */
 static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t offset, int64_t storage,
                              bool gil, lmx_look *out) {
     int64_t n = count_of(v);
@@ -51,7 +51,7 @@ static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t o
     return seen;
 }
 
-/* What is told is of the values, and those in memory have the other sign. */
+/* Statistics are of the values; those in memory have the opposite sign. */
 static void turn_signs(lam_stats *s) {
     const double least = s->least;
     s->least = -s->greatest;
@@ -65,7 +65,7 @@ static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t
     for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
 }
 
-/* Where the values of a tensor in this machine's memory lie. */
+/* The location of the values of a tensor in this machine's memory. */
 typedef struct where {
     lam_values v;
     int64_t offset, storage;
@@ -90,7 +90,7 @@ bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
     void *h = (void *)(uintptr_t)handle;
     int32_t dtype;
     where at;
-    /* -Inf would be +Inf. What is conjugated is complex, and no mask. */
+    /* -Inf would be +Inf. A conjugated tensor is complex, and no mask. */
     if (!s->negated || s->negated(h)) return false;
     if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
     int64_t n = count_of(&at.v);
@@ -192,8 +192,7 @@ static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *o
     return seen;
 }
 
-/* == what is known already ================================================================================
- */
+/* == results that are known ============================================================================ */
 
 static size_t slot_of(PyObject *tensor) { return ((uintptr_t)tensor >> 4 ^ (uintptr_t)tensor >> 10) & 63; }
 
@@ -205,8 +204,8 @@ int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor) {
     return v;
 }
 
-/* The slot where the very same tensor is noted, unchanged; -1. Writes through `.data` are not counted by
- * torch and would not be noticed. */
+/* The slot of this same tensor, if unchanged; otherwise -1. torch does not count writes through `.data`,
+ * so they are not noticed. */
 static int32_t known_at(lmx_looker *k, PyObject *tensor) {
     size_t i = slot_of(tensor);
     if (!k->known[i].ref || k->known[i].tensor != tensor) return -1;
@@ -231,7 +230,7 @@ static void know(lmx_looker *k, PyObject *tensor, const lmx_look *look, bool all
 
 void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look) { know(k, tensor, look, true); }
 
-/* What it holds was looked at and it has not changed since; its shape may be another's view of it. */
+/* True if its memory was checked and has not changed since; the shape may be of another view. */
 static bool is_known(lmx_looker *k, PyObject *tensor, lmx_look *out, lmx_seen *seen) {
     int32_t i = known_at(k, tensor);
     lmx_tensor t;
@@ -275,7 +274,7 @@ static bool intern_names(lmx_looker *k) {
     return k->n_version && k->n_stride && k->n_offset && k->n_storage;
 }
 
-/* The functions tell the same of a transposed tensor as its attributes. */
+/* True if the functions agree with the attributes of a transposed tensor. */
 static bool tells_truth(lmx_looker *k, PyObject *torch) {
     PyObject *whole = PyObject_CallMethod(torch, "ones", "ii", 3, 5);
     PyObject *probe = whole ? PyObject_CallMethod(whole, "t", NULL) : NULL;
@@ -335,9 +334,9 @@ bool lmx_reads_values(lmx_state *st) {
     return st->torch.reads > 0;
 }
 
-/* == what an operator's name tells ====================================================================== */
+/* == operators by name ================================================================================== */
 
-/* Memory as it was found: whatever lies in it means nothing. */
+/* Uninitialised memory: its values mean nothing. */
 bool lmx_gives_unwritten(const char *name) {
     static const char *const all[] = {"aten::empty", "aten::new_empty", "aten::_empty", "aten::resize_",
                                       "aten::set_"};
@@ -346,7 +345,7 @@ bool lmx_gives_unwritten(const char *name) {
     return false;
 }
 
-/* A number of another type is the same number. */
+/* Copies and conversions: a number in another type is the same number. */
 bool lmx_only_copies(const char *name) {
     static const char *const all[] = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::lift_fresh",
                                       "aten::clone"};
@@ -355,7 +354,7 @@ bool lmx_only_copies(const char *name) {
     return false;
 }
 
-/* A view shows what was there before: whoever wrote that has been looked at, or nobody has written yet. */
+/* Views: their values were checked when they were written, or are not written yet. */
 bool lmx_moves_nothing(const char *name) {
     int32_t word = lam_word_op(name);
     return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Parameters that are spread over several processes (torch.distributed.tensor.DTensor): such a tensor has the
- * whole's shape, and this process holds a tensor of its own with a part of it. Operators on it run others on
- * the parts, which are the work that is done here. */
+ * Parameters that are sharded over several processes (torch.distributed.tensor.DTensor). Such a tensor
+ * has the shape of the whole, and this process holds a tensor with its part. Operators on it run
+ * operators on the parts, which are the work of this process. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 
-/* The group as torch keeps it: its own question for that goes through three functions. NULL: it keeps none
- * under this name. A new reference. */
+/* The group as torch stores it; its public function goes through three others. NULL: none of this name.
+ * A new reference. */
 static PyObject *group_of(lmx_state *st) {
     PyObject *module = lmx_imported("torch.distributed.distributed_c10d");
     PyObject *world = module ? PyObject_GetAttr(module, st->n__world) : NULL;
@@ -28,7 +28,7 @@ bool lmx_has_group(lmx_state *st) {
     }
     PyObject *distributed = lmx_imported("torch.distributed");
     PyObject *yes = distributed ? PyObject_CallMethod(distributed, "is_initialized", NULL) : NULL;
-    bool has = distributed && yes != Py_False; /* a torch that can't tell may have one */
+    bool has = distributed && yes != Py_False; /* a torch that can't report it may have one */
     Py_XDECREF(yes);
     Py_XDECREF(distributed);
     PyErr_Clear();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tensors that are not stored as their shape says: sparse ones, which keep indices and values, and weights
- * that a quantised layer keeps packed for the machine in an object that is no tensor. Its state has them
- * unpacked. */
+ * Tensors whose storage differs from their shape: sparse ones, which store indices and values, and
+ * weights that a quantised layer keeps packed for the machine, in an object that is not a tensor. The
+ * layer's state has them unpacked. */
 #include "base/ext.h"
 #include "torch/tensor.h"
 
@@ -10,7 +10,7 @@
 
 /* -- sparse -------------------------------------------------------------------------------------------- */
 
-/* Each with the methods, and the functions of libtorch, that give the tensors it is made of, values last. */
+/* The methods, and the functions of libtorch, that return the tensors of each layout, values last. */
 #define CSR(name) "_ZN2at6native" name "_sparse_csrERKNS_6TensorE"
 static const struct {
     const char *layout, *number, *parts[LMX_PARTS], *functions[LMX_PARTS];
@@ -40,7 +40,7 @@ static const struct {
 
 static const lmx_sparse untold = {-1, -1, -1};
 
-/* One more of the tensors that it is made of, the values last; -1 leaves all unknown. */
+/* Adds one of the tensors, values last; -1 makes all unknown. */
 static void add_part(lmx_sparse *out, int64_t elements, int64_t item) {
     int64_t bytes;
     if (elements < 0 || item <= 0 || __builtin_mul_overflow(elements, item, &bytes) ||
@@ -51,7 +51,7 @@ static void add_part(lmx_sparse *out, int64_t elements, int64_t item) {
         out->values = elements;
 }
 
-/* What a method without arguments gives as a number; -1 with an exception. */
+/* The number that a method without arguments returns; -1 with an exception. */
 static int64_t ask(PyObject *tensor, const char *method) {
     PyObject *n = PyObject_CallMethod(tensor, method, NULL);
     int64_t value = n ? PyLong_AsLongLong(n) : -1;
@@ -85,7 +85,7 @@ bool lmx_sparse_read(PyObject *tensor, lmx_sparse *out, bool *sparse) {
     return lmx_forgive();
 }
 
-/* How a function returns a C++ object is known of this machine alone. */
+/* The calling convention for C++ objects is known for this machine only. */
 #if defined(__x86_64__) && defined(__linux__)
 enum { RETURNS = 1 };
 #else
@@ -102,8 +102,8 @@ void lmx_sparse_load(lmx_shim *s, void *library) {
     }
     lmx_symbol(library, "aoti_torch_get_layout", &s->layout);
     lmx_symbol(library, "aoti_torch_delete_tensor_object", &s->release);
-    /* `release` deletes with the operator that the whole process has, which a program, or what is preloaded,
-     * may have put in the place of the one that the library was linked with. */
+    /* `release` frees with the process's operator delete, which the program or a preloaded library may
+     * have replaced. */
     const bool made = lmx_symbol(RTLD_DEFAULT, "_Znwm", &s->room) || lmx_symbol(library, "_Znwm", &s->room);
     if (!all || !s->release || !made) s->room = NULL;
 }
@@ -145,14 +145,14 @@ static bool is_packed(PyObject *o) {
     return yes;
 }
 
-/* What a packed weight was before it was packed. Its kernel writes to memory that it asks torch for, which a
- * mode (a dry run's, or one of the user's own) would answer with tensors without any. */
+/* The unpacked form of a packed weight. Its kernel writes to memory from torch, which a mode (a dry
+ * run's or a user's) would replace by tensors without memory. */
 static PyObject *unpack(PyObject *packed) {
     PyObject *low = PyImport_ImportModule("torch._C");
     PyObject *below = low ? PyObject_GetAttrString(low, "_DisableTorchDispatch") : NULL;
     PyObject *guard = below ? PyObject_CallFunctionObjArgs(below, NULL) : NULL;
     PyObject *in = guard ? PyObject_CallMethod(guard, "__enter__", NULL) : NULL;
-    PyErr_Clear(); /* the guard of an old torch works from when it is made until it goes */
+    PyErr_Clear(); /* in an old torch the guard is active from its creation to its deletion */
     PyObject *state = PyObject_CallMethod(packed, "__getstate__", NULL);
     if (in) {
         PyObject *type, *value, *trace;

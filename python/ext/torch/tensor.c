@@ -7,13 +7,13 @@
 
 /* -- what kind of value -------------------------------------------------------------------------------- */
 
-/* Forgets an exception that answers a question with no; memory that ran out answers nothing. */
+/* Clears an exception that means no; an exception of memory makes the answer unsure. */
 static void answered(bool *sure) {
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_MemoryError)) *sure = false;
     PyErr_Clear();
 }
 
-/* True when the type answers for `name` with what torch.Tensor itself answers with. */
+/* True if the type has torch.Tensor's own `name`. */
 static bool inherits(PyObject *type, PyObject *name, PyObject *expected, bool *sure) {
     PyObject *found = PyObject_GetAttr(type, name);
     answered(sure);
@@ -22,7 +22,7 @@ static bool inherits(PyObject *type, PyObject *name, PyObject *expected, bool *s
     return same;
 }
 
-/* A subclass of Tensor whose C object means what it says: nothing is dispatched to Python and the three
+/* A subclass of Tensor that is described by its C object: nothing is dispatched to Python, and the three
  * attributes that are read are Tensor's own. */
 static bool is_plain(lmx_state *st, PyObject *type, bool *sure) {
     lmx_torch *t = &st->torch;
@@ -49,7 +49,7 @@ static bool has(PyObject *o, PyObject *name, bool *sure) {
 static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
     PyTypeObject *type = Py_TYPE(o);
     PyObject *as_object = (PyObject *)type;
-    if (st->torch.fake && PyType_IsSubtype(type, st->torch.fake)) return LMX_PLAIN; /* but for its values */
+    if (st->torch.fake && PyType_IsSubtype(type, st->torch.fake)) return LMX_PLAIN; /* but no values */
     if (PyType_IsSubtype(type, st->torch.tensor)) return is_plain(st, as_object, sure) ? LMX_PLAIN : LMX_ODD;
     if (PyTuple_Check(o)) return LMX_TUPLE;
     if (PyList_Check(o)) return LMX_LIST;
@@ -62,7 +62,7 @@ static lmx_kind first_look(lmx_state *st, PyObject *o, bool *sure) {
     return has(as_object, st->n___dataclass_fields__, sure) ? LMX_FIELDS : LMX_IGNORE;
 }
 
-/* An address that could be used again by another type must not stay in the cache: it holds its types. */
+/* The cache holds its types, so that no other type can reuse their addresses. */
 static void remember(lmx_torch *t, PyTypeObject *type, lmx_kind kind) {
     size_t at = ((uintptr_t)type >> 4 ^ (uintptr_t)type >> 12) & (LMX_TYPES - 1);
     PyTypeObject *old = t->types[at];
@@ -83,9 +83,9 @@ lmx_kind lmx_classify(lmx_state *st, PyObject *o) {
     return kind;
 }
 
-/* -- whose data it is ---------------------------------------------------------------------------------- */
+/* identity of memory */
 
-/* Where the place of the memory is not known, the address of its first element stands for it. */
+/* If the location of the memory is unknown, the address of its first element identifies it. */
 uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handle) {
     uint64_t object = lmx_word_at(handle, 0);
     if (!object) return 0;
@@ -98,7 +98,7 @@ uint64_t lmx_memory_of(const lmx_layout *l, const lmx_shim *s, const void *handl
     return (uint64_t)(uintptr_t)data - (uint64_t)first * (uint64_t)lam_dtype_bits(dtype) / 8;
 }
 
-/* Asking a fake tensor for its data prints a warning. */
+/* Reading a fake tensor's data pointer prints a warning. */
 uint64_t lmx_memory_here(const lmx_state *st, PyObject *tensor, lmx_kind kind) {
     static const lmx_layout unknown = {.storage = -1};
     const lmx_layout *l = st->watches_ops ? st->layout : &unknown;
@@ -130,7 +130,7 @@ static bool by_shim(const lmx_torch *t, PyObject *tensor, lmx_tensor *out) {
     return true;
 }
 
-/* What a class of the user's is asked next may give the tensor other sizes. */
+/* A copy: the next read of a user's class may change the tensor's sizes. */
 static void take_own(lmx_tensor *t) {
     for (int32_t i = 0; i < t->ndim; i++) t->own[i] = t->sizes[i];
     t->sizes = t->own;
@@ -168,7 +168,7 @@ static int32_t dtype_number(const lmx_torch *t, PyObject *dtype) {
     return -1;
 }
 
-/* Sizes that are no plain ints (symbols of a traced shape) make the shape unknown. */
+/* Sizes that are not plain ints (symbols of a traced shape) make the shape unknown. */
 static void take_sizes(PyObject *shape, lmx_tensor *out) {
     Py_ssize_t n = PyTuple_Check(shape) ? PyTuple_Size(shape) : -1;
     if (n < 0 || n > LMX_DIMS) return;
@@ -214,7 +214,7 @@ static bool by_attributes(lmx_state *st, PyObject *tensor, lmx_kind kind, lmx_te
     if (dtype) out->dtype = dtype_number(&st->torch, dtype);
     Py_XDECREF(dtype);
     if (!read_device(st, tensor, out)) return false;
-    /* A wrapper's data is nobody's identity, and asking a fake tensor for it prints a warning. */
+    /* A wrapper's data identifies nothing, and reading a fake tensor's prints a warning. */
     return kind != LMX_PLAIN || read_storage(st, tensor, out);
 }
 

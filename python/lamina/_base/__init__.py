@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all rooms use: errors, checks of arguments, counts, files, the terminal."""
+"""For all rooms: errors, checks of arguments, counts, files, the terminal."""

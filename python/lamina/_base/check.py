@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the arguments of lamina's functions, before a model is touched."""
+"""Checks of the arguments of lamina's functions, before the model changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MODES = ("eval", "train")
 
 
 def check_module(model: object) -> Any:
-    """The module to look at: ``model`` itself, or what ``torch.compile`` wrapped.
+    """Returns ``model``, or the module that ``torch.compile`` wrapped in it.
 
     Raises:
         TypeError: ``model`` is no ``torch.nn.Module``; the sentence says what was given.
@@ -24,7 +24,7 @@ def check_module(model: object) -> Any:
         raise TypeError(
             f"lamina looks at a torch.nn.Module, and this is {describe_object(model)}{_module_hint(model)}"
         )
-    # torch.compile wraps the root in a module of its own. Its inside is the user's model, with its names.
+    # torch.compile wraps the root in another module. The wrapped module is the user's model, with its names.
     while type(model).__name__ == "OptimizedModule":
         inner = getattr(model, "_orig_mod", None)
         if not isinstance(inner, torch.nn.Module):
@@ -34,7 +34,7 @@ def check_module(model: object) -> Any:
 
 
 def describe_object(value: object) -> str:
-    """``"a str"``, ``"the class ResNet"``: what something is, for an error's sentence."""
+    """``"a str"``, ``"the class ResNet"``: a description of an object for an error message."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if value is None:
@@ -54,8 +54,8 @@ def _module_hint(model: object) -> str:
 
 
 def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object, ...]:
-    """The positional arguments as a tuple; TypeError where they are neither one nor a lone tensor, the
-    keyword arguments no mapping, or the arguments sizes of an input to ``root`` instead of the input."""
+    """The positional arguments as a tuple. Raises TypeError if they are neither a tuple nor a lone tensor, if
+    the keyword arguments are no mapping, or if the arguments are sizes of an input to ``root``."""
     if kwargs is not None and not hasattr(kwargs, "keys"):
         raise TypeError(
             f"kwargs is {describe_object(kwargs)}; give the keyword arguments as a dict, {{'mask': m}}"
@@ -84,7 +84,7 @@ def positional(args: Any, kwargs: Any = None, root: Any = None) -> tuple[object,
 
 
 def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
-    """Raises TypeError where a forward takes fewer arguments than there are whole numbers."""
+    """Raises TypeError if a forward takes fewer arguments than there are whole numbers."""
     wanted = takes(root.forward)
     if wanted is None:
         return
@@ -98,8 +98,8 @@ def _refuse_sizes(root: Any, args: tuple[int, ...]) -> None:
 
 
 def check_convention(convention: str | None) -> None:
-    """Raises the core's error, a ValueError that lists what there is, before a model is run in vain, and
-    TypeError for what is no name."""
+    """Raises the core's error, a ValueError that lists the conventions, before a model runs, and TypeError
+    for a value that is no name."""
     if convention is not None and not isinstance(convention, str):
         raise TypeError(f"convention is {describe_object(convention)}; it is named, as 'exact'")
     if convention is not None and convention not in conventions():
@@ -118,7 +118,7 @@ def conventions() -> dict[str | None, bool]:
 
 
 def counts_ops(convention: str | None) -> bool:
-    """True when the convention, or the default one, counts operators."""
+    """True if the convention, or the default one, counts operators."""
     return conventions().get(convention, False)
 
 

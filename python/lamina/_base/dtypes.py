@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of floating-point types, as somebody types them."""
+"""Names of floating-point types, as users type them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from .errors import UsageError
 
-# What a width is called elsewhere.
+# Other names of a type.
 CALLED = {"fp16": "float16", "f16": "float16", "bf16": "bfloat16", "fp32": "float32", "f32": "float32"}
 CALLED |= {"fp64": "float64", "f64": "float64", "tf32": "float32", "fp8": "float8_e4m3fn"}
 USUAL = ("float16", "bfloat16", "float32", "float64")

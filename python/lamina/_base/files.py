@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the user asked for."""
+"""Files that the user requested."""
 
 from __future__ import annotations
 

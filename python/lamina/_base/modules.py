@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules of a model, however deep it is: torch's own walks are recursive, and what they take grows with
-the depth squared."""
+"""The modules of a model of any depth: torch's own walks are recursive, and their cost grows with the square
+of the depth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def no_layer(path: object, paths: Iterable[str]) -> KeyError:
-    """What is raised where no layer is at ``path``, with those that are called nearly so."""
+    """The error for a ``path`` without a layer, with the layers of similar names."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(path), list(paths), n=3)
@@ -34,6 +34,6 @@ def modules(root: Any) -> Iterator[tuple[str, Any]]:
 
 
 def parameters(root: Any) -> Iterator[Any]:
-    """The parameters in the order of ``root.parameters()``; one that is shared may come again."""
+    """The parameters in the order of ``root.parameters()``; a shared one may be repeated."""
     for _, module in modules(root):
         yield from (value for value in module._parameters.values() if value is not None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes that run one model: what is this one's is said so."""
+"""Several processes that run one model: results that are of this process alone are labelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import _lamina
 
 
 def note() -> str | None:
-    """Whose work a capture shows where several processes run together; None where there is one."""
+    """A note on the process that a capture is of, if there are several; None if there is one."""
     if not _lamina.has_group():
         return None
     distributed = sys.modules["torch.distributed"]
@@ -24,7 +24,7 @@ def note() -> str | None:
 
 
 def rank_and_world() -> tuple[int, int]:
-    """This process's rank and how many there are; (0, 1) where it runs alone."""
+    """The rank of this process and the number of processes; (0, 1) if it runs alone."""
     distributed = sys.modules.get("torch.distributed")
     try:
         if distributed is not None and distributed.is_available() and distributed.is_initialized():
@@ -35,7 +35,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def file_of_rank(file: str) -> str:
-    """``run.lamina`` alone, ``run.3.lamina`` for rank 3 of several."""
+    """``run.lamina`` for one process, ``run.3.lamina`` for rank 3 of several."""
     rank, world = rank_and_world()
     if world < 2:
         return file

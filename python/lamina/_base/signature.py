@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a function takes."""
+"""The parameters of a function."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the terminal can show, and the line that says what is going on."""
+"""The capabilities of the terminal, and the line that shows progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 PROGRESS_AFTER = 0.5  # seconds
-WIDTH = 100  # where there is no terminal
+WIDTH = 100  # without a terminal
 UNICODE = ("utf8", "utf16", "utf32", "cp65001")
 
 
 def progress(what: str) -> AbstractContextManager[object]:
-    """One line on stderr, on a terminal that can rewrite it and only once half a second has passed."""
+    """One line on stderr, if that is a terminal that can rewrite a line, and only after half a second."""
     stream = sys.stderr
     plain = stream is None or not stream.isatty() or os.environ.get("TERM") == "dumb"
     return nullcontext() if stream is None or plain else _progress(what, stream)
@@ -56,8 +56,8 @@ def terminal_width() -> int:
 
 
 def wants_color(stream: TextIO | None) -> bool:
-    """Colour on a terminal that can, unless NO_COLOR says no; FORCE_COLOR and CLICOLOR_FORCE ask for it
-    anywhere."""
+    """True for colour: on a terminal that supports it, unless NO_COLOR is set; anywhere with FORCE_COLOR or
+    CLICOLOR_FORCE."""
     if os.environ.get("NO_COLOR"):
         return False
     if any(os.environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
@@ -66,6 +66,6 @@ def wants_color(stream: TextIO | None) -> bool:
 
 
 def takes_unicode(stream: TextIO | None) -> bool:
-    """True where the tree's lines can be printed."""
+    """True if the tree's lines can be printed."""
     encoding = getattr(stream, "encoding", None) or ""
     return encoding.lower().replace("-", "") in UNICODE

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``lamina``. The core parses, runs and prints; this gives it streams, live models and a
-doctor's part."""
+"""The command ``lamina``. The core parses, runs and prints; this provides streams, live models and the Python
+part of doctor."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from .script import Script
 
 FAILED, INTERNAL, INTERRUPTED, BROKEN_PIPE = 3, 4, 130, 141
-UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of a stream that is there
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)  # of an open stream
 
 
 class Host:
-    """What the command runs in: two streams, the terminal's width, and live models."""
+    """The surroundings of the command: two streams, the terminal's width, and live models."""
 
     def __init__(self, out: TextIO, err: TextIO) -> None:
         self.out = out
@@ -33,11 +33,11 @@ class Host:
         self.is_terminal = out.isatty()
         self.is_utf8 = takes_unicode(out)
         self.width = self._width()
-        self._built: dict[Any, Any] = {}  # what a subcommand that runs a model twice has built
+        self._built: dict[Any, Any] = {}  # models that a subcommand with two runs has built
         self.wanted: Script | None = None
 
     def _width(self) -> int:
-        """Columns of the terminal, 0 where there is none and COLUMNS does not say."""
+        """Columns of the terminal, 0 without a terminal and COLUMNS."""
         import shutil
 
         return shutil.get_terminal_size((0, 0)).columns
@@ -66,20 +66,20 @@ class Host:
     def script(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
     ) -> None:
-        """Notes which program is to be run and recorded once the command has ended."""
+        """Notes the program to run and record once the command has ended."""
         from .script import Script
 
         self.wanted = Script(module, argv, file, every, memory, health)
 
     def wait(self, milliseconds: int) -> None:
-        """Lets time pass between two looks at a recording."""
+        """Waits between two reads of a recording."""
         from time import sleep
 
         self.out.flush()
         sleep(milliseconds / 1000)  # not a count: a clock
 
     def roof(self) -> tuple[float, float]:
-        """What this machine reaches at best: FLOPs and bytes a second."""
+        """The best that this machine reaches: FLOPs and bytes per second."""
         from .._results.roof import roof
         from .live import torch_module
 
@@ -88,21 +88,21 @@ class Host:
         return best.flops, best.bytes
 
     def doctor(self) -> str:
-        """What this Python and this torch let lamina do."""
+        """The abilities of this Python and this torch for lamina."""
         from .doctor import describe
 
         return describe()
 
 
 def _stream(stream: TextIO | None) -> TextIO:
-    """Itself; where it was closed before Python began, one that takes everything."""
+    """The stream, or one that discards everything if it was closed before Python began."""
     return Path(os.devnull).open("w", encoding="utf-8") if stream is None else stream
 
 
 @contextmanager
 def _aside(out: TextIO, err: TextIO) -> Iterator[None]:
-    """What a model's code prints in the block, in Python or past it, goes to the error stream: it is none of
-    the data that the command writes."""
+    """In the block, output of a model's code, from Python or from C, goes to the error stream: it is not the
+    command's data."""
     saved = _diverted(out)
     try:
         with redirect_stdout(err):
@@ -116,8 +116,8 @@ def _aside(out: TextIO, err: TextIO) -> Iterator[None]:
 
 
 def _diverted(out: TextIO) -> int | None:
-    """Sends what is written to the standard output to the error stream; gives what puts that back, or None
-    where one of them is closed."""
+    """Redirects the standard output to the error stream and returns the function that restores it, or None if
+    one of them is closed."""
     saved = None
     try:
         _flush(out)
@@ -136,11 +136,11 @@ def _flush(out: TextIO) -> None:
     out.flush()
     if sys.__stdout__ is not None:
         sys.__stdout__.flush()
-    ctypes.CDLL(None).fflush(None)  # what code in C has printed
+    ctypes.CDLL(None).fflush(None)  # the output of C code
 
 
 def _drop(out: TextIO) -> None:
-    """Python flushes what is left when it ends, and must not fail then."""
+    """Python flushes the rest when it ends, and must not fail then."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
@@ -157,10 +157,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         out.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
-    except SystemExit:  # the model's code raised it, which was said
+    except SystemExit:  # the model's code raised it, which was reported
         return FAILED
     except BrokenPipeError:
-        # Whoever read our output has gone. Nothing is left to say, also not when Python flushes at exit.
+        # The reader of the output has closed it. Nothing can be written any more, also not by Python's flush
+        # at exit.
         _drop(out)
         return BROKEN_PIPE
     except Exception as error:

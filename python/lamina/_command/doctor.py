@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live side of ``lamina doctor``: what there is, and a small model that is counted as a test."""
+"""The live part of ``lamina doctor``: the installation, and a small model that is counted as a test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .. import _lamina
 
 
 def describe() -> str:
-    """Lines of ``name: value``: what works here, and where something doesn't, why and what to do."""
+    """Lines of ``name: value``: what works here and, if something doesn't, why and what to do."""
     lines = [f"python: {sys.version.split()[0]} ({sys.executable})"]
     try:
         torch = import_module("torch")
@@ -30,7 +30,7 @@ def describe() -> str:
 
 
 def _tensors() -> str:
-    """How tensors are read; both ways give the same."""
+    """How tensors are read; both ways have the same results."""
     status = _lamina.describe_status()
     if status["tensors"] == "shim":
         return "read directly (checked)"
@@ -38,7 +38,7 @@ def _tensors() -> str:
 
 
 def _operators() -> str:
-    """Which way operators are watched, and what to do where they can't be."""
+    """How operators are watched, and what to do if they can't be."""
     from .._observe.support import way
 
     name, why = way()
@@ -53,7 +53,7 @@ def _operators() -> str:
 
 
 def _memory() -> str:
-    """Whether memory can be measured, or why it can't."""
+    """Whether memory can be measured, or the reason why it can't."""
     from .._observe.memory import Profiled, refused
 
     why = refused()
@@ -66,7 +66,7 @@ def _memory() -> str:
 
 
 def _roof() -> str:
-    """What this machine reaches at best; measured once."""
+    """The best that this machine reaches; measured once."""
     from .._results.roof import roof
 
     best = roof()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that was
-run once."""
+"""Live models for the command: from ``pkg.mod:attr`` or ``file.py:attr`` and shapes to a model that has run
+once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run_target(
     """
     if given is not None and inputs:
         raise UsageError("--inputs and -i both give the inputs; leave one of them out")
-    split(target)  # torch takes a while to be imported
+    split(target)  # importing torch takes a while
     torch = torch_module()
     torch.manual_seed(SEED)
     if dtype is not None:
@@ -75,7 +75,7 @@ def run_target(
     try:
         try:
             run = run_once(root, args, kwargs, mode=mode, **options)
-        except NotImplementedError:  # a program of torch.export keeps the mode that it was made in
+        except NotImplementedError:  # a program of torch.export can't change its mode
             run = run_once(root, args, kwargs, **options)
     except UnsupportedError as error:
         raise _spelled(error) from error
@@ -91,8 +91,8 @@ def _spelled(error: UnsupportedError) -> UnsupportedError:
 
 
 def _raise(run: Run) -> NoReturn:
-    """The forward's exception, with the layer that raised it, and with what was seen for the command to
-    print."""
+    """Raises the forward's exception, with the failing layer, and with the layers up to there for the command
+    to print."""
     error: Any = run.error
     failure = run.model.costs().failure() if run.model is not None else None
     told: Any = error

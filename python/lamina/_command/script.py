@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
 
-A root is found when it is first called from outside any other module. What leads calls of modules to C looks
-at who is called outermost (python/ext/watch.c). Where torch's compiler is used, a ``__call__`` in
-``torch.nn.Module`` does: a Python function, because the compiler can look through one. torch is not imported
-before the program imports it, since programs set variables of the environment before.
+A root is found at its first call from outside any other module, where calls of modules are redirected to C
+(python/ext/calls/watch.c). If torch's compiler is used, a ``__call__`` in ``torch.nn.Module`` finds it: a
+Python function, which the compiler can trace. torch is not imported before the program imports it, since
+programs set environment variables before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Script:
-    """A program that is to be run: a file, or a module as ``python -m`` runs it."""
+    """A program to run: a file, or a module as for ``python -m``."""
 
     def __init__(
         self, module: str | None, argv: list[str], file: str, every: int, memory: bool, health: bool
@@ -43,7 +43,7 @@ class Script:
         self._raised = False  # other than to exit
 
     def run(self) -> int:
-        """Runs it as ``__main__``. What it raises goes on: to Python, which ends as it would have."""
+        """Runs it as ``__main__``. Its exceptions propagate to Python, which ends as without lamina."""
         source, inside = b"", None
         if not self._file:
             sys.stderr.write("lamina: error: --file is empty; name the file that is to be written\n")
@@ -76,8 +76,8 @@ class Script:
         return 0
 
     def _end(self) -> None:
-        """Called when Python ends, behind what the program does then: its threads may train after its last
-        line, and so may functions that it gave to atexit. A process that was forked has nothing to end."""
+        """Called when Python ends, after the program: its threads may train after its last line, and so may
+        its atexit functions. In a forked process it does nothing."""
         if os.getpid() != self._process:
             return
         if self._watch is not None:
@@ -86,7 +86,7 @@ class Script:
             self._tell()
 
     def _tell(self) -> None:
-        """The last line: what was recorded, where, and what shows it; or that nothing was."""
+        """Prints the last line: what was recorded, where, and how to show it; or that nothing was."""
         if sys.stderr is None:
             return
         watch = self._watch
@@ -95,7 +95,7 @@ class Script:
             return
         calls, steps, run = watch.told
         if run == 0 or not Path(watch.file).exists():
-            return  # the recording could not begin, or lost its file, and its sentence stands there already
+            return  # the recording failed, and its error is on the screen already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
         what = f"{steps} step{'' if steps == 1 else 's'} of {calls} call{'' if calls == 1 else 's'}"
         more = f", run {run} in that file" if run > 1 else ""
@@ -121,7 +121,7 @@ class Script:
         if not _leaves_path():
             sys.path[0] = str(Path(path).resolve().parent)
         file = str(Path(path).absolute())
-        code = compile(source, file, "exec", dont_inherit=True)  # this file's own __future__ is none of its
+        code = compile(source, file, "exec", dont_inherit=True)  # without this file's own __future__
         _run_code(code, __file__=file, __cached__=None, __loader__=SourceFileLoader("__main__", file))
 
     def _run_inside(self, path: str, spec: ModuleSpec) -> None:
@@ -134,7 +134,7 @@ class Script:
 
 
 def _main_of(path: str) -> ModuleSpec | None:
-    """Where a folder or a zip file has its ``__main__``; None where it has none or is neither."""
+    """The ``__main__`` of a folder or a zip file; None if it has none or is neither."""
     from pkgutil import get_importer
 
     finder = get_importer(str(Path(path).absolute()))
@@ -147,16 +147,16 @@ def _run_code(code: Any, **names: Any) -> None:
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=__builtins__, **names)
     sys.modules["__main__"] = main
-    exec(code, main.__dict__)  # noqa: S102 - that is what it is for
+    exec(code, main.__dict__)  # noqa: S102 - this is its purpose
 
 
 def _leaves_path() -> bool:
-    """Python was told (``-P``, ``-I``) to put no folder of a program's before the others."""
+    """True if Python has an option (``-P``, ``-I``) that keeps the program's folder out of the path."""
     return bool(sys.flags.isolated or getattr(sys.flags, "safe_path", False))
 
 
 def _trim_tracebacks() -> None:
-    """A traceback begins where the program does."""
+    """Makes tracebacks begin at the program."""
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -186,8 +186,8 @@ def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
 
 
 def find_roots(watch: Watch) -> None:
-    """Watches every module with parameters that is called from outside any other, from its first call on.
-    What a backward pass calls to do forward work again is inside another."""
+    """Watches every module with parameters that is called from outside any other, from its first call on. A
+    module that a backward pass calls to repeat forward work is inside another."""
     from .._base.modules import parameters
     from .._guard.standing_entry import Rest
     from .._watch import compiling_now, counts_in_c, first_call, going_back
@@ -199,7 +199,7 @@ def find_roots(watch: Watch) -> None:
     inside.any = False
 
     def is_root(module: Any) -> bool:
-        """It was not known and is watched from now on."""
+        """True if it was unknown; it is watched from now on."""
         key = id(module)
         if key in seen or again():
             return False
@@ -244,7 +244,7 @@ def find_roots(watch: Watch) -> None:
 
 
 def after_import(name: str, then: Callable[[], None]) -> None:
-    """Calls ``then`` once the module ``name`` was imported, at once where it is there."""
+    """Calls ``then`` once the module ``name`` was imported; at once if it is."""
     if name in sys.modules:
         then()
     else:
@@ -252,7 +252,7 @@ def after_import(name: str, then: Callable[[], None]) -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """Lets the others find the module, and stands behind its loader."""
+    """Finds the module by the other finders, and wraps its loader."""
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name, self._then = name, then
@@ -275,7 +275,7 @@ class _Waiting(MetaPathFinder):
 
 
 class _Behind(Loader):
-    """A loader that says when it is done, and is gone from the module then."""
+    """A loader that reports when it is done, and is then removed from the module."""
 
     def __init__(self, loader: Any, then: Callable[[], None]) -> None:
         self._loader, self._then = loader, then

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that compute nothing: fake tensors in the place of real ones."""
+"""Runs that compute nothing, on fake tensors."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What some operators run on the CPU, one operator after the other, so that a dry run sees the work inside as
-a real run does: torch's two fused attention kernels, and writing by index."""
+"""The operators inside some CPU operators, one after the other, so that a dry run sees the same work as a
+real run: torch's two fused attention kernels, and writing by index."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def encoder_layer(
         hidden = aten._addmm_activation(bias_1, x.view(-1, embed), weight_1.t(), use_gelu=by_gelu)
         return aten.addmm(bias_2, hidden, weight_2.t()).view(b, t, -1)
 
-    # Each name lets go of what it was given before, as in torch's own function, for memory may be followed.
+    # Each name releases its previous value, as in torch's own function, because memory may be followed.
     y = norm(x, norm_weight_1, norm_bias_1) if norm_first else x
     y = aten._native_multi_head_attention(
         *(y, y, y, embed, heads, qkv_weight, qkv_bias, weight, bias, mask, False, True, mask_type)
@@ -117,8 +117,8 @@ def encoder_layer(
 
 
 def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """aten::index_put. Under a mode torch's gradient of an index takes it in the place of what writes to new
-    zeros directly, and so copies them first; without one it does not."""
+    """aten::index_put. Under a mode, torch's gradient of an index uses it instead of the operator that writes
+    to new zeros directly, and so copies them first; without a mode it does not."""
     torch, aten = sys.modules["torch"], _aten()
     node = torch._C._current_autograd_node()
     if node is not None and node.name().startswith("IndexBackward"):
@@ -127,7 +127,7 @@ def index_put(x: Any, indices: Any, values: Any, accumulate: bool = False) -> An
 
 
 def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
-    """aten::soft_margin_loss, which on the CPU writes over one tensor."""
+    """aten::soft_margin_loss, which on the CPU overwrites one tensor."""
     aten = _aten()
     each = aten.neg(x).mul_(target).exp_().log1p_()
     if reduction == 0:
@@ -136,7 +136,7 @@ def soft_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
 
 
 def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) -> Any:
-    """aten::soft_margin_loss_backward, which gives its result the memory that it needs on the way."""
+    """aten::soft_margin_loss_backward, which uses the memory of its result for intermediate values."""
     aten = _aten()
     share = 1 / x.numel() if reduction == 1 and x.numel() else 1.0  # not a count: of the mean
     out = aten.empty_like(x)
@@ -150,7 +150,7 @@ def soft_margin_loss_backward(grad: Any, x: Any, target: Any, reduction: int) ->
 
 
 def _exchanges(pivots: Any) -> Any:
-    """The sign of the rows' exchanges."""
+    """The sign of the row exchanges."""
     torch, aten = sys.modules["torch"], _aten()
     there = aten.arange.start(1, pivots.shape[-1] + 1, dtype=torch.int32)  # not a count: rows
     moved = aten.sum.dim_IntList(aten.ne.Tensor(there, pivots), [-1], dtype=torch.int64)
@@ -192,7 +192,7 @@ def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> t
 
 
 def _column(x: Any) -> Any:
-    """Solutions for vectors lie in memory as if these were a matrix's columns."""
+    """Solutions for vectors lie in memory like the columns of a matrix."""
     run = sys.modules["lamina._dry"].running()
     if x.dim() == 2:  # not a count: axes
         return _aten().squeeze(x, -1)
@@ -219,7 +219,7 @@ def triangles(a: Any, *, pivot: bool = True) -> Any:
 
 
 def check_errors(info: Any, *_: Any, **__: Any) -> None:
-    """aten::_linalg_check_errors, which finds none."""
+    """aten::_linalg_check_errors, which finds no errors."""
     _aten().any(info)
     looks_at_one(sys.modules["torch"].bool)
 
@@ -241,7 +241,7 @@ def repeats(times: Any, *, output_size: int | None = None) -> Any:
 
 
 def looks_at_one(dtype: Any) -> None:
-    """One number is handed to a kernel that only checks it."""
+    """Passes one number to a kernel that only checks it."""
     a_known_number(dtype).item()
 
 
@@ -250,7 +250,7 @@ def a_known_number(dtype: Any) -> Any:
 
 
 def _known(values: Callable[[], Any]) -> Any:
-    """Values that no operator of a real run makes, known to the dry run."""
+    """Values that the dry run knows, and that no operator of a real run makes."""
     torch, run = sys.modules["torch"], sys.modules["lamina._dry"].running()
     run.watch.pause(True)  # noqa: FBT003
     try:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forward that computes nothing: fake tensors in the place of the model's own, and a mode that answers.
+"""A forward that computes nothing: fake tensors replace the model's own, and a mode answers operators.
 
-A fake tensor is a tensor of the CPU with sizes, strides and a type, and no values. The operators that are
-common are answered in C (python/ext/dry.c); here is what answers the others: torch's own shape functions, on
-the meta device. Where values follow from nothing that is fake (a table of positions, a literal, a small input
-of whole numbers) they are computed and known, so that a model may look at them. Where a model looks at values
-that nobody computed, the run ends.
+A fake tensor is a tensor of the CPU with sizes, strides and a type, and no values. Common operators are
+answered in C (python/ext/dry/dry.c); this answers the others, with torch's own shape functions on the meta
+device. Values that depend on nothing fake (a table of positions, a literal, a small input of whole numbers)
+are computed and known, so that a model may read them. If a model reads other values, the run ends.
 """
 
 from __future__ import annotations
@@ -28,14 +27,12 @@ if TYPE_CHECKING:
 
     from .._observe.run import Run
 
-MOST_KNOWN = 65536  # values that a known tensor may have
+MOST_KNOWN = 65536  # values of a known tensor at most
 MOST_WORK = 16777216  # values that are computed to know them
-MOST_ASKED = (
-    268435456  # products of a recurrence that is run to know how much memory it wants for its backward
-)
-BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry.c
+MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
+BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c
 
-# Operators that hand values to the program, as it would say so itself.
+# Operators that return values to the program, with the words of the program for it.
 READS = {
     "aten::_local_scalar_dense": "needs a tensor's value as a number (.item(), an if, an index)",
     "aten::equal": "needs to know whether two tensors are equal (torch.equal)",
@@ -48,18 +45,19 @@ READS = {
 }
 
 
-# Of these torch tells no shape: what comes out is as this argument.
+# torch has no shape function for these: the result is like this argument.
 AS_ARGUMENT = {
     "aten::_masked_softmax": 0,
     "aten::fractional_max_pool3d_backward": 1,
     "aten::multi_margin_loss_backward": 1,
     "aten::multilabel_margin_loss_backward": 1,
 }
-# Of these torch tells a shape by the values of whole numbers beside the data.
+# The shapes of these depend on the values of whole numbers, besides the data.
 BY_VALUES = ("aten::_pack_padded_sequence",)
-# What the CPU gives with columns in order, whatever torch's shape functions say.
+# The CPU returns these with columns in order; torch's shape functions do not.
 BY_COLUMNS = {"aten::_linalg_svd": (0, 2), "aten::linalg_eig": (1,)}
-# What the CPU leaves empty where a flag is off, and torch's shape functions do not: the flag, those results.
+# The CPU leaves these results empty if a flag is off; torch's shape functions do not: the flag, those
+# results.
 EMPTY = {
     "aten::native_batch_norm": (5, "training", (1, 2)),
     "aten::_native_batch_norm_legit": (5, "training", (1, 2)),
@@ -70,7 +68,7 @@ RECURRENT = ("aten::mkldnn_rnn_layer", "aten::mkldnn_rnn_layer_backward")
 _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and shapes; "rule": is it known
 
 
-class _Blocked(Exception):  # noqa: N818 - what ends the run inside, whatever the model does with it
+class _Blocked(Exception):  # noqa: N818 - ends the run inside, even if the model catches exceptions
     pass
 
 
@@ -102,7 +100,7 @@ _types: tuple[type, type] | None = None
 
 
 def types() -> tuple[type, type]:
-    """The class of fake tensors, and its subclass for those whose values are known."""
+    """The class of fake tensors, and its subclass for tensors with known values."""
     global _types
     if _types is None:
         _types = _make_types()
@@ -122,7 +120,7 @@ def _make_types() -> tuple[type, type]:
         return format(self.item() if self.dim() == 0 else repr(self), spec)
 
     def made_again(_: type, data: Any, requires_grad: bool = True) -> Any:
-        """As a parameter's class is called by code that puts new data in a parameter's place."""
+        """The constructor of a parameter class, for code that puts new data into a parameter."""
         return torch.nn.Parameter(data, requires_grad)
 
     fake = type(
@@ -186,14 +184,15 @@ def _mode() -> Any:
         def init(self: Any, *_: object) -> None:
             cast("Any", TorchDispatchMode).__init__(self)
 
-        # Torch shows an operator that runs functions (torch.cond) only to modes that say so; it ends the run.
+        # torch passes an operator that runs functions (torch.cond) only to modes that accept it; it ends the
+        # run.
         own = {"__init__": init, "__module__": __name__, "supports_higher_order_operators": True}
         _class = type("DryMode", (_lamina.Dry, TorchDispatchMode), own)
     return _class
 
 
 def _holders(torch: Any, tensor: Any) -> tuple[int, int]:
-    """How many hold the tensor, and its memory."""
+    """The number of references to the tensor, and to its memory."""
     return tensor._use_count(), torch._C._storage_Use_Count(tensor.untyped_storage()._cdata)
 
 
@@ -201,8 +200,8 @@ _lone: dict[str, tuple[int, int] | None] = {}
 
 
 def _holders_of_lone(torch: Any) -> tuple[int, int]:
-    """The same for a gradient that only the engine of autograd holds, as a mode sees it: looked up once, at
-    one that nobody else can hold."""
+    """The same for a gradient that only the engine of autograd holds, as a mode sees it: measured once, on
+    one that no other code can hold."""
     if "" not in _lone:
         from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -231,8 +230,8 @@ def _holders_of_lone(torch: Any) -> tuple[int, int]:
 
 
 class _Operator(NamedTuple):
-    """What is known of an operator: ``opened`` runs what it runs on the CPU, where its work is theirs;
-    ``drawn``: from a generator; ``writes``: positions and names of what it writes to."""
+    """The properties of an operator. ``opened``: runs the operators that it runs on the CPU, if these do its
+    work. ``drawn``: from a generator. ``writes``: positions and names of the arguments that it writes to."""
 
     name: str
     is_view: bool
@@ -245,7 +244,7 @@ _learned: dict[Any, _Operator] = {}
 
 
 class _Run:
-    """What answers the operators that C does not, and knows the values that are known."""
+    """Answers the operators that C does not, and keeps the known values."""
 
     def __init__(self, watch: _lamina.Capture) -> None:
         self.torch = sys.modules["torch"]
@@ -253,23 +252,23 @@ class _Run:
         self.known: Any
         self.fake, self.known = types()
         self.blocked: str | None = None
-        # Storages of values that something unknown was written to; held so that no other comes to be at their
-        # address, and not so that their memory stays.
+        # Storages of values that something unknown was written to. They are held so that their addresses are
+        # not reused, but without their memory.
         self.lost: dict[int, Any] = {}
         self.shadows: dict[int, tuple[Any, Any]] = {}  # real tensors of the model's own code
-        self.reads_aside = 0  # numbers that are read next and that a real run does not read
+        self.reads_aside = 0  # numbers that are read next, though not in a real run
         self.one_hot = OneHot()
-        self.sought_nan = False  # a node looked for NaN among all values, and not yet in the one it chose
-        self.spread: Any = None  # zeros that a gradient is about to be spread over
-        self.stands_in = False  # a real run does not have the operator that is answered, nor its result
-        self.by_values = False  # values decide how much the operator that is answered takes
-        self.written_over = 0  # address of what was written to in the place of a new tensor
+        self.sought_nan = False  # a node has looked for NaN among all values, and not yet in the one it chose
+        self.spread: Any = None  # zeros that a gradient is spread over next
+        self.stands_in = False  # a real run has neither the operator that is answered nor its result
+        self.by_values = False  # the workspace of the operator that is answered depends on values
+        self.written_over = 0  # address that was written to instead of a new tensor
         self.weighs = False  # a cross entropy adds up the weights of its targets
         self.core = _mode()(self.fake, self.known, self.answer, self.about)
         self.core.serves(watch)
         self.watch = watch
 
-    # What ends the run.
+    # The end of the run.
 
     def block(self, what: str) -> NoReturn:
         if self.blocked is None:
@@ -279,28 +278,28 @@ class _Run:
     # Values.
 
     def knows(self, tensor: Any) -> bool:
-        """True where the values in the tensor's memory are those that a real run would have there."""
+        """True if the values in the tensor's memory are those of a real run."""
         return type(tensor) is self.known and tensor.untyped_storage()._cdata not in self.lost
 
     def forget(self, tensor: Any) -> None:
-        """Something unknown is written to ``tensor``, and so to whatever shares its memory."""
+        """Something unknown is written to ``tensor``, and so to all tensors of its memory."""
         if type(tensor) is self.known:
             storage = tensor.untyped_storage()
             self.lost[storage._cdata] = self.torch.multiprocessing.reductions.StorageWeakRef(storage)
 
     def real(self, tensor: Any) -> Any:
-        """The values of a known tensor, as a tensor of torch's own."""
+        """The values of a known tensor, as an ordinary tensor."""
         with self.torch._C._DisableTorchDispatch():
             return self.torch.ops.aten.clone.default(tensor)
 
     def lone(self, tensor: Any) -> bool:
-        """True where only the engine of autograd holds a gradient and its memory."""
+        """True if only the engine of autograd holds a gradient and its memory."""
         return _holders(self.torch, tensor) == _holders_of_lone(self.torch)
 
     # Operators.
 
     def about(self, function: Any) -> tuple[str, int, str | None]:
-        """An operator's name, how C answers it, and callers in which it is answered here (``_dry_ways``)."""
+        """An operator's name, how C answers it, and the callers for which this answers it (``_dry.ways``)."""
         if getattr(function, "_schema", None) is None:
             return str(function), BY_OTHERS, None
         learned = self._learn(function)
@@ -308,7 +307,7 @@ class _Run:
         return learned.name, way, ELSEWHERE.get(learned.name)
 
     def _learn(self, function: Any) -> _Operator:
-        """What does not change from run to run, asked of torch once."""
+        """The properties that do not change between runs, read from torch once."""
         learned = _learned.get(function)
         if learned is None:
             schema = function._schema
@@ -324,7 +323,7 @@ class _Run:
         return learned
 
     def answer(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-        """Answers one operator: from values where all are known, else by torch's own shape function."""
+        """Answers one operator: from values if all are known, otherwise by torch's own shape function."""
         if getattr(function, "_schema", None) is None:
             self.block(f"runs {function}, which is not a plain operator")
         operator = self._learn(function)
@@ -349,7 +348,7 @@ class _Run:
 
     def _answer(self, operator: _Operator, function: Any, args: Any, kwargs: Any, seen: list[Any]) -> Any:
         if operator.name == "aten::_to_copy" and str(kwargs.get("device")) == "meta":
-            self.core.aside()  # there is no memory there that anything could be copied to
+            self.core.aside()  # the memory that would be copied to does not exist
         known = not operator.drawn and all(self.knows(tensor) for tensor in seen)
         if not known or not self._is_small(seen, args, kwargs):
             args = self._look(operator.name, seen, args)
@@ -372,7 +371,7 @@ class _Run:
         return self._by_columns(operator.name, out) if operator.name in BY_COLUMNS else out
 
     def _opened(self, function: Any, schema: Any) -> Any:
-        """What runs the operators that this one runs on the CPU, where its work is theirs."""
+        """The function that runs the operators inside this one on the CPU, if these do its work."""
         if self._has(function, "CompositeImplicitAutograd") and not self._has(function, "CPU"):
             inside = self._inside(function)
             plain = self._has(function, "Conjugate") or _is_view(schema)
@@ -389,15 +388,15 @@ class _Run:
         return partial(Redispatch.own(), function, keys)
 
     def _inside(self, function: Any) -> Any:
-        """What runs a composite operator's own kernel: torch may have a decomposition in Python as well,
-        which holds its tensors in another way."""
+        """Runs a composite operator's own kernel: torch may also have a decomposition in Python, which keeps
+        tensors alive differently."""
         direct = getattr(function, "_op_dk", None)
         if direct is None:
             return function.decompose
         return partial(direct, self.torch._C.DispatchKey.CompositeImplicitAutograd)
 
     def _map(self, value: Any, seen: list[Any], each: Callable[[Any], Any]) -> Any:
-        """``value`` with each tensor in it replaced; the new ones gather in ``seen``."""
+        """``value`` with each tensor in it replaced; the new ones are collected in ``seen``."""
         if isinstance(value, self.torch.Tensor):
             new = each(value)
             seen.append(new)
@@ -418,7 +417,7 @@ class _Run:
         if fake is tensor:
             self.block(f"works on a {type(tensor).__name__} with {tensor.layout} and {tensor.dtype}")
         if type(fake) is self.fake and tensor.numel() <= MOST_KNOWN and tensor.device.type == "cpu":
-            # A literal or a global of the model's own code: its values are there for all to see.
+            # A literal or a global of the model's own code: its values are real.
             fake = self._as(self.known, tensor.detach().clone())
         self.shadows[id(tensor)] = (tensor, fake)
         return fake
@@ -453,7 +452,7 @@ class _Run:
         return self.torch.Tensor._make_subclass(cls, tensor, False)  # noqa: FBT003
 
     def _view(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """What torch's own view of the memory says, which touches none of it."""
+        """torch's own view of the memory, which reads none of it."""
         seen: list[Any] = []
         with self.torch._C._DisableTorchDispatch():
             views = function(*self._map(args, seen, lambda t: t), **kwargs)
@@ -461,8 +460,8 @@ class _Run:
         return self._map(views, [], lambda t: t if isinstance(t, self.fake) else self._as(cls, t))
 
     def _look(self, name: str, seen: list[Any], args: Any) -> Any:
-        """Ends the run at an operator that hands out values, or whose result's size depends on them. Gives
-        the arguments, in which a mask that is known is the positions that it selects."""
+        """Ends the run at an operator that returns values, or whose result's size depends on them. Returns
+        the arguments, with a known mask replaced by the positions that it selects."""
         masks = [t for t in seen[1:] if t.dtype in (self.torch.bool, self.torch.uint8)]
         if name == "aten::index" and masks:
             if not all(self.knows(mask) for mask in masks):
@@ -491,8 +490,8 @@ class _Run:
         stores: dict[int, Any] = {}  # of a meta storage
 
         by_values = function._schema.name in BY_VALUES
-        # A shape function may hand its argument on where the kernel gives new memory. Operators that are
-        # called unsafe (_unsafe_view, unsafe_split) are views of which their schema says nothing.
+        # A shape function may return its argument where the kernel allocates memory. Operators that are
+        # called unsafe (_unsafe_view, unsafe_split) are views that their schema does not declare.
         plain = all(result.alias_info is None for result in function._schema.returns)
         fresh = plain and "unsafe_" not in function._schema.name
 
@@ -517,7 +516,7 @@ class _Run:
             if meta.layout is not torch.strided:
                 self.block(f"makes a tensor with {meta.layout}")
             if meta.device.type == "cpu":
-                return self.core.known(meta)  # it followed from values
+                return self.core.known(meta)  # it was computed from values
             fake = stores.get(meta.untyped_storage()._cdata)
             if fake is None or fresh:
                 return new(meta)
@@ -533,7 +532,7 @@ class _Run:
         return self._map(out, [], back)
 
     def _with_empty(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Where a flag says that some results are not wanted."""
+        """Makes results empty that a flag does not request."""
         at, name, unwanted = EMPTY[function._schema.name]
         wanted = args[at] if at < len(args) else kwargs.get(name, True)
         out = self._by_meta(function, args, kwargs)
@@ -549,13 +548,13 @@ class _Run:
         )
 
     def in_columns(self, shape: Any, dtype: Any) -> Any:
-        """A new fake tensor, whose matrices lie in memory column after column."""
+        """A new fake tensor, whose matrices are stored by columns."""
         *many, rows, columns = shape
         with self.torch._C._DisableTorchDispatch():
             return self.core.like(self.torch.empty([*many, columns, rows], dtype=dtype, device="meta").mT)
 
     def _recurrent(self, function: Any, args: Any) -> Any:
-        """A layer of oneDNN's LSTM. For its backward it keeps memory that only oneDNN can size."""
+        """A layer of oneDNN's LSTM. For its backward it keeps memory whose size only oneDNN knows."""
         if function._schema.name == RECURRENT[1]:
             x, w1, w2, _, _, hx, cx = args[:7]
             bias = self.torch.empty(w1.shape[:1], dtype=w1.dtype, device="meta")
@@ -567,8 +566,8 @@ class _Run:
         return (*out[:3], self.core.like(self.torch.empty((kept,), dtype=self.torch.uint8, device="meta")))
 
     def _kept(self, function: Any, args: Any) -> int:
-        """How many bytes, by the core's rule where it agrees with the oneDNN that is here; else that is run
-        once for it, on zeros, where that is not much work."""
+        """The bytes of that memory, by the core's rule if it agrees with this oneDNN; otherwise oneDNN runs
+        once, on zeros, if that is not much work."""
         x, w1, w2 = args[:3]
         if x.dtype == self.torch.float32 and self._kept_is_known(function, args):
             steps, examples, wide = x.shape
@@ -579,7 +578,7 @@ class _Run:
         return self._kept_really(function, args, [tuple(t.shape) for t in args[:7]])
 
     def _kept_is_known(self, function: Any, args: Any) -> bool:
-        """True where the core's rule agrees with oneDNN about two small layers."""
+        """True if the core's rule agrees with oneDNN for two small layers."""
         if "rule" not in _workspaces:
             small = ((3, 2, 5, 64), (9, 5, 40, 100))
             _workspaces["rule"] = all(
@@ -599,18 +598,18 @@ class _Run:
         return int(_workspaces[key])
 
     def _is(self, function: Any, *names: str) -> bool:
-        """True where torch tags the operator with one of ``names``."""
+        """True if torch tags the operator with one of ``names``."""
         return any(getattr(self.torch.Tag, name, None) in function.tags for name in names)
 
     def _has(self, function: Any, key: str) -> bool:
-        """True where the operator has a kernel of its own for this dispatch key."""
+        """True if the operator has a separate kernel for this dispatch key."""
         return bool(self.torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key))
 
     def _depends(self, function: Any) -> bool:
         return self._is(function, "dynamic_output_shape", "data_dependent_output")
 
     def unsure(self, function: Any, error: Exception) -> NoReturn:
-        """torch's shape function gave no shape: there is none, or it needs values, or it refuses."""
+        """torch's shape function returned no shape: it does not exist, needs values, or raised."""
         what = f"runs {function._schema.name}, "
         if self._depends(function):
             self.block(what + "whose result's size depends on values")
@@ -621,7 +620,7 @@ class _Run:
 
 
 def _conjugated(inside: Any, *args: Any, **kwargs: Any) -> Any:
-    """Below autograd torch gives such an operator copies of tensors that are conjugates by a flag alone."""
+    """Below autograd, torch passes copies of lazily conjugated tensors to such an operator."""
     clone = sys.modules["torch"].ops.aten.clone.default
 
     def physical(value: Any) -> Any:
@@ -651,7 +650,7 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def check(root: Any) -> None:
-    """Raises UnsupportedError where no dry run of this model can be whole, before anything is touched."""
+    """Raises UnsupportedError if a dry run of this model can't be complete, before anything changes."""
     torch = sys.modules["torch"]
     for path, module in modules(root):
         if isinstance(module, torch.jit.ScriptModule):
@@ -677,9 +676,9 @@ def go_dry(
     follow: bool = False,
     dtype: str | None = None,
 ) -> Iterator[tuple[tuple[object, ...], dict[str, object]]]:
-    """In the block the model's tensors are fake and operators compute nothing; gives the fake arguments.
-    ``snapshot.restore()`` puts the model's tensors back. ``follow`` and ``dtype`` as for ``run_once``. What
-    the run could not go past becomes its error."""
+    """In the block the model's tensors are fake and operators compute nothing; yields the fake arguments.
+    ``snapshot.restore()`` restores the model's tensors. ``follow`` and ``dtype`` as for ``run_once``. An
+    operator that the run can't answer becomes its error."""
     dry = _Run(watch)
     if dtype is not None:
         dry.core.cast(dtype)
@@ -709,7 +708,7 @@ def _sentence(run: Run, blocked: str, *, follow: bool) -> NeedsValuesError:
 
 
 def as_fakes(run: _Run, value: Any) -> Any:
-    """``value`` with fake tensors in the place of real ones, in tuples, lists and dicts."""
+    """``value`` with its tensors replaced by fake ones, in tuples, lists and dicts."""
     torch = sys.modules["torch"]
     if isinstance(value, torch.Tensor):
         return run.core.fake_of(value)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators and gradients that ask whether a tensor has a class of its own and take another way then. In a
-dry run all tensors have: here is what the plain way runs, so that a dry run sees the work of a real one.
+"""Operators and gradients that take another path for tensor subclasses. In a dry run all tensors are of a
+subclass; this runs the plain path, so that a dry run sees the work of a real one.
 
-Each function stands for one operator inside one of them. It sets that operator aside, which then counts
-nothing, runs what a real run has in its place, and gives what the composite goes on with; None where it is to
-be answered as always.
+Each function replaces one operator inside one of them. It sets that operator aside, so that it counts
+nothing, runs what a real run has instead, and returns the result that the composite goes on with; None if the
+operator is to be answered as usual.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def _wants_gradient(tensor: Any) -> bool:
 
 
 def _opened(run: _Run, function: Callable[..., Any]) -> Any:
-    """What ``function`` gives, whose operators count in the place of the one that is answered."""
+    """The result of ``function``, whose operators count instead of the one that is answered."""
     run.core.aside()
     with run.core:
         return run.core.opened(function, (), {})
 
 
 def _pool(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
-    """max_pool1d without gradients computes itself, and no indices."""
+    """max_pool1d without gradients computes only its result, and no indices."""
     if run.core.caller(2) == "aten::max_pool1d" and not _wants_gradient(args[0]):
         run.core.whole(2)
 
@@ -72,17 +72,17 @@ def _one_hot(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 class OneHot:
-    """Tells one_hot where callers are not known, under torch's dispatch mode: one instruction of a frame of
-    Python's runs all its operators."""
+    """Recognises one_hot if callers are unknown, under torch's dispatch mode: one instruction of a Python
+    frame runs all its operators."""
 
     def __init__(self) -> None:
-        self.frame: Any = None  # the frame that called, and where in it
+        self.frame: Any = None  # the calling frame, and its instruction
         self.at = -1
         self.numbers: list[int] = []  # of the operators that it ran
-        self.classes: Any = None  # what its arange gave
+        self.classes: Any = None  # the result of its arange
 
     def instead(self, run: _Run, name: str, args: tuple[Any, ...]) -> Any:
-        """What its comparison gives; None for another operator."""
+        """The result of its comparison; None for another operator."""
         frame = _caller()
         if self.frame is not frame or self.at != frame.f_lasti:
             self.frame, self.at, self.numbers, self.classes = frame, frame.f_lasti, [], None
@@ -95,7 +95,7 @@ class OneHot:
         return _one_hot(run, None, args, {})
 
     def gave(self, name: str, out: Any) -> None:
-        """To be told of each operator that was not it."""
+        """Called for each operator that was not answered here."""
         self.classes = out if name == "aten::arange" else None
         if name == "aten::eq":
             self.frame = None
@@ -133,7 +133,7 @@ def _values(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """quantile looks whether all that is asked for lies between 0 and 1."""
+    """quantile checks that all its arguments lie between 0 and 1."""
     aten, torch = _aten(), sys.modules["torch"]
     q = args[0]
 
@@ -147,8 +147,8 @@ def _ranks(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
-    """The gradient of a largest, smallest or middle element goes to all that equal it. Whether that one is
-    NaN a real run asks the one, and with a class of tensors' own all are asked. It is taken not to be."""
+    """The gradient of a maximum, minimum or median goes to all elements equal to it. A real run tests that
+    value for NaN; with tensor subclasses all elements are tested. It is assumed not to be NaN."""
     run.sought_nan = not run.sought_nan
     if run.sought_nan:
         return _without_memory(run, args[0].shape)
@@ -162,7 +162,7 @@ def _nan(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The memory that the gradient is spread over is there before those that equal the one are counted."""
+    """The memory that the gradient is spread over is allocated before the equal elements are counted."""
     mask = args[0]
     told = getattr(sys.modules["torch"]._C._current_autograd_node(), "_input_metadata", None)
 
@@ -175,7 +175,7 @@ def _looks_at_mask(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict
 
 
 def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Written to its first argument, a tensor that the caller has made and keeps for nothing else."""
+    """Writes to its first argument, a tensor that only the caller's next step needs."""
     schema = function._schema
     twin = getattr(getattr(_aten(), schema.name.partition("::")[2] + "_"), schema.overload_name or "default")
     out = _opened(run, lambda: twin(*args, **kwargs))
@@ -184,7 +184,7 @@ def _in_place(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 def _in_place_again(run: _Run, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The same of what was written to just before."""
+    """The same, to the tensor that was just written to."""
     if args[0].data_ptr() != run.written_over:
         return None
     return _in_place(run, function, args, kwargs)
@@ -231,13 +231,13 @@ def _diagonal(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _by_values(run: _Run, *_: Any) -> Any:
-    """How much a real run has in its place values decide: a mask that is looked up instead of a choice."""
+    """The work that a real run has here depends on values: it looks up a mask instead of choosing."""
     run.core.decided(0)
     run.by_values = True
 
 
 def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
-    """Columns that a real run writes to zeros laid out as the input, whose shapes are not at hand here."""
+    """Columns that a real run writes to zeros laid out as the input, whose shape is unknown here."""
     torch = sys.modules["torch"]
     run.core.decided(0)
     node = torch._C._current_autograd_node()
@@ -251,8 +251,8 @@ def _columns(run: _Run, _: Any, args: tuple[Any, ...], __: Any) -> Any:
 
 
 def _chooses_weights(run: _Run, *_: Any) -> Any:
-    """A smoothed cross entropy sums up the weights of the targets that are not ignored: how many those are
-    values decide. With a class of tensors' own all are looked up, and masked."""
+    """A smoothed cross entropy sums up the weights of the targets that are not ignored; their number depends
+    on values. With tensor subclasses all are looked up, and masked."""
     run.weighs = True
     run.core.decided(0)
 
@@ -320,7 +320,7 @@ INSTEAD: dict[tuple[str, str], Callable[..., Any]] = {
     },
 }
 
-# What one_hot runs; also answered so where callers are not known.
+# The operators of one_hot; answered so even if callers are unknown.
 ANYHOW = ("aten::max", "aten::_local_scalar_dense", "aten::arange", "aten::eq")
 
 
@@ -331,5 +331,5 @@ def _callers() -> dict[str, str]:
     return found
 
 
-# Of each of these operators the callers in which it is answered so, each between two spaces; a star: anyhow.
+# For each of these operators the callers in which it is answered so, each between two spaces; a star: always.
 ELSEWHERE = _callers()

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator takes beside its results while it runs: copies, partial sums, what a kernel library works
-in. Each operator of a dry run whose memory is followed is run once, alone, on tensors of its sizes that are
-made up, while torch's allocator is watched; what it took is remembered for all operators with these
-arguments. What is too much work is left to the core's rules (src/vocab/workspace.def), and what has none
-there is run on fewer examples.
-"""
+"""The workspace of operators: copies, partial sums, a kernel library's buffers. Each operator of a dry run
+whose memory is followed is run once, alone, on made-up tensors of its sizes, while torch's allocator is
+watched; the result is kept for all operators with these arguments. For operators that are too much work the
+core has rules (src/vocab/workspace.def); those without a rule are run on fewer examples."""
 
 from __future__ import annotations
 
@@ -24,11 +22,12 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 67108864  # of its arguments and its results, and
 MOST_WORK = 2147483648  # products, for it to be run
-# The same of convolutions, of which a few examples don't tell what all take, and of all these in one run.
+# The same for convolutions, whose workspace does not follow from a few examples, and for all of these in one
+# run.
 LARGE_BYTES, LARGE_WORK, LARGE_IN_ALL = 536870912, 68719476736, 274877906944
 MOST_KEPT = 65536  # answers
 BLOCK = 4096
-OURS = ("aten", "torchvision")  # namespaces; whatever others' operators do is not done unasked
+OURS = ("aten", "torchvision")  # namespaces; other libraries' operators are not run
 PRODUCTS = {"aten::mm": (0, 1), "aten::bmm": (0, 1), "aten::addmm": (1, 2), "aten::baddbmm": (1, 2)}
 CONVOLUTIONS = ("aten::convolution", "aten::convolution_backward")
 # Parts of names of operators that work on whole rows, or matrices, for each element.
@@ -45,13 +44,13 @@ SQUARES = (
     "rnn",
     "ldl",
 )
-TIMES = 16  # that they do, at most
-KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # to take nothing
+TIMES = 16  # the number of such passes, at most
+KNOWN = ("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")  # to have no workspace
 FROM_ONE = ("lu_", "ldl")  # whose whole numbers are positions from 1
-# What the first takes depends on values; torch's own way to the second is another in aten::linalg_lu.
+# The workspace of the first depends on values; torch takes another path to the second in aten::linalg_lu.
 ROUGHLY = ("aten::linalg_matrix_exp", "aten::lu_unpack")
 
-# Where callers are not known, under torch's dispatch mode, these may stand for what torch does in place.
+# If callers are unknown, under torch's dispatch mode, these may replace operators that torch runs in place.
 IN_PLACE = frozenset(
     f"aten::{name}"
     for name in ("scatter", "scatter_add", "index_add", "index_fill", "logical_and", "logical_or", "isnan")
@@ -59,7 +58,7 @@ IN_PLACE = frozenset(
 
 NOTHING = 0, -1, True
 
-# The same, and the strides of results that a real run lays out otherwise.
+# The same, and the strides of results that a real run lays out differently.
 _measured: dict[Any, tuple[int, int, bool, list[tuple[int, Any]]] | None] = {}
 
 
@@ -75,9 +74,9 @@ class Taken:
     def __call__(
         self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, out: Any, ruled: bool
     ) -> tuple[int, int, bool] | None:
-        """Bytes that the operator takes beside its results, bytes that these hold (-1: as their shapes say),
-        and whether both are sure; None where they were not measured. ``out``: what it gives in the dry run;
-        ``ruled``: where it is too much work, the core knows it."""
+        """The operator's workspace in bytes, the bytes of its results (-1: by their shapes), and whether both
+        are exact; None if they were not measured. ``out``: its results in the dry run; ``ruled``: the core
+        has a rule for it if it is too much work."""
         if self.run.stands_in:
             self.run.stands_in = False
             return NOTHING
@@ -99,20 +98,20 @@ class Taken:
         return bytes_, left, sure and not by_values and not elsewhere
 
     def _lay_out(self, results: list[Any], given: list[Any], layouts: list[tuple[int, Any]]) -> bool:
-        """Lays results out as a real run does, before anybody else has them, for what works on them may copy
-        them then. False where that can't be done."""
+        """Lays results out as a real run does, before other code holds them, because operators on them may
+        then copy them. False if that is impossible."""
         try:
             with self.torch._C._DisableTorchDispatch():
                 for at, stride in layouts:
                     if any(results[at] is tensor for tensor in given) or self.run.knows(results[at]):
                         return False
                     self.torch.ops.aten.as_strided_.default(results[at], results[at].shape, stride)
-        except RuntimeError:  # it would not fit into the result's memory
+        except RuntimeError:  # it would not fit in the memory of the result
             return False
         return True
 
     def _key(self, value: Any, tensors: list[Any]) -> Any:
-        """What two calls have in common that take the same; gathers the tensors in ``value``."""
+        """A key that calls with the same workspace share; collects the tensors in ``value``."""
         if isinstance(value, self.torch.Tensor):
             for at, tensor in enumerate(tensors):
                 if tensor is value:
@@ -132,7 +131,7 @@ class Taken:
     ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
         schema = getattr(function, "_schema", None)
         if schema is None or schema.name.partition("::")[0] not in OURS:
-            return *NOTHING, []  # others' are named where the peak is told
+            return *NOTHING, []  # operators of other libraries are named with the peak
         dear = self._is_dear(schema.name, args, tensors, out)
         if not self.can or (dear and not self._is_worth_it(schema.name, args, tensors, out)):
             if not tensors or self._is_map(function, tensors) or schema.name in KNOWN:
@@ -153,10 +152,10 @@ class Taken:
         sized: Callable[[Any], Any],
         whole: Sequence[Any] = (),
     ) -> tuple[int, int, Any] | None:
-        """Runs it on tensors of ``sized(shape)``, all but those in ``whole``: what it took beside results,
-        what these hold, and they themselves; None where it can't work on what was made up."""
+        """Runs the operator on tensors of ``sized(shape)``, except those in ``whole``: its workspace, the
+        bytes of its results, and the results; None if it fails on made-up values."""
         for values in (0, 1):
-            with suppress(Exception):  # whatever it is that it can't work on
+            with suppress(Exception):  # whatever made-up values it fails on
                 return self._once(
                     function,
                     args,
@@ -179,8 +178,8 @@ class Taken:
     def _of_fewer(
         self, function: Any, args: Any, kwargs: Any, tensors: list[Any], out: Any
     ) -> tuple[int, int, bool, list[tuple[int, Any]]] | None:
-        """What is too much work is run on fewer examples, as the first tensor has on its first axis, and on
-        half of them. From both follows roughly what all take."""
+        """Runs an operator that is too much work on fewer examples, by the first axis of the first tensor,
+        and on half of them. Both together give roughly the workspace of all."""
         name, examples = function._schema.name, tensors[0].shape[0] if tensors[0].dim() else 0
         few = examples // 2  # not a count: examples, as below
         while few and self._is_dear(name, args, tensors, out, few / examples):  # not a count: a share
@@ -194,7 +193,7 @@ class Taken:
                 return (n, *shape[1:]) if shape and shape[0] == examples else shape
 
             listed = self._listed(args, sized)
-            # What comes out tells whether there are only as many channels as examples somewhere.
+            # The results show whether there are as many channels as examples in some tensor.
             for whole in ([], tensors[1:], *([t] for t in tensors[1:])):
                 told = self._of(function, listed, kwargs, tensors, sized, whole)
                 if told is not None and _are_of(told[2], out, sized):
@@ -208,14 +207,14 @@ class Taken:
         return max(more + rest, 0), -1, False, []
 
     def _listed(self, args: Any, sized: Callable[[Any], Any]) -> Any:
-        """Shapes among the arguments."""
+        """The shapes among the arguments."""
         return tuple(
             type(a)(sized(tuple(a))) if isinstance(a, list) and a and type(a[0]) is int and len(a) > 1 else a
             for a in args
         )
 
     def _is_map(self, function: Any, tensors: list[Any]) -> bool:
-        """Element by element, in one type: nothing is converted, and each result is written once."""
+        """True for elementwise work in one type: nothing is converted, and each result is written once."""
         return self.run._is(function, "pointwise") and len({t.dtype for t in tensors}) == 1
 
     def _is_dear(self, name: str, args: Any, tensors: list[Any], out: Any, share: float = 1) -> bool:
@@ -223,7 +222,7 @@ class Taken:
         return size * share > MOST_BYTES or work * share > MOST_WORK  # not a count: whether it is run
 
     def _is_worth_it(self, name: str, args: Any, tensors: list[Any], out: Any) -> bool:
-        """Whether it is run although it is dear: a convolution, while those of this run are not too many."""
+        """True if an expensive operator is run all the same: a convolution, unless this run had too many."""
         if name not in CONVOLUTIONS:
             return False
         work = self._of_convolution(name, args)
@@ -233,7 +232,7 @@ class Taken:
         return True
 
     def _work(self, name: str, args: Any, tensors: list[Any]) -> int:
-        """Products, or how many elements there are, where that is not known."""
+        """The number of products or, if unknown, of elements."""
         if name in PRODUCTS:
             x, y = (args[at] for at in PRODUCTS[name])
             return math.prod((x.numel(), y.shape[-1]))
@@ -247,7 +246,7 @@ class Taken:
         return sum(t.numel() for t in tensors)  # not a count: of work
 
     def _of_convolution(self, name: str, args: Any) -> int:
-        """The weights are used at as many places as the output, or a transposed one's input, has."""
+        """The weights are used at each position of the output, or of a transposed one's input."""
         back = name.endswith("backward")
         x, w, stride = (args[1], args[2], args[4]) if back else (args[0], args[1], args[3])
         if args[7 if back else 6]:
@@ -257,14 +256,14 @@ class Taken:
         return math.prod((w.numel(), x.shape[0], *along))
 
     def _own(self, kwargs: Any) -> dict[str, Any]:
-        """In the place of a generator of the user's."""
+        """Replaces a generator of the user."""
         return {k: _generator(self.torch) for k, v in kwargs.items() if isinstance(v, self.torch.Generator)}
 
     def _made(
         self, fake: Any, name: str, sized: Callable[[Any], Any], values: int, whole: Sequence[Any]
     ) -> Any:
-        """A real tensor laid out as this one, with values that hardly any kernel refuses; others where
-        ``values`` is 1."""
+        """A real tensor with this layout, with values that hardly any kernel rejects; others where ``values``
+        is 1."""
         torch, shape = self.torch, tuple(fake.shape)
         if not any(fake is tensor for tensor in whole):
             shape = sized(shape)
@@ -283,7 +282,7 @@ class Taken:
         return tensor
 
     def _fill(self, memory: Any) -> None:
-        """With numbers between 0 and 1 that no generator of the user's gave."""
+        """Fills with numbers between 0 and 1, without a generator of the user."""
         if "block" not in _blocks:
             _blocks["block"] = self.torch.rand(BLOCK, generator=_generator(self.torch), device="cpu")
         block = _blocks["block"]
@@ -301,20 +300,20 @@ _blocks: dict[str, Any] = {}
 
 
 def _generator(torch: Any) -> Any:
-    """One that is nobody else's."""
+    """A generator that no other code has."""
     own = torch.Generator()
     own.manual_seed(0)
     return own
 
 
 def _are_of(real: Any, fake: Any, sized: Callable[[Any], Any]) -> bool:
-    """True where results are those of fewer examples, and as large otherwise."""
+    """True if the results are those of fewer examples, and otherwise have the same sizes."""
     pairs = zip(_tensors(real), _tensors(fake), strict=False)
     return all(tuple(a.shape) in (tuple(b.shape), sized(tuple(b.shape))) for a, b in pairs)
 
 
 def _layouts(real: Any, fake: Any) -> list[tuple[int, Any]]:
-    """Strides of those results that a real run lays out otherwise than the dry run."""
+    """The strides of the results that a real run lays out differently."""
 
     def along(tensor: Any) -> list[int]:
         return [s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1]

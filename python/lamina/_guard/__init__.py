@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run may disturb and how it is put back: generators, gradients, compiled code, modules."""
+"""Saves and restores the state that a run may change: generators, gradients, compiled code, modules."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code while a model is looked at: it is stepped around, or runs as it is, and is never compiled.
+"""Compiled code during a capture is bypassed or runs, and nothing is compiled.
 
-Calls can only be seen where a model runs layer by layer, so compiled code is stepped around while they alone
-are watched. Where operators are, compiled code that there is for the inputs at hand runs, and what it runs is
-counted; where there is none, nothing is compiled, because what is compiled under a capture would stay.
+Calls can only be seen where a model runs layer by layer, so compiled code is bypassed if only calls are
+watched. If operators are watched, compiled code for the inputs at hand runs, and its operators are counted.
+Without such code nothing is compiled, because code that is compiled under a capture would keep its traces.
 """
 
 from __future__ import annotations
@@ -28,29 +28,30 @@ SWITCH = "torch._dynamo.eval_frame"
 HIGHER_ORDER = "torch._higher_order_ops"
 AROUND, AS_IT_IS = "force_eager", "eager_on_recompile"
 
-# What torch.compile hands every operator to as it is. Others may make kernels of their own, which run unseen.
+# Backends to which torch.compile passes every operator unchanged. Others may make kernels whose work is not
+# visible.
 OPERATOR_BY_OPERATOR = ("eager", "eager_noexcept", "eager_debug", "aot_eager", "pre_dispatch_eager")
 
-BACKWARD = "CompiledFunctionBackward"  # the node of what such a backend and others compile for the backward
+BACKWARD = "CompiledFunctionBackward"  # the node of code that is compiled for the backward
 
 
 class Compiled:
-    """While one is open, nothing is compiled, and compiled code runs layer by layer or as it is.
+    """While one is open, nothing is compiled, and compiled code runs layer by layer or unchanged.
 
-    The switch is one for the whole process: captures nest and run in several threads, so layer by layer wins
-    while anybody asks for it, and the last to close turns it back. A torch without
-    ``torch.compiler.set_stance`` has no such switch: a compiled child then is one opaque row. Where nothing
-    was compiled yet, there is nothing to step around, and torch's compiler is not imported; when the model
-    does, it is switched off at once.
+    The switch is for the whole process. Captures nest and run in several threads, so layer by layer wins
+    while any capture needs it, and the last one to close restores it. A torch without
+    ``torch.compiler.set_stance`` has no such switch: a compiled child is one opaque row then. If nothing was
+    compiled yet, there is nothing to bypass, and torch's compiler is not imported; if the model imports it,
+    it is disabled at once.
 
     One that is dropped while it is open closes.
     """
 
-    _lock = threading.RLock()  # one may be dropped while another one turns
+    _lock = threading.RLock()  # one may be dropped while another one changes the switch
     _open: ClassVar[list[str]] = []
-    _back: partial[Any] | None = None  # turns the switch back
+    _back: partial[Any] | None = None  # restores the switch
     _now: str | None = None
-    _inside = False  # also of one that torch's compiler made on its own
+    _inside = False  # also if torch's compiler made a module itself
 
     def __init__(self, stance: str = AROUND) -> None:
         self._mine = stance
@@ -77,7 +78,7 @@ class Compiled:
                 cls._turn()
 
     def __del__(self) -> None:
-        if self._inside and not sys.is_finalizing():  # nothing is left to be put back then
+        if self._inside and not sys.is_finalizing():  # nothing is left to restore then
             self.__exit__()
 
     @classmethod
@@ -89,7 +90,7 @@ class Compiled:
         if wanted == cls._now:
             return
         if cls._back is not None:
-            cls._back()  # where torch refuses, the next to turn tries again
+            cls._back()  # if torch refuses, the next change tries again
             cls._back = cls._now = None
             if Plain.is_open:
                 Plain.close()
@@ -99,7 +100,7 @@ class Compiled:
 
     @classmethod
     def asked(cls) -> None:
-        """torch asks how it stands with the switch, so something that would be compiled is about to run."""
+        """Called when torch reads the switch: something that would be compiled is about to run."""
         if not Plain.is_open:
             with cls._lock:
                 if cls._now is not None:
@@ -107,13 +108,13 @@ class Compiled:
 
     @classmethod
     def imported(cls) -> None:
-        """torch's compiler came while something was open."""
+        """torch's compiler was imported while a capture was open."""
         with cls._lock:
             cls._turn()
 
 
 def _turned(wanted: str) -> partial[Any] | None:
-    """torch's switch, turned: what turns it back. None where there is none."""
+    """Sets torch's switch and returns the function that restores it; None if there is no switch."""
     turn, stance = _known_to(sys.modules.get(SWITCH), wanted)
     if turn is not None:
         return partial(turn, turn(stance))
@@ -127,10 +128,10 @@ def _turned(wanted: str) -> partial[Any] | None:
 
 @cache
 def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]:
-    """What turns torch's switch as ``torch.compiler.set_stance`` does, and a stance of torch's own class that
-    knows when torch asks for it: whoever calls a function that is to be compiled does, and so do the
-    operators that compile themselves, before they run. They alone need :class:`Plain`, which takes longer
-    than all else here. None where torch has other means."""
+    """Sets torch's switch as ``torch.compiler.set_stance`` does, with a stance of a subclass that notes when
+    torch reads it: at each call of a function that is to be compiled, and before operators that compile
+    themselves run. Only these operators need :class:`Plain`, which takes longer than everything else here.
+    None if torch has other means."""
     turn: Any = getattr(switch, "_set_stance", None)
     plain: Any = getattr(switch, "DynamoStance", None)
     now: Any = getattr(switch, "_stance", None)
@@ -154,16 +155,16 @@ def _known_to(switch: Any, name: str) -> tuple[Callable[[Any], Any] | None, Any]
 
 
 def _is_torchs(asks: FrameType) -> bool:
-    """Whether what is to run is one of torch's operators that compile themselves. What an earlier run
-    compiled of one of them has the layers in it that its functions call, which would not be seen."""
+    """True if one of torch's operators that compile themselves is about to run. Code that an earlier run
+    compiled for one contains the layers that its functions call, which would not be seen."""
     wrapper = asks.f_back
     caller = wrapper.f_back if wrapper is not None else None
     return caller is not None and str(caller.f_globals.get("__name__")).startswith(HIGHER_ORDER)
 
 
 def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
-    """What torch's own function does, which looks for another module each time. Inside compiled code it
-    refuses."""
+    """The same as torch's own function, which imports another module each time. Inside compiled code it
+    raises."""
     if compiling():
         raise RuntimeError("torch's compiler can't be turned off inside the code that it compiles")
     before, names["_stance"] = names["_stance"], stance
@@ -171,9 +172,9 @@ def _set_stance(names: dict[str, Any], compiling: Any, stance: Any) -> Any:
 
 
 class Compiler:
-    """Keeps out of a capture what torch's compiler does: the backward of compiled code is compiled when it
-    first runs, by trying operators on tensors without memory, and nothing can put that off. Where nothing
-    was compiled, nothing can run that does so."""
+    """Keeps the work of torch's compiler out of a capture. The backward of compiled code is compiled when it
+    first runs, by running operators on tensors without memory, and this can't be postponed. If nothing was
+    compiled, no such code can run."""
 
     NOTE = "compiled code went backward for the first time: what torch's compiler did for it is not counted"
 
@@ -193,7 +194,7 @@ class Compiler:
 
     def close(self) -> None:
         for others, told in self._told:
-            if told in others:  # anybody can empty torch's lists
+            if told in others:  # other code may empty torch's lists
                 others.remove(told)
         self._told.clear()
 
@@ -216,15 +217,15 @@ def _tell(me: weakref.ref[Compiler], does: Callable[[Compiler], None], _: object
 
 
 class Imported:
-    """Tells that torch's compiler was imported: while somebody waits for it, it is the first finder of
-    modules that Python asks."""
+    """Reports the import of torch's compiler: while a capture waits for it, this is the first finder of
+    modules."""
 
     waiting: ClassVar[list[Callable[[], None]]] = []
-    running = False  # the compiler's own code: it is not there before that has ended
+    running = False  # the compiler's own code: it is not ready before that has ended
 
     @classmethod
     def look(cls, told: Callable[[], None], *, wanted: bool) -> bool:
-        """True where the compiler is there. ``wanted``: where it is not, ``told`` is called once it is."""
+        """True if the compiler is imported. ``wanted``: if it is not, ``told`` is called after its import."""
         there = COMPILER in sys.modules and not cls.running
         if told in cls.waiting:
             cls.waiting.remove(told)
@@ -249,7 +250,7 @@ class Imported:
 
 
 class Tells:
-    """The loader of torch's compiler, and a word when it has done its work."""
+    """The loader of torch's compiler, with a report when it is done."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -269,20 +270,21 @@ class Tells:
 
 
 def compiled_codes() -> Any:
-    """All that was compiled in this process; of nothing, as in most processes, False as a condition."""
+    """All code that was compiled in this process; False as a condition if there is none, as in most
+    processes."""
     frames = sys.modules.get("torch._dynamo.convert_frame")
     return getattr(getattr(frames, "input_codes", None), "seen", None)
 
 
 def seen_through(codes: Any) -> set[str]:
-    """The names under which torch notes what runs operator by operator, of all that was compiled."""
+    """torch's names for compiled code that runs operator by operator."""
     regions = {name: backend in OPERATOR_BY_OPERATOR for name, backend in _regions(codes)}
     through = {name for name, seen in regions.items() if seen}
     return through | {BACKWARD} if through and all(regions.values()) else through
 
 
 def _regions(seen: Any) -> list[tuple[str, str | None]]:
-    """Every piece of compiled code in this process: what torch calls it, and who compiled it."""
+    """torch's name and the backend of every piece of compiled code in this process."""
     try:
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list as entries
 
@@ -295,4 +297,4 @@ def _regions(seen: Any) -> list[tuple[str, str | None]]:
             for entry in listed(code)
         ]
     except (ImportError, AttributeError, TypeError):
-        return []  # another torch: what compiled code hides is not known, so all of it may hide something
+        return []  # another torch: any compiled code may hide something

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's operators that run functions (``torch.cond``, ``while_loop`` ...) while a model is looked at.
+"""torch's operators that run functions (``torch.cond``, ``while_loop`` ...) during a capture.
 
 Called outside compiled code they compile themselves, so that the tensors which their functions close over
-become arguments. Where nothing is compiled those tensors would be given no gradient. So these operators run
-their functions as plain Python does, where autograd and a capture see all that happens.
+become arguments. Without compilation these tensors would get no gradient. So these operators run their
+functions as plain Python does, where autograd and a capture see everything.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 OPERATORS = ("cond", "while_loop", "scan", "associative_scan", "map_impl")
-ASKS = "_get_current_dispatch_mode"  # by which a kernel makes sure that no mode of torch's is open
+ASKS = "_get_current_dispatch_mode"  # a kernel uses it to check that no mode of torch is open
 
 
 class Plain:
-    """Puts the kernel that only runs the functions in the place of autograd's, and puts that back."""
+    """Replaces autograd's kernel by one that only runs the functions, and restores it."""
 
     _made: ClassVar[list[Swap] | None] = None
-    _were: ClassVar[list[Swap]] = []  # those that are swapped
+    _were: ClassVar[list[Swap]] = []  # those that are replaced
     is_open = False
 
     @classmethod
@@ -41,7 +41,7 @@ class Plain:
 
 
 class Swap(NamedTuple):
-    """One operator: its kernels and what it remembers of them, and the two that are swapped."""
+    """One operator: its kernels, its caches of them, and the two that are replaced."""
 
     kernels: dict[Any, Any]
     found: dict[Any, Any]
@@ -70,14 +70,14 @@ def _make() -> list[Swap]:
 
 
 def _unaware(kernel: FunctionType) -> Any:
-    """The kernel, which is told that no mode is open: ours may be."""
+    """The kernel, to which no mode seems open: lamina's may be."""
     from .twin import twin_of
 
     return twin_of(kernel, {**kernel.__globals__, ASKS: lambda: None})
 
 
 def _either(plain: Any, graded: Any) -> Any:
-    """The plain kernel, but not under somebody else's mode: that may be tracing."""
+    """The plain kernel, except under another program's mode, which may be tracing."""
     from torch.utils import _python_dispatch as modes
 
     top: Any = getattr(modes, ASKS)

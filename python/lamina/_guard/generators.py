@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state of every random number generator in use, noted and put back.
+"""Saves and restores the state of every random number generator in use.
 
-Asking Python's and numpy's generators for their states takes longer than many a small model, and almost
-nobody draws from them in a forward. So their memory is copied and compared: where it lies is found on
-generators of our own, and proved by drawing from them. Where that fails they are asked, and where something
-was drawn they are put back, both in the way that is documented.
+Reading the states of Python's and numpy's generators takes longer than many a small model, and hardly any
+forward draws from them. So their memory is copied and compared. Its location is found on lamina's own
+generators, and proved by drawing from them. If that fails, the states are read, and if something was drawn
+they are restored, both in the documented way.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORDS = struct.Struct("624I")  # the state of a Mersenne twister
-WORDS_AND_TWO = struct.Struct("624I2i")  # the same, its position, and whether there is a spare Gaussian
+WORDS_AND_TWO = struct.Struct("624I2i")  # the same, its position, and the flag of a spare Gaussian
 POSITION = struct.Struct("i")
 NUMBER = struct.Struct("d")
 
 
 def state_of_generators() -> Callable[[], None]:
-    """Notes the state of every random number generator in use; the function returned puts it back."""
+    """Saves the state of every random number generator in use, and returns the function that restores it."""
     torch = sys.modules["torch"]
     one = torch.default_generator
     puts: list[Callable[[], object]] = [partial(one.set_state, one.get_state()), _python()]
     if torch.cuda.is_initialized():
         cuda = torch.cuda.get_rng_state_all()
         puts.append(lambda: torch.cuda.set_rng_state_all(cuda))
-    # Whoever draws from numpy has imported it; lamina never does.
+    # Code that draws from numpy has imported it; lamina never does.
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         puts.append(_numpy(numpy_random))
@@ -48,7 +48,7 @@ def state_of_generators() -> Callable[[], None]:
 
 # -- Python's ------------------------------------------------------------------------------------------------
 
-_python_at: int | None = -1  # bytes from a generator to its position, which its words follow; None: not known
+_python_at: int | None = -1  # bytes from a generator to its position, before its words; None: unknown
 
 
 def _python() -> Callable[[], None]:
@@ -82,13 +82,13 @@ def _packed(one: random.Random) -> bytes:
 
 
 def _find_python() -> int | None:
-    one = random.Random(1)  # noqa: S311 - nothing is drawn for anybody
+    one = random.Random(1)  # noqa: S311 - the numbers are not used
     try:
         whole = read_memory(((id(one), random.Random.__basicsize__),))
         at = whole.find(_packed(one))
         if at < 0:
             return None
-        for _ in range(700):  # beyond the end of the words, where they are made anew
+        for _ in range(700):  # beyond the end of the words, when new ones are made
             one.random()
         found = read_memory(((id(one) + at, POSITION.size + WORDS.size),))
         return at if found == _packed(one) else None
@@ -99,7 +99,7 @@ def _find_python() -> int | None:
 # -- numpy's -------------------------------------------------------------------------------------------------
 
 _numpy_at: tuple[int, int] | int | None = -1  # bytes from a generator to its spare Gaussian's flag and number
-_known: tuple[Any, Any, int] = None, None, 0  # whose words were asked for last, its twister, their address
+_known: tuple[Any, Any, int] = None, None, 0  # last words that were read: generator, twister, address
 
 
 def _numpy(module: Any) -> Callable[[], object]:
@@ -129,7 +129,7 @@ def _numpy(module: Any) -> Callable[[], object]:
 
 
 def _words_of(module: Any, one: Any) -> int | None:
-    """The address of the words of a generator's Mersenne twister; None where it has another algorithm."""
+    """The address of the words of a generator's Mersenne twister; None if it has another algorithm."""
     global _known
     bits: Any = getattr(one, "_bit_generator", None)
     whose, twister, address = _known
@@ -151,7 +151,7 @@ def _find_numpy(module: Any) -> tuple[int, int] | None:
         size = module.RandomState.__basicsize__
         if words is None:
             return None
-        for _ in range(8):  # without and with a spare Gaussian, in turns
+        for _ in range(8):  # without and with a spare Gaussian, alternating
             one.standard_normal()
             _, key, position, has_spare, spare = one.get_state()
             found = read_memory(((words, WORDS.size + POSITION.size),))
@@ -169,7 +169,7 @@ def _find_numpy(module: Any) -> tuple[int, int] | None:
 
 
 def _proved(one: Any, flags: list[int], number: int, size: int) -> tuple[int, int] | None:
-    """The places of a spare Gaussian's flag and number, if they follow what is drawn."""
+    """The addresses of a spare Gaussian's flag and number, if they change with draws."""
     for flag in flags:
         told = []
         for _ in range(5):

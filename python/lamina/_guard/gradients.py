@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-MOST_VALUES = 65536  # of a result that are looked through
+MOST_VALUES = 65536  # of a result that are searched
 
 
 def floats(value: object) -> list[Any]:
-    """The floating-point tensors in ``value`` that have a gradient to pass on, in any nesting, each once."""
+    """The floating-point tensors in ``value`` through which gradients flow, in any nesting, each once."""
     torch = sys.modules["torch"]
     found: list[Any] = []
     seen: set[int] = set()
-    held: list[object] = []  # what a property made on the way stays alive, so that no identity is used twice
+    held: list[object] = []  # keeps values of properties alive, so that no identity is reused
     todo = [value]
     while todo and len(seen) < MOST_VALUES:
         item = todo.pop()
@@ -39,7 +39,8 @@ def floats(value: object) -> list[Any]:
 
 
 def leaves(tensors: Iterable[Any]) -> list[Any]:
-    """The tensors that a backward pass from ``tensors`` would give a gradient, as far as the graph shows."""
+    """The tensors that would receive a gradient in a backward pass from ``tensors``, as far as the graph
+    shows."""
     found: list[Any] = [tensor for tensor in tensors if tensor.is_leaf]
     todo = [tensor.grad_fn for tensor in tensors]
     seen = set(todo)
@@ -59,9 +60,9 @@ def leaves(tensors: Iterable[Any]) -> list[Any]:
 
 @contextmanager
 def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
-    """Every ``grad`` of ``tensors`` is None in the block and the very same object as before after it.
+    """In the block every ``grad`` of ``tensors`` is None; after it, it is the same object as before.
 
-    What their owners want done once a gradient is there (an optimizer's step) is not done meanwhile.
+    Hooks that run once a gradient is there (an optimizer's step) are disabled in the block.
     """
     kept = {id(tensor): (tensor, tensor.grad) for tensor in tensors if tensor.is_leaf}
     hooks = [getattr(tensor, "_post_accumulate_grad_hooks", None) for tensor, _ in kept.values()]
@@ -82,8 +83,8 @@ def no_gradients_left(tensors: Iterable[Any]) -> Iterator[None]:
 
 
 def start_of(tensors: Iterable[Any], *, whole: bool = False) -> list[Any]:
-    """The gradients of the sum of ``tensors``: a one that is as large as each. ``whole``: with memory for all
-    their elements, as a loss would give them."""
+    """The gradients of the sum of ``tensors``: ones of the size of each. ``whole``: with memory for all their
+    elements, as from a loss."""
     torch = sys.modules["torch"]
     if whole:
         return [torch.ones_like(t) for t in tensors]

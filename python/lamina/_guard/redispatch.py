@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``aten.mm.default.redispatch(keys, a, b)``, of which torch keeps no record, is noted while a model is
-looked at."""
+"""Notes calls of ``aten.mm.default.redispatch(keys, a, b)`` in a capture: torch keeps no record of them."""
 
 from __future__ import annotations
 
@@ -16,30 +15,30 @@ if TYPE_CHECKING:
 
 
 class Redispatch:
-    """Gives that method other code, which tells the captures of its thread, and puts its own back.
+    """Replaces the code of that method by code that reports to the captures of its thread, and restores it.
 
-    No attribute of the class changes: that would empty what Python remembers of it.
+    No attribute of the class changes: that would clear Python's caches of it.
     """
 
     _method: ClassVar[FunctionType | None] = None
     _own: ClassVar[CodeType | None] = None
     _told: ClassVar[CodeType | None] = None
     is_open = False
-    listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: told of the operator's name
-    itself: ClassVar[Any] = None  # what it does, and tells nobody: for what lamina runs itself
+    listeners: ClassVar[list[Callable[[str], None]]] = []  # of modes: called with the operator's name
+    itself: ClassVar[Any] = None  # the same without a report: for lamina's own calls
 
     @classmethod
     def turn(cls, on: bool) -> None:
         if on == cls.is_open or cls.own() is None or cls._method is None:
             return
         if cls._method.__code__ is not (cls._own if on else cls._told):
-            return  # somebody else gave it other code
+            return  # other code has replaced it
         cls._method.__code__ = cast("CodeType", cls._told if on else cls._own)
         cls.is_open = on
 
     @classmethod
     def own(cls) -> Any:
-        """The method as torch has it, of an operator, keys, and its arguments."""
+        """torch's method: an operator, keys, and its arguments."""
         if cls._told is None:
             cls._make()
         return cls.itself
@@ -57,7 +56,7 @@ class Redispatch:
 
         def told(op: Any, /, *args: Any, **kwargs: Any) -> Any:
             keys: Any = args[0] if args else kwargs.get("keyset")
-            # Where a mode or a class is to answer, what that runs is seen.
+            # If a mode or a class is to answer, the operators that it runs are seen.
             if not (hasattr(keys, "has") and keys.has(python)):
                 name = op.name().partition(".")[0]
                 _lamina.unseen(name)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaving what a capture puts in ``torch.nn.Module`` in place while none is open.
+"""Leaves lamina's entry in ``torch.nn.Module`` in place while no capture is open.
 
-Putting it there and taking it away empties what CPython knows of every class of modules, so watches, whose
-captures follow each other, leave it there. torch's compiler must not meet it: where it was used, each
-capture cleans up after itself, and when it begins to compile, what rests is taken away first. Before it is
-imported it can compile nothing.
+Setting and removing it clears CPython's caches of every class of modules, so watches, whose captures follow
+each other, leave it there. torch's compiler must not see it: if the compiler was used, each capture removes
+it, and before the compiler begins to work the standing entry is removed. Before its import it can compile
+nothing.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class Rest:
-    """Of all watches of this process together."""
+    """Shared by all watches of this process."""
 
-    watches: ClassVar[list[Callable[[], None]]] = []  # each to be told when something is compiled
-    left: ClassVar[list[Callable[[], None]]] = []  # each to be told once, when it rests no longer
+    watches: ClassVar[list[Callable[[], None]]] = []  # each called when something is compiled
+    left: ClassVar[list[Callable[[], None]]] = []  # each called once, when the entry stands no longer
     resting = False
     compiles = False
-    _told: ClassVar[list[Any]] = []  # torch's own list of those who are told; it can be emptied by others
+    _told: ClassVar[list[Any]] = []  # torch's own list of callbacks; other code can empty it
 
     @classmethod
     def begin(cls, compiling: Callable[[], None]) -> None:
-        """One more watch. ``compiling`` is called when something is about to be compiled."""
+        """Adds a watch. ``compiling`` is called when something is about to be compiled."""
         cls.watches.append(compiling)
         cls.look()
 
     @classmethod
     def end(cls, compiling: Callable[[], None]) -> None:
-        """A watch is closed; the last one leaves nothing behind."""
+        """Removes a watch; the last one removes the entry."""
         if compiling in cls.watches:
             cls.watches.remove(compiling)
         if cls.watches:
@@ -49,7 +49,7 @@ class Rest:
 
     @classmethod
     def forget(cls) -> None:
-        """In a forked child, which watches nothing."""
+        """In a forked child, which has no watches."""
         cls.watches.clear()
         cls.left.clear()
         _lamina.find(None)
@@ -58,7 +58,7 @@ class Rest:
 
     @classmethod
     def look(cls) -> bool:
-        """True where nothing was given to the compiler so far, and it would tell before it began."""
+        """True if the compiler has received nothing so far, and would report before it begins."""
         if cls.resting and cls._told:
             return True
         cls.compiles = cls.compiles or _used_compiler()
@@ -71,13 +71,13 @@ class Rest:
 
     @classmethod
     def look_again(cls) -> None:
-        """The compiler may have been given something since, and not compiled it yet."""
+        """The compiler may have received something since, and not compiled it yet."""
         if cls.resting and _used_compiler():
             cls._compiles(None)
 
     @classmethod
     def told(cls) -> list[Any]:
-        """Who is told when something is compiled: while there is nobody, what rests must not be trusted."""
+        """The callbacks for compilations. Without any, the standing entry must not be used."""
         return cls._told
 
     @classmethod
@@ -89,11 +89,11 @@ class Rest:
         cls._told = getattr(handler, "start_callbacks", [])
         if handler is not None and cls._compiles not in cls._told:
             cls._told.append(cls._compiles)
-        return bool(cls._told)  # none: the compiler is an older one
+        return bool(cls._told)  # none: an older compiler
 
     @classmethod
     def _imported(cls) -> None:
-        """torch's compiler came. What was looked at until now becomes its list, where it has one."""
+        """torch's compiler was imported. The list that was read until now becomes its list, if it has one."""
         handler = getattr(sys.modules.get("torch._dynamo.callback"), "callback_handler", None)
         callbacks = getattr(handler, "start_callbacks", None)
         cls._told[:] = callbacks or []
@@ -125,12 +125,12 @@ class Rest:
 
 
 def _used_compiler() -> bool:
-    """True where ``torch.compile`` was called in this process, or where that can't be known."""
+    """True if ``torch.compile`` was called in this process, or if that is unknown."""
     frames = sys.modules.get("torch._dynamo.eval_frame")
     if frames is None:
         return False
     backends = getattr(frames, "cached_backends", None)
     if backends is None or any(backend is not None for backend in backends.values()):
         return True
-    # torch._dynamo.reset() forgets the backends, and what was made of them is called again.
+    # torch._dynamo.reset() forgets the backends, but functions that were made with them are called again.
     return bool(getattr(sys.modules.get("torch._dynamo.convert_frame"), "FRAME_COUNTER", 0))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leading the calls of a function to C takes of Python: its code, a twin, and calls that prove it.
+"""The Python part of redirecting calls of a function to C: its code, a twin, and calls that test it.
 
-python/ext/lead.c swaps the place that CPython calls a function through. Only C that calls has to go through
-there: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
+python/ext/calls/lead.c replaces the pointer that CPython calls a function through. Only calls from C must use
+it: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OFTEN = 64  # calls after which every interpreter has specialized its instructio
 
 
 def twin_of(function: FunctionType, names: dict[str, Any] | None = None) -> FunctionType:
-    """Another function that does the same; with ``names``, these are its global names."""
+    """A function with the same code; ``names`` are its global names."""
     twin = type(function)(
         function.__code__,
         function.__globals__ if names is None else names,
@@ -39,23 +39,23 @@ def leading_to(target: Callable[..., Any], function: FunctionType) -> CodeType:
         return leads_to(self, *args, **kwargs)
 
     code, consts = led.__code__, [target if const == "target" else const for const in led.__code__.co_consts]
-    # A function takes only code with as many variables of outer functions as its own has.
+    # A function accepts only code with as many free variables as its own.
     code = code.replace(co_consts=tuple(consts), co_freevars=function.__code__.co_freevars)
     own, both = function.__code__, inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
     if own.co_argcount != 1 or own.co_kwonlyargcount or own.co_flags & both != both:
         return code
-    return code.replace(co_varnames=(*own.co_varnames[:3], "leads_to"))  # it looks as it did
+    return code.replace(co_varnames=(*own.co_varnames[:3], "leads_to"))  # it keeps its signature
 
 
 class Called:
-    """A class whose calls are led."""
+    """A class whose calls are redirected."""
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
         return None
 
 
 class Above(Called):
-    """One that calls it from above."""
+    """A subclass that calls it through super."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         return super().__call__(*args, **kwargs)
@@ -65,7 +65,7 @@ FUNCTION = Called.__dict__["__call__"]
 
 
 def all_give(wanted: object) -> bool:
-    """True when each way of calling, also one that was taken often, gives this."""
+    """True if each way of calling, also after many calls, returns this."""
     for _ in range(OFTEN):
         one, above = Called(), Above()
         bound = one.__call__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How memory is measured, and which tensors an optimizer keeps."""
+"""Measures memory, and finds the tensors that an optimizer keeps."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SOURCE = "every block that torch's allocator for the CPU handed out and took back"
-ANCHOR, ANCHORS = 4093, 16  # bytes that nobody else asks for; tries
+ANCHOR, ANCHORS = 4093, 16  # bytes that no other code allocates; tries
 
 _proved: list[bool] = []
 
 
 def refused() -> str | None:
-    """Why memory can't be measured here; None where it can. It was tried with a tensor of known size."""
+    """The reason why memory can't be measured, from a test with a tensor of known size; None if it can."""
     if not _proved:
         wrong = in_a_thread(_lamina.probe_memory)
         if wrong is not None:
@@ -31,12 +31,12 @@ def refused() -> str | None:
     return None
 
 
-# The profilers of captures that were not opened yet, by the capture's identity.
+# The profilers of captures that are not open yet, by the capture's identity.
 _waiting: dict[int, Profiled] = {}
 
 
 def measure(watch: _lamina.Capture) -> None:
-    """Has a capture that was not started measure memory too; a :class:`Following` is to be open around it.
+    """Makes a capture that has not started measure memory too, inside a :class:`Following`.
 
     Raises:
         UnsupportedError: it can't be, and the sentence says why.
@@ -54,19 +54,18 @@ def measure(watch: _lamina.Capture) -> None:
 
 
 class Profiled:
-    """What came and went by torch's profiler, where the allocator can't be watched.
+    """Allocations and frees by torch's profiler, if the allocator can't be watched.
 
-    Its clock is another than ours. Tensors that are made while we look at ours, one before and one after,
-    tell how the two go together.
+    Its clock is not lamina's. Tensors of known times, one before and one after, relate the two.
     """
 
     def __init__(self) -> None:
         self._profile: Any = None
-        self._anchors: list[tuple[int, int]] = []  # our time, and the address of what was made then
+        self._anchors: list[tuple[int, int]] = []  # lamina's time, and a tensor's address
 
     @staticmethod
     def refused() -> str | None:
-        """Why the profiler does not serve; None where it does, which was tried."""
+        """The reason why the profiler can't be used, from a test; None if it can."""
         torch = sys.modules["torch"]
         probe = Profiled()
         try:
@@ -86,13 +85,13 @@ class Profiled:
         self._anchor()
 
     def close(self) -> None:
-        """Stops it; does nothing twice."""
+        """Stops it; a second call does nothing."""
         if len(self._anchors) == 1:
             self._anchor()
             self._profile.__exit__(None, None, None)
 
     def _anchor(self) -> None:
-        """Of several tensors the one that was made fastest: its moment is known best."""
+        """The fastest-made of several tensors: its time is known best."""
         torch = sys.modules["torch"]
         fastest: tuple[int, int, int] | None = None
         made = []  # kept, so that no two have one address
@@ -106,7 +105,7 @@ class Profiled:
         self._anchors.append(fastest[1:])
 
     def events(self) -> list[tuple[int, int, int]]:
-        """Address, bytes and our time of what came and (negative) went."""
+        """Address, bytes and lamina's time of allocations and (negative) frees."""
         todo = list(self._profile.profiler.kineto_results.experimental_event_tree())
         found = []
         while todo:
@@ -129,8 +128,8 @@ class Profiled:
 
 
 class Following:
-    """To be open around a capture of memory: it notes which optimizers make a step meanwhile, for what they
-    keep is told apart by that, and runs the profiler where that measures."""
+    """Is open around a capture of memory. It notes the optimizers that make a step, whose tensors are
+    identified by this, and runs the profiler if that measures."""
 
     def __init__(self, watch: _lamina.Capture) -> None:
         self._watch = watch
@@ -147,7 +146,7 @@ class Following:
         self.tell()
 
     def open(self) -> None:
-        """Asks torch to be told of steps."""
+        """Registers for torch's optimizer steps."""
         if self._profiled is not None:
             self._profiled.open()
         module = sys.modules["torch.optim.optimizer"]
@@ -155,20 +154,20 @@ class Following:
         self._handles.append(module.register_optimizer_step_post_hook(self._after))
 
     def close(self) -> None:
-        """The reverse; does nothing twice."""
+        """The reverse; a second call does nothing."""
         while self._handles:
             self._handles.pop().remove()
         if self._profiled is not None:
             self._profiled.close()
 
     def _before(self, *_: object) -> None:
-        self._watch.memory_gradients()  # an optimizer steps when they are there
+        self._watch.memory_gradients()  # a step comes after the gradients
 
     def _after(self, optimizer: Any, *_: object) -> None:
         self._seen[id(optimizer)] = optimizer
 
     def tell(self) -> None:
-        """Tells the capture, which was stopped, what there is to be told afterwards."""
+        """Reports to the stopped capture what is only known afterwards."""
         torch = sys.modules["torch"]
         if self._profiled is not None:
             self._watch.memory_events(self._profiled.events())
@@ -179,9 +178,9 @@ class Following:
 
 
 def _kept(optimizer: Any, torch: Any) -> Iterator[tuple[Any, Any]]:
-    """The tensors that an optimizer keeps, each with the parameter that it is kept for; None: for all. Some
-    keep lists of them. One that sees all parameters as a single vector (LBFGS) keeps what belongs to all of
-    them with the first."""
+    """The tensors that an optimizer keeps, each with its parameter; None: for all. Some optimizers keep lists
+    of them. One that treats all parameters as a single vector (LBFGS) keeps the tensors for all of them with
+    the first."""
     if not optimizer.state:
         return
     sizes = [p.numel() for group in optimizer.param_groups for p in group["params"]]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch's records of operators keep what is read of them: finding it, and checking what was found.
+"""Finds the fields of torch's records of operators, and checks the result.
 
-Known operations are run, and what went into them is looked for in their records. Finding follows words
-that may be no pointers, and runs only in a process of its own (:mod:`lamina._observe`); checking reads by the
+Known operations are run, and their arguments are searched in their records. The search follows words that may
+not be pointers, and only runs in a separate process (:mod:`lamina._observe.support`); the check reads by the
 layout alone.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class NotFoundError(Exception):
-    """What was looked for is not there."""
+    """The search found nothing."""
 
 
 def _look(
@@ -88,7 +88,7 @@ def _apart(torch: Any) -> list[list[Any]]:
 
 
 def _find_storage(torch: Any) -> int:
-    """Where the C++ object of a tensor holds its memory; -1 where that can't be told."""
+    """The offset of the memory in the C++ object of a tensor; -1 if it is not found."""
     seen = [[_lamina.probe_tensor(x) for x in memory] for memory in _apart(torch)]
     fit = []
     for at in range(8, len(seen[0][0]) - 7, 8):
@@ -99,7 +99,7 @@ def _find_storage(torch: Any) -> int:
 
 
 def _find_text(torch: Any) -> tuple[int, int]:
-    """The kind of a text among arguments, and where its object holds the address and length; -1: not told."""
+    """The kind of a text among arguments, and the offsets of its address and length; -1: not found."""
     x = torch.empty(2)
     seen = [
         _look("aten::gelu", partial(torch.ops.aten.gelu, x, approximate=text), (x, text))
@@ -110,7 +110,8 @@ def _find_text(torch: Any) -> tuple[int, int]:
 
 
 def _find_callbacks(torch: Any) -> int:
-    """Where torch keeps which callbacks a thread has: without them nothing is told inside; -1: not told."""
+    """The offset of a thread's list of callbacks, without which operators inside others are not reported; -1:
+    not found."""
     x, w = torch.empty(2, 4, 7, 9), torch.empty(6, 4, 3, 2)
     call = partial(torch.conv2d, x, w)
     whole = _look("aten::conv2d", call)
@@ -143,7 +144,7 @@ def _word(tensor: Any, at: int) -> int:
 
 
 def _find_keys(torch: Any) -> tuple[int, int]:
-    """Where the C++ object of a tensor says who runs its operators, and the bit that says its class; -1."""
+    """The offset of the dispatch keys in the C++ object of a tensor, and the bit of its class; or -1."""
     try:
         plain, own = _by_class(torch, (3, 5))
     except (AttributeError, TypeError, RuntimeError):
@@ -161,7 +162,7 @@ def _find_keys(torch: Any) -> tuple[int, int]:
 
 
 def _find_asks(torch: Any) -> int:
-    """The dispatch key of what answers in Python, where torch has no record around its answers; else -1."""
+    """The dispatch key of answers in Python, if torch has no record around them; otherwise -1."""
 
     def answer(_func: Any, _types: Any, _args: Any = (), _kwargs: Any = None) -> Any:
         return torch.empty(2)
@@ -183,7 +184,7 @@ def _misread_class(layout: Layout) -> str | None:
 
 
 def _words(record: bytes) -> dict[int, int]:
-    """The words of a record from where its own fields may begin."""
+    """The words of a record from the first possible offset of its own fields."""
     return {at: int.from_bytes(record[at : at + 8], sys.byteorder) for at in range(64, len(record) - 7, 8)}
 
 
@@ -204,7 +205,7 @@ def _find_sequence(torch: Any) -> int:
 
 
 def _find_thread(torch: Any) -> int:
-    """Where a node's record holds the thread of its forward; -1 where that can't be told."""
+    """The offset of the forward's thread in a node's record; -1 if it is not found."""
     from threading import Thread
 
     seen: list[tuple[int, dict[int, int]]] = []
@@ -229,7 +230,8 @@ def _find_thread(torch: Any) -> int:
 
 
 def fits(layout: Layout) -> str | None:
-    """Uses the layout and checks it with operations it was not found with; why it does not fit, or None."""
+    """Uses the layout and checks it with other operations than those of the search; the reason why it does
+    not fit, or None."""
     try:
         _lamina.use_layout(layout)
         wrong = _checked(None) or _misread_class(layout)
@@ -239,7 +241,7 @@ def fits(layout: Layout) -> str | None:
 
 
 def fits_dispatch() -> str | None:
-    """Checks torch's dispatch mode with known operations; why it won't do, or None."""
+    """Checks torch's dispatch mode with known operations; the reason why it can't be used, or None."""
     try:
         wrong = _checked("")
     except ImportError:
@@ -266,7 +268,7 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
     watch.start()
     try:
         for _, call, *_ in trials:
-            with suppress(RuntimeError):  # one is meant to raise
+            with suppress(RuntimeError):  # one raises on purpose
                 call()
     finally:
         watch.stop()
@@ -288,7 +290,7 @@ def _check(torch: Any, dispatch: str | None) -> str | None:
 
 
 def _check_memory(torch: Any) -> str | None:
-    """What identifies memory is the same for all views of it, and for nothing else; 0 is nothing."""
+    """The identity of memory is the same for all its views, and for no other tensor; 0 is none."""
     memories = _apart(torch)
     told = [{_lamina.identity(x)[0] for x in memory} for memory in memories]
     known = [own for own in told if own != {0}]
@@ -298,7 +300,7 @@ def _check_memory(torch: Any) -> str | None:
 
 
 def _check_text(torch: Any, dispatch: str | None) -> str | None:
-    """A text among arguments is told as it is, or not at all."""
+    """A text among arguments is read correctly, or not at all."""
     watch = _lamina.Capture(torch.nn.Module(), ops=True, dispatch=dispatch)
     watch.start()
     try:
@@ -314,7 +316,7 @@ def _short(value: Any) -> Any:
 
 
 def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[], Any], Any, Any, Any]]:
-    """Operations with what must be read of them: inputs, outputs, and (phase, node, failed)."""
+    """Operations with their expected records: inputs, outputs, and (phase, node, failed)."""
     aten, f = torch.ops.aten, "float32"
     x, w, g = empty(2, 4, 7, 9), empty(6, 2, 3, 2), empty(2, 6, 3, 10)
     conv = ([2, 1], [0, 1], [1, 1], False, [0, 0], 2)
@@ -361,5 +363,5 @@ def _trials(torch: Any, empty: Callable[..., Any]) -> list[tuple[str, Callable[[
 
 
 def _twice(p: Any) -> None:
-    """``p`` twice, and back; the gradient goes with ``p``."""
+    """``p`` twice, and back; ``p`` has the gradient."""
     p.mul(2).sum().backward()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of a model showed."""
+"""The result of a run of a model."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 class Run:
-    """What one forward showed: the core's ``model``, what it returned or raised, and what could not be put
-    back."""
+    """The result of one forward: the core's ``model``, what it returned or raised, and what could not be
+    restored."""
 
     def __init__(self, health: Wanted | None = None) -> None:
         self.health = health
         self.model: _lamina.Model | None = None
         self.error: BaseException | None = None
         self.left: list[str] = []
-        self.no_backward = False  # one was asked for, and there was nothing to go back from
+        self.no_backward = False  # a backward was requested, and no output has a gradient
 
     def reraise(self) -> NoReturn:
         assert self.error is not None
@@ -29,5 +29,5 @@ class Run:
 
 
 def _user_frames(frames: TracebackType | None) -> TracebackType | None:
-    # The first frame is run_once itself, which is about to add itself again.
+    # The first frame is run_once itself, which is about to be added again.
     return frames.tb_next if frames is not None and frames.tb_next is not None else frames

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operators are watched here, and the proof that it can be done.
+"""Selects how operators are watched, and proves that it works.
 
-Two ways lead to the same records: the observer, and, where that can't be used, torch's dispatch mode
-(:mod:`lamina._observe.dispatch`), which costs about fifteen times as much an operator. ``LAMINA_CAPTURE``
+Two ways lead to the same records: the observer and, if that can't be used, torch's dispatch mode
+(:mod:`lamina._observe.dispatch`), which costs fifteen times as much per operator. ``LAMINA_CAPTURE``
 forces one.
 
 The observer (python/ext/observe/observe.c) reads torch's own records of running operators, whose layout no
-header promises. It is found with operations whose arguments are known, checked with others, and kept in a
-small file for this very build of torch. Looking for it may crash, so that is done in a process of its own,
-once; afterwards each process only checks.
+header promises. The layout is found with operations of known arguments, checked with others, and kept in a
+small file for this build of torch. The search may crash, so it runs once, in a separate process; later
+processes only run the check.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAYS = ("observer", "dispatch", "calls")
-FORMAT = 6  # of what is kept; one that an older lamina wrote is not read
-TIMEOUT = 180  # seconds that the proof in a process of its own may take; importing torch is most of it
+FORMAT = 6  # of that file; files of older versions are not read
+TIMEOUT = 180  # seconds for the proof in a separate process; most of it imports torch
 
 
 class Way(NamedTuple):
-    """How operators are watched, one of WAYS, and why that way."""
+    """The way in which operators are watched, one of WAYS, and the reason for it."""
 
     name: str
     why: str
 
 
-_found: dict[str, Way] = {}  # by what was asked for: "observer", "dispatch"
+_found: dict[str, Way] = {}  # by the requested way: "observer", "dispatch"
 
 
 def way() -> Way:
-    """How operators are watched in this process; the proof runs when this is first asked for."""
+    """The way in which operators are watched in this process; the first call runs the proof."""
     forced = _lamina.way_asked()
     if forced == "calls":
         return Way("calls", "LAMINA_CAPTURE=calls asks for it")
@@ -65,8 +65,8 @@ def _proved(name: str) -> Way:
 
 
 def in_a_thread(prove: Callable[[], T]) -> T:
-    """What ``prove`` gives, run in a thread of its own. torch's modes, its profiler and its tracing are a
-    thread's own, so what a proof runs is not seen by those of the program, nor changed by them."""
+    """The result of ``prove``, run in a separate thread. torch's modes, its profiler and its tracing belong
+    to a thread, so those of the program neither see the operations of the proof, nor change them."""
     import threading
 
     given: list[T] = []
@@ -81,7 +81,7 @@ def in_a_thread(prove: Callable[[], T]) -> T:
     thread = threading.Thread(target=run, daemon=True)
     try:
         thread.start()
-    except RuntimeError:  # no thread can be started, as when the interpreter ends
+    except RuntimeError:  # no thread can be started, for example when the interpreter ends
         return prove()
     thread.join()
     if failed:
@@ -90,7 +90,7 @@ def in_a_thread(prove: Callable[[], T]) -> T:
 
 
 def need() -> str | None:
-    """Why operators are watched through the dispatch mode; None where they are observed.
+    """The reason for the dispatch mode; None if operators are observed.
 
     Raises:
         UnsupportedError: they can't be watched, and the sentence says why.
@@ -108,8 +108,8 @@ def need() -> str | None:
 
 
 class Watched(NamedTuple):
-    """Whether operators are watched; ``dispatch``: why through the dispatch mode; ``why_not``: why layers are
-    counted instead, where operators were not asked for by name."""
+    """Whether operators are watched; ``dispatch``: the reason for the dispatch mode; ``why_not``: the reason
+    why layers are counted instead, if operators were not requested explicitly."""
 
     ops: bool
     dispatch: str | None = None
@@ -117,7 +117,7 @@ class Watched(NamedTuple):
 
 
 def watched(ops: bool | None) -> Watched:
-    """How operators are watched; ``ops`` None: where they can be.
+    """The way in which operators are watched; ``ops`` None: if they can be.
 
     Raises:
         UnsupportedError: they are asked for and can't be watched.
@@ -133,7 +133,7 @@ def watched(ops: bool | None) -> Watched:
 
 
 def nodes() -> str | None:
-    """Why the nodes of a backward pass can't be watched without operators; None where they can."""
+    """The reason why the nodes of a backward pass can't be watched without operators; None if they can."""
     name, why = way()
     return None if name == "observer" else why
 
@@ -166,7 +166,7 @@ def _prove() -> Way:
 
 
 def _use(record: dict[str, Any]) -> Way:
-    """Takes over what a proof told, if it fits this process too."""
+    """Uses the layout of a proof, if it fits this process too."""
     from .probe import fits
 
     wrong = str(record["failed"]) if "failed" in record else fits(record["layout"])
@@ -176,13 +176,13 @@ def _use(record: dict[str, Any]) -> Way:
     return Way("calls", wrong)
 
 
-# -- what is remembered --------------------------------------------------------------------------------------
+# -- the file ------------------------------------------------------------------------------------------------
 
 
 class _Kept:
     """The file that holds the layout for this build of torch and of the extension.
 
-    Where it can't be written, nothing is kept.
+    If it can't be written, nothing is kept.
     """
 
     def __init__(self) -> None:
@@ -199,7 +199,7 @@ class _Kept:
             "torch": str(torch.__version__),
             "git": getattr(getattr(torch, "version", None), "git_version", None),
         }
-        # What a layout means is the extension's to know: another build of it may read other fields.
+        # Only the extension defines the meaning of a layout: another build of it may read other fields.
         for name, file in (("library", path), ("extension", Path(_lamina.__file__ or ""))):
             key[name] = str(file)
             try:
@@ -227,7 +227,7 @@ class _Kept:
 
     def write(self, record: dict[str, Any]) -> None:
         if record.get("passing"):
-            return  # the next process may have better luck
+            return  # the next process may succeed
         try:
             path = self.path.expanduser()
             part = path.with_suffix(f".{os.getpid()}")
@@ -238,7 +238,7 @@ class _Kept:
             return
 
 
-# -- in a process of its own ---------------------------------------------------------------------------------
+# -- in a separate process -----------------------------------------------------------------------------------
 
 _CHILD = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -278,7 +278,8 @@ def _ask_child() -> dict[str, Any]:
 
 
 def child() -> None:
-    """Finds and checks the layout, and prints it as a line of JSON. It may crash: it has its own process."""
+    """Finds and checks the layout, and prints it as a line of JSON. It may crash: it runs in a separate
+    process."""
     import torch
 
     from .probe import NotFoundError, find, fits

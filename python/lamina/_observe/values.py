@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values a capture looks at: the options of ``health=True``."""
+"""The values that a capture checks: the options of ``health=True``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     Which = str | type
     Check = Callable[[str, Any, Any], object]
 
-MOST_CALLS = 0x7FFFFFFF  # that can be asked for
+MOST_CALLS = 0x7FFFFFFF  # the largest option
 
 
 class Look(TypedDict, total=False):
     """Options of ``health=True``.
 
-    ``health_allow``: layers, by pattern of their path or by type, in whose results nothing is a finding.
-    ``stats``: tells the least, greatest and mean number of every result too, and more. ``ring``: how many of
-    the last calls to print where something is found, or the block raises. ``checks``: functions of your own
-    by pattern of a path or by type, called as ``check(path, module, output)``; what they return or raise
-    becomes a finding.
+    ``health_allow``: layers, by pattern of their path or by type, whose results are never a finding.
+    ``stats``: also the least, greatest and mean number of every result, and more. ``ring``: the number of
+    last calls to print if there is a finding, or the block raises. ``checks``: user-defined functions by
+    pattern of a path or by type, called as ``check(path, module, output)``; what they return or raise becomes
+    a finding.
     """
 
     health_allow: Iterable[Which] | Which
@@ -37,7 +37,7 @@ class Look(TypedDict, total=False):
 
 
 class Wanted:
-    """What is to be looked at, and how."""
+    """The values to check, and how."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Wanted:
                 raise TypeError(f"the check for {which!r} can't be called; it takes (path, module, output)")
 
     def begin(self, watch: _lamina.Capture, root: Any, *, gradients: bool) -> None:
-        """Has a capture that was not started look at values."""
+        """Makes a capture that has not started check values."""
         named = list(modules(root))
         asked: dict[int, tuple[str, list[tuple[str, Check]]]] = {}
         for path, module in named:
@@ -88,8 +88,8 @@ class Wanted:
         watch.watch_health(self.stats, gradients, allowed, checked, ask, broke)
 
     def show_tail(self, model: _lamina.Model, error: object) -> bool:
-        """Prints the last calls, once, where something broke and they were asked for; whether it has.
-        ``error``: what was raised, or None."""
+        """Prints the last calls, once, if there is a finding and they were requested; returns whether it did.
+        ``error``: the exception, or None."""
         if not self.ring or self._told:
             return self._told
         health = model.health()
@@ -114,7 +114,7 @@ def _fits(which: Which, path: str, module: Any) -> bool:
 
 
 def _said(check: Check, path: str, module: Any, output: Any) -> str | None:
-    """What a check finds: what it returns, unless that is None, False or "", or the exception it raises."""
+    """The finding of a check: its result, unless that is None, False or "", or the exception it raises."""
     torch = sys.modules["torch"]
     try:
         with torch.no_grad():

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run showed, as objects: the report and its parts."""
+"""The results of a run as objects: the report and its parts."""

@@ -108,7 +108,7 @@ class Comparison:
 
 
 def names_of(conventions: Any) -> list[str]:
-    """The conventions as a list, once each is known to be there."""
+    """The conventions as a list, after a check that they exist."""
     if isinstance(conventions, str):
         conventions = (conventions,)
     if not isinstance(conventions, (list, tuple, set, frozenset)):

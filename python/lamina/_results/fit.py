@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted peaks of memory, beside those that a run had."""
+"""Predicted peaks of memory, compared with measured ones."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from .memory import Memory
 
 UNKNOWN = -1
-LARGEST = 0x8000_0000_0000_0000  # bytes that no tensor has
-DEEP = 32  # levels of lists and dicts that are looked into; one that holds itself has no end
+LARGEST = 0x8000_0000_0000_0000  # bytes: more than any tensor has
+DEEP = 32  # levels of lists and dicts that are searched; one that contains itself has no end
 
 
 class Peak:
@@ -147,14 +147,14 @@ def _gone() -> Any:
 
 
 def _taken(call: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What a call was of, and what it took."""
+    """A call's arguments and their memory."""
     takes = [(arg["name"], arg["shape"], arg["dtype"]) for arg in call["inputs"]]
     return call["place"], call["training"], takes
 
 
 def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
-    """What gives ``value`` again; in the place of a tensor that nobody else holds any more one of its size,
-    without values."""
+    """A function that returns ``value`` again. A tensor that nothing else holds is replaced by one of its
+    size, without values."""
     if depth == DEEP:
         return _gone
     if isinstance(value, torch.Tensor):
@@ -181,7 +181,8 @@ def _holder(value: Any, torch: Any, depth: int = 0) -> Callable[[], Any]:
 
 
 class Again:
-    """What a report was made of, to run it again while the model is there; nothing of it is kept."""
+    """The model and the arguments of a report, to run it again while the model exists; it keeps nothing
+    alive."""
 
     def __init__(
         self,
@@ -197,11 +198,10 @@ class Again:
         self._model = weakref.ref(model)
         self._given = _holder((args, dict(kwargs or {})), sys.modules["torch"])
         self._grad = grad  # gradients were enabled
-        self._own = own  # code of the user's own ran it
+        self._own = own  # user code ran it
 
     def beside(self, fit: Fit, memory: Memory, seen: _lamina.Model) -> Fit:
-        """With the peak that the run had, where it was a run of the kind that is predicted; ``seen`` is what
-        was seen of it."""
+        """With the measured peak, if the run was of the predicted kind; ``seen`` is the model of the run."""
         calls = seen.events()
         roots = [call for call in calls if call["parent"] < 0]
         backward = [row.backward for row in memory.rows]
@@ -217,7 +217,7 @@ class Again:
         why = self._no_such_forward(seen, training=any(call["training"] for call in calls))
         if why is not None:
             return fit._not_beside(why)
-        # Gradients of parameters that lie there are no part of a forward pass.
+        # Existing gradients of parameters are not part of a forward pass.
         return fit.beside(forward=memory.peak - memory.held["gradients"])
 
     def _no_such_forward(self, seen: _lamina.Model, *, training: bool) -> str | None:
@@ -243,8 +243,8 @@ class Again:
         )
 
     def _no_such_step(self, fit: Fit, memory: Memory, *, training: bool) -> str | None:
-        """A step is predicted in train mode, with the step of an optimizer whose state is there. One that
-        keeps nothing is none that does."""
+        """A step is predicted in train mode, with an optimizer step whose state exists. An optimizer without
+        state does not count."""
         if fit.step is None:
             return "it was of a training step, and none is predicted"
         if not self._own:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .rules import OwnRule
     from .time import Times
 
-# What show() and the writers take, and the core's name for it.
+# Options of show() and the writers, and the core's names of them.
 OPTIONS = {
     "layout": "layout",
     "format": "format",
@@ -71,7 +71,7 @@ class Row(Mapping[str, Any]):
         object.__setattr__(self, "_fields", fields)
 
     def __getitem__(self, key: str) -> Any:
-        return _value(self._fields[key])  # when it is asked for: a row has a hundred, and few are
+        return _value(self._fields[key])  # read on demand: a row has a hundred fields, and few are read
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -159,8 +159,8 @@ class Report:
         self._left = list(left or ())
         self._shown: dict[str, Any] = shown
         if shown.get("memory"):
-            shown["memory"] = model.memory_measured()  # it may have been lost on the way
-        self._again: Again | None = None  # where lamina itself ran the model
+            shown["memory"] = model.memory_measured()  # copies may have lost it
+        self._again: Again | None = None  # if lamina itself ran the model
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
@@ -361,7 +361,7 @@ class Report:
                 if axis["why"]:
                     raise ValueError(f"what {path!r} sees is not known: {axis['why']}")
             spans = [self._costs.rf_seen(index, i, at) for i, at in enumerate(element)]
-            # What sees no position along one axis of an input sees nothing of that input.
+            # If no position along an axis of an input is in the field, nothing of the input is.
             blind = {axis["input"] for axis, (first, last) in zip(axes, spans, strict=True) if last < first}
             return [None if axis["input"] in blind else s for axis, s in zip(axes, spans, strict=True)]
         raise KeyError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 SIDES = (512, 1024, 2048)  # of the square matrices that are multiplied: for one thread, and for many
 ELEMENTS = 33_554_432  # that are copied: 128 MiB, more than caches hold
-TRIES = 3  # some time apart, as other work on the machine may end meanwhile
+TRIES = 3  # some time apart, as other work on the machine may end between them
 SECONDS, LEAST = 0.1, 2  # of one try of each, and runs
 
 
@@ -51,7 +51,7 @@ def _measure(threads: int) -> Roof:
         for _ in range(TRIES):
             flops = max(flops, *(_of_mm(torch, side) for side in SIDES))
             copy = min(copy, _least(lambda: y.copy_(x)))
-    moved = 2 * x.element_size() * x.nelement()  # not a count: what was timed
+    moved = 2 * x.element_size() * x.nelement()  # not a count: the timed work
     return Roof(flops, moved / copy, threads)  # not a count: a rate
 
 
@@ -117,4 +117,4 @@ def _write(path: Path, record: dict[str, Any]) -> None:
         part.write_text(json.dumps(record), encoding="utf-8")
         part.replace(path)
     except (OSError, RuntimeError):
-        return  # where it can't be kept, it is measured each time
+        return  # if it can't be kept, it is measured each time

@@ -18,9 +18,9 @@ from .._base.signature import takes
 Shape: TypeAlias = "tuple[int, ...] | None"
 # A number, a formula over facts, a function of shapes, or nothing.
 Value: TypeAlias = "int | str | Callable[..., int | None] | None"
-Told: TypeAlias = "tuple[tuple[int, Any], ...]"  # what the core tells of an operator's arguments
+Told: TypeAlias = "tuple[tuple[int, Any], ...]"  # an operator's arguments from the core
 
-# Each tensor once, as the core has it for an operator whose rule is formulas alone.
+# Each tensor once, as in the core for an operator whose rule has only formulas.
 _ONCE = {"dmas": "ins+outs", "bytes_read": "ins_bytes", "bytes_written": "outs_bytes"}
 
 
@@ -195,8 +195,7 @@ def _rule(op: Any, values: Mapping[str, Value]) -> OwnRule:
 
 
 class OwnRules:
-    """The rules that hold for one report: ``first``, then those that are registered now, then torch's flop
-    formulas."""
+    """The rules of one report: ``first``, then those that are registered now, then torch's flop formulas."""
 
     def __init__(self, rules: Mapping[str, OwnRule]) -> None:
         self._rules = rules
@@ -205,7 +204,8 @@ class OwnRules:
     def for_core(
         cls, first: Sequence[OwnRule] = ()
     ) -> tuple[list[tuple[str, dict[str, str], bool]], Callable[..., Any]] | tuple[None, None]:
-        """What the core takes: the rules, and the function that it asks for the open ones."""
+        """The arguments for the core: the rules, and the function that it calls for metrics without a
+        formula."""
         of_torch = _of_torch()
         if not (of_torch or _rules or first):
             return None, None  # as nearly always
@@ -270,7 +270,7 @@ def _wanted(function: Callable[..., Any], name: str, inputs: Told) -> dict[str, 
 
 
 def _schema(name: str) -> Any:
-    """The schema of an operator's first overload; None where torch does not know it."""
+    """The schema of an operator's first overload; None if torch does not know it."""
     space, _, rest = name.partition("::")
     packet = getattr(getattr(sys.modules["torch"].ops, space), rest, None) if rest else None
     overloads = packet.overloads() if packet is not None else []
@@ -281,8 +281,8 @@ def _schema(name: str) -> Any:
 
 
 class _OfTorch:
-    """A function of torch's registry of flop formulas: it is given tensors without memory, and lists and
-    defaults as the operator's schema says."""
+    """A function of torch's registry of flop formulas. It receives tensors without memory, and lists and
+    defaults by the operator's schema."""
 
     def __init__(self, formula: Callable[..., int]) -> None:
         self._formula = formula
@@ -322,8 +322,8 @@ _seen_of_torch: tuple[int, dict[str, OwnRule]] = (0, {})
 
 
 def _of_torch() -> dict[str, OwnRule]:
-    """The formulas of torch's registry for operators that lamina has no word for. They tell FLOPs and not how
-    many of them are pairs of a multiplication and an addition; elements are each tensor's once."""
+    """The formulas of torch's registry for operators without a word. They return FLOPs, but not the number of
+    multiply-accumulates among them; elements count once per tensor."""
     global _seen_of_torch
     counter = sys.modules.get("torch.utils.flop_counter")
     registry = getattr(counter, "flop_registry", None)

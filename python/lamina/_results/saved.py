@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report that was written as JSON and is read back. Nobody vouches for the file: every value is checked."""
+"""A report that is read from JSON. The file is not trusted: every value is checked."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .report import Report, Row
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Pair = tuple[int, Any]  # a count as the core tells it: its value and the name of its state
+    Pair = tuple[int, Any]  # a count in the core's form: its value and the name of its state
 
 SCHEMA = "lamina.report/1"
 LARGEST = 256_000_000  # bytes of a file
-MOST = 2**95  # not a count: what one is below
+MOST = 2**95  # not a count: the limit of one
 DIGITS = 40  # of a number: more than a count can have
 DEEPEST = 65_536  # place in the tree
-# The first three are always there, the others where the convention tells them.
+# The first three are always there, the others if the convention counts them.
 METRICS = (
     "macs",
     "flops",
@@ -45,7 +45,7 @@ PARAMETERS = {
     "buffers": "buffers",
     "buffer_bytes": "buffer_bytes",
 }
-# What is left out where it says nothing, and what it is then: a number, or another total.
+# Fields that are omitted when they add nothing, and their value then: a number, or another total.
 MAYBE = {"packed": None, "packed_bytes": None, "local_params": "params", "local_bytes": "param_bytes"}
 # A row's fields that are copied as they are, with their types.
 PLAIN: dict[str, tuple[type, ...]] = {
@@ -65,7 +65,7 @@ KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number"
 
 
 class _Reader:
-    """Values of one file; what is not as it should be ends reading, with its place in the file."""
+    """The values of one file; an invalid value ends reading, with its place in the file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -187,14 +187,14 @@ class _Reader:
         return fields | {"rf_axes": None, "time": None}
 
     def phase(self, d: Mapping[str, Any], phase: str, where: str) -> dict[str, Any]:
-        """What is told of a backward pass; where nothing is, it is unknown."""
+        """The numbers of a backward pass; without any they are unknown."""
         if phase not in d:
             return {**dict.fromkeys(METRICS, UNKNOWN), "intensity": None}
         return self.metrics(self.get(d, phase, where, dict), f"{where}.{phase}")
 
 
 class _NoRun:
-    """Stands where a report holds its run, and says that there is none."""
+    """Replaces the run of a report, and raises that there is none."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -209,7 +209,7 @@ class _NoRun:
 
 
 class _Costs(_NoRun):
-    """Numbers of the file, as the core tells those of a run."""
+    """The numbers of the file, in the form of the core's costs."""
 
     def __init__(self, read: _Reader, d: dict[str, Any]) -> None:
         super().__init__(read.path)
@@ -249,7 +249,7 @@ class _Costs(_NoRun):
 
 
 class _Model(_NoRun):
-    """What the file says of the run besides numbers."""
+    """The other facts of the run in the file."""
 
     def __init__(self, read: _Reader, d: dict[str, Any]) -> None:
         super().__init__(read.path)
@@ -341,7 +341,7 @@ def load(path: str | os.PathLike[str]) -> SavedReport:
     """The report in a file; see :meth:`Report.load`."""
     name = os.fsdecode(path)
     with Path(name).open("rb") as file:
-        data = file.read(LARGEST + 1)  # not a count: one byte more shows that there is more
+        data = file.read(LARGEST + 1)  # not a count: one more byte shows that the file is longer
     read = _Reader(name)
     if len(data) > LARGEST:
         read.fail("", f"is larger than {LARGEST} bytes")

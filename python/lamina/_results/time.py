@@ -142,12 +142,12 @@ PARTS = ("forward", "backward", "recompute", "engine", "outside", "whole")
 
 
 def spread(told: Any) -> Spread | None:
-    """A spread as the core tells it."""
+    """A spread from the core's form."""
     return None if told is None else Spread(*told)
 
 
 def row_time(told: Any) -> Time | None:
-    """A row's time as the core tells it."""
+    """A row's time from the core's form."""
     if told is None:
         return None
     forward, backward, recompute, device = told
@@ -156,7 +156,7 @@ def row_time(told: Any) -> Time | None:
 
 
 def times(told: Mapping[str, Any]) -> Times:
-    """All times as the core tells them."""
+    """All times from the core's form."""
     layers = []
     for layer in told["layers"]:
         path, call, *spreads = layer.values()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a model once, or again and again for its times."""
+"""Runs a model once, or repeatedly for its times."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running a live model once and leaving it as it was.
+"""Runs a live model once and restores it.
 
-Everything that inspection may disturb has a guard here: the model itself (a snapshot taken in C), the
-random number generators, the train/eval mode, and compiled code, which is stepped around and not touched.
-torch is only taken from ``sys.modules``: whoever hands over a model has imported it.
+Everything that inspection may change has a guard here: the model itself (a snapshot taken in C), the random
+number generators, the train/eval mode, and compiled code, which is bypassed and not changed. torch is only
+taken from ``sys.modules``: a caller with a model has imported it.
 """
 
 from __future__ import annotations
@@ -52,18 +52,17 @@ def run_once(
     dtype: str | None = None,
     made: Sequence[str] = (),
 ) -> Run:
-    """One forward of ``root`` under ``no_grad``, captured; afterwards everything is as it was.
+    """One captured forward of ``root`` under ``no_grad``; afterwards everything is restored.
 
-    ``ops`` watches operators too, None where they can be watched. ``backward`` runs with gradients and then
-    back-propagates the sum of the floating-point tensors that came out; ``unfused`` makes every layer
-    run its own forward.
-    ``dry`` computes nothing: every tensor is a fake one. ``time`` times it, ``memory`` notes what was
-    allocated, ``health`` looks at values. ``follow``, of a dry run with ``ops``: when memory would be taken
-    and given back, with floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how
-    each tensor that goes in was made up.
+    ``ops`` watches operators too, None if they can be watched. ``backward`` runs with gradients and then
+    back-propagates the sum of the floating-point outputs; ``unfused`` makes every layer run its own forward.
+    ``dry`` computes nothing: every tensor is fake. ``time`` measures times, ``memory`` allocations;
+    ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
+    floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
+    was made up.
 
-    ``args`` may be a function that makes them: what it draws from the generators is put back too. What the
-    forward raised is kept in the result, not raised, so that a caller can show what was seen up to there.
+    ``args`` may be a function that makes them: its draws from the generators are undone too. An exception of
+    the forward is kept in the result, not raised, so that a caller can show the layers up to there.
     """
     run = Run(health)
     how = _prepared(root, ops=ops, dry=dry, memory=memory)
@@ -72,7 +71,7 @@ def run_once(
     watch, timed = new_watch(root, how=how, **wanted), None
     for text in made:
         watch.made(text)
-    # Nothing of the user's runs until the start then, nor between finish() and restore().
+    # No user code runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
@@ -107,7 +106,7 @@ def run_once(
         try:
             snapshot.wrote(watch.written())
             run.left += snapshot.restore()
-        except BaseException:  # a second Ctrl-C, while things are put back: begin again
+        except BaseException:  # a second Ctrl-C during restoring: start again
             snapshot.restore()
             raise
         finally:
@@ -116,7 +115,7 @@ def run_once(
 
 
 def _set_mode(root: Any, mode: str | None) -> None:
-    """Puts a model into a mode that it is not in: models may do more than set the flag, such as empty their
+    """Sets the mode of a model if it differs: models may do more than set the flag, such as clear their
     caches."""
     if mode is not None and any(module.training != (mode == "train") for module in root.modules()):
         root.train(mode == "train")
@@ -124,7 +123,7 @@ def _set_mode(root: Any, mode: str | None) -> None:
 
 @contextmanager
 def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
-    """torch's modes around a run; ``real``: its tensors may need gradients, also inside an inference mode."""
+    """torch's modes around a run; ``real``: tensors may need gradients, also inside an inference mode."""
     torch = sys.modules["torch"]
     outer = torch.inference_mode(mode=False) if real else NOTHING
     with outer, torch.set_grad_enabled(grad), _no_fast_path() if unfused else NOTHING:
@@ -133,7 +132,7 @@ def _modes(grad: bool, *, real: bool, unfused: bool) -> Iterator[None]:
 
 @contextmanager
 def _no_fast_path() -> Iterator[None]:
-    """Attention layers in eval mode run layer by layer, as where something hooks them."""
+    """Attention layers in eval mode run layer by layer, as if they had hooks."""
     torch = sys.modules["torch"]
     mha = torch.backends.mha
     before = mha.get_fastpath_enabled()
@@ -145,7 +144,7 @@ def _no_fast_path() -> Iterator[None]:
 
 
 def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager[object]:
-    """What is to be open around a capture of memory."""
+    """The context that is open around a capture of memory."""
     if not memory:
         return NOTHING
     from .._observe.memory import Following
@@ -154,8 +153,7 @@ def _followed(watch: _lamina.Capture, *, memory: bool) -> AbstractContextManager
 
 
 def _prepared(root: Any, *, ops: bool | None, dry: bool, memory: bool) -> Watched:
-    """How operators are watched; raises where what is asked for can't be done, before anything is
-    touched."""
+    """The way in which operators are watched; raises if a request can't be met, before anything changes."""
     how = watched(ops)
     if dry and memory:
         raise UsageError("a dry run allocates nothing, so there is no memory to tell; leave one of them out")
@@ -176,8 +174,8 @@ def new_watch(
     told: bool = False,
     health: Wanted | None = None,
 ) -> _lamina.Capture:
-    """A capture that was not started. Where backward passes can't be told by layer, a note says why, unless
-    it was ``told`` already."""
+    """A capture that has not started. If backward passes can't be split by layer, a note gives the reason,
+    unless ``told``."""
     why = None
     if time or memory or health is not None:
         why = nodes()
@@ -202,8 +200,8 @@ def new_watch(
 
 
 def finish(watch: _lamina.Capture, before: Callable[[], None] | None = None) -> _lamina.Model:
-    """The model of a capture that was stopped, with what only Python can tell of it. ``before`` is called
-    once before code of the user's runs, which is seldom."""
+    """The model of a stopped capture, with the data that only Python has. ``before`` is called once before
+    user code runs, which is rare."""
     watch.memory_gradients()
     codes = compiled_codes()
     if codes and (through := seen_through(codes)):
@@ -222,8 +220,8 @@ def call_root(
     *,
     whole: bool = False,
 ) -> BaseException | None:
-    """One forward, and a backward where a capture is given; what they raised. ``whole``: from gradients with
-    memory of their own."""
+    """One forward, and with a capture a backward; returns their exception. ``whole``: from gradients with
+    their own memory."""
     try:
         result = root(*args, **kwargs)
         if backward is not None:
@@ -236,17 +234,18 @@ def call_root(
 
 
 def _is_whole(parameter: Any) -> bool:
-    """A tensor to which gradients come themselves, and not to what it is made of or spread over."""
+    """True for a tensor that receives gradients itself, not through the tensors that it wraps or is sharded
+    over."""
     return parameter.is_leaf and parameter.requires_grad and not hasattr(parameter, "__tensor_flatten__")
 
 
 def _go_back(root: Any, result: object, watch: _lamina.Capture, *, whole: bool) -> bool:
-    """Back-propagates the sum of the floating-point tensors in ``result``; every gradient is put back. False
-    where there is nothing to go back from."""
+    """Back-propagates the sum of the floating-point tensors in ``result`` and restores every gradient. False
+    if none has a gradient."""
     from .._guard.gradients import floats, leaves, no_gradients_left, start_of
 
     torch = sys.modules["torch"]
-    watch.pause(True)  # noqa: FBT003 - what prepares it is not the model's
+    watch.pause(True)  # noqa: FBT003 - its preparation is not the model's work
     ends = floats(result)
     if not ends:
         watch.no_backward()

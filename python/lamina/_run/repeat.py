@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that are timed: the same again and again, each layer by the median of them."""
+"""Timed runs: the same run repeated, and the median of each layer."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
     from .._observe.run import Run
 
-FEW, MANY = 5, 20  # runs, where nobody says how many: as many as fit into SECONDS, and between these
+FEW, MANY = 5, 20  # runs by default: as many as fit into SECONDS, and between these
 SECONDS = 10.0
 
 
 class Measure(NamedTuple):
-    """How often to run a model: ``warmup`` times unwatched, then ``repeats`` times; None: 5 to 20 times, as
-    many as fit into ten seconds."""
+    """The number of runs: ``warmup`` unwatched, then ``repeats``; None: 5 to 20, as many as fit into ten
+    seconds."""
 
     warmup: int = 3
     repeats: int | None = None
 
     @property
     def once(self) -> bool:
-        """True where the one run that counts everything is timed too."""
+        """True if the one run that counts everything is timed too."""
         return self.warmup == 0 and self.repeats == 1
 
     def check(self, *, dry: bool, asked: bool) -> Measure | None:
-        """Itself, None where times were not asked for; ValueError for what makes no sense, TypeError for what
+        """Itself, None if times were not requested; ValueError for a bad number, TypeError for a value that
         is no number."""
         if not asked:
             if self != Measure():
@@ -61,8 +61,8 @@ def measure(
     *,
     backward: bool,
 ) -> _lamina.Capture | None:
-    """A stopped capture of all timed runs, with no gradient left behind; None where one of them raised, which
-    ``run.error`` tells."""
+    """A stopped capture of all timed runs, with every gradient restored; None if one of them raised: see
+    ``run.error``."""
     watch = new_watch(root, time=True, told=True)
     go_back = watch if backward else None
     with _no_collection():
@@ -92,7 +92,8 @@ def _rounds(repeats: int | None) -> Iterator[int]:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Python's collector of cycles runs before and not meanwhile: a run that it falls into takes longer."""
+    """Python's garbage collector runs before the block and not in it: it would delay the run that it falls
+    into."""
     gc.collect()
     was = gc.isenabled()
     gc.disable()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command gives a model: from ``-i batch.ids=1x16:int64=arange`` to a tensor, or what code of the
-user's gives."""
+"""The inputs that the command passes to a model: from ``-i batch.ids=1x16:int64=arange`` to a tensor, or from
+user code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAMES_SHOWN = 6  # of the parameters of a forward
 
 
 class Given(NamedTuple):
-    """The arguments of a model, and how each tensor among them that lamina made up was made: ``"rand"``."""
+    """The arguments of a model, and how each made-up tensor among them was made: ``"rand"``."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -41,7 +41,7 @@ class Given(NamedTuple):
 
 
 class _Input(NamedTuple):
-    """One ``-i`` as it was read; ``text`` is all of it, for errors."""
+    """One ``-i`` that was read; ``text`` is the whole text, for errors."""
 
     text: str
     path: list[str]  # batch.ids; empty: by position
@@ -117,7 +117,8 @@ def _number(text: str) -> bool | int | float | None:
 
 
 def _dtype_of(given: _Input, like: Any) -> Any:
-    """The type of an input: as given, else one that its value needs, else that of the model's parameters."""
+    """The type of an input: the given one, else one that its value needs, else that of the model's
+    parameters."""
     torch = sys.modules["torch"]
     if given.dtype is not None:
         return given.dtype
@@ -137,7 +138,7 @@ def _default(dtype: Any, name: str) -> str:
 
 
 def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
-    """Raises UsageError where a type can't hold these numbers."""
+    """Raises UsageError if a type can't hold these numbers."""
     torch = sys.modules["torch"]
     name = str(dtype).removeprefix("torch.")
     for number in numbers:
@@ -153,7 +154,7 @@ def _holds(given: _Input, dtype: Any, *numbers: Any) -> None:
 
 
 def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> Any:
-    """The tensor; ``number`` counts the inputs, so that each has its own whole numbers, in a dry run too."""
+    """The tensor; ``number`` counts the inputs, so that each has its own whole numbers, also in a dry run."""
     torch = sys.modules["torch"]
     shape, real = given.shape, dtype.is_floating_point or dtype.is_complex
     if value in ("rand", "randn"):
@@ -188,7 +189,7 @@ def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> 
 
 
 def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> tuple[Any, str]:
-    """The tensor and how it was made. For a dry run it has values where those can be known."""
+    """The tensor and how it was made. For a dry run it has values if they can be known."""
     from .._dry.mode import MOST_KNOWN
 
     torch = sys.modules["torch"]
@@ -219,7 +220,7 @@ def _told(value: str, given: _Input) -> str:
 
 
 def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: int = 0) -> Given:
-    """The arguments that ``-i`` asks for, each once.
+    """The arguments of all ``-i``, each once.
 
     Raises:
         UsageError: one can't be understood or made, or the forward takes others.
@@ -246,7 +247,7 @@ def made_up(root: Any, target: str, texts: Sequence[str], *, dry: bool, batch: i
 
 
 def _tensors(value: Any) -> list[Any]:
-    """In the order in which a capture meets them."""
+    """In the order in which a capture visits them."""
     if isinstance(value, (list, dict)):
         return [
             tensor
@@ -275,7 +276,7 @@ def _positional(wanted: Signature | None) -> list[str]:
 
 
 def _check(wanted: Signature, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Says which inputs are missing or unknown, before the model does so in its own words."""
+    """Reports missing or unknown inputs, before the model raises its own error."""
     all_names = list(wanted.parameters)
     shown = ", ".join(all_names[:NAMES_SHOWN]) + (", ..." if len(all_names) > NAMES_SHOWN else "")
     anything = any(p.kind.name == "VAR_KEYWORD" for p in wanted.parameters.values())
@@ -301,8 +302,8 @@ def _check(wanted: Signature, target: str, args: tuple[Any, ...], kwargs: dict[s
 
 
 def from_code(root: Any, target: str, name: str, files: dict[Any, Any], *, batch: int = 0) -> Given:
-    """The arguments that ``FILE.py:NAME`` gives: a tensor, a tuple, a dict of keyword arguments, or a tuple
-    and a dict; or a function that returns one of these.
+    """The arguments from ``FILE.py:NAME``: a tensor, a tuple, a dict of keyword arguments, or a tuple and a
+    dict; or a function that returns one of these.
 
     Raises:
         UsageError: it is something else, or the forward takes others.

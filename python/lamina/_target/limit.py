@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory a model may take while it is built, so that no machine is ever filled.
+"""Limits the memory that a model may take while it is built, so that no machine's memory is filled.
 
-What makes new memory for tensors is counted as torch calls it, in a function mode: what ``torch.device`` as a
-context is too. Memory that is mapped from a file is not counted.
+Allocations of tensors are counted as torch is called, in a function mode, which ``torch.device`` as a context
+is too. Memory that is mapped from a file is not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._dry.mode import MOST_KNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What fills the memory that it makes; the others take it when it is written to.
+# These write to the memory that they allocate; for others it is only used once it is written.
 FILLING = ("ones", "full", "rand", "randn", "randint")
 MAKING = (*FILLING, "empty", "empty_strided", "zeros", "eye", "arange", "linspace", "tensor")
 LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
@@ -27,7 +27,7 @@ METHODS = ("clone", "new_empty", "new_zeros", "new_ones", "new_full", "new_tenso
 
 
 class TooLargeError(BaseException):
-    """More is made than may be; code that catches exceptions of its own must not go on."""
+    """Tensors exceed the limit. It is no Exception, so user code that catches those does not continue."""
 
 
 @cache
@@ -47,7 +47,7 @@ def _nbytes(tensor: Any) -> int:
 
 
 class _Count:
-    """The tensors that were made and are still there."""
+    """The tensors that were made and are still alive."""
 
     def __init__(self, most: int) -> None:
         torch = sys.modules["torch"]
@@ -93,7 +93,7 @@ class _Count:
 
 
 def on_meta(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What a function that makes a tensor gives on the meta device; None where it gives nothing there."""
+    """The result on the meta device of a function that makes a tensor; None if it has none there."""
     try:
         return function(*args, **{**kwargs, "device": "meta"})
     except Exception:
@@ -111,7 +111,7 @@ def _mode(call: Any) -> Any:
 
 @contextmanager
 def limited(most: int | None) -> Iterator[None]:
-    """In the block no more than ``most`` bytes of tensors are there at one time.
+    """In the block, at most ``most`` bytes of tensors are alive at a time.
 
     Raises:
         TooLargeError: there would be more, before that memory is taken.
@@ -124,12 +124,12 @@ def limited(most: int | None) -> Iterator[None]:
     with _mode(count.call):
         yield
     if count.over:
-        raise TooLargeError  # the model's code went on all the same
+        raise TooLargeError  # the model's code continued all the same
 
 
 def large_on_meta() -> Any:
     """A context in which tensors of more than ``MOST_KNOWN`` elements are made on the meta device. Small ones
-    are real, so that code which builds a model can look at them, and a dry run knows them."""
+    are real, so that code that builds a model can read them, and a dry run knows them."""
 
     def call(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if function in _functions(MAKING) and kwargs.get("device") is None:
@@ -142,7 +142,7 @@ def large_on_meta() -> Any:
 
 
 def available() -> int | None:
-    """Bytes of memory that can still be had here, with swap; None where nobody tells."""
+    """Bytes of memory that are still available here, with swap; None if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text("ascii").splitlines()
     except OSError:
@@ -156,8 +156,8 @@ def available() -> int | None:
 
 
 def group_limit(root: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes of memory that the control group of this process may have, by version 2 or 1 of control groups;
-    None where there is no limit. Version 1 writes a number larger than any memory then."""
+    """The memory limit of this process's control group in bytes, by version 2 or 1 of control groups; None
+    without a limit. Version 1 then has a number larger than any memory."""
     limits = []
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From ``pkg.mod:attr`` or ``file.py:attr`` to what it names, and to the model that this builds."""
+"""From ``pkg.mod:attr`` or ``file.py:attr`` to the named object, and to the model that it builds."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
-MOST_REAL = 1073741824  # bytes of a model that is built for real although nothing is to be computed
+MOST_REAL = 1073741824  # bytes of a model that is built for real although nothing is computed
 
 
 class _ToldError(Exception):
-    """What code of the user's raised, told in one sentence."""
+    """An exception of user code, as one sentence."""
 
 
 def line_of(error: BaseException) -> str:
-    """The class and the first line of what was raised."""
+    """The class and the first line of an exception."""
     if isinstance(error, SystemExit):
         return f"its code called sys.exit({'' if error.code is None else repr(error.code)})"
     lines = str(error).splitlines()
@@ -50,7 +50,8 @@ def _place_of(error: BaseException, path: str | None) -> str:
 
 
 def _importing(error: BaseException, outer: int) -> str:
-    """``"while importing x: "``, where a module's own code failed; ``outer``: so many around it are known."""
+    """``"while importing x: "``, if a module's own code failed; ``outer``: the number of known imports around
+    it."""
     from traceback import walk_tb
 
     frames = [frame for frame, _ in walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>"]
@@ -58,16 +59,16 @@ def _importing(error: BaseException, outer: int) -> str:
 
 
 def _told(error: BaseException, before: str, path: str | None, outer: int = 0) -> _ToldError:
-    """What code of the user's raised, where, and while what was imported."""
+    """The exception of user code, its place, and the import that it happened in."""
     told = f"{before}{_importing(error, outer)}{line_of(error)}{_place_of(error, path)}"
-    if "torchvision::" in str(error):  # its own operators are not there
+    if "torchvision::" in str(error):  # torchvision's own operators are missing
         torch = sys.modules["torch"].__version__
         told += f"; torchvision does not fit torch {torch}: install the torchvision that was made for it"
     return _ToldError(told)
 
 
 def near(name: str, names: Iterable[str]) -> str:
-    """``"; did you mean Linear?"``, where one of ``names`` is much like ``name``."""
+    """``"; did you mean Linear?"``, if one of ``names`` is similar to ``name``."""
     from difflib import get_close_matches
 
     found = get_close_matches(name, [n for n in names if not n.startswith("_")], n=3)
@@ -78,7 +79,7 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def split(target: str, what: str = "model") -> tuple[str, str]:
-    """Where something of the user's is, and its name there."""
+    """The file or module of a target, and the name in it."""
     where, _, path = target.rpartition(":")
     if where and path and (where.endswith(".py") or not S_ISREG(_mode(where))):
         return where, path
@@ -95,7 +96,7 @@ def split(target: str, what: str = "model") -> tuple[str, str]:
 
 
 def _mode(path: str) -> int:
-    """What kind of file a path names; 0 where it names none."""
+    """The kind of file that a path names; 0 if there is none."""
     try:
         return Path(path).stat().st_mode
     except (OSError, ValueError):
@@ -103,7 +104,7 @@ def _mode(path: str) -> int:
 
 
 def load(where: str, path: str, files: dict[Any, Any]) -> Any:
-    """What ``path`` names in a file or a module. ``files`` were run already and are not run again."""
+    """The object ``path`` in a file or a module. ``files`` were run already and are not run again."""
     value: Any = _file(where, files) if where.endswith(".py") or os.sep in where else _package(where)
     for name in path.split("."):
         owner, value = value, getattr(value, name, None)
@@ -176,8 +177,8 @@ def _modules(package: str) -> list[str]:
 
 
 def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool) -> Any:
-    """The model that ``target`` names, built with ``texts``, as ``"weights=None"``. No machine is filled: for
-    a dry run a large model is built on the meta device.
+    """The model that ``target`` names, built with ``texts``, as ``"weights=None"``. It never fills the
+    memory: for a dry run a large model is built on the meta device.
 
     Raises:
         UsageError: the target or an argument can't be understood, in a sentence.
@@ -191,9 +192,9 @@ def build(target: str, texts: Sequence[str], files: dict[Any, Any], *, dry: bool
 
 
 def _within(make: Callable[[], Any], target: str, *, dry: bool, again: bool) -> Any:
-    """What ``make`` gives, where there is memory for it. Past some of the memory it begins again on the meta
-    device, where tensors have sizes and take none: to stay there in a dry run, else to be measured, if it can
-    be made ``again`` afterwards, unlike what Python imports."""
+    """The result of ``make``, if there is memory for it. Beyond some memory it starts again on the meta
+    device, where tensors have sizes and no memory: to stay there in a dry run, otherwise to be measured, if
+    it can be made ``again`` afterwards, unlike an import."""
     torch = sys.modules["torch"]
     here, state = available(), torch.get_rng_state()
     some = MOST_REAL if here is None else min(here, MOST_REAL)
@@ -227,8 +228,8 @@ def _nbytes(model: Any) -> int:
 
 
 def _on_meta(make: Callable[[], Any], target: str, some: int, here: int | None) -> Any:
-    """What ``make`` gives where tensors are made on the meta device, with no more than ``some`` bytes of real
-    ones; a model that names another device for its tensors is real, if there is memory for it."""
+    """The result of ``make`` with tensors on the meta device, and at most ``some`` bytes of real ones; a
+    model that names another device for its tensors is real, if there is memory for it."""
     made, first = _tried(make, large_on_meta(), some)
     if first is None:
         return made
@@ -250,7 +251,7 @@ def _tried(make: Callable[[], Any], context: Any, most: int | None) -> tuple[Any
         with limited(most), context:
             return make(), None
     except TooLargeError:
-        error = TooLargeError()  # another one, since the first holds what was made
+        error = TooLargeError()  # a new one, since the first holds the tensors
     except Exception as raised:
         return None, raised
     gc.collect()
@@ -275,7 +276,7 @@ def _module(value: Any, where: str, target: str, arguments: dict[str, Any]) -> A
 
 
 def call(function: Any, arguments: dict[str, Any], where: str, target: str, otherwise: str) -> Any:
-    """What a function of the user's returns; what it raises is told with its line."""
+    """The result of a user's function; its exceptions are reported with their line."""
     try:
         return function(**arguments)
     except (Exception, SystemExit) as error:
@@ -287,7 +288,7 @@ def call(function: Any, arguments: dict[str, Any], where: str, target: str, othe
 
 
 def _keyword(text: str) -> tuple[str, Any]:
-    """``"weights=None"`` as a name and a value; what is no Python literal is a string."""
+    """``"weights=None"`` as a name and a value; a value that is no Python literal is a string."""
     from ast import literal_eval
 
     name, equals, value = text.partition("=")

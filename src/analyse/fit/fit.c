@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Will it fit: the most memory that is held at one time. A dry run told when each tensor's memory was taken
- * and when the last who held it let go; here the operators are walked once and the sums kept. What was there
- * before, and what an optimizer keeps, is added. */
+ * Predicts the peak memory. A dry run recorded the lifetime of each tensor's memory; one walk over the
+ * operators keeps the sums. The model's own memory, and that of an optimizer, is added. */
 #include "analyse/flow/flow.h"
 
 #include <stdio.h>
@@ -23,15 +22,15 @@ static const optimizer optimizers[] = {
 enum { N_OPTIMIZERS = sizeof optimizers / sizeof *optimizers };
 
 typedef struct fit {
-    lam_fit f; /* first: what is handed out */
+    lam_fit f; /* first: the public part */
     lmi_arena arena;
     lmi_arena scratch;
     const lam_model *m;
     const optimizer *with;
-    int64_t *change; /* per operator, one ahead: bytes taken while it ran, then (at n + 1) given back */
+    int64_t *change; /* per operator, one ahead: bytes allocated while it ran, then (at n + 1) freed */
     int64_t fixed[LAM_N_HELD];
-    int64_t all;     /* bytes of everything together, so that no sum is too large */
-    lam_fit_row *of; /* per place, and one for what is outside */
+    int64_t all;     /* bytes of all lifetimes together, so that no sum overflows */
+    lam_fit_row *of; /* per place, and one for memory outside */
     bool *is_buffer; /* per tensor */
 } fit;
 
@@ -54,7 +53,7 @@ static lam_status find_optimizer(const char *name, const optimizer **out, lam_er
     return lmi_fail(e, LAM_USAGE, name, "there is no such optimizer; there are %s", known);
 }
 
-/* == what is there all the time ======================================================================== */
+/* == memory that is held throughout ==================================================================== */
 
 static lam_status hold(fit *w, lam_held as, int32_t place, int64_t bytes, lam_error *e) {
     if (bytes < 0 || lmi_add_over(w->all, bytes, &w->all))
@@ -103,7 +102,7 @@ static bool seen_before(const lam_event *ev, int32_t i) {
     return false;
 }
 
-/* Of the first call, which later ones are taken to be handed too. */
+/* The inputs of the first call; later calls are assumed to receive them too. */
 static lam_status hold_inputs(fit *w, lam_error *e) {
     const lam_event *ev = w->m->n_events > 0 ? &w->m->events[0] : NULL;
     for (int32_t i = 0; ev && i < ev->n_in; i++) {
@@ -116,7 +115,7 @@ static lam_status hold_inputs(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* == how long ========================================================================================== */
+/* == lifetimes ========================================================================================= */
 
 static bool at_end(const lam_lifetime *l) { return l->freed < 0; }
 
@@ -127,7 +126,7 @@ static lam_held held_as(const fit *w, const lam_lifetime *l) {
     return at_end(l) ? LAM_HELD_GRADIENT : LAM_HELD_BACKWARD;
 }
 
-/* What is given back counts from the operator after; nothing after the last one. */
+/* A free counts from the next operator on; after the last one nothing counts. */
 static lam_status sum_up(fit *w, lam_error *e) {
     for (int32_t i = 0; i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];
@@ -150,7 +149,7 @@ static int64_t find_peak(const fit *w, int32_t *step) {
     return most;
 }
 
-/* `step`: one more than the operator; n_ops + 1: what is left after the last. */
+/* `step`: the operator plus one; n_ops + 1: after the last one. */
 static bool is_there(const fit *w, const lam_lifetime *l, int32_t step) {
     if (step > w->m->n_ops) return at_end(l) && l->what == LAM_TAKEN_TENSOR;
     return l->made + 1 <= step && (l->freed < 0 || l->freed + 1 >= step);
@@ -184,8 +183,8 @@ static bool gets_gradient(const fit *w, const lam_tensor *t, int32_t i) {
     return !w->is_buffer[i] && t->requires_grad && t->bytes >= 0;
 }
 
-/* Where some parameter got no gradient it keeps nothing for it: the bytes of those that there are, by the
- * place whose backward gave them, and outside of all last. */
+/* The optimizer keeps nothing for parameters without a gradient. Collects the bytes of the gradients by
+ * the place whose backward made them; outside of all places last. */
 static void find_gradients(const fit *w, int64_t *got) {
     for (int32_t i = 0; i < w->m->n_lifetimes; i++) {
         const lam_lifetime *l = &w->m->lifetimes[i];
@@ -195,7 +194,7 @@ static void find_gradients(const fit *w, int64_t *got) {
     }
 }
 
-/* Of the part of a parameter whose gradient takes `bytes`. */
+/* For the part of a parameter whose gradient has `bytes`. */
 static int64_t state_of(const fit *w, const lam_tensor *t, int64_t bytes) {
     const lam_shape *s = &t->shape;
     bool by_sums = w->with->sums && s->ndim > 1;
@@ -205,7 +204,7 @@ static int64_t state_of(const fit *w, const lam_tensor *t, int64_t bytes) {
     return kept + w->with->each;
 }
 
-/* What is kept for a parameter that nothing is kept for so far, out of the gradients that are left. */
+/* Adds the state of a parameter that has none so far, for the gradients that are left. */
 static lam_status hold_state(fit *w, const lam_tensor *t, bool *done, int64_t *left, lam_error *e) {
     int64_t bytes = t->bytes < *left ? t->bytes : *left;
     if (*done || bytes <= 0) return LAM_OK;
@@ -214,8 +213,8 @@ static lam_status hold_state(fit *w, const lam_tensor *t, bool *done, int64_t *l
     return hold(w, LAM_HELD_OPTIMIZER, place_of(w, t->owner), state_of(w, t, bytes), e);
 }
 
-/* Gradients are of the parameters of the layer that gave them; those of others' (tied ones) are of whichever
- * parameters are left. */
+/* Gradients belong to the parameters of the layer that made them; those of tied parameters of other
+ * layers to any parameters that are left. */
 static lam_status hold_states(fit *w, lam_error *e) {
     int64_t *got = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places + 1, sizeof *got), rest = 0;
     bool *done = lmi_alloc(&w->scratch, (uint64_t)w->m->n_tensors, sizeof *done);
@@ -233,7 +232,7 @@ static lam_status hold_states(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* Adds what is kept from step to step, and gives what is worked with during one. */
+/* Adds the state that is kept between steps, and returns the working memory of a step. */
 static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
     int64_t before = 0;
     *working = 0;
@@ -247,7 +246,7 @@ static lam_status hold_optimizer(fit *w, int64_t *working, lam_error *e) {
     return hold_states(w, e);
 }
 
-/* == all of it ========================================================================================= */
+/* == the whole prediction ============================================================================== */
 
 static int more_bytes(const void *a, const void *b) {
     const lam_fit_row *x = a, *y = b;
@@ -271,7 +270,7 @@ static lam_status list_rows(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* What an operator of somebody's own takes for itself is not known. */
+/* The workspace of a user-defined operator is unknown. */
 static lam_status find_gap(fit *w, lam_error *e) {
     char text[200];
     for (int32_t i = 0; i < w->m->n_ops; i++) {
@@ -285,7 +284,7 @@ static lam_status find_gap(fit *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* The first operator of which it was not measured what it takes. */
+/* The first operator whose workspace was not measured. */
 static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, const char **out, lam_error *e) {
     char text[200];
     for (int32_t i = 0; !*out && i < w->m->n_lifetimes; i++) {
@@ -299,7 +298,7 @@ static lam_status find_unmeasured(fit *w, lam_taken what, const char *says, cons
     return LAM_OK;
 }
 
-/* The first node in which values decide what runs, and there were none. */
+/* The first node whose operators depend on values that a dry run does not have. */
 static lam_status find_decided(fit *w, lam_error *e) {
     char text[200];
     for (int32_t i = 0; !w->f.rough && i < w->m->n_ops; i++) {

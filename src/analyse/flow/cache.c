@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a cache of keys and values would take of each token. Attention that torch is told to be causal needs
- * one; attention with a mask of the model's own may, and that alone is told of it: the mask's values are not
- * there to be looked at. So with attention that is written out as products around a softmax. */
+ * The size of a key-value cache per token. Attention that torch is told to be causal needs a cache.
+ * Attention with a mask of the model may need one, which is all that can be reported: the values of the
+ * mask are unknown here. The same holds for attention that is written as products around a softmax. */
 #include "analyse/flow/flow.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ static int64_t elements(const lam_op_arg *a) {
     return a->ndim >= 0 && lmi_product(a->sizes, a->ndim, &n) ? n : -1;
 }
 
-/* Elements of the tensor that an argument repeats or shows in another way: a key that several queries share
- * is repeated for each of them. */
+/* Elements of the tensor that an argument repeats or views: a key that several queries share is repeated
+ * for each of them. */
 static int64_t least_elements(const lam_model *m, int32_t op, int32_t in) {
     int64_t least = -1;
     for (int32_t i = 0; i < FAR && op >= 0 && in >= 0; i++) {
@@ -51,7 +51,7 @@ static int32_t argument(const lam_op_sig *sig, int32_t position) {
     return -1;
 }
 
-/* Bytes of a token's key or value, which is argument `in`, and has its tokens along `axis`; -1 unknown. */
+/* Bytes of one token of argument `in`, a key or value with its tokens along `axis`; -1: unknown. */
 static int64_t bytes_of(const lam_model *m, int32_t op, int32_t in, int32_t axis) {
     const lam_op_arg *a = in < 0 ? NULL : &m->ops[op].sig->in[in];
     if (!a || a->ndim != 4 || a->sizes[axis] < 1 || a->sizes[0] < 1) return -1;
@@ -66,14 +66,14 @@ static void add(int64_t key, int64_t value, int32_t *layers, int64_t *bytes) {
     ++*layers;
 }
 
-/* -- attention that is an operator ----------------------------------------------------------------------- */
+/* attention as an operator */
 
 static bool is_causal(const lmi_slots *slots) {
     const lmi_slot *causal = &slots->at[LMI_S_causal];
     return causal->present && causal->value && causal->value->type == LAM_BOOL && causal->value->i;
 }
 
-/* Each position attends to as many as there are. */
+/* True if queries and keys have the same positions. */
 static bool is_of_itself(const lam_op_arg *q, const lam_op_arg *k, int32_t axis) {
     return q->ndim == 4 && k->ndim == 4 && q->sizes[2] == k->sizes[axis];
 }
@@ -92,11 +92,11 @@ static void add_operator(const lam_model *m, int32_t op, lam_fit *f) {
         add(key, value, &f->masked_layers, &f->masked_bytes);
 }
 
-/* -- attention that is written out ----------------------------------------------------------------------- */
+/* attention as several operators */
 
 static bool is_product(const lam_op *o) { return strcmp(o->sig->name, "aten::matmul") == 0; }
 
-/* The argument whose elements the result has one by one; -1 none. */
+/* The argument with the same elements as the result; -1: none. */
 static int32_t one_by_one(const lam_op *o) {
     int64_t n = o->sig->n_out > 0 ? elements(&o->sig->out[0]) : -1;
     for (int32_t i = 0; n >= 0 && i < o->sig->n_in; i++)
@@ -106,7 +106,7 @@ static int32_t one_by_one(const lam_op *o) {
     return -1;
 }
 
-/* Whether more than numbers and the argument itself went in. */
+/* True if there are arguments other than numbers and `own`. */
 static bool takes_a_mask(const lam_op *o, int32_t own) {
     for (int32_t i = 0; i < o->sig->n_in; i++)
         if (i != own && o->sig->in[i].is_tensor && o->sig->in[i].ndim >= 2) return true;
@@ -117,7 +117,7 @@ typedef bool wanted(const lam_op *o);
 
 static bool is_softmax(const lam_op *o) { return is_kind(o, LMI_K_softmax); }
 
-/* The operator that argument `in` comes from, through those that go element by element; -1 none. */
+/* The operator that argument `in` comes from, through elementwise operators; -1: none. */
 static int32_t come_from(const lam_model *m, int32_t op, int32_t in, wanted *is, bool *masked) {
     for (int32_t i = 0; i < FAR && in >= 0; i++) {
         op = lam_model_source(m, op, in);
@@ -129,7 +129,7 @@ static int32_t come_from(const lam_model *m, int32_t op, int32_t in, wanted *is,
     return -1;
 }
 
-/* Of probabilities with values: there must be scores, of queries with keys, before. */
+/* Probabilities times values: scores of queries and keys must precede them. */
 static void add_written_out(const lam_model *m, int32_t op, lam_fit *f) {
     bool masked = false, unused = false;
     const lam_op_sig *sig = m->ops[op].sig;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph in Graphviz' DOT: at the level of operators each node is one, at the level of modules those of
- * one call that ran one after another. */
+ * The graph in Graphviz' DOT. At the level of operators each node is one; at the level of modules a node
+ * is a sequence of operators of one call. */
 #include "analyse/flow/graph.h"
 
 enum { NAMES_AT_MOST = 4 }; /* operators named in a node of the modules' level */
 
 /* -- quoting ------------------------------------------------------------------------------------- */
 
-/* Inside double quotes. What could drive a terminal is replaced; a backslash stands for itself. */
+/* Inside double quotes. Characters that could control a terminal are replaced; a backslash is escaped. */
 static void put_quoted(lmi_buf *b, const char *s) {
     lmi_buf clean;
     lmi_buf_init(&clean);
@@ -48,7 +48,7 @@ static void put_head(const lam_graph *g, lmi_buf *b) {
             "  edge [fontname=\"sans-serif\", fontsize=9];\n");
 }
 
-/* -- nodes that both levels have ----------------------------------------------------------------- */
+/* nodes of both levels */
 
 static void put_end(const lam_graph *g, lmi_buf *b, int32_t i) {
     const lam_node *n = lam_graph_node(g, i);
@@ -95,7 +95,7 @@ static void put_ops(const lam_graph *g, lmi_buf *b) {
 
 /* -- modules ------------------------------------------------------------------------------------- */
 
-typedef struct run { /* operators of one call that ran one after another */
+typedef struct run { /* a sequence of operators of one call */
     int32_t call, first;
 } run;
 
@@ -103,7 +103,7 @@ typedef struct runs {
     const lam_graph *g;
     lmi_vec all;   /* run */
     int32_t *of;   /* per operator: its run, -1 */
-    lmi_map drawn; /* edges that were put */
+    lmi_map drawn; /* edges that were written */
 } runs;
 
 static bool is_drawn(const lam_graph *g, int32_t op) {
@@ -130,7 +130,8 @@ static lam_status find_runs(runs *r, lmi_arena *scratch, lam_error *e) {
     return LAM_OK;
 }
 
-/* The first operators of a run by name, where the call calls others too and its class does not tell. */
+/* The names of the first operators of a sequence, if the call has other calls and its class does not
+ * describe it. */
 static void put_names(const runs *r, int32_t at, lmi_buf *b) {
     const lam_model *m = r->g->m;
     const char *before = "";
@@ -168,7 +169,7 @@ static void put_run(const runs *r, int32_t at, lmi_buf *b) {
     lmi_put(b, "\"];\n");
 }
 
-/* An edge once, whatever the number of tensors that go that way. */
+/* One edge, however many tensors it has. */
 static lam_status draw(runs *r, lmi_buf *b, lmi_source s, int32_t call, const char *to_prefix, int32_t to,
                        lam_shape shape, lam_error *e) {
     bool input = s.by == LMI_BY_INPUT;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of the data: which operators stand for themselves, and which of them gave a tensor. */
+ * The flow of data: the units among the operators, and the unit that is the source of each tensor. */
 #include "analyse/flow/flow.h"
 
 int32_t lmi_first_tensor(const lam_op *o) {
@@ -15,7 +15,7 @@ static bool gives_tensor(const lam_op *o) {
     return false;
 }
 
-/* An operator of somebody's own: what it calls may be only a part of what it does. */
+/* A user-defined operator: the operators that it calls may be a part of its work. */
 static bool is_foreign(const lam_op *o) {
     static const char ours[] = "aten::";
     const char *name = o->sig->name;
@@ -23,8 +23,7 @@ static bool is_foreign(const lam_op *o) {
            gives_tensor(o);
 }
 
-/* As the numbers of `exact` are counted (ops.c): one that has a word and is no composite, or that called
- * nothing. */
+/* As `exact` counts them (ops.c): it has a word and is no composite, or called nothing. */
 bool lmi_flow_counts(void *unused, const lam_op *o) {
     (void)unused;
     if (o->flags & (LAM_OP_FAILED | LAM_OP_NODE)) return false;
@@ -33,7 +32,7 @@ bool lmi_flow_counts(void *unused, const lam_op *o) {
            lmi_op_kind(o->sig->word) != LMI_K_composite;
 }
 
-/* A result whose memory is an argument's, of an operator that moves no element. */
+/* True if the result has an argument's memory, and the operator moves no element. */
 bool lmi_only_view(const lam_op *o) {
     const lam_op_sig *s = o->sig;
     lmi_kind kind = lmi_op_kind(s->word);
@@ -77,7 +76,7 @@ lmi_source lmi_flow_from(const lmi_stream *f, int32_t op, int32_t in) {
                   lam_model_source_input(f->m, op, in));
 }
 
-/* A result that no operator gave may be an argument of the outermost call, handed through. */
+/* A result without an operator may be an argument of the outermost call, passed through. */
 static int32_t handed_through(const lam_model *m, int32_t event, const lam_arg *a) {
     while (m->events[event].parent >= 0) event = m->events[event].parent;
     const lam_event *root = &m->events[event];
@@ -105,7 +104,7 @@ static lmi_givers givers(const lmi_stream *f, const lmi_edge *edge, int32_t ndim
     lmi_givers g = {.f = f, .edge = edge, .write = -1, .rest = one};
     if (!edge || edge->write < 0) return g;
     const lmi_write *w = &f->m->writes[edge->write];
-    if (w->prev < 0 && w->op == edge->made) return g; /* nothing was written since it was made */
+    if (w->prev < 0 && w->op == edge->made) return g; /* not written since it was made */
     g.placed = (edge->made >= 0 || edge->owner != -1) &&
                lmi_place_of(f->m, f->m->edges, edge->made, edge->nth, ndim, sizes, &g.place);
     if (!g.placed && !edge->through) return g;
@@ -132,7 +131,7 @@ bool lmi_flow_next(lmi_givers *g, lmi_source *s) {
     lmi_place at;
     while (g->write >= 0) {
         const lmi_write *w = &all[g->write];
-        bool inner = w->prev >= 0 && all[w->prev].op > w->op; /* one inside it wrote */
+        bool inner = w->prev >= 0 && all[w->prev].op > w->op; /* an inner operator wrote */
         if (g->own && w->op < g->edge->made) return false;
         g->write = w->prev;
         int32_t unit = g->f->unit[w->op];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The graph of the data: operators that count or move something, what went into the model and came out, the
- * parameters and buffers, and which gave what to which. Views are looked through, as composites are. */
+ * The data-flow graph: operators that count or move something, the inputs and outputs of the model, its
+ * parameters and buffers, and the edges between them. Views and composites are transparent. */
 #include "analyse/flow/graph.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static lam_status name_tensors(lam_graph *g, lam_error *e) {
     return LAM_OK;
 }
 
-/* An argument or a result of the model: its keyword, or which it is. */
+/* The name of an argument or result of the model: its keyword, or its position. */
 static const char *name_arg(lam_graph *g, const lam_arg *a, const char *what, int32_t i, int32_t n) {
     char text[64];
     if (a->name) return a->name;
@@ -81,7 +81,7 @@ static lam_status add_tensor(lam_graph *g, int32_t t, lam_error *e) {
     return add_node(g, node, &g->of_tensor[t], e);
 }
 
-/* True for an operator that is a node: a unit that is no view, and that reads or gives a tensor. */
+/* True for an operator that is a node: a unit that is not a view, and that reads or returns a tensor. */
 static bool is_node(const lam_graph *g, int32_t op) {
     const lam_op *o = &g->m->ops[op];
     if (g->flow.unit[op] != op || lmi_only_view(o)) return false;
@@ -113,7 +113,7 @@ static lam_status add_ops(lam_graph *g, lam_error *e) {
 
 /* -- edges --------------------------------------------------------------------------------------- */
 
-/* Every operator comes after what it reads, so what stands behind a view is known when the view is met. */
+/* An operator comes after its arguments, so the source of a view is known when the view is reached. */
 static void look_behind(lam_graph *g) {
     for (int32_t i = 0; i < g->m->n_ops; i++) {
         g->behind[i] = (lmi_source){LMI_BY_OP, i};
@@ -151,7 +151,7 @@ static lam_status add_edge(lam_graph *g, lmi_source s, int32_t call, int32_t to,
     return LAM_OK;
 }
 
-/* One from each that gave a part of the tensor. */
+/* One edge from each source of a part of the tensor. */
 static lam_status add_edges(lam_graph *g, lmi_givers *givers, int32_t call, int32_t to, int32_t arg,
                             lam_shape shape, lam_error *e) {
     lmi_source s, last = {LMI_BY_NOTHING, -1};
@@ -189,7 +189,7 @@ static lam_status link_outputs(lam_graph *g, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- all of it ----------------------------------------------------------------------------------- */
+/* the whole graph */
 
 static int32_t *numbers(lam_graph *g, int32_t n) {
     int32_t *at = lmi_alloc(&g->arena, (uint64_t)n, sizeof *at);

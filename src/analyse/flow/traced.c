@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators that a traced graph does not have, which some tools count on: what reaches no output, and what
- * runs inside a torch.autograd.Function, which such a graph has as one node. */
+ * Operators that are not in a traced graph, which some tools count on: those that reach no output, and
+ * those inside a torch.autograd.Function, which is one node of such a graph. */
 #include "analyse/flow/graph.h"
 
 bool lmi_in_function(const lam_model *m, int32_t op) {
@@ -12,7 +12,7 @@ bool lmi_in_function(const lam_model *m, int32_t op) {
     return false;
 }
 
-/* An operator is needed where anything that ran inside it is. */
+/* An operator is needed if any operator inside it is. */
 static void leave_out_dead(const lam_model *m, bool *needed, bool *out) {
     for (int32_t i = m->n_ops - 1; i >= 0; i--)
         if (m->ops[i].parent >= 0) needed[m->ops[i].parent] = needed[m->ops[i].parent] || needed[i];

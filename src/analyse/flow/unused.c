@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is in vain: modules that were never called, results that reach no output, and parameters that no
- * gradient can reach. The graph is followed backwards from the outputs, once along everything that is read
- * and once along what a gradient passes. Only the forward is looked at, with backward passes inside it, and
- * which parameters a backward pass from all outputs really gave a gradient. */
+ * Unused parts: modules that were never called, results that reach no output, and parameters that no
+ * gradient can reach. The graph is followed backwards from the outputs, once along all reads and once
+ * along the flow of gradients. Only the forward is read, with backward passes inside it, and the
+ * parameters that received a gradient in a backward pass from all outputs. */
 #include "analyse/flow/graph.h"
 
 #include <stdio.h>
@@ -12,22 +12,22 @@ typedef struct search {
     lam_graph *g;
     const lam_model *m;
     lmi_arena scratch;
-    bool traced;   /* what a tracer keeps is asked for: a number that the program read is a constant to it */
-    bool known;    /* every output of the model came from something that was seen */
-    bool *live;    /* per unit: an output depends on it */
-    bool *passes;  /* per unit: a gradient comes to its result */
+    bool traced; /* searches for what a tracer keeps, to which a number that the program read is a constant */
+    bool known;  /* every output of the model has a known source */
+    bool *live;  /* per unit: an output depends on it */
+    bool *passes;  /* per unit: its result receives a gradient */
     int32_t *stop; /* per unit that is live and has no gradient: the operator after it that stops one, -1 */
     bool *inside;  /* per operator: of a forward, also of a backward pass that runs in one */
-    bool derives;  /* there is such a pass: what nothing reads may be what is differentiated */
-    bool tells;    /* an output wanted gradients: where nothing says so none were wanted */
-    uint8_t *read; /* per tensor: how */
+    bool derives;  /* there is such a pass: results that nothing reads may be differentiated */
+    bool tells;    /* an output required gradients; if no output shows this, none did */
+    uint8_t *read; /* per tensor: how it is read */
     bool *handed;  /* per unit: it made a result of some call */
-    bool *taken;   /* per unit: some operator reads its result */
+    bool *taken;   /* per unit: an operator reads its result */
     int32_t stranger; /* the last operator that reads elements of unseen origin, -1 */
-    bool *in_vain;    /* per call: what it gave reaches no output */
+    bool *in_vain;    /* per call: its results reach no output */
 } search;
 
-/* A Function's own node says so whether or not it is true. */
+/* The node of a Function has the flag in any case. */
 enum { SAYS = LAM_OP_GRAD | LAM_OP_NODE };
 enum { READ = 1, READ_LIVE = 2, READ_PASSES = 4 };
 
@@ -48,7 +48,7 @@ static lam_status find(search *s, lmi_vec *to, const char *path, const char *rea
 
 static bool is_unit(const search *s, int32_t op) { return s->g->flow.unit[op] == op && s->inside[op]; }
 
-/* How many elements come out depends on values, and the program may ask (len(x[x > 0])). */
+/* The size of the result depends on values, and the program may read it (len(x[x > 0])). */
 static bool tells_size(const lam_op_sig *sig) {
     static const char *const names[] = {"aten::nonzero", "aten::masked_select", "aten::_unique2",
                                         "aten::unique_dim", "aten::unique_consecutive"};
@@ -66,9 +66,9 @@ static bool on_cpu(const lam_op_sig *sig) {
     return false;
 }
 
-/* Hands a value to the program, or writes into memory that was there before the forward: it matters although
- * no output depends on it. So may what no operator reads, where elements of unseen origin come in later: no
- * operator shows what becomes of Tensor.numpy(). */
+/* Returns a value to the program, or writes to memory from before the forward: it matters even if no
+ * output depends on it. So may a result that no operator reads, if elements of unknown origin come in
+ * later: Tensor.numpy() is no operator. */
 static bool matters(const search *s, int32_t op) {
     const lam_op_sig *sig = s->m->ops[op].sig;
     if (lmi_op_kind(sig->word) == LMI_K_read) return !s->traced;
@@ -82,15 +82,15 @@ static bool matters(const search *s, int32_t op) {
     return false;
 }
 
-/* True where the values of an argument don't come into the result. What is overwritten may be a part only, so
- * in place they may. */
+/* True if the values of an argument are not in the result. An operator in place may overwrite only a
+ * part, so there they may be. */
 static bool overwrites(const lam_op_sig *sig, int32_t in) {
     for (int32_t i = 0; i < sig->n_out; i++)
         if (sig->out[i].is_tensor && sig->out[i].shares == in) return false;
     return lmi_op_kind(sig->word) == LMI_K_fill;
 }
 
-/* What runs inside a module that can't be seen into may read anything of its. */
+/* Code inside an opaque module may read all its tensors. */
 static bool is_opaque(const search *s, const lam_module *mod) {
     for (int32_t i = 0; i < mod->n_places; i++)
         for (int32_t p = mod->places[i]; p >= 0; p = s->m->places[p].parent)
@@ -98,7 +98,8 @@ static bool is_opaque(const search *s, const lam_module *mod) {
     return false;
 }
 
-/* False for what ran in a block without gradients. Scripted code may run so and have a node for all of it. */
+/* False in a block without gradients. Scripted code may run in one and have a single node for
+ * everything. */
 static bool wants_gradient(const search *s, int32_t op) {
     for (int32_t i = op; i >= 0; i = s->m->ops[i].parent)
         if (s->m->ops[i].flags & LAM_OP_GRAD) return true;
@@ -112,8 +113,8 @@ static bool writes_to(const lam_op_sig *sig, int32_t in) {
     return false;
 }
 
-/* True where a gradient of the operator's result is one of its argument. What is written to without gradients
- * keeps those that it had. */
+/* True if the gradient of the result flows to the argument. A tensor that is written to without
+ * gradients keeps its own. */
 static bool passes_on(const search *s, int32_t op, int32_t in) {
     const lam_op_sig *sig = s->m->ops[op].sig;
     const char *word = lam_word_op_name(sig->word);
@@ -132,7 +133,7 @@ static void mark(search *s, lmi_source from, bool passes, int32_t stop) {
     s->stop[from.index] = stop;
 }
 
-/* What reads a view of a tensor reads what the view's operator read. */
+/* A read of a view is a read of the tensors that the view's operator read. */
 static void note_read(search *s, int32_t op, int32_t in, lmi_source from) {
     int32_t t = from.index;
     if (from.by != LMI_BY_TENSOR) return;
@@ -141,8 +142,8 @@ static void note_read(search *s, int32_t op, int32_t in, lmi_source from) {
     if (s->passes[op] && passes_on(s, op, in)) s->read[t] |= READ_PASSES;
 }
 
-/* One that is looked through may hand a tensor to a kernel that no operator shows, so it needs all that it
- * reads where anything inside it is needed. */
+/* A transparent operator may pass a tensor to a kernel without an operator, so it needs all its
+ * arguments if any operator inside it is needed. */
 static void lift(search *s, int32_t op) {
     int32_t up = s->m->ops[op].parent;
     if (up < 0 || s->g->flow.unit[up] >= 0) return;
@@ -150,7 +151,7 @@ static void lift(search *s, int32_t op) {
     s->passes[up] = s->passes[up] || s->passes[op];
 }
 
-/* Tensor.data gives another tensor on the same memory, and no operator shows it. */
+/* Tensor.data returns another tensor on the same memory, without an operator. */
 static lmi_source maybe_from(const search *s, int32_t op, int32_t in) {
     const lmi_edge *edge = lmi_model_edge(s->m, op, in);
     int32_t unit = edge && edge->maybe >= 0 ? s->g->flow.unit[edge->maybe] : -1;
@@ -175,7 +176,7 @@ static void find_strangers(search *s) {
     }
 }
 
-/* Every operator comes after what it reads, so one pass backwards finds all. */
+/* An operator comes after its arguments, so one pass backwards is enough. */
 static void follow(search *s) {
     for (int32_t i = s->m->n_ops - 1; i >= 0; i--) {
         const lam_op_sig *sig = s->m->ops[i].sig;
@@ -201,14 +202,14 @@ static void follow(search *s) {
     }
 }
 
-/* Of a backward pass inside a forward, operators of that forward come before and after. */
+/* A backward pass is inside a forward if operators of that forward come before and after it. */
 static bool find_inside(search *s) {
     const lam_model *m = s->m;
     int32_t *root, open = -1, *last = lmi_alloc(&s->scratch, (uint64_t)m->n_events, sizeof *last);
     if (!last || !lmi_flow_roots(m, &s->scratch, &root)) return false;
     for (int32_t i = 0; i < m->n_ops; i++)
         if (m->ops[i].phase == LAM_FORWARD && m->ops[i].call >= 0) last[root[m->ops[i].call]] = i;
-    for (int32_t i = 0; i < m->n_events; i++) /* a forward may end in one, and give what it gave */
+    for (int32_t i = 0; i < m->n_events; i++) /* a forward may end in one, and return its results */
         for (int32_t k = 0; m->events[i].parent < 0 && k < m->events[i].n_out; k++) {
             int32_t op = lam_model_call_output_source(m, i, k);
             if (op > last[i]) last[i] = op;
@@ -252,7 +253,7 @@ static void start(search *s) {
 
 /* -- modules ------------------------------------------------------------------------------------- */
 
-/* True where nothing at or below a place was called, nor read without a call. */
+/* True if nothing at or below a place was called, or read without a call. */
 static bool idle(const search *s, int32_t place, const bool *busy) {
     return !busy[place] && s->m->modules[s->m->places[place].module].n_calls == 0;
 }
@@ -284,7 +285,7 @@ static bool is_inside(const search *s, int32_t call, int32_t around) {
     return call == around;
 }
 
-/* An operator that is looked through may have given several results: any inside it may have made one. */
+/* A transparent operator may have several results, made by any operators inside it. */
 static void hand_out(search *s, int32_t op, int32_t unit) {
     const lam_op *ops = s->m->ops;
     s->handed[unit] = true;
@@ -292,7 +293,8 @@ static void hand_out(search *s, int32_t op, int32_t unit) {
         s->handed[i] = true;
 }
 
-/* True where every result of a call was made in it and reaches no output; notes what made its results. */
+/* True if every result of a call was made in it and reaches no output; notes the operators that made
+ * them. */
 static bool gave_in_vain(search *s, int32_t call) {
     const lam_event *ev = &s->m->events[call];
     if (ev->parent < 0 || ev->n_out == 0 || ev->flags & (LAM_CALL_FAILED | LAM_CALL_UNSEEN | LAM_CALL_AGAIN))
@@ -330,16 +332,15 @@ static lam_status unused_calls(search *s, lam_error *e) {
     return LAM_OK;
 }
 
-/* What torch computes inside an operator of which something is used, and then leaves alone, is its own
- * affair. */
+/* A result that torch makes inside a used operator and then ignores is not reported. */
 static bool is_torchs_own(const search *s, int32_t op) {
     for (int32_t i = s->m->ops[op].parent; i >= 0; i = s->m->ops[i].parent)
         if (s->live[i] && !(s->m->ops[i].flags & LAM_OP_NODE)) return true;
     return false;
 }
 
-/* An operator of a call's own work whose result nothing uses. That a caller leaves one of several results
- * alone is nothing to tell. */
+/* True for an operator of a call's own work with an unused result. A result that the caller ignores is
+ * not reported. */
 static bool ran_in_vain(const search *s, int32_t op) {
     const lam_op *o = &s->m->ops[op];
     lmi_kind kind = lmi_op_kind(o->sig->word);
@@ -349,13 +350,13 @@ static bool ran_in_vain(const search *s, int32_t op) {
     bool gives = false;
     for (int32_t i = 0; i < o->sig->n_out; i++) {
         if (!o->sig->out[i].is_tensor) continue;
-        if (o->sig->out[i].shares >= 0) return false; /* what else has that memory may be read */
+        if (o->sig->out[i].shares >= 0) return false; /* another tensor of this memory may be read */
         gives = true;
     }
     return gives && !s->in_vain[o->call];
 }
 
-/* One sentence a place: how many of its operators, and the first one's name. */
+/* One sentence per place: the number of its operators, and the name of the first. */
 static lam_status unused_work(search *s, lam_error *e) {
     const lam_model *m = s->m;
     int32_t *times = lmi_alloc(&s->scratch, (uint64_t)m->n_places, sizeof *times);
@@ -402,7 +403,7 @@ static int32_t stop_of(const search *s, int32_t tensor) {
     return -1;
 }
 
-enum { STOPS_MAX = 1000 }; /* parameters whose operator is looked for: each takes a pass */
+enum { STOPS_MAX = 1000 }; /* parameters whose operator is searched: each takes a pass */
 
 static void why_not(search *s, int32_t tensor, bool called, int32_t *looked, char *text, size_t size) {
     int32_t stop = -1;
@@ -437,8 +438,8 @@ static void find_owners(const search *s, owners *all) {
     }
 }
 
-/* What a backward pass showed counts for more than what the graph lets one expect: a function with a gradient
- * of its own may give none. */
+/* A backward pass is stronger evidence than the graph: a Function with its own backward may return no
+ * gradient. */
 static bool gets_one(const search *s, int32_t t) {
     int8_t shown = s->m->tensors[t].gradient;
     return s->m->tensors[t].requires_grad && (shown > 0 || (shown == 0 && s->read[t] & READ_PASSES));
@@ -466,7 +467,7 @@ static lam_status no_gradient(search *s, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- all of it ----------------------------------------------------------------------------------- */
+/* all findings */
 
 static lam_status prepare(search *s, lam_error *e) {
     const lam_model *m = s->m;

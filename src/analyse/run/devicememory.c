@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run did with a device's memory, from what its allocator said at the beginning and the end of calls
- * and nodes. Between two of these moments everything belongs to what was begun last and goes on. */
+ * A run's use of a device's memory, from readings of its allocator at the beginning and end of calls and
+ * nodes. Everything between two readings belongs to the innermost open call or node. */
 #include "analyse/run/memory.h"
 #include "analyse/tree/tree.h"
 
@@ -12,9 +12,9 @@ typedef struct walk {
     const lam_device_bytes *said;
     const lam_span *spans;
     int32_t n_spans;
-    int32_t *by_first, *by_last; /* spans in the order of their first, and of their last moment */
-    int32_t *at_first, *at_last; /* of each moment: where its spans begin there; one more at the end */
-    int32_t *open;               /* spans that were begun, the last one on top */
+    int32_t *by_first, *by_last; /* spans by their first, and by their last moment */
+    int32_t *at_first, *at_last; /* of each moment: its first span there; one more at the end */
+    int32_t *open;               /* open spans, the innermost on top */
     int32_t n_open;
     bool *over; /* of each span */
 } walk;
@@ -31,7 +31,7 @@ static bool allocate(walk *w) {
     return w->by_first && w->by_last && w->at_first && w->at_last && w->open && w->over;
 }
 
-/* Groups the spans by a moment of theirs, in the order in which they came. */
+/* Groups the spans by their first or last moment, otherwise in their order. */
 static void group(const walk *w, bool last, int32_t *order, int32_t *at) {
     const lam_span *s = w->spans;
     for (int32_t i = 0; i < w->n_spans; i++) at[(last ? s[i].last : s[i].first) + 2]++;
@@ -44,7 +44,7 @@ static const lam_span *innermost(walk *w) {
     return w->n_open ? &w->spans[w->open[w->n_open - 1]] : NULL;
 }
 
-/* What happened from moment k - 1 to k. */
+/* Credits the changes from moment k - 1 to k. */
 static void credit(walk *w, int64_t k) {
     const lam_device_bytes *was = &w->said[k - 1], *is = &w->said[k];
     const lam_span *in = innermost(w);
@@ -88,7 +88,8 @@ static void add(lam_memory_use *to, const lam_memory_use *use, bool peak) {
     if (peak && use->peak > to->peak) to->peak = use->peak;
 }
 
-/* A forward's peak has that of what it calls; a backward's is the greatest of its nodes. */
+/* The peak of a forward includes those of its inner calls; the peak of a backward is the largest of its
+ * nodes. */
 static lam_status sum_up(lam_memory *y, lam_error *e) {
     const int32_t *callers = lmi_callers(&y->arena, y->m);
     if (!callers) return lmi_nomem(e);

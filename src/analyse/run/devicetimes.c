@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times by a device's clock. What was put into one stream runs in that order, so calls and nodes lie inside
- * each other in a stream as they do in a thread, and the same walk serves. Streams run beside each other:
- * what a call did itself while another stream worked for a call in it is no difference of spans. */
+ * Times by a device's clock. Work of one stream runs in the order of its launch, so calls and nodes are
+ * nested in a stream as they are in a thread, and the same walk applies. Streams run side by side: the
+ * own work of a call while another stream worked for an inner call is not a difference of spans. */
 #include "analyse/run/times.h"
 
 #include <stdlib.h>
@@ -22,7 +22,7 @@ int64_t lmi_device_total(const lam_times *t, int32_t event) {
     return s && s->stream >= 0 ? s->t1_ns - s->t0_ns : -1;
 }
 
-/* What begins at one moment is in the order in which it was handed over: only that tells what is inside. */
+/* Spans that begin at the same moment are in the order of their launch, which alone shows the nesting. */
 static int by_stream(const void *a, const void *b) {
     const lmi_span *x = a, *y = b;
     if (x->thread != y->thread) return x->thread < y->thread ? -1 : 1;
@@ -40,7 +40,7 @@ lam_status lmi_device_spans(const lam_times *t, lmi_vec *out, lam_error *e) {
     return LAM_OK;
 }
 
-/* A call in which another was made whose time is not known, or not part of this one's stream. */
+/* Makes a call's own time unknown if the time of an inner call is unknown, or in another stream. */
 static void forget_around(lam_times *t, int32_t event) {
     const int32_t parent = t->m->events[event].parent;
     const lam_device_span *s = t->of_call[event], *around = parent >= 0 ? t->of_call[parent] : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What torch_inspector told of every layer, from what was seen: one pass over the calls, one over what was
- * found not finite, one up the tree of places. */
+ * The fields of torch_inspector for every layer, from one pass over the calls, one over the non-finite
+ * values, and one up the tree of places. */
 #include "analyse/run/gadgets.h"
 
 #include "analyse/tree/tree.h"
@@ -10,7 +10,7 @@
 
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
-/* What is not known stays so. */
+/* Unknown plus anything is unknown. */
 static int64_t plus(int64_t a, int64_t b) {
     int64_t sum;
     return a < 0 || b < 0 || lmi_add_over(a, b, &sum) ? -1 : sum;
@@ -36,8 +36,8 @@ static void weigh(weight *w, const lam_tensor *t, int sign) {
     w->wanted_bytes += t->requires_grad ? sign * t->bytes : 0;
 }
 
-/* A tensor is added at every place that owns it and taken away where two of those meet, in depth-first order:
- * after sums up the tree it counts once wherever it occurs. */
+/* A tensor is added at every place that owns it and subtracted where two of these meet, in depth-first
+ * order. Summed up the tree, it then counts once in every subtree. */
 static void weigh_place(const lam_model *m, const lmi_tree *tree, int32_t place, int32_t *last, weight *sum) {
     const lam_module *mod = &m->modules[m->places[place].module];
     for (int32_t i = 0; i < mod->n_owned; i++) {
@@ -80,8 +80,8 @@ static lam_status weigh_all(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
 
 /* -- calls ----------------------------------------------------------------------------------------------- */
 
-/* The calls of a place that lie in the last outermost call in which it was called. What is done again in a
- * backward pass has the shapes that it had before. */
+/* The calls of a place within the last outermost call that called it. Calls repeated in a backward pass
+ * have the shapes of the first ones. */
 static lam_status choose_calls(lam_gadgets *g, lmi_arena *scratch, lam_error *e) {
     const lam_model *m = g->m;
     int32_t *top = lmi_alloc(scratch, (uint64_t)m->n_events, sizeof *top);
@@ -119,7 +119,7 @@ static lam_status add_times(lam_gadgets *g, lam_error *e) {
     return LAM_OK;
 }
 
-/* Memory is measured on the CPU: where a tensor lies elsewhere, what was retained is not known. */
+/* Memory is measured on the CPU: the retained memory of tensors elsewhere is unknown. */
 static void find_elsewhere(const lam_model *m, bool *elsewhere) {
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
@@ -199,7 +199,7 @@ static void add_values(lam_gadgets *g) {
     all_unknown(g, none, none || !g->gradients);
 }
 
-/* -- all of it ------------------------------------------------------------------------------------------- */
+/* all fields */
 
 static void find_hidden(lam_gadgets *g) {
     const lam_model *m = g->m;
@@ -212,8 +212,8 @@ static void find_hidden(lam_gadgets *g) {
     }
 }
 
-/* A layer that stands at several places: a call of it tells not by which name it was reached, so all of them
- * are at one place, unless others above it were called too. */
+/* A layer at several places: a call does not show the name that reached it, so all its calls are at one
+ * place, unless others above it were called too. */
 static void find_same(lam_gadgets *g) {
     const lam_model *m = g->m;
     for (int32_t i = 0; i < m->n_places; i++) {

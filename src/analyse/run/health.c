@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where NaN and Inf come from. What a source met is gone through in the order in which it was met. A call
- * that gave something bad although nothing bad had reached it gave birth to it; where calls inside it, or
- * what was handed to them, account for that, the birth is theirs. Of the work that a layer does itself
- * between the calls of others it is known between which.
- *
- * -Inf alone is mostly a mask: it is held back until something worse comes of it. Gradients are no masks. */
+ * The origin of NaN and Inf. Records are read in the order in which they were made. A value was born in
+ * a call that returned a bad value and received none; if inner calls, or their arguments, account for
+ * it, it was born there. For the own work of a layer it is known between which inner calls. -Inf alone
+ * is mostly a mask: it is held back until it leads to something worse. Gradients are no masks. */
 #include "analyse/run/health.h"
 
 #include <stdlib.h>
@@ -15,19 +13,18 @@ typedef struct walk {
     const lam_model *m;
     lam_error *e;
     lmi_arena scratch;
-    bool *tainted;   /* something bad has reached the call, or come of it */
-    int32_t *held;   /* per call: the first argument that is -Inf alone; -1 none */
-    int32_t *masked; /* per call: the result that is */
-    int32_t
-        *by_op; /* per call: the first operator in it that gave birth and was not claimed; last: outside */
+    bool *tainted;   /* the call received or made a bad value */
+    int32_t *held;   /* per call: the first argument with -Inf alone; -1: none */
+    int32_t *masked; /* per call: the result with it */
+    int32_t *by_op;  /* per call: its first bad operator that is in no finding yet; last: outside */
     int32_t n_origins, *by_origin; /* per origin: the operator or node that made it; -1 none */
-    bool *told;                    /* per origin: that node was found */
-    bool *counted[2];              /* per place: among those that handed it on, forward and backward */
-    int32_t leader[2];             /* the finding that they are counted for; -1 */
-    bool out_bad;                  /* something bad came out of an outermost call */
-    int32_t node;                  /* of this backward pass the first node that gave something bad; -1 */
-    bool spread;                   /* some node of it was given something bad */
-    int32_t calls;                 /* that had been entered at the last node */
+    bool *told;                    /* per origin: that node is in a finding */
+    bool *counted[2];  /* per place: counted among those that pass a value on, forward and backward */
+    int32_t leader[2]; /* the finding that counts them; -1 */
+    bool out_bad;      /* an outermost call returned a bad value */
+    int32_t node;      /* of this backward pass the first node that made a bad value; -1 */
+    bool spread;       /* a node of it received a bad value */
+    int32_t calls;     /* the calls that had begun at the last node */
 } walk;
 
 static const lam_bad *bad_at(const walk *w, int32_t i) { return lam_model_bad(w->m, i); }
@@ -40,16 +37,16 @@ static void raise_to(uint8_t *state, int32_t call, lam_health_state to) {
     if (call >= 0 && state[call] < to) state[call] = (uint8_t)to;
 }
 
-/* -- between which calls ------------------------------------------------------------------------------- */
+/* positions between calls */
 
-/* The last call inside `parent` that was entered before `limit`; -1 none. */
+/* The last call inside `parent` that began before `limit`; -1: none. */
 static int32_t child_before(const walk *w, int32_t parent, int32_t limit) {
     for (int32_t i = limit - 1; i > parent; i--)
         if (parent_of(w, i) == parent) return i;
     return -1;
 }
 
-/* The first call inside `parent` that was entered from `from` on; -1 none. */
+/* The first call inside `parent` that began at `from` or later; -1: none. */
 static int32_t child_after(const walk *w, int32_t parent, int32_t from) {
     for (int32_t i = from > parent ? from : parent + 1; i < w->m->n_events; i++) {
         if (parent_of(w, i) == parent) return i;
@@ -72,7 +69,7 @@ static bool same_finding(const walk *w, const lam_finding *a, const lam_finding 
            (!a->check || same_text(bad_at(w, a->bad)->text, bad_at(w, b->bad)->text));
 }
 
-/* What was found in this place in the same way before is not found anew. */
+/* A finding with the same place and kind as an earlier one is not added. */
 static lam_status find(walk *w, lam_finding f) {
     lam_finding *all = w->h->findings.data;
     f.place = place_of(w, f.call);
@@ -92,7 +89,7 @@ static lam_status find(walk *w, lam_finding f) {
 
 static bool found_any(const walk *w) { return w->leader[0] >= 0 || w->leader[1] >= 0; }
 
-/* A layer without others in it that handed something on counts once for the first finding. */
+/* A layer without children that passes a value on counts once, for the first finding. */
 static void pass_on(walk *w, int32_t call, int side) {
     if (call < 0) return;
     raise_to(side ? w->h->backward : w->h->forward, call, LAM_HEALTH_PASSED);
@@ -106,16 +103,15 @@ static void pass_on(walk *w, int32_t call, int side) {
 
 /* -- the forward --------------------------------------------------------------------------------------- */
 
-/* The last call inside `parent` entered before `limit` that gave -Inf alone; -1 none. */
+/* The last call inside `parent` that began before `limit` and returned -Inf alone; -1: none. */
 static int32_t masked_in(const walk *w, int32_t parent, int32_t limit) {
     for (int32_t i = limit - 1; i > parent; i--)
         if (parent_of(w, i) == parent && w->masked[i] >= 0) return i;
     return -1;
 }
 
-/* Where the operators in call `c` itself are not to blame: the last call inside it, before `limit` calls had
- * been entered, in which one was that nobody was blamed for, such as one whose result is hidden in a
- * generator. */
+/* If the operators of call `c` itself made no bad value: the last inner call, begun before `limit`, with
+ * an operator that did and is in no finding, for example since its result is hidden in a generator. */
 static int32_t to_blame(const walk *w, int32_t c, int32_t limit) {
     if (w->by_op[c] >= 0) return c;
     for (int32_t i = limit - 1; i > c; i--)
@@ -123,22 +119,22 @@ static int32_t to_blame(const walk *w, int32_t c, int32_t limit) {
     return c;
 }
 
-/* The operator that a record comes of; -1 not known. */
+/* The operator that made a record's value; -1: unknown. */
 static int32_t made_by(const walk *w, int32_t i, lam_bad_side side) {
     const int32_t origin = bad_at(w, i)->origin, by = origin < w->n_origins ? w->by_origin[origin] : -1;
     return by >= 0 && bad_at(w, by)->side == side ? by : -1;
 }
 
-/* Of an operator inside some call it is known what it was given. */
+/* The operator, if it ran inside a call: then its arguments are known. */
 static int32_t op_of(const walk *w, int32_t i) {
     const int32_t by = made_by(w, i, LAM_BAD_OP);
     return by >= 0 && bad_at(w, by)->call >= 0 && !bad_at(w, by)->fed ? by : -1;
 }
 
-/* Something was born in what call `c` does itself before `limit` calls had been entered. A result of -Inf
- * alone inside it that was held back is where it began, or, where that came of an argument, what is before.
- * Inf alone comes of an overflow and not of -Inf. Where the operator that made it is known it is there.
- * `in`: the call whose it is. */
+/* A value was born in the own work of call `c`, before call `limit` began. If an inner result of -Inf
+ * alone was held back, the value began there or, if that came from an argument, before it. Inf alone
+ * comes from an overflow, not from -Inf. If the operator is known, the value began in it. `in`: the call
+ * that it belongs to. */
 static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t after, int32_t *in) {
     const lam_nonfinite *f = &bad_at(w, bad)->found;
     int32_t by = op_of(w, bad);
@@ -176,7 +172,7 @@ static lam_status born(walk *w, int32_t c, int32_t bad, int32_t limit, int32_t a
 }
 
 static lam_status came_in(walk *w, int32_t call, int32_t bad) {
-    if (is_again(w, call) || w->out_bad) return LAM_OK; /* it came out of the model before */
+    if (is_again(w, call) || w->out_bad) return LAM_OK; /* the model returned it before */
     return find(w, (lam_finding){.phase = LAM_FORWARD,
                                  .call = call,
                                  .before = -1,
@@ -190,7 +186,7 @@ static void taint(walk *w, int32_t call) {
     if (parent_of(w, call) >= 0) w->tainted[parent_of(w, call)] = true;
 }
 
-/* What went into call k was bad before. */
+/* An argument of call k was already bad. */
 static lam_status before_call(walk *w, int32_t k, int32_t bad) {
     int32_t p = parent_of(w, k);
     if (p < 0) return came_in(w, k, bad);
@@ -203,7 +199,7 @@ static bool is_softmax(const walk *w, int32_t call) {
     return kind && (strcmp(kind, "softmax") == 0 || strcmp(kind, "log_softmax") == 0);
 }
 
-/* Results of -Inf that went into a softmax were meant for it. */
+/* -Inf in the arguments of a softmax was a mask. */
 static void were_masks(walk *w, int32_t softmax) {
     for (int32_t inner; (inner = masked_in(w, parent_of(w, softmax), softmax)) >= 0;) w->masked[inner] = -1;
 }
@@ -225,17 +221,17 @@ static lam_status on_input(walk *w, int32_t i, const lam_bad *bad) {
     return LAM_OK;
 }
 
-/* The first argument of a call that gave something bad was -Inf: it was no mask, and began where it came
- * from. */
+/* The first argument of a call with bad results was -Inf: it was no mask, and the value began at its
+ * origin. */
 static lam_status was_no_mask(walk *w, int32_t k) {
     while (parent_of(w, k) >= 0 && w->held[parent_of(w, k)] >= 0) k = parent_of(w, k);
     return before_call(w, k, w->held[k]);
 }
 
-/* Call k gave what is bad. */
+/* Call k returned a bad value. */
 static lam_status gave(walk *w, int32_t i, const lam_bad *bad) {
     int32_t k = bad->call;
-    if (w->h->forward[k] >= LAM_HEALTH_PASSED) { /* another of its results, or its own work gave birth */
+    if (w->h->forward[k] >= LAM_HEALTH_PASSED) { /* another of its results, or it was born in the own work */
         taint(w, k);
         return LAM_OK;
     }
@@ -264,7 +260,7 @@ static lam_status on_output(walk *w, int32_t i, const lam_bad *bad) {
     return gave(w, i, bad);
 }
 
-/* Memory that was written to may be met again in every layer around the call. */
+/* Every layer around the call may report the same written memory. */
 static lam_status on_written(walk *w, int32_t i, const lam_bad *bad) {
     if (!is_bad(&bad->found)) return LAM_OK;
     LAM_TRY(gave(w, i, bad));
@@ -272,7 +268,7 @@ static lam_status on_written(walk *w, int32_t i, const lam_bad *bad) {
     return LAM_OK;
 }
 
-/* Told before the results of the call whose module owns it. */
+/* Comes before the results of the call whose module owns the tensor. */
 static lam_status on_owned(walk *w, int32_t i, const lam_bad *bad) {
     int32_t k = bad->call;
     if (w->tainted[k] || w->held[k] >= 0) return LAM_OK;
@@ -298,7 +294,7 @@ static bool explains(const walk *w, int32_t call) {
     return call < 0 ? w->leader[0] >= 0 : w->h->forward[call] >= LAM_HEALTH_PASSED;
 }
 
-/* Operators that ran outside of every layer are followed by nothing that would show what became of it. */
+/* Nothing follows operators outside every layer that would show their effect. */
 static lam_status outside(walk *w) {
     int32_t i = w->by_op[w->m->n_events];
     if (i < 0 || w->leader[0] >= 0) return LAM_OK;
@@ -310,8 +306,8 @@ static lam_status outside(walk *w) {
                                  .bad = i});
 }
 
-/* What a backward pass begins with, or its loss makes, may come of an operator that ran since the last call.
- */
+/* The values that a backward pass begins with, or its loss makes, may come from an operator after the
+ * last call. */
 static lam_status loss_first(walk *w, int32_t i, int32_t call) {
     int32_t op = w->by_op[w->m->n_events];
     bool since = call < 0 && op >= 0 && bad_at(w, op)->calls == bad_at(w, i)->calls;
@@ -334,8 +330,7 @@ static lam_status born_in_node(walk *w, int32_t i) {
                                  .bad = i});
 }
 
-/* No operator in a node was seen to give it. The node that ran before is the one that did, if there is any;
- * else it is what the pass began with. */
+/* No operator in a node made it. The previous node did, or if there is none, the pass began with it. */
 static lam_status born_before_node(walk *w, int32_t i) {
     const lam_bad *bad = bad_at(w, i);
     bool began = !bad->inside;
@@ -353,7 +348,7 @@ static lam_status born_before_node(walk *w, int32_t i) {
                                  .bad = i});
 }
 
-/* Calls in between that were no forward work done again: another pass. */
+/* True if forward calls that are no repetitions came in between: this is another pass. */
 static bool is_new_pass(const walk *w, int32_t calls) {
     for (int32_t i = w->calls; i < calls; i++)
         if (!is_again(w, i)) return true;
@@ -381,7 +376,7 @@ static lam_status on_node(walk *w, int32_t i, const lam_bad *bad) {
     return LAM_OK;
 }
 
-/* -- all of it ----------------------------------------------------------------------------------------- */
+/* all records */
 
 static lam_status on_check(walk *w, int32_t i, const lam_bad *bad) {
     return find(w, (lam_finding){.phase = bad->phase,
@@ -424,7 +419,7 @@ static void first_states(lam_health *h, const lam_looked *looked) {
     }
 }
 
-/* Whoever made something was met before all that came of it. */
+/* The record of an origin comes before the records of its effects. */
 static void note_origins(walk *w) {
     for (int32_t i = 0; i < w->n_origins; i++) w->by_origin[i] = -1;
     for (int32_t i = 0; i < lam_model_n_bad(w->m); i++) {
@@ -457,7 +452,7 @@ static lam_status allocate(walk *w) {
     return LAM_OK;
 }
 
-/* From bad to good; what is not known is worse than what is fine. */
+/* From bad to good; unknown is worse than fine. */
 static int badness(lam_health_state s) {
     return s == LAM_HEALTH_BORN ? 3 : s == LAM_HEALTH_PASSED ? 2 : s == LAM_HEALTH_UNKNOWN ? 1 : 0;
 }

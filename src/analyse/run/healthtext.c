@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was found, as sentences: "NaN first in layer2.1.bn2 (BatchNorm2d), forward call 3: 12 of 4096
+ * The findings as sentences: "NaN first in layer2.1.bn2 (BatchNorm2d), forward call 3: 12 of 4096
  * elements, first at [0, 3, 1, 1]; 14 later layers pass it on". */
 #include "analyse/run/health.h"
 
@@ -58,14 +58,14 @@ static void put_between(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     if (f->after >= 0) put_call(b, m, f->after);
 }
 
-/* "aten::div in ", the operator that a node ran, where it was seen to give what the node is named for. */
+/* "aten::div in ", the operator of a node that made the value, if it was observed. */
 static void put_inside(lmi_buf *b, const lam_bad *bad) {
     if (bad->side != LAM_BAD_NODE || bad->fed || !bad->inside || !bad->name) return;
     lmi_put_clean(b, bad->inside);
     lmi_put(b, " in ");
 }
 
-/* Whose work it was. */
+/* The place of the work. */
 static void put_where(lmi_buf *b, const lam_model *m, const lam_finding *f) {
     bool back = f->phase == LAM_BACKWARD;
     if (back) lmi_put(b, "the backward of ");

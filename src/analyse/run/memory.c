@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a run did with memory: per call and place, and what the peak is made of. Everything follows from the
- * order in which blocks came and went. */
+ * A run's use of memory per call and place, and the composition of its peak, all from the order of
+ * allocations and frees. */
 #include "analyse/run/memory.h"
 #include "analyse/tree/tree.h"
 
@@ -16,14 +16,14 @@ const char *lam_held_name(lam_held held) {
     return (unsigned)held < LAM_N_HELD ? names[held] : NULL;
 }
 
-/* -- the course of things -------------------------------------------------------------------------------- */
+/* memory over time */
 
 static const lam_block *blocks_of(const lam_memory *y, int32_t *n) {
     *n = lam_model_n_blocks(y->m);
     return *n ? y->m->memory->blocks.data : NULL;
 }
 
-/* Every order belongs to a block, so there are at most two a block. */
+/* Every order is of a block, so there are at most two per block. */
 static lam_status count_orders(lam_memory *y, lam_error *e) {
     int32_t n;
     const lam_block *blocks = blocks_of(y, &n);
@@ -55,7 +55,7 @@ bool lmi_memory_allocate(lam_memory *y) {
     return y->held && y->below;
 }
 
-/* What came and went at each order, into `live`, and without what had been there before into `fresh`. */
+/* The change at each order, in `live`, and in `fresh` without memory from before the run. */
 static void put_changes(lam_memory *y, int64_t *fresh) {
     int32_t n;
     const lam_block *blocks = blocks_of(y, &n);
@@ -104,7 +104,7 @@ static lam_status follow(lam_memory *y, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- the greatest in a span ------------------------------------------------------------------------------ */
+/* maxima of spans */
 
 static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
@@ -153,7 +153,7 @@ static bool outlives(const lam_memory *y, const lam_block *k, int32_t call) {
     return !k->freed_order || k->freed_order > y->last[call];
 }
 
-/* A block that is there when a call returns was there when the calls inside it did. */
+/* A block that is live when a call returns was live when the inner calls did. */
 static void use_block(lam_memory *y, const lam_block *k) {
     lam_memory_use *own = &y->calls[k->call].own[k->phase];
     bool back = k->phase == LAM_BACKWARD;
@@ -164,7 +164,7 @@ static void use_block(lam_memory *y, const lam_block *k) {
         y->calls[i].total[k->phase].retained += k->bytes;
 }
 
-/* all: what is retained and the peak too, which a forward tells of itself. */
+/* all: also the retained memory and the peak, which only a forward has. */
 static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->allocated += use->allocated;
     to->freed += use->freed;
@@ -173,8 +173,8 @@ static void add_use(lam_memory_use *to, const lam_memory_use *use, bool all) {
     to->peak = max_of(to->peak, use->peak);
 }
 
-/* Parents have smaller indices than the calls that they make. What a call that is done again retains is not
- * in what its parent was seen to retain, which was over by then. */
+/* Parents have smaller indices than the calls that they make. Memory that a repeated call retains is not
+ * in its parent's, which had already returned. */
 static lam_status measure_calls(lam_memory *y, lam_error *e) {
     int32_t n;
     const int32_t *callers = lmi_callers(&y->arena, y->m);
@@ -228,7 +228,7 @@ static lam_held held_as(const lam_memory *y, const lam_block *k) {
     return outlives(y, k, k->call) ? LAM_HELD_ACTIVATION : LAM_HELD_WORKSPACE;
 }
 
-/* -1: no place's. */
+/* -1: of no place. */
 static int32_t place_of(const lam_model *m, const lam_block *k) {
     int32_t owner = k->tensor >= 0 ? m->tensors[k->tensor].owner : -1;
     if (owner >= 0 && m->modules[owner].n_places) return m->modules[owner].places[0];
@@ -266,7 +266,7 @@ static void take_apart(lam_memory *y) {
     }
 }
 
-/* -- asked for ------------------------------------------------------------------------------------------- */
+/* the public functions */
 
 static lam_status fill(lam_memory *y, lam_error *e) {
     LAM_TRY(count_orders(y, e));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * To which call every moment belongs. On each thread calls and nodes lie inside each other, so one walk over
- * them in the order of their starts gives each its own time: what is left of it without those inside. Nodes
- * that follow each other in one backward pass leave gaps, which are the engine's. */
+ * Assigns every moment to a call. On each thread calls and nodes are nested, so one walk over them by
+ * their starts gives each its own time: its time without those inside. The gaps between consecutive
+ * nodes of a backward pass are the engine's. */
 #include "analyse/run/times.h"
 #include "analyse/tree/tree.h"
 
@@ -19,7 +19,7 @@ static uint8_t own_phase(const lam_event *ev) { return is_again(ev) ? LAM_RECOMP
 
 static bool is_outermost(const lam_event *ev) { return ev->parent < 0 && !is_again(ev); }
 
-/* The next slot of a place in a run, a new one where earlier runs had no such call. */
+/* The next slot of a place in a run; a new one if earlier runs had no such call. */
 static int32_t next_slot(lmi_beats *s, int32_t place, int32_t last) {
     int32_t i = last < 0 ? s->first[place] : s->next[last];
     if (i >= 0) return i;
@@ -46,12 +46,12 @@ static bool slots_alloc(lmi_arena *a, const lam_model *m, lmi_beats *s) {
            s->first;
 }
 
-/* The calls of each slot, in their order. */
+/* Groups the calls by slot, in their order. */
 static void sort_by_slot(const lam_model *m, lmi_beats *s) {
     for (int32_t i = 0; i < m->n_events; i++) s->start[s->of_event[i] + 1]++;
     for (int32_t i = 0; i < s->n; i++) s->start[i + 1] += s->start[i];
     for (int32_t i = m->n_events - 1; i >= 0; i--) {
-        /* From the back: each slot's end comes down to its beginning, which is kept one further. */
+        /* Filled from the back: start[i + 1] holds the end of slot i, and is lowered to its beginning. */
         s->order[--s->start[s->of_event[i] + 1]] = i;
     }
     for (int32_t i = 0; i < s->n; i++) s->start[i] = s->start[i + 1];
@@ -90,7 +90,7 @@ int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
 /* -- the walk ----------------------------------------------------------------------------------------------
  */
 
-/* What is open, and the backward pass that the nodes directly in it are of. */
+/* An open span, and the backward pass of the nodes directly inside it. */
 typedef struct level {
     lmi_span it;
     int64_t self;
@@ -103,7 +103,7 @@ typedef struct walk {
     lmi_vec spans, levels;
 } walk;
 
-/* Of operators those that are a backward's and lie in no other, nodes, and what is done again. */
+/* The operators that have times: nodes, outermost operators of a backward, and repeated ones. */
 static bool counts(const lam_model *m, const lam_op *op) {
     if (!m->nodes_seen) return false;
     if (op->phase == LAM_BACKWARD) return op->flags & LAM_OP_NODE;
@@ -156,7 +156,7 @@ int32_t lmi_run_at(const lmi_beats *s, int64_t ns) {
     return from > 0 ? from - 1 : 0;
 }
 
-/* What a span is of. */
+/* The call or operator of a span. */
 typedef struct work {
     int32_t call, pass;
     uint8_t phase;
@@ -208,8 +208,8 @@ static void leave(walk *w) {
     lmi_vec_pop(&w->levels);
 }
 
-/* A node begins its pass or goes on with it. A forward between two nodes ends it, one that is done again does
- * not. */
+/* A node begins a pass or continues it. A forward between two nodes ends the pass, unless it is a
+ * repetition. */
 static void note_inside(walk *w, level *l, const lmi_span *s) {
     int64_t took = s->t1 - s->t0;
     const work of = work_of(w->t, s);
@@ -234,7 +234,7 @@ static void note_inside(walk *w, level *l, const lmi_span *s) {
 }
 
 static lam_status enter(walk *w, lmi_span s, lam_error *e) {
-    /* Clocks of one thread don't cross; if they seem to, what is inside ends with what is around it. */
+    /* Times of one thread don't cross; if they seem to, the inner span ends with the outer one. */
     if (w->levels.n > 1 && s.t1 > top_of(w)->it.t1) s.t1 = top_of(w)->it.t1;
     note_inside(w, top_of(w), &s);
     level *l = lmi_vec_push(&w->levels);
@@ -291,7 +291,7 @@ static lam_status sum_up(lam_times *t, lam_error *e) {
     return LAM_OK;
 }
 
-/* What is not known of a run leaves the others; without nodes there is nothing but the forward. */
+/* An unknown part of a run leaves the others; without nodes there is only the forward. */
 static void add_parts(lam_times *t) {
     for (int32_t r = 0; r < t->beats.n_runs; r++) {
         int64_t whole = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What times tell over many runs: medians, deviations, runs that took much longer and why; and the same of
- * operators by name. */
+ * Statistics over many runs: medians, deviations, and runs that took much longer with their reasons; the
+ * same of operators by name. */
 #include "analyse/run/times.h"
 
 #include <stdlib.h>
@@ -14,13 +14,13 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* Of n numbers, at least one; between the two in the middle where n is even. They are sorted. */
+/* Of n >= 1 numbers, which it sorts; the mean of the middle two if n is even. */
 static int64_t median(int64_t *v, int32_t n) {
     qsort(v, (size_t)n, sizeof *v, by_size);
     return n % 2 ? v[n / 2] : v[n / 2 - 1] + (v[n / 2] - v[n / 2 - 1]) / 2;
 }
 
-/* The numbers are lost. */
+/* Overwrites the numbers. */
 static lam_spread spread_of(int64_t *v, int32_t n) {
     lam_spread s = {.n = n, .median = median(v, n)};
     s.least = v[0];
@@ -102,7 +102,7 @@ static bool is_late(const lam_spread *s, int64_t ns) {
     return over > 5 * 1.4826 * (double)s->deviation && over > 0.05 * (double)s->median;
 }
 
-/* All phases of a call without the calls inside it; 0 where nothing is known. */
+/* All phases of a call without the calls inside it; 0 if nothing is known. */
 static int64_t own_of(const lam_time *x) {
     int64_t ns = 0;
     for (int p = 0; p < LAM_N_PHASES; p++) ns += x->self[p] > 0 ? x->self[p] : 0;
@@ -156,7 +156,7 @@ bool lam_times_outlier(const lam_times *t, int32_t i, lam_outlier *out) {
     return true;
 }
 
-/* The run whose whole time is the median; of an even number the shorter one in the middle. */
+/* The run whose whole time is the median; for an even number, the shorter of the middle two. */
 static int32_t median_run(lam_times *t) {
     int32_t n = 0;
     const int64_t *whole = t->parts[LAM_TIME_WHOLE];
@@ -181,7 +181,7 @@ static int by_self(const void *a, const void *b) {
 
 static bool has_time(const lam_op *op) { return op->t0_ns > 0 && op->t1_ns >= op->t0_ns; }
 
-/* Own times of all operators: what is inside each taken off. */
+/* The own times of all operators: without the operators inside. */
 static int64_t *own_times(lam_times *t) {
     const lam_model *m = t->m;
     int64_t *own = lmi_alloc(&t->arena, (uint64_t)m->n_ops, sizeof *own);
@@ -194,7 +194,7 @@ static int64_t *own_times(lam_times *t) {
     return own;
 }
 
-/* True where an operator of the same name and phase is open around it, whose time its own is a part of. */
+/* True if an operator of the same name and phase encloses it: that one's time includes its own. */
 static bool is_inside_its_like(const lam_model *m, const lam_op *op) {
     for (int32_t p = op->parent, depth = 0; p >= 0 && depth < 64; p = m->ops[p].parent, depth++)
         if (m->ops[p].sig->name == op->sig->name && m->ops[p].phase == op->phase) return true;
@@ -213,7 +213,7 @@ static void add_op(const lam_model *m, const lam_op *op, int64_t own, lam_op_tim
 static lam_status sum_ops(lam_times *t, lmi_map *by_name, lam_error *e) {
     const lam_model *m = t->m;
     int64_t *own = own_times(t);
-    /* A name is one address in a model, so the address tells it. */
+    /* Equal names have one address in a model. */
     t->op_times = lmi_alloc(&t->arena, (uint64_t)m->n_op_sigs * LAM_N_PHASES, sizeof *t->op_times);
     if (!own || !t->op_times) return lmi_nomem(e);
     for (int32_t i = 0; i < m->n_ops; i++) {
@@ -271,8 +271,8 @@ int64_t lam_costs_time_part(const lam_costs *c, lam_time_part part) {
     return lmi_time_part(c, c->times, part);
 }
 
-/* In the run that is told, of the call that comes as this one does. Every number of a report is of one run,
- * so they add up; medians of each would not. */
+/* The time of the matching call in the shown run. All numbers of a report are of one run, so they add
+ * up; medians would not. */
 static bool time_in_run(const lam_costs *c, const lam_times *t, int32_t event, lam_time *out) {
     const lmi_beats *own = c->beats, *s = &t->beats;
     int32_t slot = lmi_beat(s, own->place[own->of_event[event]], own->k[own->of_event[event]]);

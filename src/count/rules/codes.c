@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules of operators with their formulas read. Those of the tables are read once a process: a report of a
- * small model asks some forty formulas, and reading them takes longer than running them. */
+ * Parsed formulas of operator rules. The formulas of the tables are parsed once per process: a report of a
+ * small model runs some forty of them, and parsing takes longer than running. */
 #include "count/rules/rules.h"
 
 #include <stdlib.h>
@@ -63,7 +63,7 @@ lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lm
     return LAM_OK;
 }
 
-/* Whoever looks for leaks when the process ends finds none. */
+/* Leak checkers find nothing when the process ends. */
 __attribute__((destructor)) static void forget_codes(void) {
     for (int32_t i = 0; i < lam_n_conventions(); i++) {
         const lmi_convention *c = lmi_convention_at(i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conventions: the tables of rules as arrays, one row of policies each, and their names. Everything here
- * grows from the .def files. */
+ * conventions: the tables of rules as arrays, with one row of policies and a name each, all made from the
+ * .def files. */
 #include "count/rules/rules.h"
 
 /* A line may give one part of a kind's rule only, so every part is set by its own designator. */
@@ -42,7 +42,7 @@ static const lmi_rule rules_deepspeed[LMI_N_KINDS] = {
 #include "count/rules/deepspeed.def"
 };
 #undef RULE
-/* Of operators both counts are told; the effective one is the dense one unless an EFFECTIVE line differs. */
+/* Operators have both counts. The effective count is the dense one unless an EFFECTIVE line differs. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Woverride-init"
 #define RULE(k, macs, flops, dmas)                                                                           \
@@ -148,7 +148,7 @@ static const struct {
 #undef FACT
 };
 
-/* The first letters apart: most of a search is over names that begin otherwise. */
+/* Compares the first letters inline: most names in a search differ there. */
 static const char first_letters[LMI_N_FACTS + 1] = {
 #define FACT(id, doc) #id[0],
 #include "count/rules/facts.def"
@@ -235,7 +235,7 @@ bool lmi_convention_tells(const lmi_convention *c, lam_metric metric) {
     return false;
 }
 
-/* Counts `i` down by the rules that there are. */
+/* The `*i`-th given rule; otherwise NULL, with `*i` lowered by the number of rules. */
 static const lmi_rule *nth_rule(const lmi_convention *c, const lmi_rule *rules, int32_t *i) {
     for (int32_t k = 0; k < c->n_rules && *i >= 0; k++)
         if (rules[k].given && (*i)-- == 0) return &rules[k];

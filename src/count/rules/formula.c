@@ -10,7 +10,7 @@
  *   atom    = number | name | "unknown" | ( "min" | "max" ) "(" choice "," choice ")" | "least" "(" choice
  * ")" | "(" choice ")"
  *
- * What least() gives is known to be no more than there is, and so is what is made of it.
+ * The result of least(), and of every operation on it, is a lower bound.
  */
 #include "count/rules/rules.h"
 
@@ -21,7 +21,7 @@ typedef enum op {
     OP_NAME,
     OP_UNKNOWN,
     OP_NEGATE,
-    OP_LEAST, /* leaves the top as it is */
+    OP_LEAST, /* does not change the top */
     OP_ADD,
     OP_SUB,
     OP_MUL,
@@ -135,7 +135,7 @@ static lam_status parse_name(parser *ps) {
     if (same("least", start, n)) return parse_least(ps);
     int32_t i = find_name(ps, start, n);
     if (i >= 0) return emit(ps, OP_NAME, i, 0);
-    /* A table that misspells a fact is mistaken; a caller may name what it has no value for. */
+    /* A misspelt fact in a table is an error; a caller may name a fact that has no value. */
     if (ps->names) return emit(ps, OP_UNKNOWN, -1, 0);
     return syntax(ps, start, "a name that is not a fact");
 }
@@ -190,7 +190,7 @@ static lam_status parse_compare(parser *ps) {
     return LAM_OK;
 }
 
-/* c ? a : b becomes  c, jump to b if zero, a, jump to the end, b: what is not taken is not run. */
+/* c ? a : b becomes  c, jump to b if zero, a, jump to the end, b: only one branch runs. */
 static lam_status parse_branches(parser *ps) {
     int32_t to_else = ps->out->n;
     LAM_TRY(emit(ps, OP_JUMP_IF_ZERO, -1, 0));
@@ -230,9 +230,9 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e) {
     return parse(&ps);
 }
 
-enum { BITS = 95 }; /* what a lam_count holds of a number beside its sign */
+enum { BITS = 95 }; /* of a lam_count's number, without its sign */
 
-/* True when a result is too large to be told. */
+/* True when a result is too large for a lam_count. */
 static bool outgrows(lmi_wide v) { return v >= (lmi_wide)1 << BITS || v <= -((lmi_wide)1 << BITS); }
 
 static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
@@ -242,14 +242,14 @@ static bool multiply(lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* Python's //: the quotient is rounded down, not towards zero. True when it can't be had. */
+/* Python's //: the quotient is rounded down, not towards zero. True when there is no result. */
 static bool divide(lmi_wide a, lmi_wide b, lmi_wide *r) {
     if (b == 0) return true;
     *r = a / b - (a % b != 0 && (a < 0) != (b < 0));
     return false;
 }
 
-/* One operation on two numbers that do not outgrow a count; true when the result can't be had. */
+/* One operation on two numbers that a count can hold. True when there is no result. */
 static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     switch (code) {
     case OP_ADD: *r = a + b; return outgrows(*r);
@@ -268,7 +268,7 @@ static bool binary(op code, lmi_wide a, lmi_wide b, lmi_wide *r) {
     return false;
 }
 
-/* How many values a step takes from the stack. */
+/* The number of values that a step takes from the stack. */
 static int32_t operands(op code) {
     switch (code) {
     case OP_NUMBER:
@@ -289,15 +289,15 @@ static lam_count count_of(lmi_wide v, lam_state state) {
     return (lam_count){.n = (int64_t)(v % one), .over = (uint32_t)(v / one), .state = state};
 }
 
-/* Runs the code. `known` NULL: every value is. Every push took one step, so the stack can't outgrow the code,
- * and nothing absorbs an unknown, so the first one that is met decides. */
+/* Runs the code. `known` NULL: every value is known. A push takes one step, so the stack is never larger than
+ * the code. No operation absorbs an unknown, so the first one makes the result unknown. */
 static lam_count run(const lmi_formula *f, const int64_t *values, const bool *known) {
     lmi_wide stack[LMI_FORMULA_MAX];
     int32_t n = 0; /* values on the stack */
     bool least = false;
     for (int32_t i = 0; i < f->n; i++) {
         op code = (op)f->code[i].op;
-        if (n < operands(code)) return lmi_unknown(); /* nothing that was parsed comes here */
+        if (n < operands(code)) return lmi_unknown(); /* never true of parsed code */
         switch (code) {
         case OP_NUMBER: stack[n++] = f->code[i].number; break;
         case OP_NAME:
@@ -337,16 +337,16 @@ lam_status lam_formula_eval(const char *formula, const char *const *names, const
     return LAM_OK;
 }
 
-/* -- a formula with its values put in ------------------------------------------------------------ */
+/* -- a formula with its values --------------------------------------------------------------------- */
 
-/* A value and how it came about. What has no effect is left out while the nodes are made: the branch that is
- * not taken, what is multiplied by 0 or by 1, what adds 0. */
+/* A value and the operation that made it. Parts without effect get no node: the branch that is not taken,
+ * factors of 0 and 1, terms of 0. */
 typedef struct node {
     op op; /* OP_NUMBER, OP_NEGATE or an operation on two */
     int32_t a, b;
     lmi_wide v;
     bool known;
-    bool plain; /* a number of the rule's, or one that says yes or no, and not a size */
+    bool plain; /* a constant of the rule, or a truth value; not a size */
     int32_t fact;
 } node;
 
@@ -363,7 +363,7 @@ static int32_t leaf(writer *w, lmi_wide v, bool known, bool plain, int32_t fact)
 
 static bool is(const node *n, int64_t v) { return n->known && n->v == v; }
 
-/* The operand that an operation leaves as it is, or -1. */
+/* The operand that the operation does not change, or -1. */
 static int32_t unchanged(const writer *w, op code, int32_t a, int32_t b) {
     const node *x = &w->at[a], *y = &w->at[b];
     switch (code) {
@@ -377,7 +377,7 @@ static int32_t unchanged(const writer *w, op code, int32_t a, int32_t b) {
     }
 }
 
-/* The node of `a code b`; the nodes are as many as the steps at most. */
+/* The node of `a code b`. There are at most as many nodes as steps. */
 static int32_t join(writer *w, op code, int32_t a, int32_t b) {
     int32_t same_as = unchanged(w, code, a, b);
     if (same_as >= 0) return same_as;
@@ -398,7 +398,7 @@ static int32_t named(writer *w, int32_t fact) {
     return leaf(w, v, known, known && (v == 0 || v == 1), fact);
 }
 
-/* The root of the nodes, or -1. Where a condition is not known, neither is what it chooses. */
+/* The root of the nodes, or -1. If a condition is unknown, so is its choice. */
 static int32_t make_nodes(writer *w, const lmi_formula *f) {
     int32_t stack[LMI_FORMULA_MAX], n = 0;
     for (int32_t i = 0; i < f->n; i++) {
@@ -431,7 +431,7 @@ static int32_t make_nodes(writer *w, const lmi_formula *f) {
 
 static void put_node(const writer *w, int32_t i, lmi_buf *out, bool used[LMI_N_FACTS]);
 
-/* A part of an operation, in brackets where it would be read otherwise. */
+/* A part of an operation, in brackets where precedence requires them. */
 static void put_part(const writer *w, op outer, int32_t i, bool second, lmi_buf *out,
                      bool used[LMI_N_FACTS]) {
     op inner = w->at[i].op;

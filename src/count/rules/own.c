@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * own: rules of the caller's own, from text or one by one. A rule names an operator ("mylib::op") or the
- * class of a layer ("MyLayer", "my.package.MyLayer"), and gives formulas over facts as the tables do.
+ * own: user-defined rules, from text or one by one. A rule names an operator ("mylib::op") or the class of a
+ * layer ("MyLayer", "my.package.MyLayer"), and gives formulas over facts as the tables do.
  *
  *   text    = { line }                 a line that is empty, or begins with "#", says nothing
  *   line    = name metrics | space metrics       indented, it goes on with the rule before
@@ -66,7 +66,7 @@ static lam_status wrong(const spot *s, const char *at, lam_error *e, const char 
     char where[96], what[256];
     const char *from = s->from ? s->from : "rule";
     size_t n = strlen(from), most = sizeof where - 32;
-    if (n > most) from += n - most; /* the end of a path tells more than its beginning */
+    if (n > most) from += n - most; /* the end of a path says more than its beginning */
     if (s->line > 0)
         snprintf(where, sizeof where, "%s:%d:%d", from, (int)s->line, (int)(at - s->start) + 1);
     else
@@ -89,7 +89,7 @@ static size_t name_length(const char *name, size_t n) {
             colons++;
             i++;
         } else if (name[i] == '.' && colons > 0 && kept == n) {
-            kept = i; /* "mylib::op.default": the overload is not told apart */
+            kept = i; /* "mylib::op.default": all overloads share a rule */
         } else if (!is_word(name[i]) && name[i] != '.' && (unsigned char)name[i] < 0x80) {
             return 0;
         }
@@ -107,7 +107,7 @@ static int metric_called(const char *name, size_t n) {
     return -1;
 }
 
-/* Puts a formula's text in place of each metric that it names; *changed tells whether there was one. */
+/* Replaces each metric that the formula names by that metric's formula. Sets *changed if there was one. */
 static lam_status expand(const spot *s, const char *at, size_t n, const lmi_rule *rule, lmi_buf *out,
                          bool *changed, lam_error *e) {
     for (size_t i = 0; i < n;) {
@@ -156,7 +156,7 @@ static lam_status set_formula(lam_rules *r, const spot *s, lmi_rule *rule, int m
     return LAM_OK;
 }
 
-/* Of an operator, where nothing is said of it: each tensor is read or written once. */
+/* The default for an operator: each tensor is read or written once. */
 static void set_defaults(lmi_rule *rule) {
     static const char *const once[LAM_N_METRICS] = {
         [LAM_DMAS] = "ins+outs", [LAM_BYTES_READ] = "ins_bytes", [LAM_BYTES_WRITTEN] = "outs_bytes"};
@@ -216,7 +216,7 @@ static const char *skip(const char *p, const char *end) {
     return p;
 }
 
-/* At `p`, is there "word =", and not "word =="? *after is set behind the sign. */
+/* True if "word =" (not "word ==") starts at `p`. Sets *after to the position after the sign. */
 static bool assigns(const char *p, const char *end, size_t *n, const char **after) {
     const char *q = p;
     while (q < end && is_word(*q)) q++;
@@ -226,7 +226,7 @@ static bool assigns(const char *p, const char *end, size_t *n, const char **afte
     return *n > 0 && q < end && *q == '=' && (q + 1 == end || q[1] != '=');
 }
 
-/* Where the formula that starts at `p` ends: before the next "word =". */
+/* The end of the formula that starts at `p`: before the next "word =". */
 static const char *end_of_formula(const char *p, const char *end) {
     size_t n;
     const char *after;

@@ -34,8 +34,8 @@ lam_status lmi_formula_parse(lmi_formula *out, const char *text, lam_error *e);
 /* Every step is checked; an unknown fact, a number that a lam_count can't hold or a division by 0 gives
  * LAM_UNKNOWN. Facts in a branch of ?: that is not taken don't matter. */
 lam_count lmi_formula_run(const lmi_formula *f, const lmi_facts *facts);
-/* The formula with its values, "1,605,632 x 576": every fact by its value ("?" when unknown), without
- * what has no effect on the result. `used` (or NULL): the facts that stand in it are set, the others left. */
+/* The formula with its values, "1,605,632 x 576": every fact by its value ("?" when unknown), without the
+ * parts that do not change the result. `used` (or NULL): the facts in it are set, the others unchanged. */
 void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bool used[LMI_N_FACTS]);
 
 /* -- conventions ----------------------------------------------------------------------------------------- */
@@ -43,24 +43,24 @@ void lmi_formula_show(const char *text, const lmi_facts *facts, lmi_buf *out, bo
 typedef struct lmi_rule {
     lmi_kind kind;
     bool given; /* the table has a line for this kind */
-    /* of an operator: what it calls is counted with it, or not at all; or only what it calls is */
+    /* of an operator. whole: the operators that it calls do not count; open: only these count */
     bool whole, open;
-    bool asks; /* what its formulas do not give is asked of the caller's function */
+    bool asks; /* the caller's function computes the metrics that have no formula */
     const char *formula[LAM_N_METRICS];
     const char *released[LAM_N_METRICS]; /* NULL: the same as formula */
     const char *note;
     /* the spellings of the kind that the tool knows ("ZeroPad2d"), separated by spaces; NULL: all */
     const char *only;
-    const char *name; /* of the operator or layer that a rule of the caller's own serves; NULL in a table */
+    const char *name; /* of the operator or layer of a user-defined rule; NULL in a table */
 } lmi_rule;
 
-/* Rules of the caller's own (own.c). They win over the convention's. */
+/* User-defined rules (own.c). They take precedence over the convention's. */
 typedef struct lmi_own {
     const lmi_rule *rules;
     lmi_map by_name; /* freed by the owner */
 } lmi_own;
 
-/* A rule's formulas, read. Metrics may share one. */
+/* A rule's parsed formulas. Metrics may share one. */
 typedef struct lmi_rule_code {
     const lmi_formula *formula[LAM_N_METRICS]; /* NULL: the rule has none */
 } lmi_rule_code;
@@ -68,7 +68,7 @@ typedef _Atomic(lmi_rule_code *) lmi_rule_slot;
 
 typedef struct lmi_convention {
     const char *name, *source;
-    const char *unit; /* how FLOPs go with MACs, as the table's foot says it; NULL: in no fixed way */
+    const char *unit; /* the relation of FLOPs to MACs in the table's foot; NULL: not fixed */
     enum lmi_which { LMI_LEAF, LMI_CHILDLESS, LMI_RULED, LMI_OWN, LMI_OPS, LMI_HOOKS } which;
     enum lmi_sees { LMI_SEES_RULES, LMI_SEES_DISPATCHED, LMI_SEES_CALLED, LMI_SEES_TRACED } sees;
     enum lmi_repeated { LMI_EACH, LMI_KTH_PLACE, LMI_LAST, LMI_PLACES } repeated;
@@ -81,7 +81,7 @@ typedef struct lmi_convention {
     int32_t n_rules;
     const lmi_rule *rules; /* indexed by kind; see `given` */
     const lmi_rule *op_rules; /* the same for operators; NULL: layers are counted alone */
-    lmi_rule_slot *codes;     /* of op_rules, each NULL until it is asked for */
+    lmi_rule_slot *codes;     /* of op_rules, each NULL until its first use */
     const lmi_own *own; /* NULL: none; a table never has any */
 } lmi_convention;
 
@@ -105,31 +105,31 @@ const lmi_convention *lmi_convention_named(const char *name, lam_error *e);
 const lmi_convention *lmi_convention_for(const lam_model *m, const char *name, lam_error *e);
 /* See lam_convention_unfused. */
 bool lmi_unfused(const lmi_convention *c);
-/* Reads a rule's formulas; to be freed. */
+/* Parses a rule's formulas. The caller frees the result. */
 lam_status lmi_rule_code_new(lmi_rule_code **out, const lmi_rule *r, lam_error *e);
 void lmi_rule_code_free(lmi_rule_code *code);
-/* The formulas of one of `op_rules`. They stay until the process ends; any thread may ask. */
+/* The formulas of one of `op_rules`. They live until the process ends; any thread may call this. */
 lam_status lmi_rule_code_of(const lmi_convention *c, const lmi_rule *r, const lmi_rule_code **out,
                             lam_error *e);
 
-/* Effective counts are told beside the others: where they can't be had, an operator is known all the same. */
+/* An operator is known even if its effective counts are not. */
 static inline bool lmi_is_effective(int metric) { return metric >= LAM_EFFECTIVE_MACS; }
 /* Copies the caller's rules into an arena; the map is to be freed also after an error. */
 lam_status lmi_own_copy(const lam_rules *from, lmi_arena *arena, lmi_own *out, lam_error *e);
-/* The caller's own rule for a layer, by the full name of its class or the last part, or for an operator;
- * NULL: none, or the convention counts the other. */
+/* The user-defined rule for a layer, by the full name of its class or the last part, or for an operator.
+ * NULL: none, or the convention counts the other of the two. */
 const lmi_rule *lmi_own_of_module(const lmi_convention *c, const lam_module *mod);
 const lmi_rule *lmi_own_of_op(const lmi_convention *c, const char *name);
-/* Who says nothing of it tells of work that is effective. */
+/* Without effective counts, all of the work is effective. */
 static inline void lmi_own_effective(lam_count n[LAM_N_METRICS]) {
     for (int i = LAM_EFFECTIVE_MACS; i < LAM_N_METRICS; i++)
         if (n[i].state == LAM_UNKNOWN) n[i] = n[i - LAM_EFFECTIVE_MACS];
 }
-/* What a rule is called where it is shown: its kind, or the name that the caller gave it for. */
+/* The displayed name of a rule: its kind, or the name in a user-defined rule. */
 static inline const char *lmi_rule_name(const lmi_rule *r) {
     return r->name ? r->name : lmi_kind_name(r->kind);
 }
-/* The kind of a layer that a rule serves; the caller's own rules leave it what it is. */
+/* The kind of a layer that a rule serves. A user-defined rule does not change it. */
 static inline lmi_kind lmi_rule_kind(const lmi_rule *r, const lam_module *mod) {
     return r->name ? lmi_word_kind(mod->word) : r->kind;
 }

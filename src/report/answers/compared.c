@@ -10,8 +10,8 @@
 enum {
     DEFAULT_WIDTH = 100,
     NUMBER = 48,
-    MOST = 3,  /* causes of a tool that nobody named, on a screen */
-    ROOM = 30, /* columns that a sentence needs; with less it begins on a line of its own */
+    MOST = 3,  /* causes of a tool that was not named, on a screen */
+    ROOM = 30, /* columns that a sentence needs; with fewer it begins on a new line */
     INDENT = 4
 };
 
@@ -25,7 +25,7 @@ typedef struct writer {
 
 /* -- numbers ----------------------------------------------------------------------------------- */
 
-/* What the tool does not count at all is a dash, what is not known a question mark. */
+/* A metric that the tool does not count is a dash, an unknown number a question mark. */
 static const char *number(const writer *w, char *to, lam_count n, const char *convention, lam_metric metric) {
     if (!lmi_compare_tells(lmi_convention_named(convention, NULL), metric, w->c->phase))
         snprintf(to, NUMBER, "-");
@@ -57,8 +57,8 @@ static const char *phase_word(const writer *w) { return w->c->phase == LAM_FORWA
 
 /* -- sentences --------------------------------------------------------------------------------- */
 
-/* A table's note as the end of a sentence: its first letter small where the word is no name, and of several
- * sentences the first one unless the tool was asked for. */
+/* A note as the end of a sentence: its first letter is lowered unless the word is a name, and only the
+ * first of several sentences is shown unless the tool was named. */
 static void put_note(const writer *w, const char *note, lmi_buf *b) {
     const char *stop = w->c->named ? NULL : strstr(note, ". ");
     size_t n = stop ? (size_t)(stop - note) : strlen(note), word = 1;
@@ -72,7 +72,7 @@ static void put_note(const writer *w, const char *note, lmi_buf *b) {
     if (n) lmi_putn(b, note + 1, n - 1);
 }
 
-/* What the table says of several causes is said once. */
+/* A note that several causes share is shown once. */
 static bool is_news(const lam_compared *row, int32_t i) {
     for (int32_t k = 0; k < i; k++)
         if (row->causes[k].note == row->causes[i].note) return false;
@@ -88,7 +88,7 @@ static void put_cause(const writer *w, const lam_compared *row, int32_t i, lmi_b
     put_note(w, cause->note, b);
 }
 
-/* What is said of a row besides its causes; false when there is nothing left to say. */
+/* The remarks on a row besides its causes; false when there are no more. */
 static bool put_remark(const writer *w, int32_t i, lmi_buf *b) {
     const lam_compared *row = &w->c->rows[i], *ref = &w->c->rows[0];
     const lmi_convention *cv = lmi_convention_named(row->convention, NULL);
@@ -133,7 +133,7 @@ static void put_wrapped(writer *w, const char *text, size_t margin, size_t used)
     lmi_putc(&w->out, '\n');
 }
 
-/* The column of reasons: `begun` is how much of the line the row's numbers, or nothing, have taken. */
+/* The column of reasons: `begun` is the part of the line that the row's numbers have used. */
 typedef struct reasons {
     size_t margin, part; /* where they begin; how wide each cause's part of the difference is, 0: not shown */
     size_t begun;
@@ -155,7 +155,7 @@ static int32_t shown_causes(const writer *w, const lam_compared *row) {
     return w->c->named || row->n_causes <= MOST + 1 ? row->n_causes : MOST;
 }
 
-/* Each cause has its part of the difference before it, where there are several. */
+/* Each cause is preceded by its part of the difference, if there are several. */
 static size_t part_width(const writer *w, const lam_compared *row, int32_t shown, int64_t rest) {
     char n[NUMBER];
     size_t wide = 0;
@@ -195,7 +195,7 @@ static void put_reasons(writer *w, int32_t i, size_t margin, size_t begun) {
     lmi_buf_free(&b);
 }
 
-/* Where the rest is, unless the caller named what he wants to see. */
+/* The place of the other causes, unless the caller named the tools. */
 static void put_rest(writer *w) {
     char line[160];
     bool all = w->c->n > 1 && w->c->n >= lam_n_conventions();

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comma-separated values (RFC 4180, lines end in a newline): one line a row of the costs, plain integers,
- * an unknown number an empty cell beside its state. The last line is the whole. */
+ * Comma-separated values (RFC 4180, lines end in a newline): one line per row of the costs, with plain
+ * integers; an unknown number is an empty cell next to its state. The last line is the total. */
 #include "report/formats/formats.h"
 #include "report/table/looked.h"
 
-/* The whole, as the last line. */
+/* The total, as the last line. */
 static void whole(const lmi_job *j, lmi_line *out) {
     static const lam_place nowhere = {.name = "", .path = "total"};
     static const lam_module nothing = {.type = ""};

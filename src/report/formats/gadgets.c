@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The JSON that torch_inspector wrote, with its names and nesting: {class: {"info": ..., "children": ...}},
- * indented by 4. A number that is not known is null. docs/torch_inspector.md tells what each field means.
- * Lists stand on one line, and deep down lines are indented no further, so that the text of a deep tree grows
- * with its layers only. */
+ * torch_inspector's JSON, with its names and nesting: {class: {"info": ..., "children": ...}}, indented
+ * by 4. An unknown number is null. docs/torch_inspector.md describes each field. Lists are on one line,
+ * and the indentation is bounded, so that the text of a deep tree grows only with its layers. */
 #include "analyse/run/gadgets.h"
 
 #include "report/table/quick.h"
@@ -17,7 +16,7 @@ typedef struct page {
     const lam_model *m;
     const lam_gadget_options *o;
     const lam_gadgets *g;
-    char margin[2 + STEP * DEEPEST + 1]; /* a line's end and what the next one begins with */
+    char margin[2 + STEP * DEEPEST + 1]; /* a line's end and the beginning of the next one */
     size_t n_margin;
 } page;
 
@@ -87,14 +86,14 @@ static void put_separator(const page *p, bool *any) {
     *any = true;
 }
 
-/* Begins a list, or says that it is not known. */
+/* Begins a list, or writes null. */
 static bool begin_list(const page *p, const char *name, bool known) {
     field(p, name);
     quick_put(p->b, known ? "[" : "null", known ? 1 : 4);
     return known;
 }
 
-/* Of the inputs or outputs of the calls that are told, an entry each. */
+/* One entry for each input or output of the calls that are shown. */
 static void field_tensors(const page *p, const char *name, int32_t place, bool input, bool shapes) {
     bool any = false;
     if (!begin_list(p, name, p->o->forward && !p->g->at[place].hidden)) return;
@@ -112,7 +111,7 @@ static void field_tensors(const page *p, const char *name, int32_t place, bool i
     PUT(p->b, "]");
 }
 
-/* A gradient has the shape of what it is of. */
+/* A gradient has the shape of its tensor. */
 static void put_gradients(const page *p, int32_t call, bool input, bool *any) {
     const lam_event *ev = &p->m->events[call];
     const lam_grad *grad;
@@ -168,8 +167,8 @@ static void put_info(page *p, int32_t place) {
 
 /* -- the tree -------------------------------------------------------------------------------------------- */
 
-/* Layer `place` at depth d is an entry on level 2d + 1; its two parts are on the next, their fields on the
- * one after. */
+/* Layer `place` at depth d is an entry on level 2d + 1; its two parts are on the next level, their
+ * fields on the one after. */
 static int64_t level_of(const page *p, int32_t place) { return 2 * (int64_t)p->m->places[place].depth + 1; }
 
 static void new_line(const page *p, int64_t level) {
@@ -216,7 +215,7 @@ static void close_layer(const page *p, int32_t place) {
     PUT(p->b, "}");
 }
 
-/* Depth first, without recursion: `done` says how many children of a layer were written. */
+/* Depth first, without recursion: `done` counts the children of each layer that were written. */
 static lam_status put_tree(page *p, int32_t *done) {
     for (int32_t at = 0; at >= 0;) {
         const lam_place *x = &p->m->places[at];

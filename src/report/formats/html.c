@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One collapsible tree as a fragment of HTML, for notebooks and pages: <details> alone, no script, nothing
- * fetched, every text escaped. Its style is bound to its own class and follows the reader's light or dark
- * setting. */
+ * One collapsible tree as a fragment of HTML, for notebooks and pages: <details> alone, no script,
+ * nothing loaded, every text escaped. Its style applies to its own class only and follows the reader's
+ * light or dark setting. */
 #include "report/formats/formats.h"
 
 enum {
     OPEN_DEPTH = 2,  /* containers above this depth start open */
-    NEST_LIMIT = 100 /* browsers give up on deeper nesting: below it rows stand side by side */
+    NEST_LIMIT = 100 /* browsers fail on deeper nesting: deeper rows are not nested */
 };
 
 static const char style[] =
@@ -77,7 +77,7 @@ static void put_name(lmi_job *j, const lmi_nodes *t, int32_t node, lmi_buf *scra
     lmi_put(&j->out, lmi_nodes_each(t, node) ? " <i class=dim>each</i></span>" : "</span>");
 }
 
-/* Cells of a row; a number that is not exact stands out by its text and by its colour. */
+/* Cells of a row; a number that is not exact is marked by its text and by its colour. */
 static lam_status put_cells(lmi_job *j, const lmi_nodes *t, int32_t node, const lmi_columns *columns,
                             lmi_buf *scratch) {
     lmi_line l;

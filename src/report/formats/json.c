@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, schema lamina.report/1: what docs/json.md lists, in that order. Fields may be added within a
+ * JSON, schema lamina.report/1: the fields of docs/json.md, in that order. Fields may be added within a
  * schema number; none is removed or changes its meaning. Numbers are plain integers in SI base units; an
  * unknown number is null. What other clients read too is in report/tell. */
 #include "report/formats/formats.h"

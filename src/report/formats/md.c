@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our own table as GitHub's Markdown: the same rows as the text, every column, what stands around it as a
- * list. */
+ * The default table as GitHub's Markdown: the same rows as the text, every column, and the text around
+ * it as a list. */
 #include "report/formats/formats.h"
 
 #define MD_SPECIAL "\\|`*_<>[]&#~"
@@ -11,7 +11,7 @@ typedef struct md {
     bool listing, first;
 } md;
 
-/* The head is a paragraph a label, each label of the foot an item of a list. */
+/* Each label of the head is a paragraph, each label of the foot an item of a list. */
 static void say(void *to, const char *style, const char *label, const char *text) {
     md *m = to;
     bool begins = label && *label;

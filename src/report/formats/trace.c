@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ran when, one timeline a thread: as trace events, which Chrome (chrome://tracing) and Perfetto read,
- * in microseconds as they want it, and for speedscope. Both want what is inside to end before what is around
- * it. Formats: "Trace Event Format" by the Chromium project;
- * https://www.speedscope.app/file-format-schema.json. */
+ * The run as timelines, one per thread: as trace events, which Chrome (chrome://tracing) and Perfetto
+ * read, in microseconds, and for speedscope. Both need inner spans to end before outer ones. Formats:
+ * "Trace Event Format" by the Chromium project; https://www.speedscope.app/file-format-schema.json. */
 #include "analyse/run/times.h"
 #include "report/formats/formats.h"
 
 typedef struct timeline {
     lmi_job *j;
-    const lam_model *m; /* that was timed */
+    const lam_model *m; /* with times */
     lmi_vec spans;      /* lmi_span */
-    lmi_vec open;       /* lmi_span: what lies around the present one */
+    lmi_vec open;       /* lmi_span: those around the current one */
     lmi_map frames;     /* speedscope: addresses of operators' names */
     int64_t begin, end;
 } timeline;
@@ -51,7 +50,7 @@ static const lmi_span *innermost(const timeline *t) {
     return t->open.n ? (const lmi_span *)t->open.data + t->open.n - 1 : NULL;
 }
 
-/* The span as it is shown: ended with what lies around it, if clocks make it seem to end later. */
+/* The span as it is shown: if clocks make it seem to end after the outer one, it ends with that. */
 static lam_status enter(timeline *t, lmi_span s, lmi_span *out) {
     if (innermost(t) && s.t1 > innermost(t)->t1) s.t1 = innermost(t)->t1;
     lmi_span *at = lmi_vec_push(&t->open);
@@ -60,7 +59,7 @@ static lam_status enter(timeline *t, lmi_span s, lmi_span *out) {
     return LAM_OK;
 }
 
-/* What has ended before `s` begins; NULL: it is the last. */
+/* True if the innermost open span has ended before `s` begins; NULL: at the end all have. */
 static bool has_ended(const timeline *t, const lmi_span *s) {
     const lmi_span *in = innermost(t);
     return in && (!s || in->thread != s->thread || in->t1 <= s->t0);
