@@ -373,7 +373,7 @@ def test_a_model_that_goes_is_let_go(tmp_path):
             model(torch.ones(1, 8))
             del model
         gc.collect()
-        assert len(_watch._roots) <= _watch.OPEN
+        assert len(_watch._roots) <= 4  # whose steps are open
     assert not _watch._roots
 
 
@@ -990,3 +990,36 @@ def test_no_class_is_touched_before_the_compiler_comes(tmp_path):
     assert first.startswith("False False " * 2 + "False False 1 ")
     assert first.endswith("False True False True False True [] True")
     assert steps == "0,1,2,3,4,5"
+
+
+@pytest.mark.parametrize("options", ["", "memory=True"])
+@pytest.mark.parametrize("compiles", [False, True])
+def test_steps_are_recorded_where_the_compiler_tells_nobody(tmp_path, options, compiles):
+    """Others can empty torch's list of those whom it tells that it begins, and it may compile then."""
+    code = textwrap.dedent(f"""
+        import sqlite3
+        import torch, torch._dynamo, lamina
+        from torch import nn
+        from torch._dynamo.callback import callback_handler
+        model, file = nn.Sequential(nn.Linear(2, 2)), "run.lamina"
+        with lamina.watch(model, every=2, file=file, {options}):
+            for i in range(20):
+                model(torch.rand(1, 2)).sum().backward()
+                if i == 8:
+                    callback_handler.start_callbacks.clear()
+                    if {compiles}:
+                        torch.compile(lambda x: x + 1, backend="eager")(torch.rand(2))
+            print("__call__" in nn.Sequential.__dict__)
+        print(lamina._rest.Rest.watches, "__call__" in nn.Sequential.__dict__)
+        with sqlite3.connect(file) as db:
+            print(db.execute("SELECT group_concat(number) FROM steps").fetchone()[0])
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stderr == ""
+    inside, after, steps = done.stdout.splitlines()
+    assert inside == str(compiles)
+    assert after == "[] False"
+    assert steps == ",".join(map(str, seen_of(2, 20)))

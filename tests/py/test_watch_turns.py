@@ -163,7 +163,9 @@ def test_turns_refuse_nonsense():
     turns.again()
     assert (turns.kind, turns.calls) == (-1, 1)
     with pytest.raises(TypeError, match="Turns"):
-        _lamina.count(nn.Linear(1, 1), 3, print)
+        _lamina.Root(3, None, 0, "net", True, True)
+    with pytest.raises(RuntimeError, match="__init__"):
+        _lamina.Root.__new__(_lamina.Root).on_begin(nn.Linear(1, 1), 3)
 
 
 # -- real loops ----------------------------------------------------------------------------------------------

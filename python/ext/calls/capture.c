@@ -4,7 +4,6 @@
 #include "base/base.h"
 #include "base/tables.h"
 #include "calls/calls.h"
-#include "calls/sample.h"
 #include "measure/device.h"
 #include "measure/health.h"
 #include "measure/memory.h"

@@ -114,8 +114,7 @@ static PyObject *turns_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     return (PyObject *)t;
 }
 
-/* False with an exception. */
-static bool is_kind(int kind) {
+bool lmx_is_kind(int kind) {
     if (kind >= 0 && kind < LMX_KINDS) return true;
     PyErr_SetString(PyExc_ValueError, "there are kinds 0 to 3");
     return false;
@@ -123,13 +122,13 @@ static bool is_kind(int kind) {
 
 static PyObject *turns_skip(PyObject *self, PyObject *kind) {
     long n = PyLong_AsLong(kind);
-    if ((n == -1 && PyErr_Occurred()) || !is_kind((int)n)) return NULL;
+    if ((n == -1 && PyErr_Occurred()) || !lmx_is_kind((int)n)) return NULL;
     return PyBool_FromLong(lmx_turns_skip(self_of(self), (int)n));
 }
 
 static PyObject *turns_goes_on(PyObject *self, PyObject *args) {
     int kind, went_back;
-    if (!PyArg_ParseTuple(args, "ip:goes_on", &kind, &went_back) || !is_kind(kind)) return NULL;
+    if (!PyArg_ParseTuple(args, "ip:goes_on", &kind, &went_back) || !lmx_is_kind(kind)) return NULL;
     return PyBool_FromLong(self_of(self)->kind >= 0 &&
                            lmx_turns_goes_on(self_of(self), kind, went_back != 0));
 }
@@ -142,7 +141,7 @@ static PyObject *turns_end(PyObject *self, PyObject *args) {
 
 static PyObject *turns_begin(PyObject *self, PyObject *args) {
     int kind;
-    if (!PyArg_ParseTuple(args, "i:begin", &kind) || !is_kind(kind)) return NULL;
+    if (!PyArg_ParseTuple(args, "i:begin", &kind) || !lmx_is_kind(kind)) return NULL;
     return PyBool_FromLong(self_of(self)->kind < 0 && lmx_turns_begin(self_of(self), kind));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * turns: decides which calls are recorded. Calls of a root have four kinds, with and without gradients in
  * train and in eval mode, which are counted separately; one in `every` calls of each begins a recorded step.
- * No Python runs here: counted.c and sample.c use it at each call, _watch.py through the type Turns
+ * No Python runs here: root.c and step.c use it at each call, _watch.py through the type Turns
  * (turns.c). */
 #ifndef LMX_TURNS_H
 #define LMX_TURNS_H
@@ -52,6 +52,7 @@ bool lmx_turns_begin(lmx_turns *t, int kind);
 /* Discards the step; the next one is recorded instead. */
 void lmx_turns_again(lmx_turns *t);
 
+bool lmx_is_kind(int kind);                          /* False with an exception */
 lmx_turns *lmx_turns_of(lmx_state *st, PyObject *o); /* NULL with an exception */
 
 #endif

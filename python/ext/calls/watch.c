@@ -13,9 +13,8 @@
  * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
 #include "base/base.h"
 #include "calls/calls.h"
-#include "calls/counted.h"
 #include "calls/lead.h"
-#include "calls/sample.h"
+#include "calls/root.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
 #include "observe/here.h"
@@ -355,15 +354,15 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-LMX_OFTEN static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args,
-                                   Py_ssize_t n, PyObject *names) {
-    bool told, ok = lmx_count_begin(r, self, is_training(r->st, self), &told);
+LMX_OFTEN static PyObject *at_root(slot *s, lmx_root *r, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                   PyObject *names) {
+    bool seen, ok = lmx_count_begin(r, self, is_training(r->st, self), &seen);
     PyObject *result = NULL;
     if (ok && watch.first)
         result = captured(s, self, args, n, names);
     else if (ok)
         result = call_original(s, self, args, n, names);
-    return lmx_count_end(r, told, result);
+    return lmx_count_end(r, seen, result);
 }
 
 static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
@@ -382,7 +381,7 @@ LMX_OFTEN static PyObject *through(slot *s, PyObject *self, PyObject *const *arg
                                    PyObject *names) {
     if (s == watch.active) {
         if (lmx_root_finder && !lmx_within_root) return outermost(s, self, args, n, names);
-        for (lmx_counted *r = lmx_roots; r; r = r->next)
+        for (lmx_root *r = lmx_roots; r; r = r->next)
             if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
         if (!watch.first) return call_original(s, self, args, n, names);
     }
@@ -409,7 +408,7 @@ LMX_OFTEN static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObjec
 }
 
 void lmx_calls_wanted(void) {
-    const lmx_counted *r = lmx_roots;
+    const lmx_root *r = lmx_roots;
     lmx_lead_only(watch.first || lmx_root_finder || (r && r->next) ? NULL : r ? r->module : Py_None);
 }
 
