@@ -138,7 +138,7 @@ def _counted(
     try:
         grad = sys.modules["torch"].is_grad_enabled()
         kind = (TRAINING if module.training is True else 0) | (GRAD if grad else 0)
-        if root.other is None and root.turns.skip(kind):
+        if root.other is None and root.schedule.skip_call(kind):
             return answer(module, *args, **kwargs)
         return _seen(root, kind, own, base, module, args, kwargs)
     finally:
@@ -219,14 +219,14 @@ class _Root(_lamina.Root):
         "module",
         "name",
         "other",
-        "turns",
+        "schedule",
         "watch",
     )
 
     def __init__(self, watch: Watch, recorder: _lamina.Recorder, given: Any, number: int, name: str) -> None:
         module = check_module(given)
-        self.turns = _lamina.Turns(watch.every, number)
-        super().__init__(self.turns, recorder, number, name, watch.sees_nodes, watch.times_only)
+        self.schedule = _lamina.Schedule(watch.every, number)
+        super().__init__(self.schedule, recorder, number, name, watch.sees_nodes, watch.times_only)
         self.watch, self.name = watch, name
         self.module = weakref.ref(module, self._gone)
         self.keys = {id(module), id(given)}
@@ -265,7 +265,7 @@ class _Root(_lamina.Root):
         for of in self.classes:
             _Class.add(of)
 
-    def open_step(self, module: Any, waits: bool) -> tuple[_lamina.Capture, Callable[[], Any], bool]:
+    def open_step(self, module: Any, seeks_start: bool) -> tuple[_lamina.Capture, Callable[[], Any], bool]:
         """A capture of one step, or of what is waited through before one; what closes it and gives what it
         saw; and whether nothing is compiled until then."""
         stance, watch = None, self.watch
@@ -274,7 +274,7 @@ class _Root(_lamina.Root):
             self.count_in_python()  # nothing of C's is in torch.nn.Module any more
         elif self.in_c:
             self.count(module, Rest.told())  # torch's list may be another one now
-        if not watch.times_only and not waits:
+        if not watch.times_only and not seeks_start:
             looking = _Looking(module, stance, memory=watch.memory, health=watch.health)
             return looking.open(), looking.close, stance is not None
         root, nodes = check_module(module), watch.sees_nodes
@@ -445,7 +445,7 @@ class Watch:
             return
         kind = type(check_module(model)).__name__
         nth = self._names[kind] = self._names.get(kind, 0) + 1
-        self._gone += sum(r.turns.calls for r in self._roots if not r.classes)  # not a count: of calls
+        self._gone += sum(r.schedule.calls for r in self._roots if not r.classes)  # not a count: of calls
         self._roots = [root for root in self._roots if root.classes]
         name = kind if nth == 1 else f"{kind} {nth}"
         self._roots.append(_Root(self, self._recorder, model, self._n_roots, name))
@@ -459,8 +459,8 @@ class Watch:
         for root in self._roots:
             root.end_step()
             root.forget()
-        self._never = [root.name for root in self._roots if not root.turns.calls]
-        calls = self._gone + sum(root.turns.calls for root in self._roots)  # not a count: of calls
+        self._never = [root.name for root in self._roots if not root.schedule.calls]
+        calls = self._gone + sum(root.schedule.calls for root in self._roots)  # not a count: of calls
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None

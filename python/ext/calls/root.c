@@ -30,7 +30,7 @@ LMX_OFTEN bool lmx_count_begin(lmx_root *r, PyObject *self, bool training, bool 
     r->inside = true;
     *seen = false;
     if (grad < 0) return false;
-    if (lmx_turns_skip(r->turns, kind)) return true;
+    if (lmx_schedule_skip_call(r->schedule, kind)) return true;
     *seen = true;
     return lmx_on_begin(r, self, kind);
 }
@@ -102,16 +102,16 @@ static lmx_state *state_of(PyTypeObject *type) {
 }
 
 static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
-    static char *names[] = {"turns", "recorder", "number", "name", "nodes", "times_only", NULL};
+    static char *names[] = {"schedule", "recorder", "number", "name", "nodes", "times_only", NULL};
     lmx_root *r = self_of(self);
-    PyObject *turns, *recorder, *name;
+    PyObject *schedule, *recorder, *name;
     int number, nodes, times_only;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOiUpp:Root", names, &turns, &recorder, &number, &name,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOiUpp:Root", names, &schedule, &recorder, &number, &name,
                                      &nodes, &times_only))
         return -1;
     lmx_state *st = state_of(Py_TYPE(self));
-    if (!st || r->turns || !lmx_turns_of(st, turns) || !lmx_recorder_of(st, recorder)) {
-        if (r->turns) PyErr_SetString(PyExc_RuntimeError, "this Root was made already");
+    if (!st || r->schedule || !lmx_schedule_of(st, schedule) || !lmx_recorder_of(st, recorder)) {
+        if (r->schedule) PyErr_SetString(PyExc_RuntimeError, "this Root was made already");
         return -1;
     }
     r->st = st;
@@ -119,11 +119,11 @@ static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     r->sees_nodes = nodes != 0;
     r->times_only = times_only != 0;
     r->process = getpid();
-    Py_INCREF(turns);
+    Py_INCREF(schedule);
     Py_INCREF(recorder);
     Py_INCREF(name);
     r->name = name;
-    r->turns = (lmx_turns *)turns;
+    r->schedule = (lmx_schedule *)schedule;
     r->recorder = recorder;
     return 0;
 }
@@ -131,7 +131,7 @@ static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
 static int root_traverse(PyObject *self, visitproc visit, void *arg) {
     const lmx_root *r = self_of(self);
     Py_VISIT(Py_TYPE(self));
-    Py_VISIT((PyObject *)r->turns);
+    Py_VISIT((PyObject *)r->schedule);
     Py_VISIT(r->recorder);
     Py_VISIT(r->start_callbacks);
     Py_VISIT((PyObject *)r->capture);
@@ -152,7 +152,7 @@ static void root_dealloc(PyObject *self) {
     PyObject_GC_UnTrack(self);
     root_clear(self);
     lmx_handover_clear(&r->handover);
-    Py_XDECREF((PyObject *)r->turns);
+    Py_XDECREF((PyObject *)r->schedule);
     Py_XDECREF(r->recorder);
     Py_XDECREF(r->name);
     PyObject_GC_Del(self);
@@ -161,7 +161,7 @@ static void root_dealloc(PyObject *self) {
 
 /* NULL with an exception for one that __init__ did not make. */
 static lmx_root *made(PyObject *self) {
-    if (self_of(self)->turns) return self_of(self);
+    if (self_of(self)->schedule) return self_of(self);
     PyErr_SetString(PyExc_RuntimeError, "Root.__init__ was not called");
     return NULL;
 }
@@ -239,7 +239,7 @@ static PyMethodDef root_methods[] = {
          "while it is empty, Python opens the steps.")},
     {"uncount", root_uncount, METH_NOARGS, PyDoc_STR("uncount($self, /)\n--\n\nEnds that.")},
     {"on_begin", root_on_begin, METH_VARARGS,
-     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nA call begins that the turns did not skip.")},
+     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nA call begins that the schedule did not skip.")},
     {"on_end", root_on_end, METH_NOARGS, PyDoc_STR("on_end($self, /)\n--\n\nIt has ended.")},
     {"on_raise", root_on_raise, METH_NOARGS, PyDoc_STR("on_raise($self, /)\n--\n\nIt has raised.")},
     {"on_compile", root_on_compile, METH_NOARGS,
@@ -259,7 +259,7 @@ static PyGetSetDef root_getset[] = {
 
 static PyType_Slot root_slots[] = {
     {Py_tp_doc,
-     "Root(turns, recorder, number, name, nodes, times_only)\n--\n\nThe steps of one root. A subclass has "
+     "Root(schedule, recorder, number, name, nodes, times_only)\n--\n\nThe steps of one root. A subclass has "
      "open_step(module, waits) -> (Capture, close, compiles_nothing), which is called for each capture that "
      "Python makes, and on_failure(error), which is called when a step can't be recorded."},
     {Py_tp_new, PyType_GenericNew},

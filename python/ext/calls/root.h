@@ -8,7 +8,7 @@
 #define LMX_ROOT_H
 
 #include "calls/handover.h"
-#include "calls/turns.h"
+#include "calls/schedule.h"
 
 #include <sys/types.h>
 
@@ -16,11 +16,11 @@ typedef struct lmx_root {
     PyObject_HEAD struct lmx_root *next; /* in lmx_roots */
     lmx_state *st;
     PyObject *module; /* whose calls C counts, borrowed: its owner ends that before it is deleted; or NULL */
-    lmx_turns *turns; /* strong; NULL until __init__ ran */
-    bool inside;      /* a call that C counts is in progress; calls inside it are not counted */
-    bool retired;     /* no step may begin any more */
-    bool times_only;  /* C makes the captures of calls that it counts */
-    bool sees_nodes;  /* nodes of backward passes are watched */
+    lmx_schedule *schedule; /* strong; NULL until __init__ ran */
+    bool inside;            /* a call that C counts is in progress; calls inside it are not counted */
+    bool retired;           /* no step may begin any more */
+    bool times_only;        /* C makes the captures of calls that it counts */
+    bool sees_nodes;        /* nodes of backward passes are watched */
     int32_t number;
     PyObject *name;     /* str, strong */
     PyObject *recorder; /* strong */
@@ -56,7 +56,7 @@ void lmx_found_end(PyObject *instead);
 
 /* == steps (step.c): each is false with an exception that must reach the user =========================== */
 
-/* A call of the root, `module` or a wrapper of it, begins, which turns did not skip. */
+/* A call of the root, `module` or a wrapper of it, begins, which the schedule did not skip. */
 bool lmx_on_begin(lmx_root *r, PyObject *module, int kind);
 /* It has ended. */
 bool lmx_on_end(lmx_root *r);

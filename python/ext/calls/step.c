@@ -89,7 +89,9 @@ static bool close_step(lmx_root *r, bool record) {
     return ok;
 }
 
-bool lmx_end_step(lmx_root *r) { return !r->capture || close_step(r, lmx_turns_end(r->turns, went_back(r))); }
+bool lmx_end_step(lmx_root *r) {
+    return !r->capture || close_step(r, lmx_schedule_end_step(r->schedule, went_back(r)));
+}
 
 /* In a forked child other threads, which might be waited for, are gone: there the capture is left alone. */
 static bool leave_alone(lmx_root *r) {
@@ -101,7 +103,7 @@ static bool leave_alone(lmx_root *r) {
 
 bool lmx_give_up_step(lmx_root *r) {
     if (!r->capture) return true;
-    lmx_turns_again(r->turns);
+    lmx_schedule_discard_step(r->schedule);
     return leave_alone(r) || close_step(r, false);
 }
 
@@ -121,7 +123,7 @@ bool lmx_on_compile(lmx_root *r) { return r->compiles_nothing || lmx_give_up_ste
 /* A model that is called no more may keep a step open; it gives way to those that are. Where its backward
  * pass may be yet to come, what was seen is no step, unless there will be no other. */
 static bool give_way(lmx_root *r) {
-    if (went_back(r) || !(r->turns->kind & LMX_GRAD) || !r->turns->number) return lmx_end_step(r);
+    if (went_back(r) || !(r->schedule->kind & LMX_GRAD) || !r->schedule->number) return lmx_end_step(r);
     return lmx_give_up_step(r);
 }
 
@@ -144,8 +146,8 @@ static lmx_capture *open_brief(lmx_root *r, PyObject *module) {
 }
 
 static lmx_capture *open_in_python(lmx_root *r, PyObject *module, PyObject **close) {
-    PyObject *waits = r->turns->waits ? Py_True : Py_False, *c = NULL;
-    PyObject *opened = PyObject_CallMethod((PyObject *)r, "open_step", "OO", module, waits);
+    PyObject *seeks_start = r->schedule->seeks_start ? Py_True : Py_False, *c = NULL;
+    PyObject *opened = PyObject_CallMethod((PyObject *)r, "open_step", "OO", module, seeks_start);
     int compiles_nothing;
     if (!opened ||
         !PyArg_ParseTuple(opened, "O!Op:open_step", r->st->capture_type, &c, close, &compiles_nothing)) {
@@ -167,7 +169,7 @@ static bool open_step(lmx_root *r, PyObject *module, int kind) {
                                .root = r->number,
                                .training = (kind & LMX_TRAINING) != 0,
                                .gradients = (kind & LMX_GRAD) != 0,
-                               .number = r->turns->number,
+                               .number = r->schedule->number,
                                .unix_ns = unix_now(),
                                .t0_ns = lmx_now_ns()};
     r->thread = PyThread_get_thread_ident();
@@ -198,12 +200,12 @@ static bool on_begin(lmx_root *r, PyObject *module, int kind) {
     if (back) return back > 0;
     if (r->capture) {
         const bool ended = went_back(r) || is_full(r) || r->thread != PyThread_get_thread_ident();
-        if (lmx_turns_goes_on(r->turns, kind, ended)) return true;
+        if (lmx_schedule_extend_step(r->schedule, kind, ended)) return true;
         if (!lmx_end_step(r)) return false;
     }
-    if (r->retired || !lmx_turns_begin(r->turns, kind)) return true;
+    if (r->retired || !lmx_schedule_begin_step(r->schedule, kind)) return true;
     if (open_step(r, module, kind)) return true;
-    lmx_turns_again(r->turns);
+    lmx_schedule_discard_step(r->schedule);
     return fail(r);
 }
 
@@ -215,7 +217,7 @@ bool lmx_on_begin(lmx_root *r, PyObject *module, int kind) {
 }
 
 /* A step without gradients is over: no backward will follow. */
-bool lmx_on_end(lmx_root *r) { return !r->capture || (r->turns->kind & LMX_GRAD) != 0 || lmx_end_step(r); }
+bool lmx_on_end(lmx_root *r) { return !r->capture || (r->schedule->kind & LMX_GRAD) != 0 || lmx_end_step(r); }
 
 bool lmx_on_raise(lmx_root *r) {
     const int back = r->capture ? goes_back(r) : 1;
