@@ -2,7 +2,7 @@
 """``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
 
 A root is found when it is first called from outside any other module. What leads calls of modules to C looks
-at who is called outermost (python/ext/watch.c). Where torch's compiler is used, a ``__call__`` in
+at who is called outermost (python/ext/calls/module_call.c). Where torch's compiler is used, a ``__call__`` in
 ``torch.nn.Module`` does: a Python function, because the compiler can look through one. torch is not imported
 before the program imports it, since programs set variables of the environment before.
 """
@@ -93,7 +93,7 @@ class Script:
         if watch is None or not watch.began:
             sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
             return
-        calls, steps, run = watch.told
+        calls, steps, run = watch.totals
         if run == 0 or not Path(watch.file).exists():
             return  # the recording could not begin, or lost its file, and its sentence stands there already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
@@ -207,7 +207,7 @@ def find_roots(watch: Watch) -> None:
         if next(parameters(module), None) is None:
             return False
         Rest.look_again()
-        return watch.found(module)
+        return watch.add_found(module)
 
     def find(module: Any) -> Callable[..., Any] | None:
         if not is_root(module) or counts_in_c(module):

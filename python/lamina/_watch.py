@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Watching a training run: one in N steps of a model is captured and recorded, the others are counted.
 
-A root's calls are counted in C, by the entry that captures have in ``torch.nn.Module``, which stays there
-between them (:mod:`lamina._rest`). Where torch's compiler may be used, they are counted by a ``__call__`` in
-the root's own class: a Python function, because the compiler can look through one. Which calls begin
-a recorded step, and which belong to one, is decided in C for both (python/ext/calls/step.c). A recorded step
-is an ordinary capture, open from one call of the root to the first one after a backward pass; what it saw
-goes to the recorder, whose thread writes it. Where steps are only timed and calls are counted in C, no Python
-runs for any of that.
+C counts the calls of a root, at the place in ``torch.nn.Module`` where captures see calls; that stays in
+place between captures (:mod:`lamina._rest`). Where torch's compiler may be used, a ``__call__`` in the root's
+own class counts them: a Python function, because the compiler can follow one. C decides for both which calls
+begin a recorded step and which belong to it (python/ext/calls/step.c). A recorded step is an ordinary
+capture, open from one call of the root to the first one after a backward pass. What it saw goes to the
+recorder, whose thread writes it. If C counts the calls and steps are only timed, no Python runs for any of
+this.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ _lock = threading.Lock()
 # -- calls of the roots --------------------------------------------------------------------------------------
 
 
-class _Class:
-    """A class whose calls are counted, and what it answered with before."""
+class _CountedClass:
+    """A class whose calls Python counts, and the ``__call__`` that it had."""
 
-    known: dict[type, _Class] = {}  # noqa: RUF012 - one for the process, guarded by the lock
+    known: dict[type, _CountedClass] = {}  # noqa: RUF012 - one for the process, guarded by the lock
 
     def __init__(self, cls: Any) -> None:
         self.users = 0
-        self.own = cls.__dict__.get("__call__")
-        self.mine = _counting(cls, self.own)
+        self.original = cls.__dict__.get("__call__")
+        self.replacement = _make_call(cls, self.original)
 
     @classmethod
     def add(cls, of: Any) -> None:
@@ -62,7 +62,7 @@ class _Class:
             entry = cls.known.get(of)
             if entry is None:
                 entry = cls.known[of] = cls(of)
-                of.__call__ = entry.mine
+                of.__call__ = entry.replacement
             entry.users += 1
 
     @classmethod
@@ -73,88 +73,88 @@ class _Class:
             if entry.users:
                 return
             del cls.known[of]
-            if of.__dict__.get("__call__") is not entry.mine:
-                return  # somebody put another in its place, which may call ours: it goes on to the original
-            if entry.own is None:
+            if of.__dict__.get("__call__") is not entry.replacement:
+                return  # somebody replaced ours and may call it: it still calls the original
+            if entry.original is None:
                 del of.__call__
             else:
-                of.__call__ = entry.own
+                of.__call__ = entry.original
 
     @classmethod
     def is_plain(cls, of: Any) -> bool:
-        """True where a class answers with the ``__call__`` of torch.nn.Module, but for ours."""
+        """True if, apart from ours, a class has the ``__call__`` of torch.nn.Module."""
         last = sys.modules["torch"].nn.Module
         for base in of.__mro__:
             if base is last:
                 return True
-            ours = base in cls.known and cls.known[base].own is None
+            ours = base in cls.known and cls.known[base].original is None
             if not ours and "__call__" in base.__dict__:
                 return False
         return False
 
 
 def compiling_now() -> Callable[[], bool]:
-    """What torch's compiler takes for True while it follows code; False anywhere else."""
-    told: Callable[[], bool] = sys.modules["torch"].compiler.is_dynamo_compiling
-    return told
+    """A function that is True to torch's compiler while it follows code, and False anywhere else."""
+    compiling: Callable[[], bool] = sys.modules["torch"].compiler.is_dynamo_compiling
+    return compiling
 
 
 def going_back() -> Callable[[], bool]:
-    """What tells whether this thread runs a backward pass."""
+    """A function that is True while this thread runs a backward pass."""
     task: Callable[[], int] = sys.modules["torch"]._C._current_graph_task_id
     return lambda: task() != -1
 
 
-def _base_of(cls: Any) -> Any:
-    """The one of those that a class is made of whose ``__call__`` it answers with."""
+def _base_with_call(cls: Any) -> Any:
+    """The base class that a class has its ``__call__`` from."""
     return next(base for base in cls.__mro__[1:] if "__call__" in base.__dict__)
 
 
-def _counting(cls: Any, own: Any) -> Callable[..., Any]:
+def _make_call(cls: Any, own: Any) -> Callable[..., Any]:
     compiling, roots = compiling_now(), _roots
-    base = _base_of(cls) if own is None else None
-    # What compiled code was made of is not looked up, or it would not serve while a capture is open.
-    # An entry of ours, where a capture is open just now, would keep it from being followed.
+    base = _base_with_call(cls) if own is None else None
+    # The compiler follows this function itself: one that is looked up at each call would make it compile
+    # again while a capture is open, and it can't follow the method that a capture puts in its place.
     plain = own if own is not None else _lamina.behind(cls.__call__)
 
     def __call__(self: Any, /, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if compiling():
             return plain(self, *args, **kwargs)
         root = roots.get(id(self))
-        # Looked up at each call: a capture that is open has its own entry in torch.nn.Module.
+        # This is looked up at each call, because an open capture has its own method in torch.nn.Module.
         answer = own if base is None else base.__call__
         if root is None or root.inside or root.in_c:
             return answer(self, *args, **kwargs)
-        return _counted(root, answer, own, base, self, args, kwargs)
+        return _count_call(root, answer, own, base, self, args, kwargs)
 
     return __call__
 
 
-def _counted(
+def _count_call(
     root: _Root, answer: Any, own: Any, base: Any, module: Any, args: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """A call of a root, which is counted; most need no more than ``answer``."""
+    """Counts a call of a root, and makes it; most calls need nothing else."""
     root.inside = True
     try:
         grad = sys.modules["torch"].is_grad_enabled()
         kind = (TRAINING if module.training is True else 0) | (GRAD if grad else 0)
-        if root.other is None and root.schedule.skip_call(kind):
+        if root.same_root is None and root.schedule.skip_call(kind):
             return answer(module, *args, **kwargs)
-        return _seen(root, kind, own, base, module, args, kwargs)
+        return _call_watched(root, kind, own, base, module, args, kwargs)
     finally:
         root.inside = False
 
 
-def _seen(
+def _call_watched(
     root: _Root | None, kind: int, own: Any, base: Any, module: Any, args: Any, kwargs: dict[str, Any]
 ) -> Any:
-    """The call itself, with every watch around it that knows the root."""
+    """Makes the call, and reports it to the root and to the same root of other watches."""
     if root is None:
         answer = own if base is None else base.__call__
         return answer(module, *args, **kwargs)
     try:
         root.on_begin(module, kind)
-        result = _seen(root.other, kind, own, base, module, args, kwargs)
+        result = _call_watched(root.same_root, kind, own, base, module, args, kwargs)
     except BaseException:
         root.on_raise()
         raise
@@ -164,22 +164,22 @@ def _seen(
 
 
 def counts_in_c(module: Any) -> bool:
-    """Whether the calls of a module that is watched are counted in C."""
+    """True if C counts the calls of a module that is watched."""
     root = _roots.get(id(module))
     return root is not None and root.in_c
 
 
 def first_call(base: Any, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The call in which a root was found, which has come as far as ``base``, torch.nn.Module. Where its own
-    class has a ``__call__``, that has begun already and must not run again."""
+    """Makes the call in which a root was found. The call is at ``base``, torch.nn.Module, already: a
+    ``__call__`` in the root's own class has begun and must not run again."""
     root = _roots.get(id(module))
     if root is None or root.in_c:
-        return base.__call__(module, *args, **kwargs)  # what counts in C stands there
-    return _counted(root, base.__call__, None, base, module, args, kwargs)
+        return base.__call__(module, *args, **kwargs)  # C counts there
+    return _count_call(root, base.__call__, None, base, module, args, kwargs)
 
 
-class _Looking(Capture):
-    """The capture of one step where more than times is asked for."""
+class _DetailedCapture(Capture):
+    """The capture of one step that sees memory or health."""
 
     _runs_again = False
 
@@ -190,26 +190,26 @@ class _Looking(Capture):
 
             wanted = Wanted()
         super().__init__(module, ops=False, time=True, memory=memory, health=wanted)
-        self._kept = stance
+        self._watch_stance = stance
 
     def _new_stance(self, _: Watched) -> Compiled | nullcontext[None]:
-        """Compiled code runs as it does in other steps; where there is none, nobody is asked."""
-        return self._kept or nullcontext()
+        """Compiled code runs as it does in other steps."""
+        return self._watch_stance or nullcontext()
 
     def open(self) -> _lamina.Capture:
-        """Begins."""
+        """Opens it."""
         self.__enter__()
         assert self._watch is not None
         return self._watch
 
     def close(self) -> _lamina.Model | None:
-        """Ends: what it saw."""
+        """Closes it and returns what it saw."""
         self.__exit__(None, None, None)
         return self._model
 
 
 class _Root(_lamina.Root):
-    """One root of one watch: who counts its calls, and what its steps need of Python."""
+    """One root of one watch. C has its steps; this decides who counts its calls, and opens what C can't."""
 
     __slots__ = (
         "__weakref__",
@@ -218,7 +218,7 @@ class _Root(_lamina.Root):
         "keys",
         "module",
         "name",
-        "other",
+        "same_root",
         "schedule",
         "watch",
     )
@@ -228,54 +228,55 @@ class _Root(_lamina.Root):
         self.schedule = _lamina.Schedule(watch.every, number)
         super().__init__(self.schedule, recorder, number, name, watch.sees_nodes, watch.times_only)
         self.watch, self.name = watch, name
-        self.module = weakref.ref(module, self._gone)
+        self.module = weakref.ref(module, self._on_module_deleted)
         self.keys = {id(module), id(given)}
         self.classes = {type(module), type(given)}
         self.inside = False
-        self.other = _roots.get(id(given))  # the same root of another watch
-        if self.other is not None:
-            self.other.count_in_python()
+        self.same_root = _roots.get(id(given))  # the same root of another watch
+        if self.same_root is not None:
+            self.same_root.count_in_python()
         for key in self.keys:
             _roots[key] = self
         if self._may_count_in_c():
             self.count(module, Rest.told())
         else:
             for of in self.classes:
-                _Class.add(of)
+                _CountedClass.add(of)
 
     def _may_count_in_c(self) -> bool:
         module = self.module()
-        if not Rest.resting or module is None or self.other is not None or self.keys != {id(module)}:
+        if not Rest.resting or module is None or self.same_root is not None or self.keys != {id(module)}:
             return False
-        return _roots.get(id(module)) is self and _Class.is_plain(type(module))
+        return _roots.get(id(module)) is self and _CountedClass.is_plain(type(module))
 
     def count_in_c(self) -> None:
-        """Hands the counting over, where that can be done: between two calls."""
+        """Has C count the calls, if it may. This is called between two calls."""
         if self.in_c or not self.classes or not self._may_count_in_c():
             return
         for of in self.classes:
-            _Class.remove(of)
+            _CountedClass.remove(of)
         self.count(self.module(), Rest.told())
 
     def count_in_python(self) -> None:
-        """Takes it back."""
+        """Has Python count the calls."""
         if not self.in_c:
             return
         self.uncount()
         for of in self.classes:
-            _Class.add(of)
+            _CountedClass.add(of)
 
     def open_step(self, module: Any, seeks_start: bool) -> tuple[_lamina.Capture, Callable[[], Any], bool]:
-        """A capture of one step, or of what is waited through before one; what closes it and gives what it
-        saw; and whether nothing is compiled until then."""
+        """Opens a capture of one step, or, if ``seeks_start``, of calls before one, which are not recorded.
+        Returns it, a function that closes it and returns what it saw, and whether nothing is compiled until
+        then. C calls this."""
         stance, watch = None, self.watch
         if not Rest.look():
             stance = Compiled(AS_IT_IS)
-            self.count_in_python()  # nothing of C's is in torch.nn.Module any more
+            self.count_in_python()  # C has left torch.nn.Module
         elif self.in_c:
             self.count(module, Rest.told())  # torch's list may be another one now
         if not watch.times_only and not seeks_start:
-            looking = _Looking(module, stance, memory=watch.memory, health=watch.health)
+            looking = _DetailedCapture(module, stance, memory=watch.memory, health=watch.health)
             return looking.open(), looking.close, stance is not None
         root, nodes = check_module(module), watch.sees_nodes
         capture = _lamina.Capture(root, False, module, None, nodes, True, True)  # noqa: FBT003
@@ -288,51 +289,51 @@ class _Root(_lamina.Root):
             return capture, stack.pop_all().close, stance is not None
 
     def on_failure(self, error: Exception) -> None:
-        """A step could not be opened, closed or recorded."""
+        """C calls this if a step can't be opened, closed or recorded."""
         self.watch.give_up(error)
 
     def compiling(self) -> None:
-        """Something is about to be compiled, which must not meet what C has in torch.nn.Module."""
+        """torch is about to compile something, which must not meet C's method in torch.nn.Module."""
         self.count_in_python()
         self.on_compile()
 
-    def _gone(self, _: object) -> None:
+    def _on_module_deleted(self, _: object) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """The root is not watched any more."""
+        """Ends the watching of this root."""
         for key in self.keys:
             first = _roots.get(key)
-            if first is self and self.other is None:
+            if first is self and self.same_root is None:
                 del _roots[key]
-            elif first is self and self.other is not None:
-                _roots[key] = self.other
+            elif first is self and self.same_root is not None:
+                _roots[key] = self.same_root
             elif first is not None:
-                first.skip(self)
+                first.unchain(self)
         classes, self.classes = self.classes, set()
         if self.in_c:
             self.uncount()
         else:
             for of in classes:
-                _Class.remove(of)
+                _CountedClass.remove(of)
         self.retire()
 
-    def skip(self, gone: _Root) -> None:
-        """Another watch of this root was closed."""
-        if self.other is gone:
-            self.other = gone.other
-        elif self.other is not None:
-            self.other.skip(gone)
+    def unchain(self, gone: _Root) -> None:
+        """Takes the same root of a closed watch out of the chain."""
+        if self.same_root is gone:
+            self.same_root = gone.same_root
+        elif self.same_root is not None:
+            self.same_root.unchain(gone)
 
 
 def _forget_all() -> None:
-    """In a forked child, a worker that loads data: it trains nothing, and must not write."""
+    """Ends all watching in a forked child, such as a worker that loads data: it must not write."""
     for first in _roots.values():
         root: _Root | None = first
         while root is not None:
             root.uncount()
             root.retire()
-            root = root.other
+            root = root.same_root
     _roots.clear()
     Rest.forget()
 
@@ -377,15 +378,15 @@ class Watch:
         self.every = every
         self.file = file_of_rank(os.fsdecode(file))
         self.stopped: str | None = None
-        self.memory, self.health = memory, health
+        self.memory, self.health = memory, health  # what steps see besides times
         self.times_only = not memory and not health
-        self.sees_nodes = False  # of backward passes
+        self.sees_nodes = False  # nodes of backward passes are seen
         self._roots: list[_Root] = []
         self._n_roots = 0
         self._names: dict[str, int] = {}
-        self._never: list[str] = []  # roots that were not called
-        self._gone = 0  # calls of roots that the program has dropped
-        self.told = (0, 0, 0)  # when it was closed: calls, steps that were recorded, its run in the file
+        self._uncalled: list[str] = []  # names of roots that were not called
+        self._dropped_calls = 0  # calls of roots that the program has dropped
+        self.totals = (0, 0, 0)  # once it is closed: calls, recorded steps, the number of its run in the file
         self._recorder: _lamina.Recorder | None = None
         self._process = 0
         self._made_in = os.getpid()
@@ -404,7 +405,7 @@ class Watch:
         except Exception as error:
             self.give_up(error)
             return self
-        self.sees_nodes = nodes() is None  # the observer is proved now, and not in the first step
+        self.sees_nodes = nodes() is None  # this tries the observer out now, not in the first step
         Rest.begin(self.compiling)
         atexit.register(self.close)
         for model in self._models:
@@ -417,35 +418,36 @@ class Watch:
     ) -> None:
         self.close()
         if error is None and self.stopped is None:
-            self._tell_of_those_not_called()
+            self._warn_of_uncalled_roots()
 
-    def _tell_of_those_not_called(self) -> None:
+    def _warn_of_uncalled_roots(self) -> None:
         """A compiled model, for one, is another module than the one that it was made of."""
-        for name in self._never:
+        for name in self._uncalled:
             if sys.stderr is not None:
                 sys.stderr.write(
                     f"lamina: no step of {name} was recorded: it was not called itself. Watch what the "
                     "program calls, such as what torch.compile gave\n"
                 )
 
-    def found(self, model: Any) -> bool:
-        """A program called a root: the recording begins with the first. False where it can't be watched, as
-        in a forked child, which would write to the same file."""
+    def add_found(self, model: Any) -> bool:
+        """Watches a root that a program called; the first one begins the recording. False if it can't be
+        watched, as in a forked child, which would write to the same file."""
         if os.getpid() != self._made_in:
             return False
         if not self._process:
             self.__enter__()
-            atexit.unregister(self.close)  # who runs the program closes it, behind all others
+            atexit.unregister(self.close)  # the runner of the program closes it, after all others
         self.add(model)
         return self._recorder is not None and self.stopped is None
 
     def add(self, model: Any) -> None:
-        """Watches one more root."""
+        """Watches another root."""
         if self._recorder is None:
             return
         kind = type(check_module(model)).__name__
         nth = self._names[kind] = self._names.get(kind, 0) + 1
-        self._gone += sum(r.schedule.calls for r in self._roots if not r.classes)  # not a count: of calls
+        dropped = [root for root in self._roots if not root.classes]
+        self._dropped_calls += sum(root.schedule.calls for root in dropped)  # not a count: of calls
         self._roots = [root for root in self._roots if root.classes]
         name = kind if nth == 1 else f"{kind} {nth}"
         self._roots.append(_Root(self, self._recorder, model, self._n_roots, name))
@@ -459,32 +461,33 @@ class Watch:
         for root in self._roots:
             root.end_step()
             root.forget()
-        self._never = [root.name for root in self._roots if not root.schedule.calls]
-        calls = self._gone + sum(root.schedule.calls for root in self._roots)  # not a count: of calls
+        self._uncalled = [root.name for root in self._roots if not root.schedule.calls]
+        calls = sum(root.schedule.calls for root in self._roots)  # not a count: of calls
+        calls += self._dropped_calls
         self._roots = []
         Rest.end(self.compiling)
         recorder, self._recorder = self._recorder, None
         if recorder is None:
             return
-        self.told = (calls, recorder.steps, recorder.run)
+        self.totals = (calls, recorder.steps, recorder.run)
         try:
             recorder.close()
         except Exception as error:
             self.give_up(error)
 
     def count_in_c(self) -> None:
-        """Has calls counted in C from now on, where that may be."""
+        """Has C count the calls of all roots for which it may."""
         if Rest.look():
             for root in self._roots:
                 root.count_in_c()
 
     def compiling(self) -> None:
-        """Something is about to be compiled."""
+        """torch is about to compile something."""
         for root in [*self._roots]:
             root.compiling()
 
     def give_up(self, error: Exception) -> None:
-        """Ends the recording, and not the training: one sentence on stderr."""
+        """Ends the recording, and not the training, with one sentence on stderr."""
         if self.stopped is not None:
             return
         self.stopped = str(error) or type(error).__name__

@@ -331,7 +331,7 @@ def test_nothing_is_left_behind_and_nothing_changes(tmp_path):
     assert nn.Module.__dict__["__call__"] is call
     assert set(nn.Sequential.__dict__) == before
     assert not _watch._roots
-    assert not _watch._Class.known
+    assert not _watch._CountedClass.known
     assert not watched._forward_hooks
     assert list(watched.state_dict()) == list(plain.state_dict())
 

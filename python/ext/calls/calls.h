@@ -26,6 +26,6 @@ PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
 /* A capture of callers, callees, times and nodes alone; open it with lmx_capture_open (capture.c). */
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes);
 bool lmx_capture_open(lmx_capture *c); /* False with an exception */
-bool lmx_rests(void);                  /* the method stays in place between captures (watch.c) */
+bool lmx_rests(void);                  /* the method stays in place between captures (module_call.c) */
 
 #endif

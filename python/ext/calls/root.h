@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * root: the type Root, a module whose calls are counted and of which some steps are recorded.
  *
- * Calls are counted in C (watch.c), or by Python where torch's compiler may be used (_watch.py). Both report
- * each call to the same functions, lmx_on_begin and the two after it, which open a capture for a step, close
- * it, and hand over what it saw. Python makes the capture where more than times is asked for. */
+ * Calls are counted in C (module_call.c), or by Python where torch's compiler may be used (_watch.py). Both
+ * report each call to the same functions, lmx_on_begin and the two after it, which open a capture for a step,
+ * close it, and hand over what it saw. Python makes the capture where more than times is asked for. */
 #ifndef LMX_ROOT_H
 #define LMX_ROOT_H
 
@@ -40,7 +40,7 @@ typedef struct lmx_root {
 /* == counting (root.c) ================================================================================= */
 
 extern lmx_root *lmx_roots;  /* whose calls C counts; guarded by the GIL */
-void lmx_calls_wanted(void); /* call it when that list has changed (watch.c) */
+void lmx_calls_wanted(void); /* call it when that list has changed (module_call.c) */
 
 /* A call that C counts begins; *seen: its end must be reported. False: the call must not be made. */
 bool lmx_count_begin(lmx_root *r, PyObject *self, bool training, bool *seen);
