@@ -1023,3 +1023,83 @@ def test_steps_are_recorded_where_the_compiler_tells_nobody(tmp_path, options, c
     assert inside == str(compiles)
     assert after == "[] False"
     assert steps == ",".join(map(str, seen_of(2, 20)))
+
+
+class Root(_lamina.Root):
+    """One whose steps are opened here; what failed is kept."""
+
+    def __init__(self, recorder, opens):
+        super().__init__(_lamina.Schedule(1), recorder, 0, "net", False, True)
+        self.opens, self.failed, self.opened = opens, [], []
+
+    def open_step(self, module, seeks_start):
+        self.opens()
+        capture = _lamina.Capture(module, False, None, None, False, True, True)
+        capture.start()
+        self.opened.append(capture)
+        return capture, capture.stop, False
+
+    def on_failure(self, error):
+        self.failed.append(error)
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    recorder = _lamina.Recorder(str(tmp_path / "run.lamina"), None, None, None, 0, 1, 1, 1)
+    yield recorder
+    recorder.close()
+
+
+GRAD = 2
+
+
+def test_a_root_that_is_dropped_closes_its_capture(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    (capture,) = root.opened
+    assert capture.is_open
+    root.itself = root
+    del root
+    gc.collect()
+    assert not capture.is_open
+    assert recorder.steps == 0
+
+
+def test_a_retired_root_begins_no_step(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    root.retire()
+    root.on_begin(net(), GRAD)
+    root.end_step()
+    assert [capture.is_open for capture in root.opened] == [False]
+    assert recorder.steps == 0
+
+
+def test_a_step_that_compiled_code_would_meet_is_given_up(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    root.on_compile()
+    assert [capture.is_open for capture in root.opened] == [False]
+    root.on_begin(net(), GRAD)
+    root.end_step()
+    assert recorder.steps == 1
+
+
+def test_what_a_step_raises_reaches_the_root_and_an_interrupt_the_program(recorder):
+    errors = [OSError("full"), KeyboardInterrupt()]
+
+    def opens():
+        if errors:
+            raise errors.pop(0)
+
+    root, model = Root(recorder, opens), net()
+    root.on_begin(model, GRAD)
+    assert [str(error) for error in root.failed] == ["full"]
+    with pytest.raises(KeyboardInterrupt):
+        root.on_begin(model, GRAD)
+    root.on_begin(model, GRAD)
+    recorder.close()
+    root.end_step()
+    assert [str(error).split(":")[-1].strip() for error in root.failed] == ["full", "the recording is closed"]
+    with pytest.raises(RuntimeError, match="made already"):
+        root.__init__(recorder, opens)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calls: calls of modules that are led to C. */
+ * calls: calls of modules, which are redirected to C. */
 #ifndef LMX_CALLS_H
 #define LMX_CALLS_H
 
 #include "modules/tree.h"
 
 /* Redirects calls of torch.nn.Module.__call__ to C, and lists the capture. False with an exception. */
-bool lmx_watch(lmx_capture *c);
+bool lmx_capture_attach(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
-void lmx_unwatch(lmx_capture *c);
+void lmx_capture_detach(lmx_capture *c);
 /* rest(True): the redirection stays while no capture is open, until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if it is in place */

@@ -539,7 +539,7 @@ static bool may_nest(lmx_capture *c) {
     return false;
 }
 
-static bool begin_to_watch(lmx_capture *c) {
+static bool start_observing(lmx_capture *c) {
     if (c->dispatcher) return lmx_dispatch(c);
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
@@ -553,7 +553,7 @@ static bool is_installed(lmx_state *st) {
     return current == entry.active->method;
 }
 
-bool lmx_watch(lmx_capture *c) {
+bool lmx_capture_attach(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
     if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
@@ -562,13 +562,13 @@ bool lmx_watch(lmx_capture *c) {
     lmx_calls_wanted();
     c->phase = LMX_OPEN;
     lmx_clock_begin(&c->clock, !lmx_want_kernel_clock(c));
-    if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
-    lmx_unwatch(c);
+    if (lmx_tell_opened(c) && start_observing(c)) return true;
+    lmx_capture_detach(c);
     c->phase = LMX_NEW;
     return false;
 }
 
-static void take_off(lmx_capture *c) {
+static void close_capture(lmx_capture *c) {
     lmx_capture **at = &entry.first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
@@ -583,11 +583,11 @@ static void take_off(lmx_capture *c) {
     lmx_tell_closed(c);
 }
 
-void lmx_unwatch(lmx_capture *c) {
+void lmx_capture_detach(lmx_capture *c) {
     if (c->phase != LMX_OPEN && !entry.unrestored) return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (c->phase == LMX_OPEN) take_off(c);
+    if (c->phase == LMX_OPEN) close_capture(c);
     slot *s = entry.unrestored;
     if (!entry.first && entry.active) {
         lmx_torch_forget_types(&c->st->torch);

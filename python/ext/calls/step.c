@@ -45,7 +45,7 @@ static lmx_capture *take_step(lmx_root *r, PyObject **close) {
  * exception. */
 static PyObject *close_capture(lmx_capture *c, PyObject *close) {
     if (close) return PyObject_CallNoArgs(close);
-    lmx_unwatch(c);
+    lmx_capture_detach(c);
     Py_RETURN_NONE;
 }
 
@@ -111,7 +111,7 @@ void lmx_drop_step(lmx_root *r) {
     PyObject *close;
     if (!r->capture || leave_alone(r)) return;
     lmx_capture *c = take_step(r, &close);
-    lmx_unwatch(c);
+    lmx_capture_detach(c);
     Py_XDECREF(close);
     Py_DECREF((PyObject *)c);
 }
