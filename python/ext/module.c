@@ -44,7 +44,8 @@ static int module_exec(PyObject *module) {
               add_type(module, &lmx_snapshot_spec, &st->snapshot_type) &&
               add_type(module, &lmx_dry_spec, &st->dry_type) &&
               add_type(module, &lmx_recorder_spec, &st->recorder_type) &&
-              add_type(module, &lmx_turns_spec, &st->turns_type);
+              add_type(module, &lmx_schedule_spec, &st->schedule_type) &&
+              add_type(module, &lmx_root_spec, &st->root_type);
     return ok ? 0 : -1;
 }
 
@@ -58,7 +59,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     Py_VISIT(st->snapshot_type);
     Py_VISIT(st->dry_type);
     Py_VISIT(st->recorder_type);
-    Py_VISIT(st->turns_type);
+    Py_VISIT(st->schedule_type);
+    Py_VISIT(st->root_type);
     return lmx_torch_visit(&st->torch, visit, arg);
 }
 
@@ -72,7 +74,8 @@ static int module_clear(PyObject *module) {
     Py_CLEAR(st->snapshot_type);
     Py_CLEAR(st->dry_type);
     Py_CLEAR(st->recorder_type);
-    Py_CLEAR(st->turns_type);
+    Py_CLEAR(st->schedule_type);
+    Py_CLEAR(st->root_type);
     lmx_torch_clear(&st->torch);
     if (st->classes) lmx_classes_clear(st->classes);
 #define X(name) Py_CLEAR(st->n_##name);

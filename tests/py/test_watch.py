@@ -333,7 +333,7 @@ def test_nothing_is_left_behind_and_nothing_changes(tmp_path):
     assert nn.Module.__dict__["__call__"] is call
     assert set(nn.Sequential.__dict__) == before
     assert not _watch._roots
-    assert not _watch._Class.known
+    assert not _watch._CountedClass.known
     assert not watched._forward_hooks
     assert list(watched.state_dict()) == list(plain.state_dict())
 
@@ -375,7 +375,7 @@ def test_a_model_that_goes_is_let_go(tmp_path):
             model(torch.ones(1, 8))
             del model
         gc.collect()
-        assert len(_watch._roots) <= _watch.OPEN
+        assert len(_watch._roots) <= 4  # whose steps are open
     assert not _watch._roots
 
 
@@ -988,3 +988,116 @@ def test_no_class_is_touched_before_the_compiler_comes(tmp_path):
     assert first.startswith("False False " * 2 + "False False 1 ")
     assert first.endswith("False True False True False True [] True")
     assert steps == "0,1,2,3,4,5"
+
+
+@pytest.mark.parametrize("options", ["", "memory=True"])
+@pytest.mark.parametrize("compiles", [False, True])
+def test_steps_are_recorded_where_the_compiler_tells_nobody(tmp_path, options, compiles):
+    """Others can empty torch's list of those whom it tells that it begins, and it may compile then."""
+    code = textwrap.dedent(f"""
+        import sqlite3
+        import torch, torch._dynamo, lamina
+        from torch import nn
+        from torch._dynamo.callback import callback_handler
+        model, file = nn.Sequential(nn.Linear(2, 2)), "run.lamina"
+        with lamina.watch(model, every=2, file=file, {options}):
+            for i in range(20):
+                model(torch.rand(1, 2)).sum().backward()
+                if i == 8:
+                    callback_handler.start_callbacks.clear()
+                    if {compiles}:
+                        torch.compile(lambda x: x + 1, backend="eager")(torch.rand(2))
+            print("__call__" in nn.Sequential.__dict__)
+        print(lamina._guard.standing_entry.Rest.watches, "__call__" in nn.Sequential.__dict__)
+        with sqlite3.connect(file) as db:
+            print(db.execute("SELECT group_concat(number) FROM steps").fetchone()[0])
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment(), capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.stderr == ""
+    inside, after, steps = done.stdout.splitlines()
+    assert inside == str(compiles)
+    assert after == "[] False"
+    assert steps == ",".join(map(str, seen_of(2, 20)))
+
+
+class Root(_lamina.Root):
+    """One whose steps are opened here; what failed is kept."""
+
+    def __init__(self, recorder, opens):
+        super().__init__(_lamina.Schedule(1), recorder, 0, "net", False, True)
+        self.opens, self.failed, self.opened = opens, [], []
+
+    def open_step(self, module, seeks_start):
+        self.opens()
+        capture = _lamina.Capture(module, False, None, None, False, True, True)
+        capture.start()
+        self.opened.append(capture)
+        return capture, capture.stop, False
+
+    def on_failure(self, error):
+        self.failed.append(error)
+
+
+@pytest.fixture
+def recorder(tmp_path):
+    recorder = _lamina.Recorder(str(tmp_path / "run.lamina"), None, None, None, 0, 1, 1, 1)
+    yield recorder
+    recorder.close()
+
+
+GRAD = 2
+
+
+def test_a_root_that_is_dropped_closes_its_capture(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    (capture,) = root.opened
+    assert capture.is_open
+    root.itself = root
+    del root
+    gc.collect()
+    assert not capture.is_open
+    assert recorder.steps == 0
+
+
+def test_a_retired_root_begins_no_step(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    root.retire()
+    root.on_begin(net(), GRAD)
+    root.end_step()
+    assert [capture.is_open for capture in root.opened] == [False]
+    assert recorder.steps == 0
+
+
+def test_a_step_that_compiled_code_would_meet_is_given_up(recorder):
+    root = Root(recorder, lambda: None)
+    root.on_begin(net(), GRAD)
+    root.on_compile()
+    assert [capture.is_open for capture in root.opened] == [False]
+    root.on_begin(net(), GRAD)
+    root.end_step()
+    assert recorder.steps == 1
+
+
+def test_what_a_step_raises_reaches_the_root_and_an_interrupt_the_program(recorder):
+    errors = [OSError("full"), KeyboardInterrupt()]
+
+    def opens():
+        if errors:
+            raise errors.pop(0)
+
+    root, model = Root(recorder, opens), net()
+    root.on_begin(model, GRAD)
+    assert [str(error) for error in root.failed] == ["full"]
+    with pytest.raises(KeyboardInterrupt):
+        root.on_begin(model, GRAD)
+    root.on_begin(model, GRAD)
+    recorder.close()
+    root.end_step()
+    assert [str(error).split(":")[-1].strip() for error in root.failed] == ["full", "the recording is closed"]
+    with pytest.raises(RuntimeError, match="made already"):
+        root.__init__(recorder, opens)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calls: calls of modules that are led to C. */
+ * calls: calls of modules, which are redirected to C. */
 #ifndef LMX_CALLS_H
 #define LMX_CALLS_H
 
 #include "modules/tree.h"
 
 /* Redirects calls of torch.nn.Module.__call__ to C, and lists the capture. False with an exception. */
-bool lmx_watch(lmx_capture *c);
+bool lmx_capture_attach(lmx_capture *c);
 /* The reverse; allowed at any time, from any thread. Keeps a pending exception. */
-void lmx_unwatch(lmx_capture *c);
+void lmx_capture_detach(lmx_capture *c);
 /* rest(True): the redirection stays while no capture is open, until rest(False) was called as often. */
 PyObject *lmx_rest(PyObject *module, PyObject *wanted);
 PyObject *lmx_in_place(PyObject *module, PyObject *unused); /* in_place(): true if it is in place */
@@ -19,14 +19,13 @@ PyObject *lmx_find_roots(PyObject *module, PyObject *finder);
 PyObject *lmx_within_found(PyObject *module, PyObject *unused);
 /* behind(function): the original function of one of lamina's entries; any other function itself. */
 PyObject *lmx_behind(PyObject *module, PyObject *function);
-/* count(root, turns, told, how=None): while the redirection is in place, calls `told` at the begin and end of
- * the root's calls that are chosen (turns.h); or, with `how`, steps are recorded in C (sample.h).
- * uncount(id(root)) ends that. end_step(id(root), record) ends the step in progress. */
-PyObject *lmx_count_calls(PyObject *module, PyObject *args);
-PyObject *lmx_uncount_calls(PyObject *module, PyObject *address);
-PyObject *lmx_end_step(PyObject *module, PyObject *args);
 /* Notes one call of the root that ran without the capture, and closes the capture, which was never open. */
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result);
 PyObject *lmx_one_call(PyObject *module, PyObject *args); /* capture.c */
+
+/* A capture of callers, callees, times and nodes alone; open it with lmx_capture_open (capture.c). */
+lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes);
+bool lmx_capture_open(lmx_capture *c); /* False with an exception */
+bool lmx_rests(void);                  /* the method stays in place between captures (module_call.c) */
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
-#include "calls/sample.h"
 #include "measure/device.h"
 #include "measure/health.h"
 #include "measure/memory.h"
@@ -20,8 +19,8 @@
 
 static lmx_capture *self_of(PyObject *self) { return (lmx_capture *)self; }
 
-/* `why` is the reason, for a note; an empty one is not told. */
-static bool watch_by_mode(lmx_capture *c, PyObject *why) {
+/* `why` is the reason, for a note; an empty one gives no note. */
+static bool use_dispatch_mode(lmx_capture *c, PyObject *why) {
     if (!PyUnicode_Check(why)) {
         PyErr_SetString(PyExc_TypeError, "dispatch is the reason for it, a str");
         return false;
@@ -33,13 +32,13 @@ static bool watch_by_mode(lmx_capture *c, PyObject *why) {
     return lmx_dispatcher_new(c);
 }
 
-static void drop_owed(lmx_capture *c);
+static void drop_held_records(lmx_capture *c);
 
-static lmx_capture *blank(lmx_state *st, PyTypeObject *type, PyObject *root) {
+static lmx_capture *make_capture(lmx_state *st, PyTypeObject *type, PyObject *root) {
     lmx_capture *c = (lmx_capture *)PyType_GenericAlloc(type, 0);
     if (!c) return NULL;
     c->st = st;
-    c->drop = drop_owed;
+    c->drop = drop_held_records;
     c->open_call = c->alias_call = -1;
     c->most = UINT64_C(1) << 30;
     c->most_ops = UINT64_C(4) << 30;
@@ -49,7 +48,7 @@ static lmx_capture *blank(lmx_state *st, PyTypeObject *type, PyObject *root) {
 }
 
 lmx_capture *lmx_capture_brief(lmx_state *st, PyObject *root, bool nodes) {
-    lmx_capture *c = blank(st, (PyTypeObject *)st->capture_type, root);
+    lmx_capture *c = make_capture(st, (PyTypeObject *)st->capture_type, root);
     if (!c) return NULL;
     c->wants_nodes = nodes;
     c->timed = c->brief = true;
@@ -70,7 +69,7 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         lmx_walk(st, &none, root); /* says what it is instead */
         return NULL;
     }
-    lmx_capture *c = blank(st, type, root);
+    lmx_capture *c = make_capture(st, type, root);
     if (!c) return NULL;
     c->wants_ops = ops;
     c->wants_nodes = nodes;
@@ -78,24 +77,24 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     c->brief = brief;
     if (alias && alias != Py_None && alias != root) c->alias = alias;
     Py_XINCREF(c->alias);
-    if (ops && why != Py_None && !watch_by_mode(c, why)) Py_CLEAR(c);
+    if (ops && why != Py_None && !use_dispatch_mode(c, why)) Py_CLEAR(c);
     return (PyObject *)c;
 }
 
-/* The alias is known as the root from now on, unless it has a place of its own in the tree. */
-static bool know_alias(lmx_capture *c) {
+/* Calls of the alias count as calls of the root, unless it has a place of its own in the tree. */
+static bool add_alias(lmx_capture *c) {
     if (!c->alias || lmx_map_get(&c->tree.index, c->alias) >= 0) return true;
     if (lmx_map_put(&c->tree.index, c->alias, 0)) return true;
     PyErr_NoMemory();
     return false;
 }
 
-static void want_identities(lmx_capture *c, bool wanted) {
+static void request_identities(lmx_capture *c, bool wanted) {
     if (c->counted != wanted) c->st->identities += wanted ? 1 : -1;
     c->counted = wanted;
 }
 
-/* What was found before the start. */
+/* Drops what was found before the start. */
 static void drop_early(lmx_capture *c) {
     lmx_early_drop(c);
     Py_CLEAR(c->snapshot);
@@ -105,10 +104,10 @@ static void drop_early(lmx_capture *c) {
 }
 
 bool lmx_capture_open(lmx_capture *c) {
-    want_identities(c, c->wants_ops);
+    request_identities(c, c->wants_ops);
     const bool known = c->tree.nodes.n > 0; /* capture_snapshot */
-    if ((known || lmx_walk(c->st, &c->tree, c->root)) && know_alias(c) && lmx_watch(c)) return true;
-    want_identities(c, false);
+    if ((known || lmx_walk(c->st, &c->tree, c->root)) && add_alias(c) && lmx_capture_attach(c)) return true;
+    request_identities(c, false);
     drop_early(c);
     return false;
 }
@@ -125,11 +124,11 @@ static PyObject *capture_start(PyObject *self, PyObject *unused) {
 
 static PyObject *capture_stop(PyObject *self, PyObject *unused) {
     (void)unused;
-    lmx_unwatch(self_of(self));
+    lmx_capture_detach(self_of(self));
     Py_RETURN_NONE;
 }
 
-/* What runs from now on, until it is called again, is not the model's: its operators are not noted. */
+/* While paused, operators that run are not the model's and are not noted. */
 static PyObject *capture_pause(PyObject *self, PyObject *paused) {
     self_of(self)->paused = PyObject_IsTrue(paused) > 0;
     Py_RETURN_NONE;
@@ -172,15 +171,15 @@ static PyObject *capture_snapshot(PyObject *self, PyObject *unused) {
     lmx_capture *c = self_of(self);
     if (c->phase != LMX_NEW || c->snapshot || c->brief)
         return lmx_fail(c->st, LAM_USAGE, NULL, "a capture takes one snapshot, before it is started");
-    want_identities(c, c->wants_ops);
+    request_identities(c, c->wants_ops);
     c->snapshot = lmx_snapshot_for(c);
     if (!c->snapshot) drop_early(c);
     Py_XINCREF(c->snapshot);
     return c->snapshot;
 }
 
-/* Dropping what was there may run code of the user's, which must find what is there now. */
-static void put(PyObject **at, PyObject *value) {
+/* Dropping the old object may run user code, which must find the new one here. */
+static void replace_reference(PyObject **at, PyObject *value) {
     PyObject *old = *at;
     *at = value;
     Py_XDECREF(old);
@@ -188,14 +187,15 @@ static void put(PyObject **at, PyObject *value) {
 
 static PyObject *capture_given(PyObject *self, PyObject *function) {
     Py_INCREF(function);
-    put(&self_of(self)->given, function);
+    replace_reference(&self_of(self)->given, function);
     Py_RETURN_NONE;
 }
 
-static PyObject *capture_gradients(PyObject *self, PyObject *came) {
-    if (!PyDict_Check(came)) return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", came);
-    Py_INCREF(came);
-    put(&self_of(self)->gradients, came);
+static PyObject *capture_gradients(PyObject *self, PyObject *received) {
+    if (!PyDict_Check(received))
+        return PyErr_Format(PyExc_TypeError, "gradients takes a dict, not %R", received);
+    Py_INCREF(received);
+    replace_reference(&self_of(self)->gradients, received);
     Py_RETURN_NONE;
 }
 
@@ -207,11 +207,11 @@ static PyObject *capture_measure_device(PyObject *self, PyObject *args) {
     return lmx_measure_device(self_of(self), args);
 }
 
-/* Which compiled code runs operator by operator, by the names that torch notes it under. */
+/* Takes torch's names of the compiled code that runs operator by operator. */
 static PyObject *capture_seen_through(PyObject *self, PyObject *names) {
     PyObject *set = PyFrozenSet_New(names);
     if (!set) return NULL;
-    put(&self_of(self)->open_regions, set);
+    replace_reference(&self_of(self)->open_regions, set);
     Py_RETURN_NONE;
 }
 
@@ -235,9 +235,9 @@ static PyObject *capture_n_modules(PyObject *self, void *unused) {
     return PyLong_FromSize_t(self_of(self)->n_modules + self_of(self)->tree.nodes.n);
 }
 
-/* The root, the tree and the records are not needed once the model is built. */
+/* Drops the root, the tree and the records: the model, once it is built, does not need them. */
 static void drop_records(lmx_capture *c) {
-    want_identities(c, false);
+    request_identities(c, false);
     c->n_calls = c->calls.n;
     c->n_modules = c->tree.nodes.n;
     lmx_observer_free(c->observer);
@@ -259,7 +259,7 @@ static void drop_records(lmx_capture *c) {
     lmi_vec_free(&c->words);
 }
 
-static void drop_owed(lmx_capture *c) {
+static void drop_held_records(lmx_capture *c) {
     PyObject *type, *value, *trace;
     c->owed = false;
     PyErr_Fetch(&type, &value, &trace);
@@ -313,7 +313,7 @@ static int capture_traverse(PyObject *self, visitproc visit, void *arg) {
 
 static int capture_clear(PyObject *self) {
     lmx_capture *c = self_of(self);
-    lmx_unwatch(c);
+    lmx_capture_detach(c);
     drop_records(c);
     lmi_vec_free(&c->written);
     lmx_dispatcher_free(c->dispatcher);
@@ -380,9 +380,9 @@ static PyMethodDef capture_methods[] = {
     {"memory_gradients", capture_memory_gradients, METH_NOARGS,
      PyDoc_STR("memory_gradients($self, /)\n--\n\nThe parameters' gradients are as they are now.")},
     {"gradients", capture_gradients, METH_O,
-     PyDoc_STR(
-         "gradients($self, came, /)\n--\n\nBy id: a parameter, and whether a backward pass from all outputs "
-         "gave it a gradient.")},
+     PyDoc_STR("gradients($self, received, /)\n--\n\nBy id: a parameter, and whether a backward pass from "
+               "all outputs "
+               "gave it a gradient.")},
     {"memory_state", capture_memory_state, METH_VARARGS,
      PyDoc_STR("memory_state($self, tensor, parameter, /)\n--\n\nAn optimizer keeps `tensor` for "
                "`parameter`; None: for no single one.")},

@@ -2,7 +2,7 @@
  * The type Recorder: steps of a run go into a file. What waits for a disk waits without the GIL. */
 #include "base/ext.h"
 #include "base/tables.h"
-#include "calls/sample.h"
+#include "calls/handover.h"
 
 typedef struct recorder {
     PyObject_HEAD lmx_state *st;
@@ -39,33 +39,21 @@ static PyObject *recorder_new(PyTypeObject *type, PyObject *args, PyObject *kwar
     return (PyObject *)r;
 }
 
-static PyObject *recorder_step(PyObject *self, PyObject *args) {
-    PyObject *model;
-    lam_step_info info = {0};
-    int training, gradients;
-    long long number, unix_ns, t0_ns;
-    recorder *r = self_of(self);
-    lam_error e = {.at = -1};
-    if (!PyArg_ParseTuple(args, "OisLppLL:step", &model, &info.root, &info.name, &number, &training,
-                          &gradients, &unix_ns, &t0_ns))
-        return NULL;
-    if (!r->to) return lmx_fail(r->st, LAM_USAGE, NULL, "the recording is closed");
-    lam_model *m = lmx_model_release(r->st, model);
-    if (!m) return NULL;
-    info.number = number;
-    info.training = training != 0;
-    info.gradients = gradients != 0;
-    info.unix_ns = unix_ns;
-    info.t0_ns = t0_ns;
-    if (lam_recorder_step(r->to, m, &info, &e) != LAM_OK) return lmx_raise(r->st, &e);
-    Py_RETURN_NONE;
-}
-
 lam_recorder *lmx_recorder_of(lmx_state *st, PyObject *o) {
     bool is_one = Py_TYPE(o) == st->recorder_type;
     if (!is_one) PyErr_SetString(PyExc_TypeError, "expected a lamina Recorder");
     if (is_one && !self_of(o)->to) lmx_fail(st, LAM_USAGE, NULL, "the recording is closed");
     return is_one ? self_of(o)->to : NULL;
+}
+
+bool lmx_hand_over_model(lmx_state *st, PyObject *into, PyObject *model, const lam_step_info *about) {
+    lam_error e = {.at = -1};
+    lam_recorder *to = lmx_recorder_of(st, into);
+    lam_model *m = to ? lmx_model_release(st, model) : NULL;
+    if (!m) return false;
+    lam_status s = lam_recorder_step(to, m, about, &e);
+    if (s != LAM_OK) lmx_raise(st, &e);
+    return s == LAM_OK;
 }
 
 static lam_status close_it(recorder *r, lam_error *e) {
@@ -109,11 +97,6 @@ static void recorder_dealloc(PyObject *self) {
 }
 
 static PyMethodDef recorder_methods[] = {
-    {"step", recorder_step, METH_VARARGS,
-     PyDoc_STR(
-         "step($self, model, root, name, number, training, gradients, unix_ns, t0_ns, /)\n--\n\nHands over "
-         "what `model` saw of one step of root number `root`: it is the recorder's then. Raises what ended "
-         "the recording.")},
     {"close", recorder_close, METH_NOARGS,
      PyDoc_STR("close($self, /)\n--\n\nWrites what is left and ends the run; does nothing twice.")},
     {NULL, NULL, 0, NULL},

@@ -36,7 +36,7 @@ static inline lmx_place *lmx_place_at(const lmx_tree *t, int32_t i)
 {
     return (lmx_place *)t->places.data + i;
 }
-/* == captures (watch.c, capture.c, describe.c) ========================================================= */
+/* == captures (module_call.c, capture.c, describe.c) =================================================== */
 
 typedef struct lmx_call {
     int32_t module, parent;

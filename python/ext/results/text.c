@@ -202,19 +202,6 @@ PyMethodDef lmx_text_methods[] = {
     {"within_found", lmx_within_found, METH_NOARGS,
      PyDoc_STR("within_found($module, /)\n--\n\nTrue where a call of which a finder was asked is under way "
                "in this thread.")},
-    {"count", lmx_count_calls, METH_VARARGS,
-     PyDoc_STR(
-         "count($module, root, turns, told, how=None, /)\n--\n\nWhile a capture is open or rests, calls of "
-         "`root` are counted by `turns`. told(0, kind, None) when one begins whose turn it is, or while a "
-         "step is being seen, told(1, 0, None) when it ends, told(2, 0, None) when it raises. With `how` (a "
-         "Recorder, the root's number and name, whether nodes are watched, torch's list of those who are "
-         "told of compiling) steps are seen and recorded without: told(3, 0, error) when that failed, "
-         "told(4, 0, None) when it can't be done any more.")},
-    {"uncount", lmx_uncount_calls, METH_O,
-     PyDoc_STR("uncount($module, address, /)\n--\n\nEnds what count() began for the root at this id().")},
-    {"end_step", lmx_end_step, METH_VARARGS,
-     PyDoc_STR("end_step($module, address, record, /)\n--\n\nEnds the step that is being seen of the root at "
-               "this id(), and records it, or gives it up.")},
     {"one_call", lmx_one_call, METH_VARARGS,
      PyDoc_STR("one_call($module, root, inputs, output, /)\n--\n\nA model that is this one module with this "
                "one call.")},

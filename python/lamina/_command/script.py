@@ -2,9 +2,9 @@
 """``lamina run``: a program as Python would run it, with a watch on every root module that it calls.
 
 A root is found at its first call from outside any other module, where calls of modules are redirected to C
-(python/ext/calls/watch.c). If torch's compiler is used, a ``__call__`` in ``torch.nn.Module`` finds it: a
-Python function, which the compiler can trace. torch is not imported before the program imports it, since
-programs set environment variables before.
+(python/ext/calls/module_call.c). If torch's compiler is used, a ``__call__`` in ``torch.nn.Module`` finds
+it: a Python function, which the compiler can trace. torch is not imported before the program imports it,
+since programs set environment variables before.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Script:
         if watch is None or not watch.began:
             sys.stderr.write("lamina: nothing was recorded: this process called no model with parameters\n")
             return
-        calls, steps, run = watch.told
+        calls, steps, run = watch.totals
         if run == 0 or not Path(watch.file).exists():
             return  # the recording failed, and its error is on the screen already
         file = watch.file if Path(watch.file).parent != Path.cwd() else Path(watch.file).name
@@ -207,7 +207,7 @@ def find_roots(watch: Watch) -> None:
         if next(parameters(module), None) is None:
             return False
         Rest.look_again()
-        return watch.found(module)
+        return watch.add_found(module)
 
     def find(module: Any) -> Callable[..., Any] | None:
         if not is_root(module) or counts_in_c(module):

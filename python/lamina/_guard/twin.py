@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python part of redirecting calls of a function to C: its code, a twin, and calls that test it.
 
-python/ext/calls/lead.c replaces the pointer that CPython calls a function through. Only calls from C must use
-it: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
+python/ext/calls/detour.c replaces the pointer that CPython calls a function through. Only calls from C must
+use it: an interpreter may run a function that is called by its own name, as ``m.__call__(x)``, from its code.
 """
 
 from __future__ import annotations

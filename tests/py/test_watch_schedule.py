@@ -30,10 +30,10 @@ BACK = "a backward pass"
 def replay(every, events):
     """What would be seen of calls of these kinds, with backward passes between them: (index of the first
     call, kinds of the calls, whether a backward pass was seen); and how many calls were watched."""
-    turns, went_back, steps, calls, watched = _lamina.Turns(every), False, [], [], 0
+    schedule, went_back, steps, calls, watched = _lamina.Schedule(every), False, [], [], 0
 
     def end():
-        if turns.end(went_back):
+        if schedule.end_step(went_back):
             steps.append((calls[0][0], tuple(kind for _, kind in calls), went_back))
 
     index = -1
@@ -42,14 +42,14 @@ def replay(every, events):
             went_back = True
             continue
         index += 1
-        if turns.skip(event):
+        if schedule.skip_call(event):
             continue
-        if turns.kind >= 0 and turns.goes_on(event, went_back):
+        if schedule.kind >= 0 and schedule.extend_step(event, went_back):
             calls.append((index, event))
             watched += 1
             continue
         end()
-        if turns.begin(event):
+        if schedule.begin_step(event):
             calls, went_back = [(index, event)], False
             watched += 1
             if not event & GRAD:
@@ -150,21 +150,23 @@ def test_a_call_before_training_is_soon_forgotten():
     assert watched <= 2000 / 10 + 2
 
 
-def test_turns_refuse_nonsense():
+def test_schedules_refuse_nonsense():
     with pytest.raises(ValueError, match="every"):
-        _lamina.Turns(0)
-    turns = _lamina.Turns(2)
-    for call in (turns.skip, turns.begin, lambda kind: turns.goes_on(kind, False)):
+        _lamina.Schedule(0)
+    schedule = _lamina.Schedule(2)
+    for call in (schedule.skip_call, schedule.begin_step, lambda kind: schedule.extend_step(kind, False)):
         with pytest.raises(ValueError, match="kinds"):
             call(4)
-    assert not turns.end(True)
-    assert not turns.goes_on(1, False)
-    assert turns.begin(3) and not turns.begin(3)
-    assert (turns.kind, turns.number, turns.waits, turns.calls) == (3, 0, False, 1)
-    turns.again()
-    assert (turns.kind, turns.calls) == (-1, 1)
-    with pytest.raises(TypeError, match="Turns"):
-        _lamina.count(nn.Linear(1, 1), 3, print)
+    assert not schedule.end_step(True)
+    assert not schedule.extend_step(1, False)
+    assert schedule.begin_step(3) and not schedule.begin_step(3)
+    assert (schedule.kind, schedule.number, schedule.seeks_start, schedule.calls) == (3, 0, False, 1)
+    schedule.discard_step()
+    assert (schedule.kind, schedule.calls) == (-1, 1)
+    with pytest.raises(TypeError, match="Schedule"):
+        _lamina.Root(3, None, 0, "net", True, True)
+    with pytest.raises(RuntimeError, match="__init__"):
+        _lamina.Root.__new__(_lamina.Root).on_begin(nn.Linear(1, 1), 3)
 
 
 # -- real loops ----------------------------------------------------------------------------------------------

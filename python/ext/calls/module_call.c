@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Module calls. While a capture is open, a call of a module reaches C first: any hook through torch's own
- * machinery costs twenty times as much. It finds the module by address, notes the call, and calls what was
- * there before.
+ * Module calls. While a capture is open, a call of a module reaches C first, because any hook of torch's own
+ * costs twenty times as much. C finds the module by its address, notes the call, and calls the original.
  *
- * The function torch.nn.Module.__call__ is led to C (lead.h), so that no class is changed. Where that can't
- * be done, or somebody put something else than a function there, a C method takes its place.
+ * The function torch.nn.Module.__call__ gets a detour to C (detour.h), so that no class is changed. If that
+ * fails, or if somebody put something other than a function there, a C method takes its place.
  *
- * There is one torch.nn.Module in a process, so what is in its place is process-wide state: `watch`,
- * guarded by the GIL. It may rest there while no capture is open (lmx_rest). Somebody else may replace
- * Module.__call__ while our method is installed and keep a way to it, so it must go on working after its
- * capture closed, and must not call what calls it. Each method therefore has a slot with the original
- * that belongs to it; a slot is used again only for the same original or when nobody holds its method. */
+ * There is one torch.nn.Module in a process, so what stands there is process-wide state: `entry`, guarded by
+ * the GIL. It may rest there while no capture is open (lmx_rest). Somebody else may replace Module.__call__
+ * while our method is installed, and keep a reference to our method. So our method must work after its
+ * capture closed, and must not call what calls it. Each method therefore has a slot with its own original; a
+ * slot is used again only for the same original, or once nobody holds its method. */
 #include "base/ext.h"
 #include "calls/calls.h"
-#include "calls/counted.h"
-#include "calls/lead.h"
-#include "calls/sample.h"
+#include "calls/detour.h"
+#include "calls/root.h"
 #include "observe/capture.h"
 #include "observe/clock.h"
 #include "observe/here.h"
@@ -33,16 +31,16 @@ typedef struct slot {
 } slot;
 
 static struct {
-    slot *active;       /* the one that is installed, NULL when no capture is open and none rests */
-    slot *owed;         /* its original could not be put back yet, because memory ran out */
-    PyObject *dict;     /* Module.__dict__, kept so that putting back needs no memory */
-    PyObject *behind;   /* the dict that it shows, or NULL */
+    slot *active;         /* the installed one; NULL: no capture is open and none rests */
+    slot *unrestored;     /* its original could not be put back yet, because memory ran out */
+    PyObject *dict;       /* Module.__dict__, kept so that putting back needs no memory */
+    PyObject *class_dict; /* the dict behind that proxy, or NULL */
     lmx_capture *first; /* open captures, newest first; not owned: each takes itself off when it is dropped */
-    int resting;        /* so many ask that it stays in place between captures */
-    lmx_lead lead;      /* of the function that Module.__call__ is */
-    slot led;           /* where that is led: its twin and itself, both the lead's */
+    int resting;        /* how many ask that it stays in place between captures */
+    lmx_detour detour;  /* of the function Module.__call__ */
+    slot detoured;      /* while the detour is in place: its copy and its function */
     slot slots[SLOTS];
-} watch;
+} entry;
 
 /* One call that is being recorded in one capture. */
 typedef struct frame {
@@ -68,7 +66,7 @@ LMX_OFTEN static bool is_training(lmx_state *st, PyObject *module) {
     return yes;
 }
 
-/* Memory that ran out is the capture's loss and not the user's call's. False only for an exception that
+/* If memory runs out, the capture loses records and the user's call goes on. False only for an exception that
  * must reach the user. */
 static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
     c->busy = false;
@@ -84,7 +82,7 @@ static bool finish_find(lmx_capture *c, const lmx_finder *f, bool ok) {
 static bool find_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names,
                            int32_t *found) {
     lmx_finder f = {.st = c->st, .words = &c->words, .budget = LMX_BUDGET, .name = -1, .names = c};
-    if (c->open_call < 0) f.entry = lmx_entry_name; /* what goes into the model is told by its name */
+    if (c->open_call < 0) f.entry = lmx_entry_name; /* the model's own inputs are reported by name */
     c->busy = true;
     bool ok = true;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
@@ -115,13 +113,12 @@ static int32_t push_call(lmx_capture *c, const lmx_call *call) {
     return c->open_call;
 }
 
-/* Whoever watches operators is told. True inside a backward pass. */
-static bool call_changed(lmx_capture *c) {
+/* Tells the observer of operators that another call is open now. True inside a backward pass. */
+static bool change_open_call(lmx_capture *c) {
     return c->dispatcher ? lmx_dispatch_call(c) : lmx_observe_call(c);
 }
 
-/* True when the call that a compiled wrapper was seen to make, for the module inside it, is this very
- * call. */
+/* True if this call was noted already, together with the call of the compiled wrapper around it. */
 static bool is_inner_again(const lmx_capture *c, int32_t module) {
     const lmx_call *open = c->open_call >= 0 ? (const lmx_call *)c->calls.data + c->open_call : NULL;
     if (open && open->module == module && c->open_call == c->alias_call &&
@@ -131,8 +128,8 @@ static bool is_inner_again(const lmx_capture *c, int32_t module) {
            lmx_node_at(&c->tree, ((const lmx_call *)c->calls.data)[open->parent].module)->inner == module;
 }
 
-/* Once, and what it raises is nobody's business. */
-static void tell_given(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+/* Calls `given` once; what it raises is ignored. */
+static void report_root_arguments(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *names) {
     PyObject *function = c->given, *tuple = PyTuple_New(n), *dict = PyDict_New(), *done = NULL;
     Py_ssize_t n_names = names ? PyTuple_Size(names) : 0;
     bool ok = tuple && dict;
@@ -172,7 +169,7 @@ static bool note_entry(frame *f, PyObject *self) {
     }
     if (c->phase != LMX_OPEN) return true; /* describing may run the user's code */
     f->call = push_call(c, &call);
-    if (c->given && f->module == 0) tell_given(c, g->args, g->n, g->names);
+    if (c->given && f->module == 0) report_root_arguments(c, g->args, g->n, g->names);
     if (c->phase != LMX_OPEN) return true;
     if (self != module) c->alias_call = f->call;
     int32_t inner = lmx_node_at(&c->tree, f->module)->inner;
@@ -181,7 +178,7 @@ static bool note_entry(frame *f, PyObject *self) {
         call.parent = f->call;
         f->inner = push_call(c, &call);
     }
-    if (call_changed(c)) {
+    if (change_open_call(c)) {
         if (f->call >= 0) call_at(c, f->call)->flags |= LAM_CALL_AGAIN;
         if (f->inner >= 0) call_at(c, f->inner)->flags |= LAM_CALL_AGAIN;
     }
@@ -253,7 +250,7 @@ static bool note_exit(const frame *f, PyObject *result, int64_t now) {
     close_call(c, f->inner, &seen, now);
     if (c->phase != LMX_OPEN) return ok; /* describing may run the user's code */
     c->open_call = f->parent;
-    call_changed(c);
+    change_open_call(c);
     return c->listeners && ok ? lmx_tell_left(c, f->call, f->given, result) : ok;
 }
 
@@ -271,7 +268,7 @@ static bool leave(frame *f, PyObject *result) {
 /* == the method ======================================================================================== */
 
 /* The capture's module is called in another thread than the capture's. */
-static void called_elsewhere(lmx_capture *c, int32_t module) {
+static void note_call_elsewhere(lmx_capture *c, int32_t module) {
     if (c->open_call >= 0) call_at(c, c->open_call)->flags |= LAM_CALL_ELSEWHERE;
     c->strangers = c->strangers || c->open_call < 0;
     if (!c->elsewhere) c->elsewhere = calloc(c->tree.nodes.n, sizeof *c->elsewhere);
@@ -283,13 +280,13 @@ static void called_elsewhere(lmx_capture *c, int32_t module) {
 static int find_captures(PyObject *self, frame *frames) {
     unsigned long thread = PyThread_get_thread_ident();
     int n = 0;
-    for (lmx_capture *c = watch.first; c && n < NESTED; c = c->next) {
+    for (lmx_capture *c = entry.first; c && n < NESTED; c = c->next) {
         int32_t module = lmx_map_get(&c->tree.index, self);
         if (module < 0 && c->owner == thread && c->open_call >= 0 && !c->busy)
             call_at(c, c->open_call)->flags |= LAM_CALL_STRANGERS;
         if (module < 0) continue;
         if (c->owner != thread) {
-            called_elsewhere(c, module);
+            note_call_elsewhere(c, module);
             continue;
         }
         Py_INCREF(c);
@@ -298,19 +295,19 @@ static int find_captures(PyObject *self, frame *frames) {
     return n;
 }
 
-/* `args` are all of them. */
-LMX_OFTEN static PyObject *call_twin(PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    PyObject *twin = watch.led.original;
-    Py_INCREF(twin);
-    PyObject *result = PyObject_Vectorcall(twin, args, (size_t)n, names);
-    Py_DECREF(twin);
+/* `args` begins with the module. */
+LMX_OFTEN static PyObject *call_copy(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    PyObject *copy = entry.detoured.original;
+    Py_INCREF(copy);
+    PyObject *result = PyObject_Vectorcall(copy, args, (size_t)n, names);
+    Py_DECREF(copy);
     return result;
 }
 
 LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
                                          PyObject *names) {
     PyObject *original = s->original;
-    if (s == &watch.led) return call_twin(args - 1, n + 1, names); /* self lies before the others */
+    if (s == &entry.detoured) return call_copy(args - 1, n + 1, names); /* self lies before the others */
     PyObject *few[16], **all = few;
     size_t total = (size_t)n + (names ? (size_t)PyTuple_Size(names) : 0);
     if (total + 1 > sizeof few / sizeof *few && !(all = PyMem_Malloc((total + 1) * sizeof *all)))
@@ -322,8 +319,8 @@ LMX_OFTEN static PyObject *call_original(const slot *s, PyObject *self, PyObject
     return result;
 }
 
-/* Closes the frames in reverse order. The exception of a failed call is put aside meanwhile: any Python
- * API call could lose it. */
+/* Closes the frames in reverse order. The exception of a failed call is put aside meanwhile, because any call
+ * of the Python API could lose it. */
 static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     bool failed = !result;
@@ -340,10 +337,11 @@ static PyObject *leave_all(frame *frames, int n, PyObject *result) {
     return result;
 }
 
-static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+static PyObject *call_captured(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                               PyObject *names) {
     frame frames[NESTED];
     const lmx_given given = {args, n, names};
-    int n_frames = s == watch.active ? find_captures(self, frames) : 0;
+    int n_frames = s == entry.active ? find_captures(self, frames) : 0;
     PyObject *original = s->original;
     Py_INCREF(original);
     PyObject *result;
@@ -355,45 +353,62 @@ static PyObject *captured(slot *s, PyObject *self, PyObject *const *args, Py_ssi
     return n_frames ? leave_all(frames, n_frames, result) : result;
 }
 
-LMX_OFTEN static PyObject *at_root(slot *s, lmx_counted *r, PyObject *self, PyObject *const *args,
-                                   Py_ssize_t n, PyObject *names) {
-    bool told, ok = lmx_count_begin(r, self, is_training(r->st, self), &told);
+LMX_OFTEN static PyObject *call_root(slot *s, lmx_root *r, PyObject *self, PyObject *const *args,
+                                     Py_ssize_t n, PyObject *names) {
+    bool seen, ok = lmx_count_begin(r, self, is_training(r->st, self), &seen);
     PyObject *result = NULL;
-    if (ok && watch.first)
-        result = captured(s, self, args, n, names);
+    if (ok && entry.first)
+        result = call_captured(s, self, args, n, names);
     else if (ok)
         result = call_original(s, self, args, n, names);
-    return lmx_count_end(r, told, result);
+    return lmx_count_end(r, seen, result);
 }
 
-static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
+static PyObject *call_module(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names);
 
-static PyObject *outermost(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    PyObject *instead = lmx_found_begin(self), *result = NULL;
+/* == roots that are not known yet ====================================================================== */
+
+static PyObject *root_finder;     /* called for each module that is called outside any other; NULL: none */
+static __thread bool within_root; /* such a call is under way in this thread */
+
+/* Such a call begins: Py_None, what is to be called instead, or NULL with an exception. */
+static PyObject *begin_found(PyObject *self) {
+    PyObject *finder = root_finder; /* who is asked may end it */
+    within_root = true;
+    Py_INCREF(finder);
+    PyObject *instead = PyObject_CallFunctionObjArgs(finder, self, NULL);
+    Py_DECREF(finder);
+    return instead;
+}
+
+static PyObject *call_outermost(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                PyObject *names) {
+    PyObject *instead = begin_found(self), *result = NULL;
     if (instead == Py_None)
-        result = through(s, self, args, n, names);
+        result = call_module(s, self, args, n, names);
     else if (instead)
         result = PyObject_Vectorcall(instead, args, (size_t)n, names);
-    lmx_found_end(instead);
+    within_root = false;
+    Py_XDECREF(instead);
     return result;
 }
 
-LMX_OFTEN static PyObject *through(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                                   PyObject *names) {
-    if (s == watch.active) {
-        if (lmx_root_finder && !lmx_within_root) return outermost(s, self, args, n, names);
-        for (lmx_counted *r = lmx_roots; r; r = r->next)
-            if (r->module == self && !r->inside) return at_root(s, r, self, args, n, names);
-        if (!watch.first) return call_original(s, self, args, n, names);
+LMX_OFTEN static PyObject *call_module(slot *s, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                                       PyObject *names) {
+    if (s == entry.active) {
+        if (root_finder && !within_root) return call_outermost(s, self, args, n, names);
+        for (lmx_root *r = lmx_roots; r; r = r->next)
+            if (r->module == self && !r->inside) return call_root(s, r, self, args, n, names);
+        if (!entry.first) return call_original(s, self, args, n, names);
     }
-    return captured(s, self, args, n, names);
+    return call_captured(s, self, args, n, names);
 }
 
 /* == the method itself ================================================================================= */
 
 #define METHOD(i)                                                                                            \
     static PyObject *call_##i(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names) {        \
-        return through(&watch.slots[i], self, args, n, names);                                               \
+        return call_module(&entry.slots[i], self, args, n, names);                                           \
     }
 /* clang-format off */
 METHOD(0) METHOD(1) METHOD(2) METHOD(3) METHOD(4) METHOD(5) METHOD(6) METHOD(7)
@@ -404,21 +419,37 @@ static PyMethodDef methods[SLOTS] = {ENTRY(0), ENTRY(1), ENTRY(2), ENTRY(3),
                                      ENTRY(4), ENTRY(5), ENTRY(6), ENTRY(7)};
 /* clang-format on */
 
-LMX_OFTEN static PyObject *call_led(PyObject *const *args, Py_ssize_t n, PyObject *names) {
-    return n ? through(&watch.led, args[0], args + 1, n - 1, names) : call_twin(args, n, names);
+LMX_OFTEN static PyObject *call_detoured(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    return n ? call_module(&entry.detoured, args[0], args + 1, n - 1, names) : call_copy(args, n, names);
 }
 
 void lmx_calls_wanted(void) {
-    const lmx_counted *r = lmx_roots;
-    lmx_lead_only(watch.first || lmx_root_finder || (r && r->next) ? NULL : r ? r->module : Py_None);
+    const lmx_root *r = lmx_roots;
+    lmx_detour_limit_to(entry.first || root_finder || (r && r->next) ? NULL : r ? r->module : Py_None);
+}
+
+PyObject *lmx_find_roots(PyObject *module, PyObject *finder) {
+    (void)module;
+    PyObject *before = root_finder;
+    root_finder = finder == Py_None ? NULL : finder;
+    Py_XINCREF(root_finder);
+    Py_XDECREF(before);
+    lmx_calls_wanted();
+    Py_RETURN_NONE;
+}
+
+PyObject *lmx_within_found(PyObject *module, PyObject *unused) {
+    (void)module;
+    (void)unused;
+    return PyBool_FromLong(within_root);
 }
 
 /* == installing ======================================================================================== */
 
-/* What Module's own dict holds; not what attribute lookup would make of it. A new reference. */
+/* What Module's own dict holds, without attribute lookup; a new reference. */
 static PyObject *current_call(lmx_state *st) {
-    if (!watch.dict) watch.dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
-    return watch.dict ? PyObject_GetItem(watch.dict, st->n___call__) : NULL;
+    if (!entry.dict) entry.dict = PyObject_GetAttr((PyObject *)st->torch.module, st->n___dict__);
+    return entry.dict ? PyObject_GetItem(entry.dict, st->n___call__) : NULL;
 }
 
 /* The dict behind Module.__dict__; NULL when it can't be had. */
@@ -434,7 +465,7 @@ static PyObject *dict_behind(PyObject *proxy) {
     return dict;
 }
 
-/* True when `call` is what Module and with it every subclass answers with now. */
+/* True if Module, and with it every subclass, has `call` as its __call__ now. */
 static bool is_set(lmx_state *st, PyObject *call) {
     PyObject *found = PyObject_GetAttr((PyObject *)st->torch.module, st->n___call__);
     Py_XDECREF(found);
@@ -447,9 +478,9 @@ static bool is_set(lmx_state *st, PyObject *call) {
  * enough to write the entry and to say that the type changed. */
 static bool set_quickly(lmx_state *st, PyObject *old, PyObject *call) {
     if (!old || Py_TYPE(old) == &PyWrapperDescr_Type || Py_TYPE(call) == &PyWrapperDescr_Type) return false;
-    if (!watch.behind && watch.dict) watch.behind = dict_behind(watch.dict);
-    if (!watch.behind || lmx_get(watch.behind, st->n___call__) != old) return false;
-    if (PyDict_SetItem(watch.behind, st->n___call__, call) < 0) PyErr_Clear();
+    if (!entry.class_dict && entry.dict) entry.class_dict = dict_behind(entry.dict);
+    if (!entry.class_dict || lmx_get(entry.class_dict, st->n___call__) != old) return false;
+    if (PyDict_SetItem(entry.class_dict, st->n___call__, call) < 0) PyErr_Clear();
     PyType_Modified(st->torch.module);
     return is_set(st, call);
 }
@@ -461,16 +492,16 @@ static bool set_call(lmx_state *st, PyObject *old, PyObject *call) {
 
 /* The slot to install over `current`; NULL when every slot is still reachable for somebody. */
 static slot *slot_for(PyObject *current) {
-    for (slot *s = watch.slots; s < watch.slots + SLOTS; s++)
+    for (slot *s = entry.slots; s < entry.slots + SLOTS; s++)
         if (s->method && (s->method == current || s->original == current)) return s;
-    for (slot *s = watch.slots; s < watch.slots + SLOTS; s++)
+    for (slot *s = entry.slots; s < entry.slots + SLOTS; s++)
         if (!s->method || Py_REFCNT(s->method) == 1) return s;
     return NULL;
 }
 
 static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     if (s->method && (s->method == current || s->original == current)) return true;
-    PyObject *method = PyDescr_NewMethod(st->torch.module, &methods[s - watch.slots]);
+    PyObject *method = PyDescr_NewMethod(st->torch.module, &methods[s - entry.slots]);
     if (!method) return false;
     PyObject *old_method = s->method, *old_original = s->original;
     Py_INCREF(current);
@@ -481,10 +512,11 @@ static bool prepare(lmx_state *st, slot *s, PyObject *current) {
     return true;
 }
 
-static bool lead(PyObject *current) {
-    if (!lmx_lead_ready(&watch.lead, current, call_led) || !lmx_lead_begin(&watch.lead)) return false;
-    watch.led = (slot){watch.lead.twin, current};
-    watch.active = &watch.led;
+static bool put_detour(PyObject *current) {
+    if (!lmx_detour_prepare(&entry.detour, current, call_detoured) || !lmx_detour_install(&entry.detour))
+        return false;
+    entry.detoured = (slot){entry.detour.copy, current};
+    entry.active = &entry.detoured;
     return true;
 }
 
@@ -496,35 +528,36 @@ static bool put_method(lmx_state *st, PyObject *current) {
                  "it was replaced by others during %d captures, and what replaced it still calls lamina; "
                  "undo that first",
                  SLOTS);
-    if (ok) watch.active = s;
+    if (ok) entry.active = s;
     return ok;
 }
 
-static bool end_lead(void) {
-    bool ended, ours = lmx_lead_end(&watch.lead, &ended);
-    watch.owed = ended ? NULL : &watch.led;
+static bool take_out_detour(void) {
+    bool ended, ours = lmx_detour_remove(&entry.detour, &ended);
+    entry.unrestored = ended ? NULL : &entry.detoured;
     return ours;
 }
 
 static bool install(lmx_state *st) {
     PyObject *current = current_call(st);
-    if (watch.active == &watch.led || watch.owed == &watch.led) end_lead(); /* another one may be there */
-    watch.active = NULL;
-    bool led = current && watch.owed != &watch.led && lead(current);
-    bool ok = current && (led || put_method(st, current));
-    if (ok && watch.owed != &watch.led) watch.owed = NULL;
+    if (entry.active == &entry.detoured || entry.unrestored == &entry.detoured)
+        take_out_detour(); /* another one may be there */
+    entry.active = NULL;
+    bool detoured = current && entry.unrestored != &entry.detoured && put_detour(current);
+    bool ok = current && (detoured || put_method(st, current));
+    if (ok && entry.unrestored != &entry.detoured) entry.unrestored = NULL;
     Py_XDECREF(current);
     return ok;
 }
 
-/* As it was, with the very same objects. If somebody replaced ours meanwhile, theirs stays: false. */
+/* Puts the very same objects back. False if somebody replaced ours meanwhile: theirs stays. */
 static bool uninstall(lmx_state *st, slot *s) {
     PyObject *current = current_call(st);
     bool ours = !current || current == s->method;
-    if (s == &watch.led)
-        ours = end_lead() && ours;
+    if (s == &entry.detoured)
+        ours = take_out_detour() && ours;
     else
-        watch.owed = ours && !set_call(st, current, s->original) ? s : NULL;
+        entry.unrestored = ours && !set_call(st, current, s->original) ? s : NULL;
     Py_XDECREF(current);
     PyErr_Clear();
     return ours;
@@ -532,43 +565,43 @@ static bool uninstall(lmx_state *st, slot *s) {
 
 static bool may_nest(lmx_capture *c) {
     int same_thread = 0;
-    for (lmx_capture *o = watch.first; o; o = o->next) same_thread += o->owner == c->owner;
+    for (lmx_capture *o = entry.first; o; o = o->next) same_thread += o->owner == c->owner;
     if (same_thread < NESTED) return true;
     lmx_fail(c->st, LAM_LIMIT, NULL, "%d captures are open in this thread already; close some first", NESTED);
     return false;
 }
 
-static bool begin_to_watch(lmx_capture *c) {
+static bool start_observing(lmx_capture *c) {
     if (c->dispatcher) return lmx_dispatch(c);
     return (!c->wants_ops && !c->wants_nodes) || lmx_observe(c);
 }
 
-/* True when ours is in place. One that rested there may have been replaced by somebody's. */
+/* True if ours is in place. Somebody may have replaced one that rested there. */
 static bool is_installed(lmx_state *st) {
-    if (!watch.active || watch.first) return watch.active != NULL;
+    if (!entry.active || entry.first) return entry.active != NULL;
     PyObject *current = current_call(st);
     Py_XDECREF(current);
     PyErr_Clear();
-    return current == watch.active->method;
+    return current == entry.active->method;
 }
 
-bool lmx_watch(lmx_capture *c) {
+bool lmx_capture_attach(lmx_capture *c) {
     c->owner = PyThread_get_thread_ident();
     c->open_call = -1;
     if (!may_nest(c) || (!is_installed(c->st) && !install(c->st))) return false;
-    c->next = watch.first;
-    watch.first = c;
+    c->next = entry.first;
+    entry.first = c;
     lmx_calls_wanted();
     c->phase = LMX_OPEN;
     lmx_clock_begin(&c->clock, !lmx_want_kernel_clock(c));
-    if (lmx_tell_opened(c) && begin_to_watch(c)) return true;
-    lmx_unwatch(c);
+    if (lmx_tell_opened(c) && start_observing(c)) return true;
+    lmx_capture_detach(c);
     c->phase = LMX_NEW;
     return false;
 }
 
-static void take_off(lmx_capture *c) {
-    lmx_capture **at = &watch.first;
+static void close_capture(lmx_capture *c) {
+    lmx_capture **at = &entry.first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
     lmx_calls_wanted();
@@ -582,20 +615,20 @@ static void take_off(lmx_capture *c) {
     lmx_tell_closed(c);
 }
 
-void lmx_unwatch(lmx_capture *c) {
-    if (c->phase != LMX_OPEN && !watch.owed) return;
+void lmx_capture_detach(lmx_capture *c) {
+    if (c->phase != LMX_OPEN && !entry.unrestored) return;
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (c->phase == LMX_OPEN) take_off(c);
-    slot *s = watch.owed;
-    if (!watch.first && watch.active) {
+    if (c->phase == LMX_OPEN) close_capture(c);
+    slot *s = entry.unrestored;
+    if (!entry.first && entry.active) {
         lmx_torch_forget_types(&c->st->torch);
-        if (!watch.resting) {
-            s = watch.active;
-            watch.active = NULL;
+        if (!entry.resting) {
+            s = entry.active;
+            entry.active = NULL;
         }
     }
-    if (s && !watch.active && !uninstall(c->st, s)) c->replaced = true;
+    if (s && !entry.active && !uninstall(c->st, s)) c->replaced = true;
     PyErr_Restore(type, value, trace);
 }
 
@@ -605,11 +638,11 @@ void lmx_unwatch(lmx_capture *c) {
 PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
     lmx_state *st = lmx_state_of(module);
     int more = PyObject_IsTrue(wanted);
-    if (more < 0 || (more && (!lmx_torch_ready(st) || (!watch.active && !install(st))))) return NULL;
-    watch.resting += more ? 1 : watch.resting > 0 ? -1 : 0;
-    slot *s = watch.active;
-    if (!watch.resting && s && !watch.first) {
-        watch.active = NULL;
+    if (more < 0 || (more && (!lmx_torch_ready(st) || (!entry.active && !install(st))))) return NULL;
+    entry.resting += more ? 1 : entry.resting > 0 ? -1 : 0;
+    slot *s = entry.active;
+    if (!entry.resting && s && !entry.first) {
+        entry.active = NULL;
         uninstall(st, s);
     }
     Py_RETURN_NONE;
@@ -618,21 +651,21 @@ PyObject *lmx_rest(PyObject *module, PyObject *wanted) {
 PyObject *lmx_in_place(PyObject *module, PyObject *unused) {
     (void)module;
     (void)unused;
-    return PyBool_FromLong(watch.active != NULL);
+    return PyBool_FromLong(entry.active != NULL);
 }
 
-/* What an entry stands before was there already when it came, and may be another entry's. */
+/* The original behind one of our methods may be another of our methods. */
 PyObject *lmx_behind(PyObject *module, PyObject *function) {
     (void)module;
     for (int i = 0; i < 2 * SLOTS; i++) {
-        const slot *s = &watch.slots[i % SLOTS];
+        const slot *s = &entry.slots[i % SLOTS];
         if (s->original && s->method == function) function = s->original;
     }
     Py_INCREF(function);
     return function;
 }
 
-bool lmx_rests(void) { return watch.resting > 0; }
+bool lmx_rests(void) { return entry.resting > 0; }
 
 bool lmx_note(lmx_capture *c, PyObject *const *args, Py_ssize_t n, PyObject *result) {
     frame f = {c, 0, -1, -1, -1, NULL};

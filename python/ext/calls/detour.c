@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Redirects the calls of a Python function, see detour.h. CPython calls a function through a pointer that the
+ * object holds. From 3.12 on a function of CPython's sets it, which also shows where in the object it lies;
+ * in 3.11 it lies where the address of _PyFunction_Vectorcall is found. CPython 3.11 does not read the
+ * pointer where bytecode calls a function by its name, so there the function's code is swapped as well.
+ * Nothing is assumed: a class of our own is called in every way before, during and after a detour. */
+#include "calls/detour.h"
+#include "torch/tensor.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+typedef PyObject *(*vectorcall)(PyObject *callable, PyObject *const *args, size_t n, PyObject *names);
+
+static struct {
+    bool probed, usable, swaps_code;
+    size_t offset;                                         /* of the pointer in a function object */
+    size_t size;                                           /* of a function object */
+    vectorcall usual_call;                                 /* what the pointer holds without a detour */
+    void (*set_call)(PyObject *function, vectorcall call); /* NULL: this CPython has none */
+    lmx_detour_target target;                              /* of the detour in place, as the next two */
+    PyObject *only_object;       /* borrowed: only its calls go to C; NULL: all do */
+    PyObject *copy;              /* borrowed from the detour; NULL: none is in place */
+    PyTypeObject *function_type; /* of functions */
+    PyObject *code_name;         /* "__code__", kept so that removing needs no memory */
+} interpreter;
+
+/* == reaching C ======================================================================================== */
+
+LMX_OFTEN static PyObject *enter_by_pointer(PyObject *function, PyObject *const *args, size_t n,
+                                            PyObject *names) {
+    (void)function;
+    const size_t flag = (size_t)1 << (8 * sizeof n - 1); /* args[-1] may be overwritten */
+    /* Between recorded steps all calls of modules but the root's take this way (bench/watching.py). */
+    if (interpreter.only_object && interpreter.copy && (n & ~flag) && args[0] != interpreter.only_object) {
+        PyObject *copy = interpreter.copy;
+        Py_INCREF(copy);
+        PyObject *result = interpreter.usual_call(copy, args, n, names);
+        Py_DECREF(copy);
+        return result;
+    }
+    return interpreter.target(args, (Py_ssize_t)(n & ~flag), names);
+}
+
+static PyObject *enter_by_code(PyObject *unused, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    (void)unused;
+    return interpreter.target(args, n, names);
+}
+
+static PyMethodDef method = {"__call__", (PyCFunction)(void (*)(void))enter_by_code,
+                             METH_FASTCALL | METH_KEYWORDS,
+                             PyDoc_STR(
+                                 "__call__($self, /, *args, **kwargs)\n--\n\nCalls the module. A lamina "
+                                 "capture is open.")};
+
+static vectorcall call_of(PyObject *function) {
+    vectorcall call;
+    memcpy(&call, (char *)function + interpreter.offset, sizeof call);
+    return call;
+}
+
+static void set_call_of(PyObject *function, vectorcall call) {
+    if (interpreter.set_call)
+        interpreter.set_call(function, call);
+    else
+        memcpy((char *)function + interpreter.offset, &call, sizeof call);
+}
+
+/* == one detour ===================================================================================== */
+
+static void clear_detour(lmx_detour *detour) {
+    if (interpreter.copy == detour->copy) interpreter.copy = NULL;
+    Py_CLEAR(detour->function);
+    Py_CLEAR(detour->copy);
+    Py_CLEAR(detour->own_code);
+    Py_CLEAR(detour->detour_code);
+}
+
+/* If memory runs out, the code is taken for unchanged. */
+static bool has_code(PyObject *function, PyObject *wanted) {
+    PyObject *code = PyObject_GetAttr(function, interpreter.code_name);
+    Py_XDECREF(code);
+    if (!code) PyErr_Clear();
+    return !code || code == wanted;
+}
+
+/* The code calls C already: somebody copied it from a function with a detour. */
+static bool is_ours(PyObject *code) {
+    PyObject *consts = code ? PyObject_GetAttrString(code, "co_consts") : NULL;
+    bool ours = false;
+    for (Py_ssize_t i = 0; consts && PyTuple_Check(consts) && i < PyTuple_Size(consts); i++) {
+        PyObject *one = PyTuple_GetItem(consts, i);
+        ours = ours || (PyCFunction_Check(one) && PyCFunction_GetFunction(one) == method.ml_meth);
+    }
+    Py_XDECREF(consts);
+    return ours;
+}
+
+static bool make_detour(lmx_detour *detour, PyObject *function) {
+    PyObject *kit = PyImport_ImportModule("lamina._guard.twin"), *c = PyCFunction_New(&method, NULL);
+    Py_INCREF(function);
+    detour->function = function;
+    detour->own_code = PyObject_GetAttr(function, interpreter.code_name);
+    bool fits = kit && detour->own_code && !is_ours(detour->own_code);
+    detour->copy = fits ? PyObject_CallMethod(kit, "twin_of", "O", function) : NULL;
+    if (detour->copy && c && interpreter.swaps_code)
+        detour->detour_code = PyObject_CallMethod(kit, "leading_to", "OO", c, function);
+    bool ok = detour->copy && c && (!interpreter.swaps_code || detour->detour_code);
+    Py_XDECREF(kit);
+    Py_XDECREF(c);
+    if (!ok) clear_detour(detour);
+    PyErr_Clear();
+    return ok;
+}
+
+bool lmx_detour_install(lmx_detour *detour) {
+    if (detour->detour_code &&
+        PyObject_SetAttr(detour->function, interpreter.code_name, detour->detour_code) < 0) {
+        PyErr_Clear();
+        return false;
+    }
+    interpreter.copy = detour->copy;
+    set_call_of(detour->function, enter_by_pointer);
+    return true;
+}
+
+void lmx_detour_limit_to(PyObject *object) { interpreter.only_object = object; }
+
+bool lmx_detour_remove(lmx_detour *detour, bool *ended) {
+    bool own = has_code(detour->function, detour->detour_code ? detour->detour_code : detour->own_code);
+    *ended = !own || !detour->detour_code ||
+             PyObject_SetAttr(detour->function, interpreter.code_name, detour->own_code) == 0;
+    if (!*ended) PyErr_Clear();
+    if (call_of(detour->function) == enter_by_pointer) set_call_of(detour->function, interpreter.usual_call);
+    return own;
+}
+
+/* == whether detours work here ====================================================================== */
+
+static PyObject *answer(PyObject *const *args, Py_ssize_t n, PyObject *names) {
+    (void)args;
+    (void)n;
+    (void)names;
+    Py_RETURN_TRUE;
+}
+
+static bool every_call_returns(PyObject *kit, PyObject *wanted) {
+    PyObject *given = PyObject_CallMethod(kit, "all_give", "O", wanted);
+    bool yes = given == Py_True;
+    Py_XDECREF(given);
+    PyErr_Clear();
+    return yes;
+}
+
+static bool detours_every_call(PyObject *kit, PyObject *function) {
+    lmx_detour detour = {0};
+    interpreter.target = answer;
+    bool ok =
+        every_call_returns(kit, Py_None) && make_detour(&detour, function) && lmx_detour_install(&detour);
+    ok = ok && every_call_returns(kit, Py_True);
+    bool ended = true;
+    if (detour.function) ok = lmx_detour_remove(&detour, &ended) && ended && ok;
+    clear_detour(&detour);
+    return every_call_returns(kit, Py_None) && ok;
+}
+
+/* Finds the pointer in the function object; false if it is there never or twice. */
+static bool find_offset(PyObject *function, vectorcall call) {
+    size_t found = 0;
+    for (size_t at = 0; at + sizeof(vectorcall) <= interpreter.size; at += sizeof(void *)) {
+        vectorcall held;
+        memcpy(&held, (char *)function + at, sizeof held);
+        if (held != call) continue;
+        interpreter.offset = at;
+        found++;
+    }
+    return found == 1;
+}
+
+/* What the pointer held before it was set is what it holds without a detour. */
+static bool find_offset_by_setting(PyObject *function) {
+    char before[256];
+    if (!interpreter.set_call || interpreter.size > sizeof before) return false;
+    memcpy(before, function, interpreter.size);
+    interpreter.set_call(function, enter_by_pointer);
+    bool found = find_offset(function, enter_by_pointer);
+    memcpy(&interpreter.usual_call, before + (found ? interpreter.offset : 0), sizeof interpreter.usual_call);
+    if (found) interpreter.set_call(function, interpreter.usual_call);
+    return found;
+}
+
+static bool read_function_size(PyObject *function) {
+    interpreter.function_type = Py_TYPE(function);
+    PyObject *size = PyObject_GetAttrString((PyObject *)interpreter.function_type, "__basicsize__");
+    interpreter.size = size ? PyLong_AsSize_t(size) : 0;
+    Py_XDECREF(size);
+    bool ok = size && !PyErr_Occurred();
+    PyErr_Clear();
+    return ok;
+}
+
+static void probe_interpreter(void) {
+    PyObject *only = interpreter.only_object;
+    interpreter.only_object = NULL;
+    interpreter.probed = true;
+    *(void **)&interpreter.usual_call = dlsym(RTLD_DEFAULT, "_PyFunction_Vectorcall");
+    *(void **)&interpreter.set_call = dlsym(RTLD_DEFAULT, "PyFunction_SetVectorcall");
+    interpreter.code_name = PyUnicode_InternFromString("__code__");
+    PyObject *kit = interpreter.code_name ? PyImport_ImportModule("lamina._guard.twin") : NULL;
+    PyObject *function = kit ? PyObject_GetAttrString(kit, "FUNCTION") : NULL;
+    if (function && read_function_size(function) &&
+        (interpreter.set_call ? find_offset_by_setting(function)
+                              : interpreter.usual_call && find_offset(function, interpreter.usual_call))) {
+        interpreter.usable = detours_every_call(kit, function);
+        interpreter.swaps_code = !interpreter.usable;
+        interpreter.usable = interpreter.usable || detours_every_call(kit, function);
+    }
+    Py_XDECREF(function);
+    Py_XDECREF(kit);
+    PyErr_Clear();
+    interpreter.only_object = only;
+}
+
+/* == torch's compiler =============================================================================== */
+
+/* A global of an imported module, a new reference; NULL without an exception if there is none. */
+static PyObject *global_of(const char *module, const char *name, bool *imported) {
+    PyObject *m = lmx_imported(module);
+    PyObject *value = m ? PyObject_GetAttrString(m, name) : NULL;
+    *imported = m != NULL;
+    Py_XDECREF(m);
+    PyErr_Clear();
+    return value;
+}
+
+/* Some code was compiled, which torch._dynamo.reset() does not undo, though it forgets the backends. */
+static bool has_compiled_code(void) {
+    bool imported;
+    PyObject *n = global_of("torch._dynamo.convert_frame", "FRAME_COUNTER", &imported);
+    bool yes = n && PyObject_IsTrue(n) == 1;
+    Py_XDECREF(n);
+    return yes;
+}
+
+/* True if this process gave code to torch's compiler, or if that can't be known. */
+static bool uses_compiler(void) {
+    bool imported;
+    PyObject *backends = global_of("torch._dynamo.eval_frame", "cached_backends", &imported), *key, *value;
+    bool yes = imported && (!backends || !PyDict_Check(backends));
+    Py_ssize_t at = 0;
+    while (backends && !yes && PyDict_Next(backends, &at, &key, &value)) yes = value != Py_None;
+    Py_XDECREF(backends);
+    return yes || (imported && has_compiled_code());
+}
+
+bool lmx_detour_prepare(lmx_detour *detour, PyObject *function, lmx_detour_target target) {
+    if (!interpreter.probed) probe_interpreter();
+    if (interpreter.swaps_code && uses_compiler())
+        return false; /* compiled code asks for the function's own */
+    if (!interpreter.usable || Py_TYPE(function) != interpreter.function_type) return false;
+    interpreter.target = target;
+    if (call_of(function) != interpreter.usual_call) return false;
+    if (detour->function == function && has_code(function, detour->own_code)) return true;
+    lmx_detour made = {0};
+    if (!make_detour(&made, function))
+        return false; /* the one before may be of use yet: code can be copied */
+    clear_detour(detour);
+    *detour = made;
+    return true;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The type Root, see root.h. */
+#include "calls/root.h"
+#include "base/ext.h"
+#include "base/tables.h"
+
+#include <unistd.h>
+
+/* == the type ========================================================================================== */
+
+static lmx_root *self_of(PyObject *self) { return (lmx_root *)self; }
+
+/* Python makes a class of its own of this one. */
+static lmx_state *state_of(PyTypeObject *type) {
+    lmx_state *st = NULL;
+    for (; type && !(st = PyType_GetModuleState(type)); type = PyType_GetSlot(type, Py_tp_base))
+        PyErr_Clear();
+    return st;
+}
+
+static int root_init(PyObject *self, PyObject *args, PyObject *kwargs) {
+    static char *names[] = {"schedule", "recorder", "number", "name", "nodes", "times_only", NULL};
+    lmx_root *r = self_of(self);
+    PyObject *schedule, *recorder, *name;
+    int number, nodes, times_only;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOiUpp:Root", names, &schedule, &recorder, &number, &name,
+                                     &nodes, &times_only))
+        return -1;
+    lmx_state *st = state_of(Py_TYPE(self));
+    if (!st || r->schedule || !lmx_schedule_of(st, schedule) || !lmx_recorder_of(st, recorder)) {
+        if (r->schedule) PyErr_SetString(PyExc_RuntimeError, "this Root was made already");
+        return -1;
+    }
+    r->st = st;
+    r->number = number;
+    r->sees_nodes = nodes != 0;
+    r->times_only = times_only != 0;
+    r->process = getpid();
+    Py_INCREF(schedule);
+    Py_INCREF(recorder);
+    Py_INCREF(name);
+    r->name = name;
+    r->schedule = (lmx_schedule *)schedule;
+    r->recorder = recorder;
+    return 0;
+}
+
+static int root_traverse(PyObject *self, visitproc visit, void *arg) {
+    const lmx_root *r = self_of(self);
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT((PyObject *)r->schedule);
+    Py_VISIT(r->recorder);
+    Py_VISIT(r->start_callbacks);
+    Py_VISIT((PyObject *)r->capture);
+    Py_VISIT(r->close);
+    return 0;
+}
+
+static int root_clear(PyObject *self) {
+    lmx_root *r = self_of(self);
+    lmx_drop_step(r);
+    Py_CLEAR(r->start_callbacks);
+    return 0;
+}
+
+static void root_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    lmx_root *r = self_of(self);
+    PyObject_GC_UnTrack(self);
+    root_clear(self);
+    lmx_handover_clear(&r->handover);
+    Py_XDECREF((PyObject *)r->schedule);
+    Py_XDECREF(r->recorder);
+    Py_XDECREF(r->name);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* NULL with an exception for one that __init__ did not make. */
+static lmx_root *made(PyObject *self) {
+    if (self_of(self)->schedule) return self_of(self);
+    PyErr_SetString(PyExc_RuntimeError, "Root.__init__ was not called");
+    return NULL;
+}
+
+static PyObject *none_if(bool ok) {
+    if (!ok) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *root_count(PyObject *self, PyObject *args) {
+    PyObject *module, *start_callbacks;
+    lmx_root *r = made(self);
+    if (!r || !PyArg_ParseTuple(args, "OO!:count", &module, &PyList_Type, &start_callbacks)) return NULL;
+    PyObject *before = r->start_callbacks;
+    Py_INCREF(start_callbacks);
+    r->start_callbacks = start_callbacks;
+    Py_XDECREF(before);
+    if (!r->module) {
+        Py_INCREF(self);
+        r->next = lmx_roots;
+        lmx_roots = r;
+    }
+    r->module = module;
+    lmx_calls_wanted();
+    Py_RETURN_NONE;
+}
+
+static PyObject *root_uncount(PyObject *self, PyObject *unused) {
+    (void)unused;
+    lmx_root *r = self_of(self), **at = &lmx_roots;
+    if (!r->module) Py_RETURN_NONE;
+    while (*at != r) at = &(*at)->next;
+    *at = r->next;
+    r->module = NULL;
+    lmx_calls_wanted();
+    Py_DECREF(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *root_on_begin(PyObject *self, PyObject *args) {
+    PyObject *module;
+    int kind;
+    lmx_root *r = made(self);
+    if (!r || !PyArg_ParseTuple(args, "Oi:on_begin", &module, &kind) || !lmx_is_kind(kind)) return NULL;
+    return none_if(lmx_on_begin(r, module, kind));
+}
+
+static bool retire(lmx_root *r) {
+    r->retired = true;
+    return lmx_give_up_step(r);
+}
+
+#define METHOD(name, work)                                                                                   \
+    static PyObject *name(PyObject *self, PyObject *unused) {                                                \
+        (void)unused;                                                                                        \
+        return none_if(work(self_of(self)));                                                                 \
+    }
+METHOD(root_on_end, lmx_on_end)
+METHOD(root_on_raise, lmx_on_raise)
+METHOD(root_on_compile, lmx_on_compile)
+METHOD(root_end_step, lmx_end_step)
+METHOD(root_retire, retire)
+#undef METHOD
+
+static PyObject *root_in_c(PyObject *self, void *unused) {
+    (void)unused;
+    return PyBool_FromLong(self_of(self)->module != NULL);
+}
+
+static PyMethodDef root_methods[] = {
+    {"count", root_count, METH_VARARGS,
+     PyDoc_STR(
+         "count($self, module, start_callbacks, /)\n--\n\nWhile a capture is open or rests, C counts the "
+         "calls of `module`. `start_callbacks` is torch's list of what it calls before it compiles: "
+         "while it is empty, Python opens the steps.")},
+    {"uncount", root_uncount, METH_NOARGS, PyDoc_STR("uncount($self, /)\n--\n\nEnds that.")},
+    {"on_begin", root_on_begin, METH_VARARGS,
+     PyDoc_STR("on_begin($self, module, kind, /)\n--\n\nA call begins that the schedule did not skip.")},
+    {"on_end", root_on_end, METH_NOARGS, PyDoc_STR("on_end($self, /)\n--\n\nIt has ended.")},
+    {"on_raise", root_on_raise, METH_NOARGS, PyDoc_STR("on_raise($self, /)\n--\n\nIt has raised.")},
+    {"on_compile", root_on_compile, METH_NOARGS,
+     PyDoc_STR("on_compile($self, /)\n--\n\nSomething is about to be compiled, which must not meet a "
+               "capture: a step with one is given up, unless it keeps code from being compiled.")},
+    {"end_step", root_end_step, METH_NOARGS,
+     PyDoc_STR("end_step($self, /)\n--\n\nEnds the step in progress and records it.")},
+    {"retire", root_retire, METH_NOARGS,
+     PyDoc_STR("retire($self, /)\n--\n\nGives the step in progress up; no other begins.")},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyGetSetDef root_getset[] = {
+    {"in_c", root_in_c, NULL, "True while C counts the calls.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+static PyType_Slot root_slots[] = {
+    {Py_tp_doc,
+     "Root(schedule, recorder, number, name, nodes, times_only)\n--\n\nThe steps of one root. A subclass has "
+     "open_step(module, waits) -> (Capture, close, compiles_nothing), which is called for each capture that "
+     "Python makes, and on_failure(error), which is called when a step can't be recorded."},
+    {Py_tp_new, PyType_GenericNew},
+    {Py_tp_init, root_init},
+    {Py_tp_dealloc, root_dealloc},
+    {Py_tp_traverse, root_traverse},
+    {Py_tp_clear, root_clear},
+    {Py_tp_methods, root_methods},
+    {Py_tp_getset, root_getset},
+    {0, NULL},
+};
+
+PyType_Spec lmx_root_spec = {
+    "lamina._lamina.Root",
+    sizeof(lmx_root),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    root_slots,
+};

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The recorded steps of a root, see root.h: from the first call of a step to the recorder, and the calls that
+ * C counts, most of which are one addition. */
+#include "calls/calls.h"
+#include "calls/root.h"
+#include "measure/device.h"
+#include "observe/clock.h"
+#include "observe/observe.h"
+
+#include <time.h>
+#include <unistd.h>
+
+/* Steps that are open at a time: a thread may have eight captures, and the user's own are among them.
+ * Calls of modules that a step may have before it gets no further call of the root. */
+enum { MOST_OPEN = 4, MOST_MODULE_CALLS = 1 << 16 };
+
+lmx_root *lmx_roots;
+static lmx_root *first_open;
+static int n_open;
+
+/* == open steps ======================================================================================== */
+
+static void add_step(lmx_root *r, lmx_capture *c, PyObject *close) {
+    lmx_root **at = &first_open;
+    while (*at) at = &(*at)->next_open;
+    *at = r;
+    n_open += 1;
+    r->capture = c;
+    r->close = close;
+}
+
+/* The root has no step any more. The capture, and what closes it, are the caller's. */
+static lmx_capture *take_step(lmx_root *r, PyObject **close) {
+    lmx_capture *c = r->capture;
+    *close = r->close;
+    lmx_root **at = &first_open;
+    while (*at && *at != r) at = &(*at)->next_open;
+    if (*at) *at = r->next_open;
+    n_open -= 1;
+    r->next_open = NULL;
+    r->capture = NULL;
+    r->close = NULL;
+    return c;
+}
+
+/* What the capture saw, a new reference: None where it is read from the capture itself. NULL with an
+ * exception. */
+static PyObject *close_capture(lmx_capture *c, PyObject *close) {
+    if (close) return PyObject_CallNoArgs(close);
+    lmx_capture_detach(c);
+    Py_RETURN_NONE;
+}
+
+static bool hand_over(lmx_root *r, lmx_capture *c, PyObject *seen) {
+    if (c->brief) return lmx_hand_over(&r->handover, r->recorder, c, &r->about);
+    return seen == Py_None || lmx_hand_over_model(r->st, r->recorder, seen, &r->about);
+}
+
+/* An Exception ends the recording, and not the program. */
+static bool fail(lmx_root *r) {
+    PyObject *type, *value, *trace;
+    if (!PyErr_Occurred()) return true;
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) return false;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *answer = PyObject_CallMethod((PyObject *)r, "on_failure", "O", value);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    Py_XDECREF(answer);
+    return answer != NULL;
+}
+
+/* == the end of a step ================================================================================= */
+
+/* A backward pass was seen in the step, or can't be. */
+static bool went_back(const lmx_root *r) {
+    return !r->sees_nodes || lmx_observer_n(r->capture->observer) > 0;
+}
+
+static bool close_step(lmx_root *r, bool record) {
+    PyObject *close;
+    lmx_capture *c = take_step(r, &close);
+    Py_INCREF((PyObject *)r);
+    PyObject *seen = close_capture(c, close);
+    bool ok = (seen && (!record || hand_over(r, c, seen))) || fail(r);
+    Py_XDECREF(seen);
+    Py_XDECREF(close);
+    Py_DECREF((PyObject *)c); /* this may delete the model, and with it all roots that count its calls */
+    Py_DECREF((PyObject *)r);
+    return ok;
+}
+
+bool lmx_end_step(lmx_root *r) {
+    return !r->capture || close_step(r, lmx_schedule_end_step(r->schedule, went_back(r)));
+}
+
+/* In a forked child other threads, which might be waited for, are gone: there the capture is left alone. */
+static bool leave_alone(lmx_root *r) {
+    PyObject *close;
+    const bool forked = r->process != getpid();
+    if (forked) take_step(r, &close);
+    return forked;
+}
+
+bool lmx_give_up_step(lmx_root *r) {
+    if (!r->capture) return true;
+    lmx_schedule_discard_step(r->schedule);
+    return leave_alone(r) || close_step(r, false);
+}
+
+void lmx_drop_step(lmx_root *r) {
+    PyObject *close;
+    if (!r->capture || leave_alone(r)) return;
+    lmx_capture *c = take_step(r, &close);
+    lmx_capture_detach(c);
+    Py_XDECREF(close);
+    Py_DECREF((PyObject *)c);
+}
+
+bool lmx_on_compile(lmx_root *r) { return r->compiles_nothing || lmx_give_up_step(r); }
+
+/* == the begin of a step =============================================================================== */
+
+/* A model that is called no more may keep a step open; it gives way to those that are. Where its backward
+ * pass may be yet to come, what was seen is no step, unless there will be no other. */
+static bool give_way(lmx_root *r) {
+    if (went_back(r) || !(r->schedule->kind & LMX_GRAD) || !r->schedule->number) return lmx_end_step(r);
+    return lmx_give_up_step(r);
+}
+
+static int64_t unix_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Where code may be compiled without a word to lamina, Python knows how to keep it from that. */
+static bool needs_python(const lmx_root *r) {
+    return !r->module || !r->times_only || !lmx_rests() || PyList_Size(r->start_callbacks) < 1;
+}
+
+static lmx_capture *open_brief(lmx_root *r, PyObject *module) {
+    lmx_capture *c = lmx_capture_brief(r->st, module, r->sees_nodes);
+    if (!c || (lmx_device_listen(c, true, false) && lmx_capture_open(c))) return c;
+    Py_DECREF((PyObject *)c);
+    return NULL;
+}
+
+static lmx_capture *open_in_python(lmx_root *r, PyObject *module, PyObject **close) {
+    PyObject *seeks_start = r->schedule->seeks_start ? Py_True : Py_False, *c = NULL;
+    PyObject *opened = PyObject_CallMethod((PyObject *)r, "open_step", "OO", module, seeks_start);
+    int compiles_nothing;
+    if (!opened ||
+        !PyArg_ParseTuple(opened, "O!Op:open_step", r->st->capture_type, &c, close, &compiles_nothing)) {
+        Py_XDECREF(opened);
+        return NULL;
+    }
+    r->compiles_nothing = compiles_nothing != 0;
+    Py_INCREF(c);
+    Py_INCREF(*close);
+    Py_DECREF(opened);
+    return (lmx_capture *)c;
+}
+
+static bool open_step(lmx_root *r, PyObject *module, int kind) {
+    PyObject *close = NULL;
+    while (n_open >= MOST_OPEN)
+        if (!give_way(first_open)) return false;
+    r->about = (lam_step_info){.name = lmx_utf8(r->name),
+                               .root = r->number,
+                               .training = (kind & LMX_TRAINING) != 0,
+                               .gradients = (kind & LMX_GRAD) != 0,
+                               .number = r->schedule->number,
+                               .unix_ns = unix_now(),
+                               .t0_ns = lmx_now_ns()};
+    r->thread = PyThread_get_thread_ident();
+    r->compiles_nothing = false;
+    lmx_capture *c = needs_python(r) ? open_in_python(r, module, &close) : open_brief(r, module);
+    if (c) add_step(r, c, close);
+    return c != NULL;
+}
+
+/* Calls inside a backward pass do forward work again, which begins no step. They may raise on purpose to end
+ * early. Negative with an exception. */
+static int goes_back(const lmx_root *r) {
+    const lmx_record_api *api = lmx_record_api_of(r->st);
+    if (api && api->task) return api->task() >= 0;
+    PyObject *c = PyImport_ImportModule("torch._C");
+    PyObject *task = c ? PyObject_CallMethod(c, "_current_graph_task_id", NULL) : NULL;
+    long id = task ? PyLong_AsLong(task) : -1;
+    Py_XDECREF(task);
+    Py_XDECREF(c);
+    return PyErr_Occurred() ? -1 : id >= 0;
+}
+
+/* So much was noted that another call of the root would be too many. */
+static bool is_full(const lmx_root *r) { return r->capture->calls.n >= MOST_MODULE_CALLS; }
+
+static bool on_begin(lmx_root *r, PyObject *module, int kind) {
+    const int back = goes_back(r);
+    if (back) return back > 0;
+    if (r->capture) {
+        const bool ended = went_back(r) || is_full(r) || r->thread != PyThread_get_thread_ident();
+        if (lmx_schedule_extend_step(r->schedule, kind, ended)) return true;
+        if (!lmx_end_step(r)) return false;
+    }
+    if (r->retired || !lmx_schedule_begin_step(r->schedule, kind)) return true;
+    if (open_step(r, module, kind)) return true;
+    lmx_schedule_discard_step(r->schedule);
+    return fail(r);
+}
+
+bool lmx_on_begin(lmx_root *r, PyObject *module, int kind) {
+    Py_INCREF((PyObject *)r);
+    bool ok = on_begin(r, module, kind);
+    Py_DECREF((PyObject *)r);
+    return ok;
+}
+
+/* A step without gradients is over: no backward will follow. */
+bool lmx_on_end(lmx_root *r) { return !r->capture || (r->schedule->kind & LMX_GRAD) != 0 || lmx_end_step(r); }
+
+bool lmx_on_raise(lmx_root *r) {
+    const int back = r->capture ? goes_back(r) : 1;
+    return back ? back > 0 : lmx_end_step(r);
+}
+
+/* == counting ========================================================================================== */
+
+LMX_OFTEN static int grad_enabled(lmx_state *st) {
+    const lmx_record_api *api = lmx_record_api_of(st);
+    if (api && api->grad_enabled) return api->grad_enabled();
+    PyObject *torch = PyImport_ImportModule("torch");
+    PyObject *enabled = torch ? PyObject_CallMethod(torch, "is_grad_enabled", NULL) : NULL;
+    int is = enabled ? PyObject_IsTrue(enabled) : -1;
+    Py_XDECREF(enabled);
+    Py_XDECREF(torch);
+    return is;
+}
+
+LMX_OFTEN bool lmx_count_begin(lmx_root *r, PyObject *self, bool training, bool *seen) {
+    const int grad = grad_enabled(r->st), kind = (training ? LMX_TRAINING : 0) | (grad > 0 ? LMX_GRAD : 0);
+    Py_INCREF((PyObject *)r);
+    r->inside = true;
+    *seen = false;
+    if (grad < 0) return false;
+    if (lmx_schedule_skip_call(r->schedule, kind)) return true;
+    *seen = true;
+    return lmx_on_begin(r, self, kind);
+}
+
+static PyObject *report_end(lmx_root *r, PyObject *result) {
+    PyObject *type = NULL, *value = NULL, *trace = NULL;
+    if (result) {
+        if (!lmx_on_end(r)) Py_CLEAR(result);
+        return result;
+    }
+    PyErr_Fetch(&type, &value, &trace);
+    lmx_on_raise(r);
+    PyErr_Restore(type, value, trace);
+    return NULL;
+}
+
+LMX_OFTEN PyObject *lmx_count_end(lmx_root *r, bool seen, PyObject *result) {
+    if (seen) result = report_end(r, result);
+    r->inside = false;
+    Py_DECREF((PyObject *)r);
+    return result;
+}
