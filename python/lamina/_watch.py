@@ -2,12 +2,12 @@
 """Watching a training run: one in N steps of a model is captured and recorded, the others are counted.
 
 C counts the calls of a root, at the place in ``torch.nn.Module`` where captures see calls; that stays in
-place between captures (:mod:`lamina._rest`). Where torch's compiler may be used, a ``__call__`` in the root's
-own class counts them: a Python function, because the compiler can follow one. C decides for both which calls
-begin a recorded step and which belong to it (python/ext/calls/step.c). A recorded step is an ordinary
-capture, open from one call of the root to the first one after a backward pass. What it saw goes to the
-recorder, whose thread writes it. If C counts the calls and steps are only timed, no Python runs for any of
-this.
+place between captures (:mod:`lamina._guard.standing_entry`). Where torch's compiler may be used, a
+``__call__`` in the root's own class counts them: a Python function, because the compiler can follow one. C
+decides for both which calls begin a recorded step and which belong to it (python/ext/calls/step.c). A
+recorded step is an ordinary capture, open from one call of the root to the first one after a backward pass.
+What it saw goes to the recorder, whose thread writes it. If C counts the calls and steps are only timed, no
+Python runs for any of this.
 """
 
 from __future__ import annotations

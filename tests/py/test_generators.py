@@ -90,7 +90,7 @@ def test_another_algorithm_is_asked():
 def test_numpy_is_not_imported_for_it():
     code = """
 import sys, torch
-from lamina import _generators
+from lamina._guard import generators
 for name in [name for name in sys.modules if name.startswith("numpy.random")]:
     del sys.modules[name]
 generators.state_of_generators()()

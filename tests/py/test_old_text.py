@@ -10,12 +10,13 @@ import io
 import nets
 import pytest
 import torch
-from lamina._cli import main
 from torch import nn
 
 import lamina
 from lamina import Count
-from lamina._old import lay_out, scan, text, thoplw
+from lamina._command.cli import main
+from lamina._old import scan, text, thoplw
+from lamina._old.layouts import lay_out
 from lamina.torchscan import utils
 
 
@@ -245,6 +246,6 @@ def test_an_exception_in_a_layout_ends_the_command_with_a_sentence(monkeypatch, 
     def broken(*_):
         raise KeyError("no such row")
 
-    monkeypatch.setattr("lamina._old.lay_out", broken)
+    monkeypatch.setattr("lamina._old.layouts.lay_out", broken)
     assert main(["show", "torch.nn:ReLU", "-i", "1x4", "--layout", "thoplw"]) != 0
     assert "no such row" in capsys.readouterr().err

@@ -43,7 +43,7 @@ class Host:
         return shutil.get_terminal_size((0, 0)).columns
 
     def live(self, request: dict[str, Any]) -> _lamina.Model:
-        """Builds and runs a live model once; for the request see :func:`lamina._live.run_target`."""
+        """Builds and runs a live model once; for the request see :func:`lamina._command.live.run_target`."""
         from .._base.errors import advise
         from .._inspect import looks
         from .._run.repeat import Measure

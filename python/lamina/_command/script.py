@@ -160,13 +160,8 @@ def _trim_tracebacks() -> None:
     before = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        ours = {
-            __file__,
-            str(Path(__file__).with_name("_cli.py")),
-            str(Path(__file__).with_name("__main__.py")),
-        }
         first = trace
-        while first is not None and not _is_last_of_ours(first, ours):
+        while first is not None and not _is_last_of_ours(first):
             first = first.tb_next
         if first is not None:
             error = error.with_traceback(first.tb_next)
@@ -175,11 +170,13 @@ def _trim_tracebacks() -> None:
     sys.excepthook = hook
 
 
-def _is_last_of_ours(trace: TracebackType, ours: set[str]) -> bool:
+def _is_last_of_ours(trace: TracebackType) -> bool:
+    """True for the last frame of lamina and of what runs modules."""
+    ours = (str(Path(__file__).parents[1]), "<frozen runpy>")
     following = trace.tb_next
-    starts = {*ours, "<frozen runpy>"}
-    here = trace.tb_frame.f_code.co_filename
-    return here in starts and (following is None or following.tb_frame.f_code.co_filename not in starts)
+    return trace.tb_frame.f_code.co_filename.startswith(ours) and (
+        following is None or not following.tb_frame.f_code.co_filename.startswith(ours)
+    )
 
 
 # -- roots ---------------------------------------------------------------------------------------------------

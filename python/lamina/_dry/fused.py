@@ -7,6 +7,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from .running import running
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -193,7 +195,7 @@ def solve(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> t
 
 def _column(x: Any) -> Any:
     """Solutions for vectors lie in memory like the columns of a matrix."""
-    run = sys.modules["lamina._dry"].running()
+    run = running()
     if x.dim() == 2:  # not a count: axes
         return _aten().squeeze(x, -1)
     run.watch.pause(True)  # noqa: FBT003
@@ -226,7 +228,7 @@ def check_errors(info: Any, *_: Any, **__: Any) -> None:
 
 def repeats(times: Any, *, output_size: int | None = None) -> Any:
     """aten::repeat_interleave.Tensor."""
-    torch, aten, run = sys.modules["torch"], _aten(), sys.modules["lamina._dry"].running()
+    torch, aten, run = sys.modules["torch"], _aten(), running()
     if times.shape[0] == 0:
         return aten.empty_like(times)
     ends = aten.cumsum(times, 0)
@@ -251,7 +253,7 @@ def a_known_number(dtype: Any) -> Any:
 
 def _known(values: Callable[[], Any]) -> Any:
     """Values that the dry run knows, and that no operator of a real run makes."""
-    torch, run = sys.modules["torch"], sys.modules["lamina._dry"].running()
+    torch, run = sys.modules["torch"], running()
     run.watch.pause(True)  # noqa: FBT003
     try:
         with torch._C._DisableTorchDispatch():

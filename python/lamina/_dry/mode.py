@@ -10,7 +10,6 @@ are computed and known, so that a model may read them. If a model reads other va
 from __future__ import annotations
 
 import sys
-import threading
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
@@ -20,6 +19,7 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
+from .running import running, set_running
 from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
@@ -70,14 +70,6 @@ _workspaces: dict[Any, Any] = {}  # what oneDNN keeps of a forward, by type and 
 
 class _Blocked(Exception):  # noqa: N818 - ends the run inside, even if the model catches exceptions
     pass
-
-
-_thread = threading.local()
-
-
-def running() -> _Run | None:
-    """The dry run of this thread."""
-    return getattr(_thread, "run", None)
 
 
 # -- tensors -------------------------------------------------------------------------------------------------
@@ -689,12 +681,12 @@ def go_dry(
         from .workspace import Taken
 
         dry.core.follow(dry.torch.get_num_threads(), dry.lone, Taken(dry))
-    before, _thread.run = running(), dry
+    before = set_running(dry)
     try:
         with dry.core:
             yield given
     finally:
-        _thread.run = before
+        set_running(before)
         if dry.blocked is not None:
             run.error = _sentence(run, dry.blocked, follow=follow)
 

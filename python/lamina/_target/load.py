@@ -42,7 +42,7 @@ def _place_of(error: BaseException, path: str | None) -> str:
     from traceback import extract_tb
 
     torch = str(Path(sys.modules["torch"].__file__ or "").parent)
-    mine, ours = path and str(Path(path).absolute()), (str(Path(__file__).parent), "<")
+    mine, ours = path and str(Path(path).absolute()), (str(Path(__file__).parents[1]), "<")
     frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(ours)]
     frames = [f for f in frames if not f.filename.startswith(torch)] or frames
     frames = [f for f in frames if f.filename == mine] or frames

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dry run of each thread."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+_thread = threading.local()
+
+
+def running() -> Any:
+    """The dry run of this thread; None: there is none."""
+    return getattr(_thread, "run", None)
+
+
+def set_running(run: Any) -> Any:
+    """Sets it and returns the one before."""
+    before, _thread.run = running(), run
+    return before
