@@ -43,10 +43,10 @@ extern PyObject *PyObject_Vectorcall(PyObject *callable, PyObject *const *args, 
 
 typedef struct lmx_state lmx_state;
 typedef struct lmx_layout lmx_layout; /* observe/observe.h */
-typedef struct lmx_listener lmx_listener; /* observe/here.h */
+typedef struct lmx_listener lmx_listener; /* observe/listeners.h */
 typedef struct lmx_classes lmx_classes;   /* modules/classes.h */
 
-/* == small things (util.c) ============================================================================= */
+/* == small things (lookup.c) ============================================================================= */
 
 /* The library's growable array; zeros are an empty one, since each push names the size of an element. New
  * elements are not zeroed. NULL if memory ran out, without an exception. */
@@ -102,7 +102,7 @@ PyObject *lmx_get(PyObject *dict, PyObject *key);
  * none. A traced module delegates to another object, so the attribute is read, not the dict. */
 PyObject *lmx_registered(lmx_state *st, PyObject *module, PyObject *dict, PyObject *key);
 
-/* == torch, inspected once (torch.c) =================================================================== */
+/* == torch, inspected once (library.c) =================================================================== */
 
 enum { LMX_FORMS = 5, LMX_PARTS = 3 }; /* of sparse tensors: layouts, and the tensors that make one up */
 
@@ -134,7 +134,7 @@ typedef struct lmx_shim {
     bool (*negated)(const void *tensor);
 } lmx_shim;
 
-/* autograd's data of a tensor, by its C++ object; NULL: not exported (grads.c). */
+/* autograd's data of a tensor, by its C++ object; NULL: not exported (autograd.c). */
 typedef struct lmx_grads {
     bool (*wanted)(const void *impl);      /* requires_grad */
     const void *(*grad)(const void *impl); /* a reference to an at::Tensor */
@@ -170,7 +170,7 @@ typedef struct lmx_torch {
     lmx_grads grads;
     int32_t offset; /* of the at::Tensor in its Python object; -1: the attributes are read */
     char why[240];  /* the method in use, and the reason */
-    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 not determined yet (looks.c) */
+    int32_t reads;  /* values are read by these functions: 1 yes, -1 no, 0 not determined yet (values.c) */
 } lmx_torch;
 
 /* == module state (module.c) =========================================================================== */

@@ -5,8 +5,8 @@
 #include "calls/handover.h"
 #include "base/ext.h"
 #include "modules/tree.h"
-#include "observe/clock.h"
 #include "observe/observe.h"
+#include "process/clock.h"
 
 static void forget_tree(lmx_handover *h) {
     lmi_vec types = h->types, places = h->places;

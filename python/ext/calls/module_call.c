@@ -15,10 +15,10 @@
 #include "calls/detour.h"
 #include "calls/root.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
-#include "observe/here.h"
+#include "observe/listeners.h"
 #include "observe/observe.h"
 #include "ops/dispatch.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #include "calls/calls.h"
 #include "calls/root.h"
 #include "measure/device.h"
-#include "observe/clock.h"
 #include "observe/observe.h"
+#include "process/clock.h"
 
 #include <time.h>
 #include <unistd.h>

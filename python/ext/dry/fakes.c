@@ -258,7 +258,7 @@ static PyObject *stand_in(lmx_dry *d, PyObject *value) {
     return PyTuple_CheckExact(value) ? swapped_tuple(d, value) : NULL;
 }
 
-static bool put(PyObject *object, lmx_box_type type, PyObject *key, Py_ssize_t at, PyObject *value) {
+static bool put(PyObject *object, lmx_container_type type, PyObject *key, Py_ssize_t at, PyObject *value) {
     if (type == LMX_BOX_LIST) {
         Py_INCREF(value);
         return PyList_SetItem(object, at, value) == 0;
@@ -267,7 +267,7 @@ static bool put(PyObject *object, lmx_box_type type, PyObject *key, Py_ssize_t a
                                       : PyObject_SetItem(object, key, value)) == 0;
 }
 
-static bool swap_box(lmx_dry *d, lmx_snapshot *s, const lmx_box *box) {
+static bool swap_box(lmx_dry *d, lmx_snapshot *s, const lmx_container *box) {
     PyObject **refs = (PyObject **)s->refs.data + box->at;
     size_t step = box->type == LMX_BOX_DICT ? 2 : 1;
     if (box->type != LMX_BOX_DICT && box->type != LMX_BOX_LIST) return true;
@@ -282,6 +282,6 @@ static bool swap_box(lmx_dry *d, lmx_snapshot *s, const lmx_box *box) {
 
 bool lmx_swap(lmx_dry *d, lmx_snapshot *s) {
     for (size_t i = 0; i < s->boxes.n; i++)
-        if (!swap_box(d, s, (lmx_box *)s->boxes.data + i)) return false;
+        if (!swap_box(d, s, (lmx_container *)s->boxes.data + i)) return false;
     return true;
 }

@@ -4,7 +4,7 @@
  * can't be confused with it. Only torch knows the current stream: a C function returns it, or a C++
  * function whose result is checked against Python. */
 #include "measure/device.h"
-#include "observe/streams.h"
+#include "process/device_api.h"
 #include "torch/tensor.h"
 
 #include <dlfcn.h>

@@ -6,9 +6,9 @@
 #include "base/ext.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
-#include "observe/here.h"
-#include "observe/streams.h"
+#include "observe/listeners.h"
+#include "process/clock.h"
+#include "process/device_api.h"
 #include "torch/tensor.h"
 
 #include <pthread.h>

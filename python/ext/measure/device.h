@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * device: the time and memory of a capture's calls and nodes on a GPU (streams.h), if torch uses one. This
+ * device: the time and memory of a capture's calls and nodes on a GPU (device_api.h), if torch uses one. This
  * never loads or initialises CUDA: it only reads a device that the model's own work initialised. */
 #ifndef LMX_DEVICE_H
 #define LMX_DEVICE_H
 
 #include "observe/capture.h"
-#include "observe/streams.h"
+#include "process/device_api.h"
 
 /* -- the table (cuda.c) ---------------------------------------------------------------------------------- */
 

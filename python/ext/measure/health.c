@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Checks the arguments and results of calls, keeps the records of these checks and of healthops.c, and
+ * Checks the arguments and results of calls, keeps the records of these checks and of health_ops.c, and
  * pushes them. */
 #include "measure/health.h"
 #include "base/ext.h"
-#include "measure/broke.h"
-#include "measure/came.h"
+#include "measure/first_failure.h"
+#include "measure/gradients.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
-#include "observe/here.h"
+#include "observe/listeners.h"
 #include "observe/observe.h"
-#include "observe/redirect.h"
-#include "observe/trails.h"
-#include "torch/looks.h"
+#include "observe/storages.h"
+#include "process/import_table.h"
 #include "torch/tensor.h"
+#include "torch/values.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,17 +64,17 @@ int32_t lmx_health_keep(lmx_checkup *h, lmx_bad_record *r, const lmx_look *look,
 }
 
 int32_t lmx_health_origin(lmx_checkup *h, const lmx_look *look) {
-    lmx_trail trail = {0};
+    lmx_storage trail = {0};
     pthread_mutex_lock(&h->lock);
-    const bool found = lmx_trail_at(&h->trails, look->storage, &trail) && !trail.back;
+    const bool found = lmx_storage_at(&h->trails, look->storage, &trail) && !trail.back;
     pthread_mutex_unlock(&h->lock);
     return found ? trail.origin : 0;
 }
 
 void lmx_health_is_wanted(lmx_checkup *h, const lmx_look *look) {
     pthread_mutex_lock(&h->lock);
-    lmx_trail_taken(&h->trails, look->storage);
-    lmx_trail_drop(&h->trails, look->storage);
+    lmx_storage_taken(&h->trails, look->storage);
+    lmx_storage_drop(&h->trails, look->storage);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -209,7 +209,7 @@ static bool visit_tensor(lmx_finder *f, PyObject *tensor, lmx_kind kind) {
     if (seen == LMX_NOT_TO_READ) v->unseen = true;
     if (seen == LMX_SEEN && h->looker.wants_stats && v->side == LAM_BAD_OUTPUT) note_stats(v, &look);
     if (h->base.wants_values && kind == LMX_PLAIN && (seen != LMX_NEVER_BAD || look.dtype >= 0))
-        lmx_came_note(&h->came, tensor, v->call, v->index, v->side == LAM_BAD_INPUT);
+        lmx_gradients_note(&h->came, tensor, v->call, v->index, v->side == LAM_BAD_INPUT);
     const bool bad = seen == LMX_SEEN && lmx_look_bad(&look);
     if (v->side == LAM_BAD_INPUT) keep_entry(v, tensor, seen == LMX_SEEN && !bad);
     bool ok = !bad || note_bad(v, tensor, &look);
@@ -244,7 +244,7 @@ static bool entered(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_giv
     lmx_finder f = finder_of(c, &v);
     lmx_health_call_begins(h);
     bool ok = find_given(&f, given);
-    if (ok) lmx_broke_tell(&h->broke, NULL);
+    if (ok) lmx_first_failure_tell(&h->broke, NULL);
     return ok;
 }
 
@@ -310,7 +310,8 @@ static bool ask_user(lmx_checkup *h, const visit *v, PyObject *result) {
  * checkpoint repeats ends with an exception once it has the values that it needs. */
 static void left_by_raising(lmx_checkup *h, const lmx_capture *c, int32_t call) {
     const lmx_call *at = (const lmx_call *)c->calls.data + call;
-    if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised) lmx_broke_tell(&h->broke, c->raised);
+    if (at->parent < 0 && phase_of(c, call) == LAM_FORWARD && c->raised)
+        lmx_first_failure_tell(&h->broke, c->raised);
 }
 
 static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given *given, PyObject *result) {
@@ -328,7 +329,7 @@ static bool left(lmx_listener *l, lmx_capture *c, int32_t call, const lmx_given 
         lmx_health_keep(h, &r, NULL, NULL);
     }
     bool ok = !(v.marks & ASKED) || ask_user(h, &v, result);
-    if (ok) lmx_broke_tell(&h->broke, NULL);
+    if (ok) lmx_first_failure_tell(&h->broke, NULL);
     return ok;
 }
 
@@ -348,34 +349,34 @@ static bool open_health(lmx_listener *l, lmx_capture *c) {
     h->generation = ++generation;
     h->marks = calloc(c->tree.nodes.n + 1, 1);
     if (!h->marks) PyErr_NoMemory();
-    if (!h->marks || !lmx_came_open(&h->came, c, &h->looker)) return false;
+    if (!h->marks || !lmx_gradients_open(&h->came, c, &h->looker)) return false;
     mark(h, c, h->allowed, ALLOWED);
     mark(h, c, h->asked, ASKED);
     if (!lmx_looker_open(&h->looker, c->st)) return false;
     if (!h->looker.by_shim) h->base.wants_values = h->base.wants_operators = false;
     if (!h->looker.by_shim) h->base.node_began = h->base.node_ended = NULL;
-    lmx_broke_open(&h->broke, c);
+    lmx_first_failure_open(&h->broke, c);
     return true;
 }
 
 static void close_health(lmx_listener *l, lmx_capture *c) {
     (void)c;
-    lmx_broke_close(&of(l)->broke);
-    if (of(l)->looker.n_version) lmx_came_close(&of(l)->came);
+    lmx_first_failure_close(&of(l)->broke);
+    if (of(l)->looker.n_version) lmx_gradients_close(&of(l)->came);
     lmx_looker_forget(&of(l)->looker); /* another thread may be reading a tensor now */
 }
 
 static void free_health(lmx_listener *l) {
     lmx_checkup *h = of(l);
-    lmx_broke_close(&h->broke);
+    lmx_first_failure_close(&h->broke);
     Py_XDECREF(h->broke.tell);
     for (size_t i = 0; i < h->records.n; i++) free(((lmx_bad_record *)h->records.data)[i].text);
     lmx_looker_close(&h->looker);
     lmi_vec_free(&h->records);
     lmi_vec_free(&h->entries);
     lmi_vec_free(&h->stats);
-    lmx_trails_free(&h->trails);
-    lmx_came_free(&h->came);
+    lmx_storages_free(&h->trails);
+    lmx_gradients_free(&h->came);
     lmi_vec_free(&h->fed);
     free(h->marks);
     Py_XDECREF(h->allowed);
@@ -390,7 +391,7 @@ static lam_status push_gradients(const lmx_checkup *h, const lmx_bad_record *r, 
                                  lam_builder *b, lam_error *e) {
     const lmx_grad_note *notes = h->came.notes.data;
     if (bad->side != LAM_BAD_NODE || !bad->fed || r->sequence < 0) return LAM_OK;
-    size_t i = lmx_came_first(&h->came, r->sequence);
+    size_t i = lmx_gradients_first(&h->came, r->sequence);
     for (; i < h->came.notes.n && notes[i].sequence == r->sequence; i++) {
         if (notes[i].entry != bad->index) continue;
         lam_bad of_call = *bad;
@@ -408,7 +409,7 @@ static lam_status push_gradients(const lmx_checkup *h, const lmx_bad_record *r, 
 
 static lam_status push_record(const lmx_checkup *h, const lmx_bad_record *r, lam_builder *b, lam_error *e) {
     lam_bad bad = r->bad;
-    bad.gone = !bad.fed && lmx_trail_gone(&h->trails, bad.origin);
+    bad.gone = !bad.fed && lmx_storage_gone(&h->trails, bad.origin);
     bad.sizes = r->sizes;
     bad.name = *r->name ? r->name : NULL;
     bad.inside = *r->inside ? r->inside : NULL;
@@ -430,7 +431,7 @@ static lam_status push_found(lmx_checkup *h, const lmx_capture *c, lam_builder *
     const lmx_bad_record *all = h->records.data;
     const statistics *stats = h->stats.data;
     const lam_looked looked = looked_of(h, c);
-    lmx_came_sort(&h->came);
+    lmx_gradients_sort(&h->came);
     lam_status s = lam_build_looked(b, &looked, e);
     for (size_t i = 0; s == LAM_OK && i < h->records.n; i++) s = push_record(h, &all[i], b, e);
     for (size_t i = 0; s == LAM_OK && i < h->stats.n; i++)
@@ -440,7 +441,7 @@ static lam_status push_found(lmx_checkup *h, const lmx_capture *c, lam_builder *
 
 static lam_status push(lmx_listener *l, lmx_capture *c, lam_builder *b, lam_error *e) {
     lam_status s = push_found(of(l), c, b, e);
-    return s == LAM_OK ? lmx_came_push(&of(l)->came, b, e) : s;
+    return s == LAM_OK ? lmx_gradients_push(&of(l)->came, b, e) : s;
 }
 
 /* While the capture is open, other threads may run nodes. */
@@ -475,7 +476,7 @@ PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
                              .push = push,
                              .free = free_health};
     pthread_mutex_init(&h->lock, NULL);
-    lmx_came_init(&h->came);
+    lmx_gradients_init(&h->came);
     h->looker.wants_stats = stats;
     Py_INCREF(allowed);
     Py_INCREF(asked);
@@ -483,7 +484,7 @@ PyObject *lmx_watch_health(PyObject *self, PyObject *args) {
     h->allowed = allowed;
     h->asked = asked;
     h->ask = ask;
-    h->broke = (lmx_broke){.push = push_so_far, .self = h, .tell = broke == Py_None ? NULL : broke};
+    h->broke = (lmx_first_failure){.push = push_so_far, .self = h, .tell = broke == Py_None ? NULL : broke};
     Py_XINCREF(h->broke.tell);
     if (gradients) c->wants_nodes = true;
     lmx_listen(c, &h->base);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * health: checks of values in two parts: of calls, under the GIL (health.c), and of operators and nodes, on
- * any thread (healthops.c). Both only note non-finite values, in order; lam_health_new judges them. */
+ * any thread (health_ops.c). Both only note non-finite values, in order; lam_health_new judges them. */
 #ifndef LMX_HEALTH_H
 #define LMX_HEALTH_H
 
-#include "measure/broke.h"
-#include "measure/came.h"
-#include "observe/here.h"
-#include "observe/trails.h"
+#include "measure/first_failure.h"
+#include "measure/gradients.h"
+#include "observe/listeners.h"
+#include "observe/storages.h"
 
 #include <stdatomic.h>
 
@@ -39,10 +39,10 @@ typedef struct lmx_checkup {
     pthread_mutex_t lock; /* of the records: held for moments, never while Python or torch runs */
     lmi_vec records;      /* lmx_bad_record */
     bool cut, lost;
-    lmx_trails trails; /* under the same lock */
+    lmx_storages trails; /* under the same lock */
     lmi_vec stats;     /* of entries of calls' results */
-    lmx_came came;
-    lmx_broke broke;
+    lmx_gradients came;
+    lmx_first_failure broke;
     lmi_vec fed;                     /* uint8_t per call: an argument was bad */
     lmi_vec entries;                 /* lmx_entry: arguments of open calls */
     uint8_t *marks;                  /* per module: ALLOWED, ASKED */

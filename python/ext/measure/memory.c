@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A capture's memory: the allocations and frees of torch's allocator (alloc.h), the calls and nodes that
- * made them (here.h), and which blocks hold parameters, gradients, inputs and optimizer state,
+ * A capture's memory: the allocations and frees of torch's allocator (allocator.h), the calls and nodes that
+ * made them (listeners.h), and which blocks hold parameters, gradients, inputs and optimizer state,
  * identified by their addresses. */
 #include "measure/memory.h"
 #include "base/ext.h"
 #include "measure/device.h"
 #include "modules/tree.h"
-#include "observe/alloc.h"
-#include "observe/blocks.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
-#include "observe/here.h"
+#include "observe/listeners.h"
 #include "observe/observe.h"
-#include "torch/located.h"
+#include "process/allocator.h"
+#include "process/blocks.h"
+#include "process/clock.h"
+#include "torch/addresses.h"
 #include "torch/tensor.h"
 
 #include <pthread.h>
@@ -59,14 +59,14 @@ static memory *memory_of(lmx_listener *l) { return (memory *)l; }
 
 /* Marks the block at this address as `held`, for the parameter or buffer `of` (NULL: none). A block from
  * before the capture is added. */
-static void tell_place(memory *y, const lmx_located *p, lam_held held, const void *of) {
+static void tell_place(memory *y, const lmx_address_of *p, lam_held held, const void *of) {
     y->other_devices = y->other_devices || p->elsewhere;
     if (!p->address || p->bytes <= 0) return;
     lmx_blocks_tell(y->alloc.blocks, p->address, p->bytes, (uint8_t)held, (uint64_t)(uintptr_t)of);
 }
 
 static bool tell(memory *y, PyObject *tensor, lam_held held, const void *of) {
-    lmx_located p;
+    lmx_address_of p;
     if (!lmx_is_tensor(y->st, tensor)) return true;
     if (!lmx_locate(y->st, &y->torch, tensor, &p)) return false;
     tell_place(y, &p, held, of);
@@ -144,7 +144,7 @@ static bool tell_model(memory *y, lmx_capture *c) {
 
 /* False if the gradient must be read through Python. */
 static bool tell_gradient(memory *y, PyObject *tensor) {
-    lmx_located p;
+    lmx_address_of p;
     if (!lmx_gradient_locate(y->st, &y->torch, tensor, &p)) return false;
     tell_place(y, &p, LAM_HELD_GRADIENT, tensor);
     return true;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * memory: measures the memory of a capture's model at the allocator (alloc.h). */
+ * memory: measures the memory of a capture's model at the allocator (allocator.h). */
 #ifndef LMX_MEMORY_H
 #define LMX_MEMORY_H
 
-#include "observe/resident.h"
+#include "process/resident_memory.h"
 #include "base/ext.h"
 #include "observe/capture.h"
 

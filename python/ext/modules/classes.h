@@ -35,12 +35,12 @@ bool lmx_class_flags(lmx_state *st, const lmx_class *k, PyTypeObject *type, uint
 void lmx_classes_clear(lmx_classes *c);
 
 /* Reads a Python value as an attribute: false if it has no such type. `*name` is a new reference to the owner
- * of a text, or NULL; `ints` has room for LMX_MAX_INTS. An exception may be pending. (value.c) */
+ * of a text, or NULL; `ints` has room for LMX_MAX_INTS. An exception may be pending. (attribute.c) */
 bool lmx_value_of(lmx_state *st, PyObject *o, int64_t *ints, PyObject **name, lam_value *v);
-/* True for values of CPython's own types, which can be read without user code. (value.c) */
+/* True for values of CPython's own types, which can be read without user code. (attribute.c) */
 bool lmx_answers(PyObject *value);
 /* True if reading runs no user code and, before the run (`early`), the result stays the same unless the dict
- * or list that holds the value changes. (value.c) */
+ * or list that holds the value changes. (attribute.c) */
 bool lmx_asks_nobody(PyObject *value, bool early);
 
 #endif

@@ -7,9 +7,9 @@
 #include "modules/snapshot.h"
 #include "modules/tree.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
-#include "observe/here.h"
+#include "observe/listeners.h"
 #include "observe/observe.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
 
 #include <stdio.h>

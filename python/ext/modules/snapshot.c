@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The type Snapshot: a model as it was before a forward. Every module's __dict__ is remembered
- * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by kept.c, the states
- * of random number generators by draws.c. */
+ * shallowly, with one level of dicts, lists and sets inside; what is in tensors is kept by tensors.c, the
+ * states of random number generators by generators.c. */
 #include "modules/snapshot.h"
 #include "base/ext.h"
 #include "base/tables.h"
@@ -45,14 +45,14 @@ static bool take_registered(taker *t, PyObject *dict, PyObject *kind, lmx_role r
 }
 
 static bool take_value(taker *t, PyObject *name, PyObject *value) {
-    if (!lmx_is_tensor(t->s->st, value)) return lmx_draw_keep(t->s, t->node, name, value);
+    if (!lmx_is_tensor(t->s->st, value)) return lmx_generator_keep(t->s, t->node, name, value);
     return take_tensor(t, name, value);
 }
 
 /* Tensors and generators in a container that the module has by this name. */
 static bool take_items(taker *t, PyObject *name, size_t box) {
     lmx_snapshot *s = t->s;
-    const lmx_box *b = (lmx_box *)s->boxes.data + box;
+    const lmx_container *b = (lmx_container *)s->boxes.data + box;
     const size_t at = b->at, step = b->type == LMX_BOX_DICT ? 2 : 1, n = b->n * step;
     if (!PyUnicode_Check(name)) return true;
     for (size_t i = step - 1; i < n; i += step)
@@ -69,20 +69,20 @@ static bool is_registry(const lmx_state *st, PyObject *name) {
  * parameter nor buffer. */
 static bool take_values(taker *t) {
     lmx_snapshot *s = t->s;
-    const lmx_box *box = (lmx_box *)s->boxes.data + s->boxes.n - 1;
+    const lmx_container *box = (lmx_container *)s->boxes.data + s->boxes.n - 1;
     size_t at = box->at, n = box->n;
     t->role = LMX_ATTRIBUTE;
     t->clone = false;
     for (size_t i = 0; i < n; i++) {
         PyObject *key = ((PyObject **)s->refs.data)[at + 2 * i],
                  *value = ((PyObject **)s->refs.data)[at + 2 * i + 1];
-        lmx_box_type type = lmx_box_type_of(value);
-        if (type && !lmx_box_size(value, type)) {
+        lmx_container_type type = lmx_container_type_of(value);
+        if (type && !lmx_container_size(value, type)) {
             ((PyObject **)s->refs.data)[at + 2 * i + 1] = lmx_mark_empty(value);
             continue;
         }
         const size_t inner = s->boxes.n;
-        if (!(type ? lmx_box_keep(s, t->node, value, type) : take_value(t, key, value))) return false;
+        if (!(type ? lmx_container_keep(s, t->node, value, type) : take_value(t, key, value))) return false;
         if (type && !is_registry(s->st, key) && !take_items(t, key, inner)) return false;
     }
     return true;
@@ -116,7 +116,7 @@ static bool take_node(lmx_snapshot *s, int32_t node) {
     bool ok = take_training(s, module, dict) &&
               take_registered(&t, dict, s->st->n__parameters, LMX_PARAMETER, renormalised) &&
               take_registered(&t, dict, s->st->n__buffers, LMX_BUFFER, true) &&
-              lmx_box_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
+              lmx_container_keep(s, node, dict, LMX_BOX_DICT) && take_values(&t);
     Py_DECREF(dict);
     return ok;
 }
@@ -155,11 +155,11 @@ PyObject *lmx_snapshot_for(lmx_capture *c) {
 
 /* `box` and `kept`: where this module's begin, and afterwards where they end. */
 static bool node_is_same(lmx_snapshot *s, int32_t node, size_t *box, size_t *kept) {
-    const lmx_box *boxes = s->boxes.data;
+    const lmx_container *boxes = s->boxes.data;
     const lmx_kept *tensors = s->kept.data;
     if (Py_TYPE(lmx_node_at(&s->tree, node)->object) != ((PyTypeObject **)s->types.data)[node]) return false;
     for (; *box < s->boxes.n && boxes[*box].node == node; ++*box)
-        if (!lmx_box_is_same(s, &boxes[*box])) return false;
+        if (!lmx_container_is_same(s, &boxes[*box])) return false;
     for (; *kept < s->kept.n && tensors[*kept].node == node; ++*kept)
         if (!lmx_tensor_is_same(s, &tensors[*kept], &s->untouched)) return false;
     return !((PyObject **)s->training.data)[node]; /* a scripted module's flag is not asked for here */
@@ -213,12 +213,12 @@ static bool restore(lmx_snapshot *s) {
     PyObject *raised[3] = {NULL, NULL, NULL};
     for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_type(s, (int32_t)i));
     for (size_t i = 0; i < s->boxes.n; i++)
-        keep_first(raised, lmx_box_restore(s, (lmx_box *)s->boxes.data + i));
+        keep_first(raised, lmx_container_restore(s, (lmx_container *)s->boxes.data + i));
     for (size_t i = 0; i < s->tree.nodes.n; i++) keep_first(raised, restore_training(s, (int32_t)i));
     for (size_t i = 0; i < s->kept.n; i++)
         keep_first(raised, lmx_tensor_restore(s, (lmx_kept *)s->kept.data + i));
     for (size_t i = 0; i < s->draws.n; i++)
-        keep_first(raised, lmx_draw_restore(s, (lmx_draw *)s->draws.data + i));
+        keep_first(raised, lmx_generator_restore(s, (lmx_generator *)s->draws.data + i));
     if (raised[0]) PyErr_Restore(raised[0], raised[1], raised[2]);
     return !raised[0];
 }
@@ -266,7 +266,7 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
     lmx_snapshot *s = self_of(self);
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(s->problems);
-    for (size_t i = 0; i < s->boxes.n; i++) Py_VISIT(((lmx_box *)s->boxes.data)[i].object);
+    for (size_t i = 0; i < s->boxes.n; i++) Py_VISIT(((lmx_container *)s->boxes.data)[i].object);
     for (size_t i = 0; i < s->kept.n; i++) {
         lmx_kept *k = (lmx_kept *)s->kept.data + i;
         Py_VISIT(k->tensor);
@@ -276,8 +276,8 @@ static int snapshot_traverse(PyObject *self, visitproc visit, void *arg) {
         Py_VISIT(k->type);
     }
     for (size_t i = 0; i < s->draws.n; i++) {
-        Py_VISIT(((lmx_draw *)s->draws.data)[i].object);
-        Py_VISIT(((lmx_draw *)s->draws.data)[i].state);
+        Py_VISIT(((lmx_generator *)s->draws.data)[i].object);
+        Py_VISIT(((lmx_generator *)s->draws.data)[i].state);
     }
     int done = visit_all(&s->refs, visit, arg);
     if (!done) done = visit_all(&s->types, visit, arg);
@@ -290,12 +290,12 @@ static int snapshot_clear(PyObject *self) {
     s->seen = (lmi_map){0};
     s->problems = NULL;
     lmx_tree_free(&s->tree);
-    for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_box *)old.boxes.data)[i].object);
+    for (size_t i = 0; i < old.boxes.n; i++) Py_DECREF(((lmx_container *)old.boxes.data)[i].object);
     for (size_t i = 0; i < old.kept.n; i++) lmx_kept_free((lmx_kept *)old.kept.data + i, &s->st->torch);
     for (size_t i = 0; i < old.draws.n; i++) {
-        Py_DECREF(((lmx_draw *)old.draws.data)[i].object);
-        Py_DECREF(((lmx_draw *)old.draws.data)[i].name);
-        Py_DECREF(((lmx_draw *)old.draws.data)[i].state);
+        Py_DECREF(((lmx_generator *)old.draws.data)[i].object);
+        Py_DECREF(((lmx_generator *)old.draws.data)[i].name);
+        Py_DECREF(((lmx_generator *)old.draws.data)[i].state);
     }
     drop_all(&old.types);
     drop_all(&old.training);

@@ -6,15 +6,15 @@
 #include "base/ext.h"
 #include "observe/capture.h"
 
-typedef enum lmx_box_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_box_type;
+typedef enum lmx_container_type { LMX_BOX_NONE, LMX_BOX_DICT, LMX_BOX_LIST, LMX_BOX_SET } lmx_container_type;
 
 /* The saved content of a dict, list or set: `n` references from `at` on, two for each entry of a dict. */
-typedef struct lmx_box {
+typedef struct lmx_container {
     PyObject *object; /* strong */
     uint32_t at, n;
     int32_t node; /* the module that holds it */
-    lmx_box_type type;
-} lmx_box;
+    lmx_container_type type;
+} lmx_container;
 
 /* Most containers of a module are its empty dicts of hooks. They have no box: the reference to them is
  * marked. */
@@ -46,11 +46,11 @@ typedef struct lmx_snapshot {
     lmx_tree tree;
     lmi_vec types;         /* PyTypeObject *, one a node: a lazy layer changes its own */
     lmi_vec training;      /* PyObject *, one a node: the flag of a scripted module, else NULL */
-    lmi_vec boxes;         /* lmx_box: every module's dict, and the containers in it */
+    lmi_vec boxes;         /* lmx_container: every module's dict, and the containers in it */
     lmi_vec refs;          /* PyObject *, some marked */
     lmi_vec kept;          /* lmx_kept */
     lmi_vec bytes;         /* the values of buffers */
-    lmi_vec draws;         /* lmx_draw: random number generators that modules hold */
+    lmi_vec draws;         /* lmx_generator: random number generators that modules hold */
     lmi_map seen;          /* tensor -> kept */
     PyTypeObject *no_draw; /* the last type that is no generator; only compared, not owned */
     PyObject *problems;    /* while restoring: a list of names */
@@ -66,24 +66,24 @@ PyObject *lmx_snapshot_for(lmx_capture *c);
 bool lmx_snapshot_holds(PyObject *snapshot);
 void lmx_snapshot_doubt(PyObject *snapshot); /* user code may run; NULL is allowed */
 
-lmx_box_type lmx_box_type_of(PyObject *o);
-Py_ssize_t lmx_box_size(PyObject *o, lmx_box_type type);
+lmx_container_type lmx_container_type_of(PyObject *o);
+Py_ssize_t lmx_container_size(PyObject *o, lmx_container_type type);
 /* Saves a dict, list or set and its content. */
-bool lmx_box_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_box_type type);
+bool lmx_container_keep(lmx_snapshot *s, int32_t node, PyObject *object, lmx_container_type type);
 /* True if its content is unchanged. Also false with an exception. */
-bool lmx_box_is_same(lmx_snapshot *s, const lmx_box *box);
+bool lmx_container_is_same(lmx_snapshot *s, const lmx_container *box);
 /* Restores its content if it differs. False with an exception. */
-bool lmx_box_restore(lmx_snapshot *s, const lmx_box *box);
+bool lmx_container_restore(lmx_snapshot *s, const lmx_container *box);
 
 /* A random number generator and its saved state. */
-typedef struct lmx_draw {
+typedef struct lmx_generator {
     PyObject *object, *name, *state; /* strong */
     int32_t node;
-    const struct lmx_drawer *how;
-} lmx_draw;
+    const struct lmx_generator_kind *how;
+} lmx_generator;
 /* Saves a generator of torch, Python or numpy; ignores anything else. */
-bool lmx_draw_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value);
-bool lmx_draw_restore(lmx_snapshot *s, const lmx_draw *draw);
+bool lmx_generator_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *value);
+bool lmx_generator_restore(lmx_snapshot *s, const lmx_generator *draw);
 
 typedef enum lmx_role { LMX_PARAMETER, LMX_BUFFER, LMX_ATTRIBUTE } lmx_role;
 bool lmx_tensor_keep(lmx_snapshot *s, int32_t node, PyObject *name, PyObject *tensor, lmx_role role,

@@ -3,7 +3,7 @@
 #ifndef LMX_CAPTURE_H
 #define LMX_CAPTURE_H
 
-#include "observe/clock.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
 
 /* == the tree (walk.c) ================================================================================= */
@@ -112,8 +112,8 @@ static inline void lmx_capture_let_go(lmx_capture *c)
     if (--c->holders == 0 && c->owed) c->drop(c);
 }
 
-/* Names of arguments (find.c): of a keyword, -1 when there are too many, and of a dict's entry, for the
- * `entry` of a finder whose `names` is the capture. */
+/* Names of arguments (find_tensors.c): of a keyword, -1 when there are too many, and of a dict's entry, for
+ * the `entry` of a finder whose `names` is the capture. */
 int32_t lmx_keyword(lmx_capture *c, PyObject *name);
 int32_t lmx_entry_name(lmx_finder *f, PyObject *key);
 

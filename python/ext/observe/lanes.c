@@ -2,10 +2,10 @@
  * The records of one thread for a capture: operators, their names, and their arguments packed into
  * words. Runs inside torch's callbacks, with or without the GIL, without Python. */
 #include "base/ext.h"
-#include "observe/clock.h"
 #include "observe/observe.h"
-#include "torch/looks.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
+#include "torch/values.h"
 
 #include <stdlib.h>
 #include <time.h>

@@ -6,8 +6,8 @@
  * A callback is told only which operator runs. To find its capture, each open capture has a slot, and
  * each slot has functions of its own. */
 #include "observe/observe.h"
-#include "observe/here.h"
-#include "torch/looks.h"
+#include "observe/listeners.h"
+#include "torch/values.h"
 
 #include <pthread.h>
 #include <stdlib.h>

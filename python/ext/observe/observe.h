@@ -268,7 +268,7 @@ struct lmx_observer {
 /* Notes an operator that is about to run without a record of torch: its work is not observed. */
 void lmx_observe_unseen(const char *name);
 
-/* == operators that other code answers (answered.c) ==================================================== */
+/* == operators that other code answers (overrides.c) ==================================================== */
 
 /* True for an operator on tensors of a transform (vmap): it runs operators on the real tensors, with the real
  * shapes. */

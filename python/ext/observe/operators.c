@@ -2,11 +2,11 @@
  * Makes the model's operators from the lanes' records. */
 #include "base/ext.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
 #include "observe/ledger.h"
 #include "observe/observe.h"
-#include "torch/looks.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
+#include "torch/values.h"
 
 #include <stdio.h>
 #include <stdlib.h>

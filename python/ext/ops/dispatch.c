@@ -6,10 +6,10 @@
 #include "ops/dispatch.h"
 #include "base/ext.h"
 #include "observe/capture.h"
-#include "observe/clock.h"
 #include "observe/observe.h"
-#include "torch/looks.h"
+#include "process/clock.h"
 #include "torch/tensor.h"
+#include "torch/values.h"
 
 #include <stdlib.h>
 

@@ -149,10 +149,10 @@ static lam_costs *settled(PyObject *self) {
 }
 
 static PyObject *told(PyObject *self, lam_costs_part part, int32_t i) {
-    lmx_told t;
+    lmx_sink t;
     lam_error e = {.at = -1};
-    lam_status s = lam_costs_tell(self_of(self)->costs, part, i, lmx_told_begin(&t), &e);
-    PyObject *all = lmx_told_end(&t);
+    lam_status s = lam_costs_tell(self_of(self)->costs, part, i, lmx_sink_begin(&t), &e);
+    PyObject *all = lmx_sink_end(&t);
     return s == LAM_OK ? all : lmx_raise(self_of(self)->st, &e);
 }
 
@@ -204,12 +204,12 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
 
 static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lam_peak peak;
-    lmx_told t;
+    lmx_sink t;
     if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
     const lam_costs *c = settled(self);
     if (!c) return NULL;
-    lam_speeds_tell(c, peak, lmx_told_begin(&t));
-    return lmx_told_end(&t);
+    lam_speeds_tell(c, peak, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
 }
 
 static PyObject *costs_convention(PyObject *self, void *unused) {

@@ -15,11 +15,11 @@ static lam_graph *graph_of(lmx_model *self) {
 
 static PyObject *told(lmx_model *self, lam_graph_part part) {
     lam_graph *g = graph_of(self);
-    lmx_told t;
+    lmx_sink t;
     if (!g) return NULL;
-    lam_graph_tell(g, part, lmx_told_begin(&t));
+    lam_graph_tell(g, part, lmx_sink_begin(&t));
     lam_graph_free(g);
-    return lmx_told_end(&t);
+    return lmx_sink_end(&t);
 }
 
 PyObject *lmx_graph(lmx_model *self) { return told(self, LAM_GRAPH_DATA); }

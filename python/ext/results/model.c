@@ -11,10 +11,10 @@ static lmx_model *self_of(PyObject *self) { return (lmx_model *)self; }
 
 static PyObject *told(PyObject *self, lam_model_part part) {
     const lam_model *m = lmx_model_get(self_of(self)->st, self);
-    lmx_told t;
+    lmx_sink t;
     if (!m) return NULL;
-    lam_model_tell(m, part, lmx_told_begin(&t));
-    return lmx_told_end(&t);
+    lam_model_tell(m, part, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
 }
 
 #define TOLD(name, part)                                                                                     \

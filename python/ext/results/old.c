@@ -4,18 +4,18 @@
 #include "results/results.h"
 
 static PyObject *part_of(const lam_costs *c, lam_costs_part part) {
-    lmx_told t;
+    lmx_sink t;
     /* A report is written of settled costs, so nothing is computed. */
-    lam_status s = lam_costs_tell((lam_costs *)c, part, 0, lmx_told_begin(&t), NULL);
-    PyObject *all = lmx_told_end(&t);
+    lam_status s = lam_costs_tell((lam_costs *)c, part, 0, lmx_sink_begin(&t), NULL);
+    PyObject *all = lmx_sink_end(&t);
     if (s != LAM_OK) Py_CLEAR(all);
     return all;
 }
 
 static PyObject *modules_of(const lam_model *m) {
-    lmx_told t;
-    lam_model_tell(m, LAM_MODEL_MODULES, lmx_told_begin(&t));
-    return lmx_told_end(&t);
+    lmx_sink t;
+    lam_model_tell(m, LAM_MODEL_MODULES, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
 }
 
 static PyObject *text_of(PyObject *options, const lam_costs *c, const lam_report_options *o) {

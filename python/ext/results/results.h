@@ -5,29 +5,29 @@
 
 #include "modules/tree.h"
 
-/* -- the fields of a result as Python's own values (told.c) ----------------------------------------------*/
+/* -- the fields of a result as Python's own values (sink.c) ----------------------------------------------*/
 
 enum { LMX_TOLD_DEPTH = 12, LMX_TOLD_KEYS = 256 };
-typedef struct lmx_told_part { /* an object, a list or a record that has begun */
+typedef struct lmx_sink_part { /* an object, a list or a record that has begun */
     const char *name;
     lam_field_type type;
     PyObject *made; /* NULL: a record */
     size_t first;   /* of its items */
-} lmx_told_part;
-typedef struct lmx_told {
+} lmx_sink_part;
+typedef struct lmx_sink {
     PyObject *whole;
     int depth;
-    lmx_told_part open[LMX_TOLD_DEPTH];
+    lmx_sink_part open[LMX_TOLD_DEPTH];
     lmi_vec items; /* of all records that have begun */
     struct {
         const char *name;
         PyObject *key;
     } keys[LMX_TOLD_KEYS];
     PyObject *states[LAM_UNKNOWN + 1], *zeros[LAM_UNKNOWN + 1];
-} lmx_told;
+} lmx_sink;
 /* What a lam_..._tell is given; and what it told then, or NULL with an exception. */
-lam_receiver lmx_told_begin(lmx_told *t);
-PyObject *lmx_told_end(lmx_told *t);
+lam_receiver lmx_sink_begin(lmx_sink *t);
+PyObject *lmx_sink_end(lmx_sink *t);
 
 PyObject *lmx_costs_new(lmx_model *m, PyObject *args, PyObject *kwargs);
 PyObject *lmx_compared(lmx_model *m, PyObject *args);
@@ -35,7 +35,7 @@ PyObject *lmx_time_by(lmx_model *m, PyObject *other); /* which it takes over */
 PyObject *lmx_graph(lmx_model *self);                 /* graph.c */
 PyObject *lmx_graph_dot(lmx_model *self, PyObject *args);
 PyObject *lmx_graph_findings(lmx_model *self);
-PyObject *lmx_health(lmx_model *self); /* healthy.c */
+PyObject *lmx_health(lmx_model *self); /* health.c */
 PyObject *lmx_health_tail(lmx_model *self, PyObject *args);
 /* scan_values(address, dtype, n, repeats=1, stats=False): (nan, inf, index of the first) of n numbers at an
  * address; with `stats` from their statistics, which have no first. For the bench. */
@@ -44,7 +44,7 @@ PyObject *lmx_gadgets(lmx_model *self, PyObject *args); /* gadgets.c */
 /* Counts by metric's name; one that is missing or None is unknown. */
 bool lmx_counts_from_dict(lmx_state *st, PyObject *dict, lam_count out[LAM_N_METRICS]);
 
-/* -- user-defined rules (own.c) -------------------------------------------------------------------------- */
+/* -- user-defined rules (rules.c) ------------------------------------------------------------------------ */
 
 typedef struct lmx_own {
     lmx_state *st;
@@ -66,7 +66,7 @@ extern PyMethodDef lmx_own_methods[];
 lam_status lmx_write_old(void *options, const lam_costs *c, const lam_report_options *o, lam_sink to,
                          lam_error *e);
 
-/* -- of a Model (held.c) --------------------------------------------------------------------------------- */
+/* -- of a Model (memory.c) ------------------------------------------------------------------------------- */
 
 PyObject *lmx_memory_measured(lmx_model *self); /* a bool */
 /* Totals, and one dict a place; an error if it was not measured. */

@@ -3,7 +3,7 @@
 #include "base/ext.h"
 #include "base/tables.h"
 #include "calls/calls.h"
-#include "dry/taken.h"
+#include "dry/kernel_memory.h"
 #include "measure/device.h"
 #include "measure/memory.h"
 #include "results/results.h"
@@ -20,9 +20,9 @@ static PyObject *text_version(PyObject *module, PyObject *unused) {
 }
 
 static PyObject *told(lam_tables_part part, int32_t i) {
-    lmx_told t;
-    lam_tables_tell(part, i, lmx_told_begin(&t));
-    return lmx_told_end(&t);
+    lmx_sink t;
+    lam_tables_tell(part, i, lmx_sink_begin(&t));
+    return lmx_sink_end(&t);
 }
 
 static PyObject *text_conventions(PyObject *module, PyObject *unused) {
@@ -175,7 +175,7 @@ PyMethodDef lmx_text_methods[] = {
      PyDoc_STR("pretend_device($module, address, /)\n--\n\nA test's table of functions in a GPU's place.")},
     {"probe_memory", lmx_probe_memory, METH_NOARGS,
      PyDoc_STR("probe_memory($module, /)\n--\n\nWhy memory can't be measured, or None.")},
-    {"taken", lmx_taken, METH_VARARGS,
+    {"taken", lmx_kernel_memory, METH_VARARGS,
      PyDoc_STR(
          "taken($module, function, args, kwargs, /)\n--\n\nThe most bytes that torch's allocator for "
          "the CPU had handed out at one time during this call, how many it still had at its end, and what "

@@ -5,7 +5,7 @@
 
 #include "base/ext.h"
 
-/* == tensors (torch.c, tensor.c) ======================================================================= */
+/* == tensors (library.c, tensor.c) ======================================================================= */
 
 /* Finds torch among the modules that are already imported. False with an exception. */
 bool lmx_torch_ready(lmx_state *st);
@@ -35,7 +35,7 @@ typedef struct lmx_tensor {
 } lmx_tensor;
 
 /* A handle to another tensor of the same memory, from a tensor's description; NULL: not possible. For
- * lmx_held, or the shim's `release`. (hold.c) */
+ * lmx_held, or the shim's `release`. (tensor_memory.c) */
 void *lmx_hold(const lmx_torch *t, PyObject *tensor, const lmx_tensor *d);
 PyObject *lmx_held(lmx_state *st, void *held); /* the handle as a tensor; NULL with an exception */
 /* Tests lmx_hold with the probe and disables it on failure. */
@@ -88,7 +88,7 @@ void lmx_sparse_load(lmx_shim *s, void *library);
  * are none. `told` false: some could not be unpacked. */
 PyObject *lmx_unpacked(lmx_state *st, PyObject *dict, PyObject *name, bool *told);
 
-/* == tensors inside values (find.c) ==================================================================== */
+/* == tensors inside values (find_tensors.c) ============================================================== */
 
 /* One tensor that was found; `ndim` sizes follow it. */
 typedef struct lmx_found {
@@ -119,7 +119,7 @@ typedef struct lmx_finder {
 /* False as lmx_describe. `depth` is 0 for the first call. */
 bool lmx_find(lmx_finder *f, PyObject *value, int depth);
 
-/* True if torch has an initialised process group. Never fails (spread.c). */
+/* True if torch has an initialised process group. Never fails (sharded.c). */
 bool lmx_has_group(lmx_state *st);
 /* The number of elements of a sharded tensor, from its full description, in other processes; 0 for others. */
 int64_t lmx_elsewhere(lmx_state *st, PyObject *tensor, const lmx_tensor *whole);

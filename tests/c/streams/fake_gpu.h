@@ -3,7 +3,7 @@
 #ifndef FAKE_GPU_H
 #define FAKE_GPU_H
 
-#include "observe/streams.h"
+#include "process/device_api.h"
 
 /* Its work takes as long as it is told, and its clock moves on with that alone. NULL where none is in use. */
 const lmx_streams *fake_gpu_streams(void);

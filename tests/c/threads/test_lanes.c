@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The observer's callbacks under ThreadSanitizer: threads that run operators while captures are opened and
  * closed. What the callbacks ask of torch and of Python is answered here. */
-#include "observe/here.h"
+#include "observe/listeners.h"
 #include "observe/observe.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "observe/alloc.h"
+#include "process/allocator.h"
 
 #include <dlfcn.h>
 #include <link.h>

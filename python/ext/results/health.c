@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What became of the values that were looked at, as Python sees it. */
+#include "base/ext.h"
+#include "results/results.h"
+
+PyObject *lmx_scan_values(PyObject *module, PyObject *args) {
+    unsigned long long at;
+    const char *dtype;
+    long long n;
+    int repeats = 1, stats = 0;
+    if (!PyArg_ParseTuple(args, "KsL|ip:scan_values", &at, &dtype, &n, &repeats, &stats)) return NULL;
+    const int64_t sizes[] = {n};
+    const lam_values v = {(const void *)(uintptr_t)at, lam_dtype_by_name(dtype), 1, sizes, NULL};
+    lam_nonfinite found = {.first = -1};
+    lam_error e = {.at = -1};
+    lam_status s = LAM_OK;
+    lam_stats told;
+    for (int i = 0; s == LAM_OK && i < repeats; i++)
+        s = stats ? lam_values_stats(&v, &told, &e) : lam_values_scan(&v, &found, &e);
+    if (s == LAM_OK && stats) found = (lam_nonfinite){.nan = told.nan, .inf = told.inf, .first = -1};
+    if (s != LAM_OK) return lmx_raise(lmx_state_of(module), &e);
+    return Py_BuildValue("LLL", (long long)found.nan, (long long)found.inf, (long long)found.first);
+}
+
+static lam_health *health_of(lmx_model *self) {
+    lam_health *h = NULL;
+    lam_error e = {.at = -1};
+    if (lam_health_new(&h, self->model, &e) != LAM_OK) lmx_raise(self->st, &e);
+    return h;
+}
+
+PyObject *lmx_health(lmx_model *self) {
+    if (!lam_model_looked(self->model)) Py_RETURN_NONE;
+    lam_health *h = health_of(self);
+    lmx_sink t;
+    if (!h) return NULL;
+    lam_health_tell(h, lmx_sink_begin(&t));
+    lam_health_free(h);
+    return lmx_sink_end(&t);
+}
+
+PyObject *lmx_health_tail(lmx_model *self, PyObject *args) {
+    int n;
+    if (!PyArg_ParseTuple(args, "i:health_tail", &n)) return NULL;
+    lam_health *h = health_of(self);
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    if (!h) return NULL;
+    lam_status s = lam_health_tail(h, n, lmx_text_sink(&text), &e);
+    lam_health_free(h);
+    if (s == LAM_OK) return lmx_text_take(&text);
+    lmi_vec_free(&text.bytes);
+    return lmx_raise(self->st, &e);
+}

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The values of a tensor, through torch's C functions (about ten nanoseconds before the first byte is
+ * read) or, if those are missing, through its attributes. */
+#include "torch/values.h"
+#include "base/ext.h"
+#include "torch/tensor.h"
+
+enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
+
+/* == reading ==============================================================================================
+ */
+
+static int64_t item_bytes(int32_t dtype) { return lam_dtype_bits(dtype) / 8; }
+
+/* True if the last element lies inside the tensor's memory. */
+static bool inside(const lam_values *v, int64_t offset, int64_t storage) {
+    int64_t last = offset, reach;
+    if (offset < 0) return false;
+    for (int32_t i = 0; i < v->ndim; i++) {
+        if (v->strides[i] < 0 || __builtin_mul_overflow(v->sizes[i] - 1, v->strides[i], &reach)) return false;
+        if (__builtin_add_overflow(last, reach, &last)) return false;
+    }
+    return !__builtin_mul_overflow(last + 1, item_bytes(v->dtype), &reach) && reach <= storage;
+}
+
+static int64_t count_of(const lam_values *v) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < v->ndim; i++)
+        if (__builtin_mul_overflow(n, v->sizes[i], &n)) return -1;
+    return n;
+}
+
+static lmx_seen read_values(const lmx_looker *k, const lam_values *v, lmx_look *out) {
+    if (lam_values_scan(v, &out->found, NULL) != LAM_OK) return LMX_NOT_TO_READ;
+    if (k->wants_stats) lam_values_stats(v, &out->stats, NULL);
+    return LMX_SEEN;
+}
+
+/* Long ones are read without the GIL: the caller holds the tensor. */
+static lmx_seen read_checked(const lmx_looker *k, const lam_values *v, int64_t offset, int64_t storage,
+                             bool gil, lmx_look *out) {
+    int64_t n = count_of(v);
+    out->data = (uint64_t)(uintptr_t)v->data;
+    if (n == 0) return LMX_NEVER_BAD;
+    if (n < 0 || !v->data || !inside(v, offset, storage)) return LMX_NOT_TO_READ;
+    out->bytes = n * item_bytes(v->dtype);
+    if (!gil || out->bytes < LONG) return read_values(k, v, out);
+    PyThreadState *state = PyEval_SaveThread();
+    lmx_seen seen = read_values(k, v, out);
+    PyEval_RestoreThread(state);
+    return seen;
+}
+
+/* Statistics are of the values; those in memory have the opposite sign. */
+static void turn_signs(lam_stats *s) {
+    const double least = s->least;
+    s->least = -s->greatest;
+    s->greatest = -least;
+    s->mean = -s->mean;
+}
+
+static void keep_shape(lmx_look *out, int32_t dtype, int64_t ndim, const int64_t *sizes) {
+    out->dtype = dtype;
+    out->ndim = ndim <= LAM_MAX_AXES ? (int32_t)ndim : -1;
+    for (int32_t i = 0; i < out->ndim; i++) out->sizes[i] = sizes[i];
+}
+
+/* The location of the values of a tensor in this machine's memory. */
+typedef struct where {
+    lam_values v;
+    int64_t offset, storage;
+} where;
+
+static bool find_values(const lmx_shim *s, void *h, int32_t dtype, where *out) {
+    int32_t device;
+    int64_t ndim, *sizes, *strides;
+    void *data = NULL;
+    const void *peeked = NULL;
+    if (s->device(h, &device) || device != LMX_CPU) return false;
+    if (s->dim(h, &ndim) || ndim < 0 || ndim > LMX_DIMS || s->sizes(h, &sizes)) return false;
+    out->v = (lam_values){NULL, dtype, (int32_t)ndim, sizes, NULL};
+    if (s->strides(h, &strides) || s->storage(h, &out->storage) || s->offset(h, &out->offset)) return false;
+    if (s->peek ? s->peek(h, &peeked) : s->data(h, &data)) return false;
+    out->v.strides = strides;
+    out->v.data = s->peek ? peeked : data;
+    return true;
+}
+
+bool lmx_mask_at(const lmx_shim *s, const void *handle, lam_mask *out) {
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at;
+    /* -Inf would be +Inf. A conjugated tensor is complex, and no mask. */
+    if (!s->negated || s->negated(h)) return false;
+    if (s->dtype(h, &dtype) || !find_values(s, h, dtype, &at)) return false;
+    int64_t n = count_of(&at.v);
+    if (n < 0 || (n > 0 && (!at.v.data || !inside(&at.v, at.offset, at.storage)))) return false;
+    return lam_values_mask(&at.v, out, NULL) == LAM_OK;
+}
+
+static void clear(lmx_look *out) {
+    out->found = (lam_nonfinite){.first = -1};
+    out->data = out->storage = 0;
+    out->bytes = 0;
+    out->whole = false;
+    out->dtype = out->ndim = -1;
+    out->stats = (lam_stats){0};
+}
+
+static uint64_t begin_of(const where *at) {
+    return (uint64_t)(uintptr_t)at->v.data - (uint64_t)(at->offset * item_bytes(at->v.dtype));
+}
+
+uint64_t lmx_look_storage(const lmx_looker *k, const void *handle) {
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at;
+    if (k->shim->dtype(h, &dtype) || !lam_dtype_is_float(dtype)) return 0;
+    return find_values(k->shim, h, dtype, &at) ? begin_of(&at) : 0;
+}
+
+lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look *out) {
+    const lmx_shim *s = k->shim;
+    void *h = (void *)(uintptr_t)handle;
+    int32_t dtype;
+    where at = {.v.sizes = NULL};
+    clear(out);
+    if (s->dtype(h, &dtype)) return LMX_NOT_TO_READ;
+    if (!lam_dtype_is_float(dtype)) return LMX_NEVER_BAD;
+    bool found = find_values(s, h, dtype, &at);
+    if (at.v.sizes) keep_shape(out, dtype, at.v.ndim, at.v.sizes);
+    if (!found) return LMX_NOT_TO_READ;
+    lmx_seen seen = read_checked(k, &at.v, at.offset, at.storage, gil, out);
+    if (seen == LMX_SEEN) out->storage = begin_of(&at);
+    out->whole = out->bytes == at.storage;
+    if (k->wants_stats && s->negated && s->negated(h)) turn_signs(&out->stats);
+    return seen;
+}
+
+/* == through attributes ===================================================================================
+ */
+
+static bool ask(PyObject *o, PyObject *name, int64_t *out) {
+    PyObject *told = PyObject_CallMethodObjArgs(o, name, NULL);
+    bool ok = told && PyLong_Check(told);
+    *out = ok ? PyLong_AsLongLong(told) : -1;
+    Py_XDECREF(told);
+    return ok && !PyErr_Occurred();
+}
+
+static bool ask_strides(PyObject *tensor, PyObject *name, int32_t ndim, int64_t *out) {
+    PyObject *told = PyObject_CallMethodObjArgs(tensor, name, NULL);
+    bool ok = told && PyTuple_Check(told) && PyTuple_Size(told) == ndim;
+    for (int32_t i = 0; ok && i < ndim; i++) {
+        PyObject *one = PyTuple_GetItem(told, i);
+        ok = PyLong_Check(one);
+        if (ok) out[i] = PyLong_AsLongLong(one);
+    }
+    Py_XDECREF(told);
+    return ok && !PyErr_Occurred();
+}
+
+static bool ask_storage(const lmx_looker *k, PyObject *tensor, int64_t *out) {
+    PyObject *storage = PyObject_CallMethodObjArgs(tensor, k->n_storage, NULL), *n = NULL;
+    if (!storage) {
+        PyErr_Clear();
+        storage = PyObject_CallMethod(tensor, "storage", NULL);
+    }
+    if (storage) n = PyObject_CallMethod(storage, "nbytes", NULL);
+    bool ok = n && PyLong_Check(n);
+    if (ok) *out = PyLong_AsLongLong(n);
+    Py_XDECREF(n);
+    Py_XDECREF(storage);
+    return ok && !PyErr_Occurred();
+}
+
+static lmx_seen by_attributes(const lmx_looker *k, PyObject *tensor, lmx_look *out) {
+    lmx_tensor t;
+    int64_t strides[LMX_DIMS], offset, storage;
+    if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.ndim < 0) return LMX_NOT_TO_READ;
+    if (t.dtype >= 0 && !lam_dtype_is_float(t.dtype)) return LMX_NEVER_BAD;
+    if (t.dtype < 0 || t.device != 0) return LMX_NOT_TO_READ;
+    keep_shape(out, t.dtype, t.ndim, t.sizes);
+    if (!ask_strides(tensor, k->n_stride, t.ndim, strides) || !ask(tensor, k->n_offset, &offset) ||
+        !ask_storage(k, tensor, &storage))
+        return LMX_NOT_TO_READ;
+    const lam_values v = {(const void *)(uintptr_t)t.storage, t.dtype, t.ndim, t.sizes, strides};
+    lmx_seen seen = read_checked(k, &v, offset, storage, true, out);
+    PyObject *negated = k->wants_stats ? PyObject_CallMethod(tensor, "is_neg", NULL) : NULL;
+    if (negated == Py_True) turn_signs(&out->stats);
+    Py_XDECREF(negated);
+    return seen;
+}
+
+/* == results that are known ============================================================================ */
+
+static size_t slot_of(PyObject *tensor) { return ((uintptr_t)tensor >> 4 ^ (uintptr_t)tensor >> 10) & 63; }
+
+int64_t lmx_look_version(const lmx_looker *k, PyObject *tensor) {
+    PyObject *told = PyObject_GetAttr(tensor, k->n_version);
+    int64_t v = told && PyLong_Check(told) ? PyLong_AsLongLong(told) : -1;
+    Py_XDECREF(told);
+    PyErr_Clear();
+    return v;
+}
+
+/* The slot of this same tensor, if unchanged; otherwise -1. torch does not count writes through `.data`,
+ * so they are not noticed. */
+static int32_t known_at(lmx_looker *k, PyObject *tensor) {
+    size_t i = slot_of(tensor);
+    if (!k->known[i].ref || k->known[i].tensor != tensor) return -1;
+    if (PyWeakref_GetObject(k->known[i].ref) != tensor) return -1;
+    return k->known[i].version >= 0 && lmx_look_version(k, tensor) == k->known[i].version ? (int32_t)i : -1;
+}
+
+static void know(lmx_looker *k, PyObject *tensor, const lmx_look *look, bool allowed) {
+    size_t i = slot_of(tensor);
+    int64_t version = lmx_look_version(k, tensor);
+    Py_CLEAR(k->known[i].ref);
+    if (version < 0) return;
+    k->known[i].ref = PyWeakref_NewRef(tensor, NULL);
+    PyErr_Clear();
+    k->known[i].tensor = tensor;
+    k->known[i].data = look->data;
+    k->known[i].storage = look->storage;
+    k->known[i].version = version;
+    k->known[i].allowed = allowed;
+    k->known[i].found = look->found;
+}
+
+void lmx_look_allow(lmx_looker *k, PyObject *tensor, const lmx_look *look) { know(k, tensor, look, true); }
+
+/* True if its memory was checked and has not changed since; the shape may be of another view. */
+static bool is_known(lmx_looker *k, PyObject *tensor, lmx_look *out, lmx_seen *seen) {
+    int32_t i = known_at(k, tensor);
+    lmx_tensor t;
+    if (i < 0 || (k->wants_stats && !k->known[i].allowed)) return false;
+    clear(out);
+    if (!lmx_describe(k->st, tensor, LMX_PLAIN, &t) || t.storage != k->known[i].data) return false;
+    keep_shape(out, t.dtype, t.ndim < 0 ? LAM_MAX_AXES + 1 : t.ndim, t.sizes);
+    out->data = t.storage;
+    out->storage = k->known[i].storage;
+    if (!k->known[i].allowed) out->found = k->known[i].found;
+    *seen = LMX_SEEN;
+    return true;
+}
+
+bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out, lmx_seen *seen) {
+    if (kind != LMX_PLAIN) {
+        clear(out);
+        *seen = LMX_NOT_TO_READ;
+        return true;
+    }
+    if (is_known(k, tensor, out, seen)) return true;
+    if (k->by_shim) {
+        *seen = lmx_look_at(k, (char *)tensor + k->st->torch.offset, true, out);
+    } else {
+        clear(out);
+        *seen = by_attributes(k, tensor, out);
+        if (!lmx_forgive()) return false;
+    }
+    if (*seen == LMX_SEEN && out->bytes >= WORTH_KNOWING) know(k, tensor, out, false);
+    return true;
+}
+
+/* == opening ==============================================================================================
+ */
+
+static bool intern_names(lmx_looker *k) {
+    k->n_version = PyUnicode_InternFromString("_version");
+    k->n_stride = PyUnicode_InternFromString("stride");
+    k->n_offset = PyUnicode_InternFromString("storage_offset");
+    k->n_storage = PyUnicode_InternFromString("untyped_storage");
+    return k->n_version && k->n_stride && k->n_offset && k->n_storage;
+}
+
+/* True if the functions agree with the attributes of a transposed tensor. */
+static bool tells_truth(lmx_looker *k, PyObject *torch) {
+    PyObject *whole = PyObject_CallMethod(torch, "ones", "ii", 3, 5);
+    PyObject *probe = whole ? PyObject_CallMethod(whole, "t", NULL) : NULL;
+    int64_t strides[2], offset, storage, *told = NULL, bytes = 0;
+    bool ok = probe && lmx_kind_of(k->st, probe) == LMX_PLAIN &&
+              ask_strides(probe, k->n_stride, 2, strides) && ask(probe, k->n_offset, &offset) &&
+              ask_storage(k, probe, &storage);
+    void *handle = ok ? (char *)probe + k->st->torch.offset : NULL;
+    ok = ok && !k->shim->strides(handle, &told) && !k->shim->storage(handle, &bytes) &&
+         told[0] == strides[0] && told[1] == strides[1] && bytes == storage;
+    Py_XDECREF(probe);
+    Py_XDECREF(whole);
+    PyErr_Clear();
+    return ok;
+}
+
+/* Once in a process. False with an exception. */
+static bool try_shim(lmx_looker *k) {
+    const lmx_shim *s = k->shim;
+    PyObject *torch = PyImport_ImportModule("torch");
+    if (!torch) return false;
+    bool found = k->st->torch.offset >= 0 && s->offset && s->strides && s->storage;
+    k->st->torch.reads = found && tells_truth(k, torch) ? 1 : -1;
+    Py_DECREF(torch);
+    return true;
+}
+
+bool lmx_looker_open(lmx_looker *k, lmx_state *st) {
+    lmx_looker_close(k); /* it may have been open before */
+    k->st = st;
+    k->shim = &st->torch.shim;
+    if (!intern_names(k)) return false;
+    if (!st->torch.reads && !try_shim(k)) return false;
+    k->by_shim = st->torch.reads > 0;
+    return true;
+}
+
+void lmx_looker_forget(lmx_looker *k) {
+    for (size_t i = 0; i < sizeof k->known / sizeof *k->known; i++) Py_CLEAR(k->known[i].ref);
+}
+
+void lmx_looker_close(lmx_looker *k) {
+    lmx_looker_forget(k);
+    Py_CLEAR(k->n_version);
+    Py_CLEAR(k->n_stride);
+    Py_CLEAR(k->n_offset);
+    Py_CLEAR(k->n_storage);
+}
+
+bool lmx_reads_values(lmx_state *st) {
+    lmx_looker k = {.st = NULL};
+    if (!st->torch.reads) {
+        lmx_looker_open(&k, st);
+        lmx_looker_close(&k);
+        PyErr_Clear();
+    }
+    return st->torch.reads > 0;
+}
+
+/* == operators by name ================================================================================== */
+
+/* Uninitialised memory: its values mean nothing. */
+bool lmx_gives_unwritten(const char *name) {
+    static const char *const all[] = {"aten::empty", "aten::new_empty", "aten::_empty", "aten::resize_",
+                                      "aten::set_"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strncmp(name, all[i], strlen(all[i])) == 0) return true;
+    return false;
+}
+
+/* Copies and conversions: a number in another type is the same number. */
+bool lmx_only_copies(const char *name) {
+    static const char *const all[] = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::lift_fresh",
+                                      "aten::clone"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strcmp(name, all[i]) == 0) return true;
+    return false;
+}
+
+/* Views: their values were checked when they were written, or are not written yet. */
+bool lmx_moves_nothing(const char *name) {
+    int32_t word = lam_word_op(name);
+    return word >= 0 && strcmp(lam_word_op_kind(word), "free") == 0;
+}
