@@ -5,7 +5,7 @@
 #ifndef LAMINA_COMMAND_H
 #define LAMINA_COMMAND_H
 
-#include "lamina.h"
+#include "lamina_report.h"
 
 #ifdef __cplusplus
 extern "C" {

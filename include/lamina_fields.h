@@ -5,7 +5,7 @@
 #ifndef LAMINA_FIELDS_H
 #define LAMINA_FIELDS_H
 
-#include "lamina.h"
+#include "lamina_report.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -6,7 +6,7 @@
 #ifndef LAMINA_RECORDING_H
 #define LAMINA_RECORDING_H
 
-#include "lamina.h"
+#include "lamina_report.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -48,7 +48,7 @@ def run(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | Non
 
 
 def version() -> str:
-    found = re.search(r'LAM_VERSION "(.+)"', (ROOT / "include/lamina.h").read_text("utf-8"))
+    found = re.search(r'LAM_VERSION "(.+)"', (ROOT / "include/lamina_core.h").read_text("utf-8"))
     assert found
     return found.group(1)
 

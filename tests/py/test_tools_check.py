@@ -26,7 +26,7 @@ CLEAN = {
     "python/ext/LAYERS": "process:\nbase: src/base\ntorch:\ncalls: torch\n",
     "python/ext/base/ext.h": SPDX + '#include <Python.h>\n#include "src/base/base.h"\n',
     "python/ext/calls/calls.h": SPDX + '#include <Python.h>\n#include "lamina.h"\n',
-    "python/LAYERS": "_base:\n_run: _base\nlamina: _base _run\n",
+    "python/LAYERS": "_base:\n_old: _base\n_run: _base\nlamina: _base _run\n",
     "python/lamina/_run/once.py": SPDX_PY + "from .. import _lamina\nfrom .._base import errors\n",
     "python/lamina/__init__.py": SPDX_PY + 'NAME = "a" + "b"\n',
 }
@@ -165,7 +165,7 @@ SEEDED = [
     ("function, C", "src/base/x.c", LONG_C, 2, "f() takes 94 lines"),
     ("function, Python", "tests/x.py", LONG_PY, 2, "f() takes 92 lines"),
     ("file", "src/base/x.c", SPDX + "int a;\n" * 700, 701, "has 701 lines, more than 700"),
-    ("header", "include/lamina.h", SPDX + "int a;\n" * 1400, 1401, "more than 1400"),
+    ("header", "include/lamina.h", SPDX + "int a;\n" * 600, 601, "more than 600"),
     ("printf", "src/base/x.c", SPDX + 'void f(void) { printf("x"); }\n', 2, "calls printf()"),
     ("exit", "src/base/x.c", SPDX + "void f(void) {\n    exit(1);\n}\n", 3, "calls exit()"),
     ("abort", "python/ext/x.c", SPDX + "void f(void) { abort(); }\n", 2, "calls abort()"),

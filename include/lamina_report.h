@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reports, a part of lamina.h.
+ * A model's costs as text, and numbers as text. */
+#ifndef LAMINA_REPORT_H
+#define LAMINA_REPORT_H
+
+#include "lamina_analyse.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* == Reports =========================================================================================== */
+
+struct lam_report_options;
+/* Writes the table of a layout of another tool. */
+typedef lam_status (*lam_layout)(void *self, const lam_costs *c, const struct lam_report_options *o,
+                                 lam_sink to, lam_error *e);
+typedef struct lam_report_options {
+    const char *layout; /* "lamina" (default), "torchscan-0.1.2", "torchscan-0.1.1", "thoplw" */
+    /* "text" (default), "csv", "md", "json", "html"; a timeline: "trace" (Chrome's trace events, which
+     * Perfetto reads) or "speedscope" */
+    const char *format;
+    int32_t width;      /* columns of the terminal; 0: 100 */
+    int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
+    bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
+    bool receptive_field;
+    bool time;  /* the time of each row, if times were measured */
+    lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */
+    bool memory; /* the memory that each row allocated and retained, if it was measured */
+    bool bytes; /* elements moved, bytes read and written, arithmetic intensity, if they are counted */
+    /* Of the lamina layout. why: every reason, shared tensor and note. by: the column whose share is `%`:
+     * "macs", "flops", "params", "dmas", "bytes", "backward_macs", "backward_flops", "time" or "memory";
+     * NULL: that of `sort`, else "time" with `time`, else "macs". sort: a list of layers instead of the tree,
+     * the largest of this column first; NULL: the tree, or with `rows` > 0 a list by `by`. rows: the length
+     * of the list. command: hints name the command's options. next: a target and its inputs, for a last line
+     * with other commands; NULL: none */
+    bool why, command;
+    const char *by, *sort, *next;
+    int32_t rows;
+    /* Writes the layouts of torchscan and thoplw, as the Python package does; NULL: LAM_UNSUPPORTED */
+    lam_layout lay_out;
+    void *lay_out_self;
+} lam_report_options;
+/* Sets `o` to the defaults above. */
+LAM_API void lam_report_defaults(lam_report_options *o);
+/* Writes costs under the options (NULL: the defaults). json and html are the same for every layout. Every
+ * line ends with a newline. LAM_USAGE for an unknown layout or format; the sentence lists the known ones. */
+LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options *o, lam_sink to,
+                                    lam_error *e);
+/* Writes texts as a table, row by row, the titles first. The first column is aligned left, and cut if a line
+ * is wider than `width` (0: no limit); the others are aligned right. LAM_USAGE: too many columns, or none. */
+LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t n_rows, int32_t width,
+                                   lam_sink to, lam_error *e);
+
+/* The report of InspectorGadgets of torch_inspector 0.1.0: JSON keyed by the names of the tree, with that
+ * tool's fields; null for what was not measured. docs/torch_inspector.md describes the fields. */
+typedef struct lam_gadget_options {
+    int32_t max_depth;      /* deeper layers are left out; -1: no limit */
+    bool forward, backward; /* false: the fields of that phase are null */
+} lam_gadget_options;
+typedef struct lam_gadgets lam_gadgets;
+/* `m` must outlive the result. */
+LAM_API lam_status lam_gadgets_new(lam_gadgets **out, const lam_model *m, lam_error *e);
+LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
+/* `o` NULL: everything. */
+LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
+                                     lam_error *e);
+
+/* == Numbers as text ===================================================================================
+ * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */
+
+LAM_API int lam_text_count(char *buf, size_t size, lam_count c, bool exact); /* "1.81 G", ">= 1.81 G", "?" */
+LAM_API int lam_text_digits(char *buf, size_t size, lam_count c);   /* "1814073344", ">= 5", "?" */
+LAM_API int lam_text_bytes(char *buf, size_t size, lam_count bytes); /* IEC: "97.7 MiB" */
+LAM_API int lam_text_shape(char *buf, size_t size, lam_shape s, const char *separator); /* "1,64,112,112" */
+/* "12.3 ms", "410 us", "85 ns"; "?" if ns is negative. As lam_text_count. */
+LAM_API int lam_text_time(char *buf, size_t size, int64_t ns);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
