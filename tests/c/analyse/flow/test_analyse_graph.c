@@ -137,6 +137,25 @@ static void operators_are_nodes_too(void **state) {
     show_has("[label=\"1×4×8\"]");
 }
 
+/* A layer may be called by itself, before the model: its operators say where they ran too. */
+static void the_first_call_is_not_the_models(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "A");
+    net_place(&n, net_place(&n, -1, "", root), "a", a);
+    const lam_op_arg x = D(0, 1, 2), y = D(0, 2, 2), z = D(0, 3, 2);
+    int32_t alone = net_step_of(&n, a, -1, &x, &y), all = net_step_of(&n, root, -1, &y, &z);
+    net_op_args(&n, "aten::neg", (op_at){alone, -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+    net_op_args(&n, "aten::exp", (op_at){all, -1, LAM_FORWARD, 0}, IN(y), OUT(z));
+    lam_model *m = net_done(&n);
+    lam_graph *g = graph_of(m);
+    assert_int_equal(lam_graph_dot(g, true, show_sink(), NULL), LAM_OK);
+    show_has("[label=\"aten::neg\\na\"]");
+    show_has("[label=\"aten::exp\"]");
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
 /* -- what is in vain --------------------------------------------------------------------------- */
 
 static void expect_unused(const lam_graph *g, const char *path, const char *part) {
@@ -199,6 +218,41 @@ static lam_model *in_vain(bool output_seen) {
     index.position = 2;
     net_op_args(&n, "aten::where", mine, IN(index, D(1, 10, 2, 2), V(2, 40, 12, 2, 2)), OUT(out));
     return net_done(&n);
+}
+
+/* What a forward differentiates itself, for a penalty, may be what nothing else reads. */
+static void a_backward_inside_a_forward(void **state) {
+    (void)state;
+    for (int inside = 0; inside < 2; inside++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Net");
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 2), y = D(0, 5, 2);
+        lam_arg in = {NULL, 0, NET_FLOAT32, 0, 1, x.sizes, 1, 1, 1},
+                out = {NULL, 0, NET_FLOAT32, 0, 1, y.sizes, 5, 5, 5};
+        const lam_call_info call = {.module = root,
+                                    .parent = -1,
+                                    .t0_ns = 1,
+                                    .t1_ns = 9,
+                                    .n_in = 1,
+                                    .in = &in,
+                                    .n_out = 1,
+                                    .out = &out};
+        int32_t r;
+        NET_OK(&n, lam_build_call(n.b, &call, &r, &n.e));
+        net_op_args(&n, "aten::exp", (op_at){r, -1, LAM_FORWARD, 0}, IN(x), OUT(D(0, 2, 2)));
+        net_op_args(&n, "aten::mul", (op_at){r, -1, inside ? LAM_BACKWARD : LAM_FORWARD, 0},
+                    IN(D(0, 1, 2), D(1, 1, 2)), OUT(D(0, 3, 2)));
+        net_op_args(&n, "aten::add", (op_at){r, -1, LAM_FORWARD, 0}, IN(D(0, 3, 2), D(1, 1, 2)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_graph *g = graph_of(m);
+        if (inside)
+            assert_null(lam_graph_unused(g, 0, NULL));
+        else
+            expect_unused(g, "", "what aten::exp gives in it reaches no output");
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
 }
 
 /* What is cleared in place still comes from the parameter, the whole of it too: torch passes on a gradient.
@@ -338,11 +392,13 @@ static void a_backward_pass_shows_more_than_the_graph(void **state) {
 static void without_operators_there_is_a_sentence(void **state) {
     (void)state;
     lam_error e = {0};
-    lam_graph *g = NULL;
-    lam_model *m = net_two_parents(false);
+    lam_model *m = net_two_parents(false), *seen = net_residual();
+    lam_graph *g = graph_of(seen), *before = g;
     assert_int_equal(lam_graph_new(&g, m, &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "ops=True"));
     assert_null(g);
+    lam_graph_free(before);
+    lam_model_free(seen);
     assert_int_equal(lam_graph_new(NULL, m, NULL), LAM_USAGE);
     assert_int_equal(lam_graph_new(&g, NULL, NULL), LAM_USAGE);
     lam_model_free(m);
@@ -413,6 +469,8 @@ int main(void) {
         cmocka_unit_test(a_node_is_what_a_call_did_between_others),
         cmocka_unit_test(operators_are_nodes_too),
         cmocka_unit_test(two_results),
+        cmocka_unit_test(the_first_call_is_not_the_models),
+        cmocka_unit_test(a_backward_inside_a_forward),
         cmocka_unit_test(what_is_cleared_in_place),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(reasons_without_a_gradient),
