@@ -326,6 +326,32 @@ static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     lam_model_free(m);
 }
 
+/* So it does where it was added to axes that were merged and are split again. */
+static void a_bound_outlives_a_view(void **state) {
+    (void)state;
+    for (int unseen = 0; unseen < 2; unseen++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = V(0, 4, 3, 1, 4, 8), flat = V(0, 2, 1, 1, 32),
+                         sum = D(0, 3, 1, 32);
+        const op_at where = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+        net_op_args(&n, "aten::view", where, IN(x, I(1, 1, 32)), OUT(flat));
+        net_op_args(&n, "aten::add", where, IN(flat, unseen ? D(1, 77, 1, 32) : V(1, 2, 1, 1, 32)), OUT(sum));
+        net_op_args(&n, "aten::view", where, IN(sum, I(1, 1, 4, 8)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_rf_axis of;
+        int32_t axis = 0;
+        for (; lam_costs_rf_axis(c, 0, axis, &of, NULL) == LAM_OK; axis++)
+            if (of.size != 1 || of.state != (unseen ? LAM_AT_LEAST : LAM_EXACT))
+                fail_msg("axis %d: %lld, state %d", (int)axis, (long long)of.size, (int)of.state);
+        assert_int_equal(axis, 3);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* y = relu(x), whose last position is cleared through a view; the model gives y. */
 static lam_model *cleared(void) {
     net n = net_new();
@@ -486,6 +512,7 @@ int main(void) {
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
+        cmocka_unit_test(a_bound_outlives_a_view),
         cmocka_unit_test(what_is_written_in_a_part_leaves_the_rest),
         cmocka_unit_test(what_is_written_is_read_through_another_view),
         cmocka_unit_test(what_is_mixed_stays_so),
