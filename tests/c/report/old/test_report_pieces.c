@@ -64,13 +64,10 @@ static void format_s(void **state) {
         const char *text;
         int32_t min, max;
         const char *want;
-    } cases[] = {{"abc", -1, -1, "abc"},
-                 {"abc", 5, -1, "abc  "},
-                 {"abc", -1, 2, "ab"},
-                 {"abc", 5, 4, "abc "},
-                 {"abc", 2, 2, "ab"},
-                 {"abc", 0, 0, ""},
-                 {"\u251c\u2500x", 4, 4, "\u251c\u2500x "},
+    } cases[] = {{"abc", -1, -1, "abc"}, {"abc", 5, -1, "abc  "},
+                 {"abc", -1, 2, "ab"},   {"abc", 5, 4, "abc "},
+                 {"abc", 2, 2, "ab"},    {"abc", 0, 0, ""},
+                 {"abc", 5, 0, ""},      {"\u251c\u2500x", 4, 4, "\u251c\u2500x "},
                  {"", 2, 2, "  "}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(lam_format_s(got, sizeof got, cases[i].text, cases[i].min, cases[i].max),
@@ -101,6 +98,10 @@ static void scan_cells(void **state) {
     assert_string_equal(got, "1,23");
     assert_int_equal(lam_scan_cell(got, sizeof got, &row, 7, -1, LAM_WRAP_MID), -1);
     assert_int_equal(lam_scan_cell(got, sizeof got, &row, -1, -1, LAM_WRAP_MID), -1);
+    row.depth = LAM_SCAN_DEEPEST;
+    assert_true(lam_scan_cell(got, sizeof got, &row, 0, 3, LAM_WRAP_MID) > 0);
+    row.depth = LAM_SCAN_DEEPEST + 1;
+    assert_int_equal(lam_scan_cell(got, sizeof got, &row, 0, 3, LAM_WRAP_MID), -1);
     row.depth = INT32_MAX;
     assert_int_equal(lam_scan_cell(got, sizeof got, &row, 0, -1, LAM_WRAP_MID), -1);
     row.depth = 2;
