@@ -4,7 +4,7 @@
 #include "kit/oom.h"
 
 #include "kit/graph_net.h"
-#include "kit/shown.h"
+#include "kit/show.h"
 
 #include <stdlib.h>
 
@@ -88,6 +88,50 @@ static void a_node_is_what_a_call_did_between_others(void **state) {
     show_has("m1 -> m2 [label=\"1×32\"]");
     show_has("m2 -> n");
     assert_null(strstr(shown, "m1 -> m1"));
+}
+
+/* Net(a, its), whose root does six kinds of work between two calls of `a` and one of `its`; a loss outside of
+ * every call, and its backward pass. */
+static lam_model *of_everything(void) {
+    static const char *const names[] = {"aten::relu",    "aten::exp", "aten::exp", "aten::neg",
+                                        "aten::sigmoid", "my::odd",   "aten::tanh"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "A"), its = net_module(&n, "It\"s", 0);
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    net_place(&n, p, "it\"s", its);
+    net_numbered(&n, root, "scale", 100, true, NULL, 0);
+    lam_op_arg at[16];
+    static const int64_t sizes[] = {2, 3};
+    for (uint64_t i = 0; i < 16; i++) at[i] = data_of(0, 10 + i, 10 + i, sizes, 2);
+    int32_t r = net_step_of(&n, root, -1, &at[0], &at[11]);
+    const op_at mine = {r, -1, LAM_FORWARD, LAM_OP_GRAD};
+    int32_t one = net_step_of(&n, a, r, &at[0], &at[1]), two = net_step_of(&n, a, r, &at[8], &at[9]),
+            three = net_step_of(&n, its, r, &at[9], &at[10]);
+    net_op_args(&n, "aten::mm", (op_at){one, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[0]), OUT(at[1]));
+    for (int i = 0; i < 7; i++) net_op_args(&n, names[i], mine, IN(at[1 + i]), OUT(at[2 + i]));
+    net_op_args(&n, "aten::mm", (op_at){two, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[8]), OUT(at[9]));
+    net_op_args(&n, "aten::add", (op_at){three, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[9], at[9]), OUT(at[10]));
+    lam_op_arg scale = data_of(1, 100, 100, NULL, 0);
+    net_op_args(&n, "aten::mul", mine, IN(at[10], scale), OUT(at[11]));
+    lam_op_arg loss = data_of(0, 40, 40, NULL, 0);
+    net_op_args(&n, "aten::sum", (op_at){-1, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[11]), OUT(loss));
+    net_op_args(&n, "aten::expand", (op_at){r, -1, LAM_BACKWARD, 0}, IN(loss), OUT(V(0, 41, 40, 2, 3)));
+    net_op_args(&n, "aten::mul", (op_at){r, -1, LAM_BACKWARD, 0}, IN(V(0, 41, 40, 2, 3)), OUT(at[12]));
+    net_op_args(&n, "aten::mm", (op_at){one, -1, LAM_RECOMPUTE, 0}, IN(at[0]), OUT(at[13]));
+    return net_done(&n);
+}
+
+static void whole_drawings(void **state) {
+    (void)state;
+    lam_model *m = of_everything();
+    lam_graph *g = graph_of(m);
+    for (int ops = 0; ops < 2; ops++) {
+        assert_int_equal(lam_graph_dot(g, ops, show_sink(), NULL), LAM_OK);
+        show_golden(ops ? "graph-operators" : "graph-modules", true);
+    }
+    lam_graph_free(g);
+    lam_model_free(m);
 }
 
 /* Each of a model's results has a node of its own. */
@@ -468,6 +512,7 @@ int main(void) {
         cmocka_unit_test(names_of_strangers_are_quoted),
         cmocka_unit_test(a_node_is_what_a_call_did_between_others),
         cmocka_unit_test(operators_are_nodes_too),
+        cmocka_unit_test(whole_drawings),
         cmocka_unit_test(two_results),
         cmocka_unit_test(the_first_call_is_not_the_models),
         cmocka_unit_test(a_backward_inside_a_forward),
