@@ -45,7 +45,7 @@ static void drop_axis(lmi_place *p, int32_t axis) {
 }
 
 static bool cut(lmi_place *p, int32_t axis, int64_t start, int64_t step, int64_t count) {
-    int32_t b = axis < 0 ? -1 : p->of[axis];
+    int32_t b = p->of[axis];
     if (b < 0 || start < 0 || step < 1 || count < 0 || start + (count - 1) * step >= p->count[b])
         return false;
     p->start[b] += start * p->step[b];

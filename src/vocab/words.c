@@ -71,7 +71,7 @@ const char *lam_word_attr(int32_t word, int32_t i) {
 int32_t lmi_word_rank(int32_t word) {
     const char *name = lam_word_name(word);
     size_t n = name ? strlen(name) : 0;
-    bool spatial = n > 2 && name[n - 1] == 'd' && name[n - 2] >= '1' && name[n - 2] <= '9';
+    bool spatial = n > 2 && name[n - 1] == 'd' && strchr("123", name[n - 2]);
     return spatial ? name[n - 2] - '0' : 0;
 }
 

@@ -27,8 +27,9 @@ lam_status lmi_repeated_siblings(lmi_work *w, bool **out, lam_error *e) {
 /* Places are pushed after their parents, so one pass forward knows what lies below a layer with a rule. */
 lam_status lmi_added_places(lmi_work *w, lam_error *e) {
     const lam_model *m = w->m;
-    bool *twin, *below = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *below);
+    bool *twin, *below;
     if (w->cv->repeated != LMI_PLACES) return LAM_OK;
+    below = lmi_alloc(&w->scratch, (uint64_t)m->n_places, sizeof *below);
     w->added = lmi_alloc(&w->scratch, (uint64_t)m->n_modules, sizeof *w->added);
     if (!below || !w->added) return lmi_nomem(e);
     LAM_TRY(lmi_repeated_siblings(w, &twin, e));

@@ -87,15 +87,11 @@ static lam_status input_fields(tracer *t, lam_error *e) {
 
 /* -- one tensor ---------------------------------------------------------------------------------- */
 
-static const char *put_why(tracer *t, const char *name, const char *does) {
+static bool unknown(tracer *t, lmi_span *s, const char *op) {
     char text[160];
-    snprintf(text, sizeof text, "%s %s", name, does);
-    return lmi_strdup(&t->work, text);
-}
-
-static void unknown(lmi_span *s, const char *why) {
-    bool least = s->least;
-    *s = (lmi_span){.kind = LMI_SPAN_UNKNOWN, .why = why, .least = least};
+    snprintf(text, sizeof text, "%s does something unknown to positions", op);
+    *s = (lmi_span){.kind = LMI_SPAN_UNKNOWN, .why = lmi_strdup(&t->work, text), .least = s->least};
+    return s->why;
 }
 
 static bool same_shape(const lam_op_arg *a, lam_shape s) {
@@ -497,12 +493,13 @@ static void mix_in(const tracer *t, const lmi_route *r, const lmi_span *first, c
     }
 }
 
-static void all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
+static bool all_unknown(tracer *t, const lam_op *o, lmi_span *spans, lmi_span *sum) {
     for (int32_t k = 0; k < width(t); k++) {
-        if (spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN)
-            unknown(&spans[k], put_why(t, o->sig->name, "does something unknown to positions"));
-        lmi_span_join(&t->work, &sum[k], &spans[k], 1, 1);
+        bool known = spans[k].kind != LMI_SPAN_NONE && spans[k].kind != LMI_SPAN_UNKNOWN;
+        if (known && !unknown(t, &spans[k], o->sig->name)) return false;
+        if (!lmi_span_join(&t->work, &sum[k], &spans[k], 1, 1)) return false;
     }
+    return true;
 }
 
 static bool too_many_axes(const lam_op_sig *s, int32_t in) {
@@ -522,9 +519,8 @@ static lam_status trace_op(tracer *t, int32_t op, lam_error *e) {
         if (r.unread) continue;
         if (!spans_in(t, op, i, spans)) return lmi_nomem(e);
         if (parts(t, op)) return keep(t, spans, &t->of[op]) ? LAM_OK : lmi_nomem(e);
-        if (!way || too_many_axes(o->sig, i))
-            all_unknown(t, o, spans, sum);
-        else if (!join_in(t, o->sig, i, &r, any, spans, sum))
+        bool odd = !way || too_many_axes(o->sig, i);
+        if (!(odd ? all_unknown(t, o, spans, sum) : join_in(t, o->sig, i, &r, any, spans, sum)))
             return lmi_nomem(e);
         if (any) mix_in(t, &r, first, spans, sum);
         if (!any) memcpy(first, spans, sizeof first);

@@ -317,7 +317,7 @@ static lam_status unused_calls(search *s, lam_error *e) {
     for (int32_t i = 0; i < m->n_events; i++) {
         int32_t parent = m->events[i].parent;
         s->in_vain[i] = (parent >= 0 && s->in_vain[parent]) || gave_in_vain(s, i);
-        if (s->in_vain[i] && (parent < 0 || !s->in_vain[parent])) times[m->events[i].place]++;
+        if (s->in_vain[i] && !s->in_vain[parent]) times[m->events[i].place]++;
     }
     for (int32_t i = 0; i < m->n_places; i++) {
         char text[128];

@@ -86,18 +86,17 @@ lam_status lmi_tree_build(lmi_tree *t, const lam_model *m, lmi_arena *arena, lam
     return LAM_OK;
 }
 
-/* Its first time is the last call at its place that is not one done again. */
+/* Its first time is the last call at its place that is not one done again; 0 where there was none, since the
+ * first call of all has no parent either. */
 int32_t *lmi_callers(lmi_arena *arena, const lam_model *m) {
     int32_t *caller = lmi_alloc(arena, (uint64_t)m->n_events, sizeof *caller);
     int32_t *last = lmi_alloc(arena, (uint64_t)m->n_places, sizeof *last);
     if (!caller || !last) return NULL;
-    for (int32_t i = 0; i < m->n_places; i++) last[i] = -1;
     for (int32_t i = 0; i < m->n_events; i++) {
         const lam_event *ev = &m->events[i];
         bool again = ev->flags & LAM_CALL_AGAIN;
-        int32_t first = ev->place >= 0 ? last[ev->place] : -1;
-        caller[i] = ev->parent < 0 && again && first >= 0 ? m->events[first].parent : ev->parent;
-        if (!again && ev->place >= 0) last[ev->place] = i;
+        caller[i] = ev->parent < 0 && again ? m->events[last[ev->place]].parent : ev->parent;
+        if (!again) last[ev->place] = i;
     }
     return caller;
 }

@@ -30,7 +30,7 @@ static int64_t axis_of(const lam_op *op, const lmi_slots *s, lam_shape x, lmi_ki
     const lam_value *v = k == LMI_K_sort ? NULL : s->at[LMI_S_dim].present ? s->at[LMI_S_dim].value : NULL;
     for (int32_t i = 0; k == LMI_K_sort && i < op->sig->n_in && !v; i++)
         if (!op->sig->in[i].is_tensor && op->sig->in[i].value.type == LAM_INT) v = &op->sig->in[i].value;
-    if (x.ndim <= 0) return x.ndim == 0 ? 1 : -1;
+    if (x.ndim == 0) return 1;
     if (v && v->type != LAM_INT) return -1;
     int64_t axis = v ? v->i : -1;
     return axis >= -x.ndim && axis < x.ndim ? lmi_axis(x, (int32_t)axis) : -1;
@@ -72,8 +72,8 @@ static void transformed(const lam_op *op, const lmi_slots *s, lmi_facts *f) {
     int64_t all = lmi_numel(signal), one = 1;
     lmi_fact_set(f, LMI_FACT_each, lmi_op_each(op->sig->word));
     lmi_fact_set(f, LMI_FACT_last, lmi_op_last(op->sig->word));
-    lmi_fact_set(f, LMI_FACT_scaled,
-                 lmi_op_number(s, LMI_S_norm, -1) < 0 ? -1 : lmi_op_number(s, LMI_S_norm, 0) != 0);
+    double norm = lmi_op_number(s, LMI_S_norm, -1);
+    lmi_fact_set(f, LMI_FACT_scaled, norm < 0 ? -1 : norm != 0);
     if (!axes || axes->type != LAM_INTS || all < 0) return;
     for (int32_t i = 0; i < axes->n; i++) {
         if (axes->ints[i] < -signal.ndim || axes->ints[i] >= signal.ndim) return;

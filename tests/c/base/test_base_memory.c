@@ -92,6 +92,20 @@ static void arena_hands_out_zeroed_aligned_memory(void **state) {
     lmi_arena_free(&a);
 }
 
+/* A small model costs one small piece of memory, a large one few large ones of at most a megabyte. */
+static void chunks_double_up_to_a_megabyte(void **state) {
+    (void)state;
+    lmi_arena a;
+    lmi_arena_init(&a, UINT64_MAX);
+    int64_t pieces = 0;
+    for (oom_arm(-1, false); oom_seen - pieces <= 1; pieces++) lmi_alloc(&a, 992, 1);
+    assert_int_equal(pieces, 17); /* of which 16 fit into the first */
+    for (; pieces < 16 << 10; pieces++) lmi_alloc(&a, 992, 1);
+    assert_in_range(oom_seen - pieces, 20, 24); /* 7 that double, then one a megabyte of 16 */
+    oom_disarm();
+    lmi_arena_free(&a);
+}
+
 static void arena_keeps_its_limit(void **state) {
     (void)state;
     lmi_arena a;
@@ -324,6 +338,7 @@ int main(void) {
         cmocka_unit_test(first_failure_stays),
         cmocka_unit_test(error_texts_are_cut_and_clean),
         cmocka_unit_test(arena_hands_out_zeroed_aligned_memory),
+        cmocka_unit_test(chunks_double_up_to_a_megabyte),
         cmocka_unit_test(arena_keeps_its_limit),
 #ifdef __SANITIZE_ADDRESS__
         cmocka_unit_test(arena_pieces_have_red_zones),

@@ -38,6 +38,8 @@ static void builder_puts(void **state) {
     lmi_pad(&b, '.', 3);
     lmi_pad(&b, '.', 0);
     lmi_putf(&b, "%d%s", 42, "!");
+    lmi_putf(&b, "%s", ""); /* nothing is no lack of memory */
+    assert_false(b.bad);
     lmi_put_clean(&b, "a\x1b]0;x\x07\r\nz");
     assert_string_equal(lmi_buf_text(&b), "one two...42!a?]0;x???z");
     assert_int_equal(b.n, strlen(b.s));

@@ -35,6 +35,13 @@ static void a_recording_is_shown(void **state) {
     assert_int_equal(on("show %s --run 1", file), 0);
     assert_int_equal(on("show %s --run 7", file), 2);
     ERR_HAS("7");
+    lam_recorder *again = step_recorder(file, 0, 1);
+    step_put(again, 0, 1, true);
+    assert_int_equal(lam_recorder_close(again, NULL), LAM_OK);
+    assert_int_equal(on("show %s", file), 0);
+    OUT_HAS("run 2: python train.py");
+    assert_int_equal(on("show %s --run 1", file), 0);
+    OUT_HAS("run 1: python train.py");
 }
 
 static void several_are_shown_together(void **state) {

@@ -2,7 +2,8 @@
  *
  * What every C test includes: cmocka, the allocator that fails on request, and how long loops
  * over made-up inputs are. The tests are linked with --wrap=malloc,calloc,realloc, so each allocation of the
- * library passes through here and can be refused. */
+ * library passes through here and can be refused. So are pieces of an arena (--wrap=lmi_alloc), which mostly
+ * need no memory of their own. */
 #ifndef LAMINA_TEST_OOM_H
 #define LAMINA_TEST_OOM_H
 
@@ -28,12 +29,15 @@ OOM_UNUSED static int rounds(int wanted) {
     return wanted < most ? wanted : most;
 }
 
+struct lmi_arena;
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t n, size_t size);
 void *__real_realloc(void *old, size_t size);
+void *__real_lmi_alloc(struct lmi_arena *a, uint64_t n, uint64_t size) __attribute__((weak));
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void *__wrap_lmi_alloc(struct lmi_arena *a, uint64_t n, uint64_t size);
 
 static _Atomic int64_t oom_seen;  /* allocations since oom_arm, of any thread */
 static int64_t oom_fail_at = -1;  /* the allocation to refuse, from 0; -1: none */
@@ -50,6 +54,9 @@ static bool oom_refuses(void) {
 void *__wrap_malloc(size_t size) { return oom_refuses() ? NULL : __real_malloc(size); }
 void *__wrap_calloc(size_t n, size_t size) { return oom_refuses() ? NULL : __real_calloc(n, size); }
 void *__wrap_realloc(void *old, size_t size) { return oom_refuses() ? NULL : __real_realloc(old, size); }
+void *__wrap_lmi_alloc(struct lmi_arena *a, uint64_t n, uint64_t size) {
+    return n && oom_refuses() ? NULL : __real_lmi_alloc(a, n, size); /* nothing fits always */
+}
 
 /* From now on allocation `fail_at` is refused; with `all_after`, every later one too. */
 OOM_UNUSED static void oom_arm(int64_t fail_at, bool all_after) {

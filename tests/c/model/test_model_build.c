@@ -425,6 +425,36 @@ static void sweep(void *arg, bool *ok) {
     lam_model_free(m);
 }
 
+/* Where the limit ended a capture there is room left to say so, and to finish what there is. */
+static void a_capture_that_was_too_large_says_so(void **state) {
+    (void)state;
+    lam_builder *b;
+    lam_model *m = NULL;
+    const lam_module_info mod = {.type = "Layer", .word = -1};
+    lam_status s = LAM_OK;
+    assert_int_equal(lam_builder_new(&b, 1 << 12, NULL), LAM_OK);
+    assert_int_equal(lam_build_module(b, &mod, NULL, NULL), LAM_OK);
+    assert_int_equal(lam_build_place(b, -1, "", 0, NULL, NULL), LAM_OK);
+    for (int i = 0; s == LAM_OK; i++) {
+        char type[16];
+        snprintf(type, sizeof type, "Layer%d", i);
+        s = lam_build_module(b, &(lam_module_info){.type = type, .word = -1}, NULL, NULL);
+    }
+    assert_int_equal(s, LAM_NOMEM);
+    char filler[2048];
+    for (size_t n = sizeof filler - 1, i = 0; n >= 8 && i < 60; n /= 2) { /* until not even a word has room */
+        memset(filler, 'a' + (int)i++ % 26, n);
+        filler[n] = '\0';
+        s = lam_build_note(b, filler, NULL);
+        if (s == LAM_OK) n *= 2;
+    }
+    assert_int_equal(s, LAM_NOMEM);
+    assert_int_equal(lam_build_cut(b, "it took more memory than it may", true, 0, NULL), LAM_OK);
+    assert_int_equal(lam_builder_finish(b, &m, NULL), LAM_OK);
+    assert_non_null(m);
+    lam_model_free(m);
+}
+
 static void lack_of_memory_is_survived(void **state) {
     (void)state;
     oom_sweep(sweep, NULL);
@@ -494,6 +524,7 @@ int main(void) {
         cmocka_unit_test(notes_past_the_64th_are_dropped),
         cmocka_unit_test(too_many_are_refused),
         cmocka_unit_test(the_memory_limit_holds),
+        cmocka_unit_test(a_capture_that_was_too_large_says_so),
         cmocka_unit_test(lack_of_memory_is_survived),
         cmocka_unit_test(a_call_is_bound),
         cmocka_unit_test(many_offers_leave_the_important_ones),

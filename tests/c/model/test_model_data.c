@@ -108,6 +108,30 @@ static void views_and_writes(void **state) {
     lam_model_free(m);
 }
 
+/* What gives its own argument back and wrote nothing to it is nobody's source; torch's in place, one by
+ * somebody else and one that was handed its result wrote to it. */
+static void given_back_or_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int wrote, given; /* which of its arguments it gives back */
+    } ops[] = {{"aten::dropout", 0, 0},  {"aten::contiguous", 0, 0}, {"aten::dropout_", 1, 0},
+               {"aten::__iadd__", 1, 0}, {"my::dropout", 1, 0},      {"aten::exp", 1, 1}};
+    net n = net_new();
+    int32_t made = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 2, 20, 8)), OUT(at(0, 4, 40, 8))), used[6], by[6];
+    for (int i = 0; i < 6; i++) {
+        lam_op_arg first = ops[i].given ? at(0, 8, 80, 8) : at(0, 4, 40, 8);
+        by[i] = RUN(&n, ops[i].name, OUTSIDE, IN(first, at(1, 4, 40, 8)), OUT(at(0, 4, 40, 8)));
+        used[i] = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 40, 8)), OUT(at(0, 6, 60, 8)));
+    }
+    lam_model *m = net_done(&n);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(lam_model_source(m, used[i], 0), ops[i].wrote ? by[i] : made);
+        if (ops[i].wrote) made = by[i];
+    }
+    lam_model_free(m);
+}
+
 /* Inside each other: what is inside sees what was before; what comes after sees the outermost. */
 static void nesting(void **state) {
     (void)state;
@@ -175,11 +199,15 @@ static void memory_alone(void **state) {
     net n = net_new();
     int32_t a = RUN(&n, "aten::relu", OUTSIDE, IN(at(0, 0, 0, 8)), OUT(at(0, 4, 0, 8)));
     int32_t b = RUN(&n, "aten::view", OUTSIDE, IN(at(0, 4, 0, 8)), OUT(at(0, 4, 0, 8)));
-    int32_t c = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 0, 8)), OUT(at(0, 0, 0, 8)));
+    int32_t c = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 4, 0, 8)), OUT(at(0, 6, 60, 8)));
+    int32_t d = RUN(&n, "aten::view", OUTSIDE, IN(at(0, 6, 60, 8)), OUT(at(0, 6, 0, 8)));
+    int32_t e = RUN(&n, "aten::neg", OUTSIDE, IN(at(0, 6, 60, 8)), OUT(at(0, 0, 0, 8)));
     lam_model *m = net_done(&n);
     assert_int_equal(lam_model_source(m, a, 0), LAM_SOURCE_NONE);
     assert_int_equal(lam_model_source(m, b, 0), a);
     assert_int_equal(lam_model_source(m, c, 0), b);
+    assert_int_equal(lam_model_source(m, d, 0), c);
+    assert_int_equal(lam_model_source(m, e, 0), d); /* it may have been written through the view */
     lam_model_free(m);
 }
 
@@ -572,6 +600,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(views_and_writes),
         cmocka_unit_test(views_that_were_made_before),
+        cmocka_unit_test(given_back_or_written),
         cmocka_unit_test(nesting),
         cmocka_unit_test(addresses_come_back),
         cmocka_unit_test(memory_alone),

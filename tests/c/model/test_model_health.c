@@ -9,6 +9,8 @@
 
 static const int64_t sizes[] = {2, 3};
 
+static bool looked_first; /* what was looked at may be told before or after what was found */
+
 static lam_status build(lam_model **out) {
     const lam_module_info mod = {.type = "Linear", .word = -1};
     const lam_arg x = {.position = 0, .dtype = 6, .device = 0, .ndim = 2, .sizes = sizes};
@@ -32,8 +34,9 @@ static lam_status build(lam_model **out) {
     lam_status st = lam_build_module(b, &mod, &i, &e);
     if (st == LAM_OK) st = lam_build_place(b, -1, "", 0, &i, &e);
     if (st == LAM_OK) st = lam_build_call(b, &call, &i, &e);
+    if (st == LAM_OK && looked_first) st = lam_build_looked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_bad(b, &bad, &e);
-    if (st == LAM_OK) st = lam_build_looked(b, &looked, &e);
+    if (st == LAM_OK && !looked_first) st = lam_build_looked(b, &looked, &e);
     if (st == LAM_OK) st = lam_build_stats(b, 0, 0, &s, &e);
     if (st == LAM_OK) return lam_builder_finish(b, out, &e);
     lam_builder_free(b);
@@ -200,7 +203,10 @@ static void build_once(void *arg, bool *ok) {
 
 static void no_memory(void **state) {
     (void)state;
-    oom_sweep(build_once, NULL);
+    for (int first = 0; first < 2; first++) {
+        looked_first = first;
+        oom_sweep(build_once, NULL);
+    }
 }
 
 int main(void) {

@@ -258,16 +258,18 @@ static void statistics(void **state) {
 
 static void odd_statistics(void **state) {
     (void)state;
-    const float x[] = {1, -3, 0, NAN};
+    const float x[] = {1, -3, 0, NAN, INFINITY, 1e-40f};
     lam_stats s;
     lam_error e = {0};
     /* Each number is seen five times through an axis that takes no step. */
-    lam_values v = {x, 6, 2, (const int64_t[]){5, 4}, (const int64_t[]){0, 1}};
+    lam_values v = {x, 6, 2, (const int64_t[]){5, 6}, (const int64_t[]){0, 1}};
     assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_OK);
-    assert_int_equal(s.numbers, 20);
+    assert_int_equal(s.numbers, 30);
     assert_int_equal(s.zeros, 5);
     assert_int_equal(s.nan, 5);
-    assert_true(s.least == -3 && s.greatest == 1 && fabs(s.mean + 2.0 / 3) < 1e-12);
+    assert_int_equal(s.inf, 5);
+    assert_int_equal(s.subnormal, 5);
+    assert_true(s.least == -3 && s.greatest == 1 && fabs(s.mean + 2.0 / 4) < 1e-12);
     v = (lam_values){x, 9, 1, (const int64_t[]){2}, NULL};
     assert_int_equal(lam_values_stats(&v, &s, NULL), LAM_OK);
     assert_int_equal(s.numbers, 4);

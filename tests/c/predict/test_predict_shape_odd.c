@@ -148,6 +148,11 @@ static void pools(void **state) {
     assert_int_equal(ASK("aten::avg_pool2d", T(0, 3, 8, 8), LIST(1, HUGE_SIZE), LIST(2, 1),
                          LIST(3, HUGE_SIZE / 2)),
                      0);
+    /* The greatest that torch's own pools take. */
+    refuses("aten::avg_pool2d", GOOD(T(0, 1, 1, INT32_MAX), LIST(1, 1, INT32_MAX), LIST(2, 1, INT32_MAX)),
+            WRONG(LIST(1, 1, INT64_C(1) << 31), LIST(2, 1, INT64_C(1) << 31), T(0, 1, 1, INT64_C(1) << 31)));
+    assert_int_equal(ASK("aten::avg_pool2d", T(0, 1, 1, INT32_MAX), LIST(1, 1, INT32_MAX), EMPTY(2)), 1);
+    assert_int_equal(got[0].sizes[2], 1);
     refuses("aten::max_pool2d_with_indices",
             GOOD(T(0, 3, 8, 8), LIST(1, 3), LIST(2, 1), LIST(3, 1), LIST(4, 1), flag(5, true)),
             WRONG(LIST(4, 0), LIST(4, HUGE_SIZE), LIST(4, 1, 1, 1), LIST(4, 8)));

@@ -84,8 +84,16 @@ static void a_copy_without_its_log_says_so(void **state) {
     lam_recording_free(r);
 }
 
-/* Moved or removed while it is recorded to. */
-static void a_recording_ends(const char *to) {
+static void a_child_has_not_failed(lam_recorder *w) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) _exit(lam_recorder_close(w, NULL) == LAM_OK ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Moved or removed while it is recorded to; `instead`: and another file is there then. */
+static void a_recording_ends(const char *to, bool instead) {
     lam_error e = {0};
     char beside[200];
     const char *file = step_file("going.lamina");
@@ -93,13 +101,16 @@ static void a_recording_ends(const char *to) {
     for (int64_t i = 0; i < 4; i++) step_put(w, 100 * i, 1, true);
     wait_ms(700);
     assert_int_equal(to ? rename(file, to) : unlink(file), 0);
+    if (instead) fclose(fopen(file, "w"));
     step_put(w, 400, 1, true);
     wait_ms(700);
     const lam_step_info info = {.name = "Net", .number = 500, .unix_ns = 1, .t0_ns = 1};
     assert_int_equal(lam_recorder_step(w, step_model(1, true), &info, &e), LAM_IO);
-    assert_non_null(strstr(e.text, "moved or removed"));
+    assert_non_null(strstr(e.text, instead ? "another file took its place" : "moved or removed"));
     assert_string_equal(e.where, file);
+    a_child_has_not_failed(w);
     assert_int_equal(lam_recorder_close(w, NULL), LAM_IO);
+    if (instead) return;
     assert_false(is_there(file));
     assert_false(is_there(with(file, "-wal", beside)));
     assert_false(is_there(with(file, "-shm", beside)));
@@ -109,8 +120,9 @@ static void a_recording_ends(const char *to) {
 static void a_moved_file_has_what_was_recorded_until_then(void **state) {
     (void)state;
     const char *moved = step_file("moved.lamina");
-    a_recording_ends(moved);
-    a_recording_ends(NULL);
+    a_recording_ends(moved, false);
+    a_recording_ends(NULL, false);
+    a_recording_ends(NULL, true);
     lam_recording *r;
     assert_int_equal(lam_recording_open(&r, moved, 0, 0, NULL), LAM_OK);
     assert_true(lam_recording_run(r)->ended_unix_ns > 0);

@@ -47,6 +47,11 @@ static void numbers_of_calls_part_steps(void **state) {
     assert_int_equal(lam_recording_run(r)->n_models, 1);
     assert_int_equal(lam_recording_model(r, 0)->step_ns.median, 15000000);
     lam_recording_free(r);
+    /* Of another mode there may be as many as there will. */
+    r = changed("eval.lamina", 0, "UPDATE steps SET calls = 2, training = 0 WHERE number % 20 = 0");
+    assert_int_equal(lam_recording_run(r)->n_models, 2);
+    assert_true(lam_recording_model(r, 0)->training && lam_recording_model(r, 0)->step_ns.n > 0);
+    lam_recording_free(r);
     /* The first step is left out anyway: here a call that was made before training is in it. */
     r = changed("first.lamina", 0, "UPDATE steps SET calls = 2, backward_ns = NULL WHERE number = 0");
     assert_int_equal(lam_recording_run(r)->n_models, 1);

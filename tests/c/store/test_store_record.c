@@ -235,6 +235,10 @@ static void many_roots(void **state) {
     assert_int_equal(lam_recording_place(r, ROOTS - KEPT + 1, 1)->forward_ns.median, 3 * STEP_FIRST);
     assert_int_equal(lam_recording_model(r, ROOTS - 1)->n_steps, 2);
     assert_int_equal(lam_recording_model(r, 0)->last, 3);
+    for (int32_t i = 0; i < ROOTS; i++) { /* kinds are counted for each model by itself */
+        assert_int_equal(lam_recording_model(r, i)->kind, 0);
+        assert_int_equal(lam_recording_model(r, i)->n_kinds, 1);
+    }
     lam_recording_free(r);
 }
 

@@ -222,7 +222,11 @@ static void nothing_in_nothing_out(void **state) {
     NET_OK(&n, lam_build_call(n.b, &call, &(int32_t){0}, &n.e));
     lam_model *m = net_done(&n);
     lam_costs *c = net_costs(m, "layers", false);
-    for (int32_t i = 0; i < 3; i++) assert_int_equal(lam_costs_row(c, i)->rf_state, LAM_UNKNOWN);
+    for (int32_t i = 0; i < 3; i++) {
+        const lam_cost_row *row = lam_costs_row(c, i);
+        assert_int_equal(row->rf_state, LAM_UNKNOWN);
+        assert_true(row->rf == 1 && row->rf_stride == 1); /* what torchscan prints then */
+    }
     expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
     assert_non_null(strstr(lam_costs_row(c, 1)->reason, "needs `"));
     lam_why w;

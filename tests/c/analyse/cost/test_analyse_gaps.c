@@ -188,6 +188,11 @@ static void custom(void **state) {
     assert_null(why.formula);
     assert_string_equal(why.note, "counted by a function of the caller's own");
     lam_costs_free(c);
+    o.convention = "torchscan"; /* which has a row for every layer that is not left out */
+    assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);
+    for (int32_t i = 0; i < lam_costs_n_rows(c); i++)
+        assert_string_not_equal(lam_model_module(m, lam_costs_row(c, i)->module)->type, "Linear");
+    lam_costs_free(c);
     o.convention = "layers";
     o.released = false;
     assert_int_equal(lam_costs_new(&c, m, &o, NULL), LAM_OK);

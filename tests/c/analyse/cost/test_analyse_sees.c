@@ -133,6 +133,7 @@ static void memory_runs_out(void **state) {
     (void)state;
     lam_model *m = one_call(fill_work);
     oom_sweep(net_try_costs, &(net_costing){m, "torch", false});
+    oom_sweep(net_try_costs, &(net_costing){m, "fvcore", false});
     lam_model_free(m);
 }
 

@@ -7,6 +7,8 @@
 #include "kit/draw.h"
 #include "kit/graph_net.h"
 
+#include "analyse/field/rfplace.h"
+#include "analyse/field/rfview.h"
 #include "analyse/field/span.h"
 
 #include <stdlib.h>
@@ -324,6 +326,32 @@ static void a_tensor_of_unseen_origin_leaves_a_bound(void **state) {
     lam_model_free(m);
 }
 
+/* So it does where it was added to axes that were merged and are split again. */
+static void a_bound_outlives_a_view(void **state) {
+    (void)state;
+    for (int unseen = 0; unseen < 2; unseen++) {
+        net n = net_new();
+        int32_t root = net_module(&n, "Mine", LAM_MODULE_LEAF);
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 1, 4, 8), y = V(0, 4, 3, 1, 4, 8), flat = V(0, 2, 1, 1, 32),
+                         sum = D(0, 3, 1, 32);
+        const op_at where = {net_step_of(&n, root, -1, &x, &y), -1, LAM_FORWARD, 0};
+        net_op_args(&n, "aten::view", where, IN(x, I(1, 1, 32)), OUT(flat));
+        net_op_args(&n, "aten::add", where, IN(flat, unseen ? D(1, 77, 1, 32) : V(1, 2, 1, 1, 32)), OUT(sum));
+        net_op_args(&n, "aten::view", where, IN(sum, I(1, 1, 4, 8)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_costs *c = net_costs(m, "exact", false);
+        lam_rf_axis of;
+        int32_t axis = 0;
+        for (; lam_costs_rf_axis(c, 0, axis, &of, NULL) == LAM_OK; axis++)
+            if (of.size != 1 || of.state != (unseen ? LAM_AT_LEAST : LAM_EXACT))
+                fail_msg("axis %d: %lld, state %d", (int)axis, (long long)of.size, (int)of.state);
+        assert_int_equal(axis, 3);
+        lam_costs_free(c);
+        lam_model_free(m);
+    }
+}
+
 /* y = relu(x), whose last position is cleared through a view; the model gives y. */
 static lam_model *cleared(void) {
     net n = net_new();
@@ -372,6 +400,106 @@ static void memory_may_run_out(void **state) {
     lam_model_free(m);
 }
 
+/* -- from one view of memory to another --------------------------------------------------------- */
+
+enum { ROWS = 12 };
+
+/* Rows start, start + step, ... of a memory of ROWS rows, or one of them without its axis. */
+static lmi_place rows_of(bool one) {
+    lmi_place p;
+    assert_true(lmi_place_whole(&p, 2, (const int64_t[]){ROWS, 3}));
+    p.start[0] = draw(0, ROWS - 1);
+    p.step[0] = draw(1, 3);
+    p.count[0] = one ? 1 : draw(1, (ROWS - 1 - p.start[0]) / p.step[0] + 1);
+    if (one) {
+        p.of[0] = 1;
+        p.n = 1;
+    }
+    return p;
+}
+
+/* Each row that both views show depends on what it depended on before, any other on nothing. */
+static void what_is_written_is_read_through_another_view(void **state) {
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        lmi_arena a;
+        lmi_span s;
+        lmi_arena_init(&a, UINT64_MAX);
+        bool one = draw(0, 2) == 0;
+        lmi_place from = rows_of(false), to = rows_of(one);
+        assert_true(lmi_span_input(&a, &s, 0, from.count[0]));
+        assert_true(lmi_rf_move(&a, &s, &from, &to));
+        for (int64_t o = 0; o < to.count[0]; o++) {
+            int64_t row = to.start[0] + o * to.step[0] - from.start[0], at = row / from.step[0];
+            bool shared = row >= 0 && row % from.step[0] == 0 && at < from.count[0];
+            lmi_reach r = s.kind == LMI_SPAN_NONE ? (lmi_reach){1, 0} : lmi_span_clipped(&s, o);
+            if (one) assert_int_equal(s.kind, shared ? LMI_SPAN_FIXED : LMI_SPAN_NONE);
+            assert_false(s.loose);
+            if (shared)
+                assert_true(r.lo == at && r.hi == at);
+            else
+                assert_true(r.hi < r.lo);
+        }
+        lmi_arena_free(&a);
+    }
+}
+
+/* Positions that are mixed with others along an axis stay all of them. */
+static void what_is_mixed_stays_so(void **state) {
+    (void)state;
+    lmi_arena a;
+    const lmi_reach all = {2, 9};
+    const lmi_span was = {.kind = LMI_SPAN_TRACK};
+    lmi_span s = {.kind = LMI_SPAN_FOLDED,
+                  .period = 1,
+                  .at = &all,
+                  .first = 2,
+                  .last = 9,
+                  .was = &was,
+                  .outer = 2,
+                  .n = 8,
+                  .inner = 1};
+    lmi_place from = rows_of(false), to = rows_of(false);
+    lmi_arena_init(&a, UINT64_MAX);
+    assert_true(lmi_rf_move(&a, &s, &from, &to));
+    assert_true(s.loose && s.kind == LMI_SPAN_FIXED && s.at[0].lo == 2 && s.at[0].hi == 9);
+    lmi_arena_free(&a);
+}
+
+/* Shapes of the same elements: both are made of the refined one by merging its axes, and no coarser one would
+ * do. */
+static void shapes_have_a_common_refinement(void **state) {
+    (void)state;
+    for (int round = 0; round < 3000; round++) {
+        int64_t parts[6], x[6], y[6], sizes[LMI_AXES];
+        int32_t n = (int32_t)draw(1, 6), nx = 0, ny = 0;
+        lam_shape mid;
+        bool ends_x[6], ends_y[6];
+        for (int32_t i = 0; i < n; i++) {
+            parts[i] = draw(2, 4);
+            ends_x[i] = i + 1 == n || draw(0, 1);
+            ends_y[i] = i + 1 == n || draw(0, 1) || !ends_x[i]; /* a part ends in one of them at least */
+        }
+        for (int32_t i = 0, fresh_x = 1, fresh_y = 1; i < n; i++) {
+            x[nx] = fresh_x ? parts[i] : x[nx] * parts[i];
+            y[ny] = fresh_y ? parts[i] : y[ny] * parts[i];
+            fresh_x = ends_x[i];
+            fresh_y = ends_y[i];
+            nx += ends_x[i];
+            ny += ends_y[i];
+        }
+        assert_true(lmi_refined((lam_shape){nx, x}, (lam_shape){ny, y}, sizes, &mid));
+        assert_int_equal(mid.ndim, n);
+        assert_memory_equal(mid.sizes, parts, (size_t)n * sizeof *parts);
+    }
+    lam_shape mid;
+    int64_t sizes[LMI_AXES];
+    const lam_shape a = {2, (const int64_t[]){2, 3}}, b = {2, (const int64_t[]){3, 2}},
+                    none = {2, (const int64_t[]){2, 0}};
+    assert_false(lmi_refined(a, b, sizes, &mid));
+    assert_false(lmi_refined(none, none, sizes, &mid));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_is_a_word),
@@ -384,7 +512,11 @@ int main(void) {
         cmocka_unit_test(rows_tell_size_jump_and_padding),
         cmocka_unit_test(operators_do_what_they_do),
         cmocka_unit_test(a_tensor_of_unseen_origin_leaves_a_bound),
+        cmocka_unit_test(a_bound_outlives_a_view),
         cmocka_unit_test(what_is_written_in_a_part_leaves_the_rest),
+        cmocka_unit_test(what_is_written_is_read_through_another_view),
+        cmocka_unit_test(what_is_mixed_stays_so),
+        cmocka_unit_test(shapes_have_a_common_refinement),
         cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

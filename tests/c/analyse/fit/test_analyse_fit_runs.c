@@ -64,12 +64,48 @@ static void the_peak_is_the_most_at_any_moment(void **state) {
         assert_int_equal(f->backward, d.forward < d.n_ops);
         for (int k = 0; k < LAM_N_HELD; k++) parts += f->part[k].n;
         for (int32_t i = 0; i < f->n_rows; i++) {
+            int64_t all = 0;
+            for (int k = 0; k < LAM_N_HELD; k++) all += f->rows[i].part[k];
+            assert_true(all > 0 && all == f->rows[i].bytes);
             rows += f->rows[i].bytes;
             assert_true(i == 0 || f->rows[i - 1].bytes >= f->rows[i].bytes);
         }
         assert_int_equal(parts, f->peak.n);
         assert_int_equal(rows, f->peak.n);
         assert_int_equal(f->part[LAM_HELD_PARAMETER].n, 41 * 4);
+        lam_fit_free(f);
+        lam_model_free(m);
+    }
+}
+
+/* What Adam keeps for a parameter is kept where the parameter is: of the layer that gave the gradient as long
+ * as it has one without, else of whichever comes first. */
+static void gradients_are_of_the_layer_that_gives_them(void **state) {
+    (void)state;
+    static const struct {
+        int64_t by_model, outside, of_model, of_fc;
+    } all[] = {{40, 0, 1, 0}, {80, 0, 1, 1}, {0, 40, 0, 1}, {0, 80, 1, 1}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        net n = net_new();
+        int32_t fc = net_leaf(&n, "Linear"), root = net_leaf(&n, "Mine");
+        net_numbered(&n, fc, "weight", 100, true, SH(10));
+        net_numbered(&n, root, "scale", 101, true, SH(10));
+        net_place(&n, net_place(&n, -1, "", root), "fc", fc);
+        int32_t call = net_call(&n, root, -1, SH(2), 0, SH(2), 0);
+        int32_t mine = net_relu(&n, (op_at){call, -1, LAM_BACKWARD, 0}, 2);
+        int32_t outside = net_relu(&n, (op_at){-1, -1, LAM_BACKWARD, 0}, 2);
+        const lam_lifetime of_model = {all[i].by_model, mine, -1, LAM_TAKEN_TENSOR},
+                           of_nobody = {all[i].outside, outside, -1, LAM_TAKEN_TENSOR};
+        if (of_model.bytes) NET_OK(&n, lam_build_lifetime(n.b, &of_model, &n.e));
+        if (of_nobody.bytes) NET_OK(&n, lam_build_lifetime(n.b, &of_nobody, &n.e));
+        lam_model *m = net_done(&n);
+        lam_fit *f = NULL;
+        int64_t kept[2] = {0};
+        assert_int_equal(lam_fit_new(&f, m, "adam", NULL), LAM_OK);
+        for (int32_t k = 0; k < f->n_rows; k++)
+            if (f->rows[k].place >= 0) kept[f->rows[k].place] += f->rows[k].part[LAM_HELD_OPTIMIZER];
+        assert_int_equal(kept[0], all[i].of_model * (2 * 40 + 4));
+        assert_int_equal(kept[1], all[i].of_fc * (2 * 40 + 4));
         lam_fit_free(f);
         lam_model_free(m);
     }
@@ -286,6 +322,7 @@ static void memory_may_run_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_peak_is_the_most_at_any_moment),
+        cmocka_unit_test(gradients_are_of_the_layer_that_gives_them),
         cmocka_unit_test(what_is_not_known_is_a_gap),
         cmocka_unit_test(what_a_cache_would_keep),
         cmocka_unit_test(attention_that_is_written_out),

@@ -4,7 +4,7 @@
 #include "kit/oom.h"
 
 #include "kit/graph_net.h"
-#include "kit/shown.h"
+#include "kit/show.h"
 
 #include <stdlib.h>
 
@@ -90,6 +90,50 @@ static void a_node_is_what_a_call_did_between_others(void **state) {
     assert_null(strstr(shown, "m1 -> m1"));
 }
 
+/* Net(a, its), whose root does six kinds of work between two calls of `a` and one of `its`; a loss outside of
+ * every call, and its backward pass. */
+static lam_model *of_everything(void) {
+    static const char *const names[] = {"aten::relu",    "aten::exp", "aten::exp", "aten::neg",
+                                        "aten::sigmoid", "my::odd",   "aten::tanh"};
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "A"), its = net_module(&n, "It\"s", 0);
+    int32_t p = net_place(&n, -1, "", root);
+    net_place(&n, p, "a", a);
+    net_place(&n, p, "it\"s", its);
+    net_numbered(&n, root, "scale", 100, true, NULL, 0);
+    lam_op_arg at[16];
+    static const int64_t sizes[] = {2, 3};
+    for (uint64_t i = 0; i < 16; i++) at[i] = data_of(0, 10 + i, 10 + i, sizes, 2);
+    int32_t r = net_step_of(&n, root, -1, &at[0], &at[11]);
+    const op_at mine = {r, -1, LAM_FORWARD, LAM_OP_GRAD};
+    int32_t one = net_step_of(&n, a, r, &at[0], &at[1]), two = net_step_of(&n, a, r, &at[8], &at[9]),
+            three = net_step_of(&n, its, r, &at[9], &at[10]);
+    net_op_args(&n, "aten::mm", (op_at){one, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[0]), OUT(at[1]));
+    for (int i = 0; i < 7; i++) net_op_args(&n, names[i], mine, IN(at[1 + i]), OUT(at[2 + i]));
+    net_op_args(&n, "aten::mm", (op_at){two, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[8]), OUT(at[9]));
+    net_op_args(&n, "aten::add", (op_at){three, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[9], at[9]), OUT(at[10]));
+    lam_op_arg scale = data_of(1, 100, 100, NULL, 0);
+    net_op_args(&n, "aten::mul", mine, IN(at[10], scale), OUT(at[11]));
+    lam_op_arg loss = data_of(0, 40, 40, NULL, 0);
+    net_op_args(&n, "aten::sum", (op_at){-1, -1, LAM_FORWARD, LAM_OP_GRAD}, IN(at[11]), OUT(loss));
+    net_op_args(&n, "aten::expand", (op_at){r, -1, LAM_BACKWARD, 0}, IN(loss), OUT(V(0, 41, 40, 2, 3)));
+    net_op_args(&n, "aten::mul", (op_at){r, -1, LAM_BACKWARD, 0}, IN(V(0, 41, 40, 2, 3)), OUT(at[12]));
+    net_op_args(&n, "aten::mm", (op_at){one, -1, LAM_RECOMPUTE, 0}, IN(at[0]), OUT(at[13]));
+    return net_done(&n);
+}
+
+static void whole_drawings(void **state) {
+    (void)state;
+    lam_model *m = of_everything();
+    lam_graph *g = graph_of(m);
+    for (int ops = 0; ops < 2; ops++) {
+        assert_int_equal(lam_graph_dot(g, ops, show_sink(), NULL), LAM_OK);
+        show_golden(ops ? "graph-operators" : "graph-modules", true);
+    }
+    lam_graph_free(g);
+    lam_model_free(m);
+}
+
 /* Each of a model's results has a node of its own. */
 static void two_results(void **state) {
     (void)state;
@@ -135,6 +179,25 @@ static void operators_are_nodes_too(void **state) {
     show_has("[label=\"aten::convolution\\nconv\"]");
     show_has("[label=\"fc.weight\\n2×32\", shape=cylinder");
     show_has("[label=\"1×4×8\"]");
+}
+
+/* A layer may be called by itself, before the model: its operators say where they ran too. */
+static void the_first_call_is_not_the_models(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_leaf(&n, "A");
+    net_place(&n, net_place(&n, -1, "", root), "a", a);
+    const lam_op_arg x = D(0, 1, 2), y = D(0, 2, 2), z = D(0, 3, 2);
+    int32_t alone = net_step_of(&n, a, -1, &x, &y), all = net_step_of(&n, root, -1, &y, &z);
+    net_op_args(&n, "aten::neg", (op_at){alone, -1, LAM_FORWARD, 0}, IN(x), OUT(y));
+    net_op_args(&n, "aten::exp", (op_at){all, -1, LAM_FORWARD, 0}, IN(y), OUT(z));
+    lam_model *m = net_done(&n);
+    lam_graph *g = graph_of(m);
+    assert_int_equal(lam_graph_dot(g, true, show_sink(), NULL), LAM_OK);
+    show_has("[label=\"aten::neg\\na\"]");
+    show_has("[label=\"aten::exp\"]");
+    lam_graph_free(g);
+    lam_model_free(m);
 }
 
 /* -- what is in vain --------------------------------------------------------------------------- */
@@ -199,6 +262,41 @@ static lam_model *in_vain(bool output_seen) {
     index.position = 2;
     net_op_args(&n, "aten::where", mine, IN(index, D(1, 10, 2, 2), V(2, 40, 12, 2, 2)), OUT(out));
     return net_done(&n);
+}
+
+/* What a forward differentiates itself, for a penalty, may be what nothing else reads. */
+static void a_backward_inside_a_forward(void **state) {
+    (void)state;
+    for (int inside = 0; inside < 2; inside++) {
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Net");
+        net_place(&n, -1, "", root);
+        const lam_op_arg x = D(0, 1, 2), y = D(0, 5, 2);
+        lam_arg in = {NULL, 0, NET_FLOAT32, 0, 1, x.sizes, 1, 1, 1},
+                out = {NULL, 0, NET_FLOAT32, 0, 1, y.sizes, 5, 5, 5};
+        const lam_call_info call = {.module = root,
+                                    .parent = -1,
+                                    .t0_ns = 1,
+                                    .t1_ns = 9,
+                                    .n_in = 1,
+                                    .in = &in,
+                                    .n_out = 1,
+                                    .out = &out};
+        int32_t r;
+        NET_OK(&n, lam_build_call(n.b, &call, &r, &n.e));
+        net_op_args(&n, "aten::exp", (op_at){r, -1, LAM_FORWARD, 0}, IN(x), OUT(D(0, 2, 2)));
+        net_op_args(&n, "aten::mul", (op_at){r, -1, inside ? LAM_BACKWARD : LAM_FORWARD, 0},
+                    IN(D(0, 1, 2), D(1, 1, 2)), OUT(D(0, 3, 2)));
+        net_op_args(&n, "aten::add", (op_at){r, -1, LAM_FORWARD, 0}, IN(D(0, 3, 2), D(1, 1, 2)), OUT(y));
+        lam_model *m = net_done(&n);
+        lam_graph *g = graph_of(m);
+        if (inside)
+            assert_null(lam_graph_unused(g, 0, NULL));
+        else
+            expect_unused(g, "", "what aten::exp gives in it reaches no output");
+        lam_graph_free(g);
+        lam_model_free(m);
+    }
 }
 
 /* What is cleared in place still comes from the parameter, the whole of it too: torch passes on a gradient.
@@ -338,11 +436,13 @@ static void a_backward_pass_shows_more_than_the_graph(void **state) {
 static void without_operators_there_is_a_sentence(void **state) {
     (void)state;
     lam_error e = {0};
-    lam_graph *g = NULL;
-    lam_model *m = net_two_parents(false);
+    lam_model *m = net_two_parents(false), *seen = net_residual();
+    lam_graph *g = graph_of(seen), *before = g;
     assert_int_equal(lam_graph_new(&g, m, &e), LAM_USAGE);
     assert_non_null(strstr(e.text, "ops=True"));
     assert_null(g);
+    lam_graph_free(before);
+    lam_model_free(seen);
     assert_int_equal(lam_graph_new(NULL, m, NULL), LAM_USAGE);
     assert_int_equal(lam_graph_new(&g, NULL, NULL), LAM_USAGE);
     lam_model_free(m);
@@ -412,7 +512,10 @@ int main(void) {
         cmocka_unit_test(names_of_strangers_are_quoted),
         cmocka_unit_test(a_node_is_what_a_call_did_between_others),
         cmocka_unit_test(operators_are_nodes_too),
+        cmocka_unit_test(whole_drawings),
         cmocka_unit_test(two_results),
+        cmocka_unit_test(the_first_call_is_not_the_models),
+        cmocka_unit_test(a_backward_inside_a_forward),
         cmocka_unit_test(what_is_cleared_in_place),
         cmocka_unit_test(results_that_nothing_uses),
         cmocka_unit_test(reasons_without_a_gradient),

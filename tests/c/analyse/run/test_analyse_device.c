@@ -113,14 +113,14 @@ static void what_began_last_has_it(void **state) {
 }
 
 static void what_cannot_be_is_refused(void **state) {
-    static const lam_device_bytes bytes[] = {{-1, 0, 0, 0, 0},
-                                             {5, 4, 0, 0, 0},
-                                             {5, 5, 90, 50, 0},
-                                             {5, 5, 100, 40, 0}};
+    static const lam_device_bytes bytes[] = {{-1, 0, 100, 50, 0}, {5, 4, 100, 50, 0}, {5, 5, -1, 50, 0},
+                                             {5, 5, 100, -1, 0},  {5, 5, 90, 50, 0},  {5, 5, 100, 40, 0}};
     static const lam_span spans[] = {{0, 1, 0, 0}, {1, 0, 0, 0}, {-1, 0, 0, 0}, {0, 0, 9, 0}, {0, 0, 0, 7}};
     (void)state;
     int32_t c[3];
     net n = two_calls(c);
+    for (size_t i = 0; i < 4; i++) /* the first moment too */
+        assert_int_equal(lam_build_device_bytes(n.b, &bytes[i], NULL), LAM_RANGE);
     said(&n, 5, 5, 100, 50);
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++)
         assert_int_equal(lam_build_device_bytes(n.b, &bytes[i], NULL), LAM_RANGE);

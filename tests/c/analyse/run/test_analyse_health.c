@@ -35,13 +35,16 @@ static lam_status build_tree(lam_builder *b, bool softmax, lam_error *e) {
     for (int32_t i = 0; i < N_CALLS; i++) {
         const lam_arg in[] = {{.position = 0, .dtype = 6, .ndim = 2, .sizes = sizes},
                               {.position = 1, .dtype = 6, .ndim = 2, .sizes = sizes}};
+        const lam_arg last[] = {{.position = 0, .dtype = 6, .ndim = 1, .sizes = sizes},
+                                {.position = 1, .dtype = 6, .ndim = 0}},
+                      unseen = {.dtype = 6, .ndim = -1};
         const lam_call_info call = {.module = i,
                                     .parent = parents[i],
                                     .flags = i == NET ? LAM_CALL_UNSEEN : 0, /* it is not over */
                                     .n_in = 2,
                                     .n_out = 1,
-                                    .in = in,
-                                    .out = in};
+                                    .in = i == E ? last : in,
+                                    .out = i == E ? &unseen : in};
         LAM_TRY(lam_build_call(b, &call, &at, e));
     }
     return LAM_OK;
@@ -137,6 +140,19 @@ static void in_a_leaf(void **state) {
     assert_int_equal(lam_health_of(r.h, B, LAM_FORWARD), LAM_HEALTH_PASSED);
     assert_int_equal(lam_health_of(r.h, NET, LAM_FORWARD), LAM_HEALTH_PASSED);
     assert_int_equal(lam_health_of(r.h, A, LAM_FORWARD), LAM_HEALTH_FINE);
+    drop(&r);
+}
+
+/* Layers that have nothing to do with each other are found each. */
+static void in_two_leaves(void **state) {
+    (void)state;
+    run r = LOOK({.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .nan = 2},
+                 {.side = LAM_BAD_OUTPUT, .call = E, .calls = 6, .nan = 2});
+    for (int32_t i = 0; i < 2; i++) {
+        assert_int_equal(lam_health_finding(r.h, i)->call, i ? E : A);
+        assert_int_equal(lam_health_finding(r.h, i)->times, 1);
+    }
+    assert_null(lam_health_finding(r.h, 2));
     drop(&r);
 }
 
@@ -251,6 +267,12 @@ static void masks_of_others(void **state) {
     says(&r,
          "NaN first in what the model (Net) does itself after e (Softmax), forward call 1: 2 of 6 elements, "
          "first at [1, 1]");
+    drop(&r);
+    met beside[3]; /* what is not what the softmax is taken of is no mask of its */
+    memcpy(beside, eaten, sizeof beside);
+    beside[1].index = 1;
+    r = look_at(beside, 3, true);
+    says(&r, "-Inf first in a (Layer), forward call 1: 3 of 6 elements, first at [1, 1]");
     drop(&r);
     r = LOOK({.side = LAM_BAD_OUTPUT, .call = A, .calls = 2, .inf = 3, .negative = 3},
              {.side = LAM_BAD_INPUT, .call = E, .calls = 6, .inf = 1});
@@ -512,6 +534,11 @@ static void tail(void **state) {
     assert_int_equal(lam_health_tail(r.h, 4, (lam_sink){put, text}, NULL), LAM_OK);
     assert_memory_equal(text, "the model (Net) call 1: 2x3, 2x3 -> 2x3  not over\n", 50);
     drop(&r);
+    *text = '\0';
+    r = LOOK({.side = LAM_BAD_OUTPUT, .call = E, .calls = 6, .nan = 2});
+    assert_int_equal(lam_health_tail(r.h, 1, (lam_sink){put, text}, NULL), LAM_OK);
+    assert_string_equal(text, "e (Layer) call 1: 2, () -> ?  born here\n");
+    drop(&r);
 }
 
 static void nobody_looked(void **state) {
@@ -547,23 +574,12 @@ static void no_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(in_a_leaf),
-        cmocka_unit_test(between),
-        cmocka_unit_test(from_outside),
-        cmocka_unit_test(written),
-        cmocka_unit_test(owned),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(masks_of_others),
-        cmocka_unit_test(operators),
-        cmocka_unit_test(origins),
-        cmocka_unit_test(origins_of_gradients),
-        cmocka_unit_test(backward),
-        cmocka_unit_test(losses),
-        cmocka_unit_test(checks),
-        cmocka_unit_test(tail),
-        cmocka_unit_test(nobody_looked),
-        cmocka_unit_test(no_memory),
+        cmocka_unit_test(nothing),   cmocka_unit_test(in_a_leaf),     cmocka_unit_test(in_two_leaves),
+        cmocka_unit_test(between),   cmocka_unit_test(from_outside),  cmocka_unit_test(written),
+        cmocka_unit_test(owned),     cmocka_unit_test(masks),         cmocka_unit_test(masks_of_others),
+        cmocka_unit_test(operators), cmocka_unit_test(origins),       cmocka_unit_test(origins_of_gradients),
+        cmocka_unit_test(backward),  cmocka_unit_test(losses),        cmocka_unit_test(checks),
+        cmocka_unit_test(tail),      cmocka_unit_test(nobody_looked), cmocka_unit_test(no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

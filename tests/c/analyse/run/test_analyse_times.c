@@ -155,6 +155,11 @@ static void unknown_is_not_zero(void **state) {
     assert_false(lam_times_place(t, 9, 0, LAM_FORWARD, true, &s));
     assert_false(lam_times_event(t, 99, &(lam_time){0}));
     lam_times_free(t);
+    lam_costs *costs = NULL;
+    assert_int_equal(lam_costs_new(&costs, m, NULL, NULL), LAM_OK);
+    assert_int_equal(lam_costs_time_part(costs, LAM_TIME_ENGINE), -1);
+    assert_int_equal(lam_costs_time_part(costs, LAM_TIME_WHOLE), -1);
+    lam_costs_free(costs);
     lam_model_free(m);
     lam_error e = {0};
     n = timed_layers();

@@ -139,6 +139,15 @@ static void every_nanosecond_is_somebodys(void **state) {
             }
             assert_int_equal(lam_times_run(t, r, LAM_TIME_WHOLE), all);
         }
+        for (int p = 0; p < LAM_N_TIME_PARTS; p++) { /* the first of several that took as long */
+            lam_spread s;
+            int32_t most = 0;
+            for (int32_t r = 1; r < d.n_runs; r++)
+                if (lam_times_run(t, r, (lam_time_part)p) > lam_times_run(t, most, (lam_time_part)p))
+                    most = r;
+            assert_true(lam_times_part(t, (lam_time_part)p, &s));
+            assert_int_equal(s.most_run, most);
+        }
         lam_times_free(t);
         lam_model_free(m);
     }

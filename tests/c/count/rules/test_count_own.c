@@ -68,6 +68,7 @@ static void malformed(void **state) {
         {"macs = 1", "my.rules:1:1", "a rule begins with"},
         {"  macs = 1", "my.rules:1:3", "there is none yet"},
         {"a:b macs = 1", "my.rules:1:1", "a rule begins with"},
+        {"a:bc macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a::b::c macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a:: macs = 1", "my.rules:1:1", "a rule begins with"},
         {"a-b macs = 1", "my.rules:1:1", "a rule begins with"},

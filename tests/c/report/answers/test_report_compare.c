@@ -78,6 +78,11 @@ static void reasons(void **state) {
     assert_string_equal(torch->causes[0].text, "leaves out attention in Net");
     assert_non_null(strstr(torch->causes[0].note, "the CPU's attention kernel"));
     assert_int_equal(torch->causes[0].calls, 1);
+    assert_int_equal(lam_compare_write(c, "text", 0, false, show_sink(), NULL), LAM_OK);
+    show_has("leaves out attention in Net (1 call): FlopCounterMode has no formula for\n"
+             "                         the CPU's attention kernel\n"); /* a name stays as it is written */
+    show_has("leaves out attention in Net (1 call): fvcore has no handle for it\n");
+    show_has("counts Linear as 32; exact is 120 (1 call): a layer's weight and bias\n");
     /* Norms count 5 an element, and the product is counted by the operator that was called. */
     assert_int_equal(fvcore->difference, -800 + 5 * 40);
     assert_string_equal(fvcore->causes[1].text,

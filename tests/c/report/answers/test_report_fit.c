@@ -3,6 +3,7 @@
  * Will it fit: the peak of a run that was followed, what holds it, and the text of it. */
 #include "kit/oom.h"
 
+#include "kit/json_text.h"
 #include "kit/ops_net.h"
 #include "kit/show.h"
 
@@ -246,6 +247,8 @@ static void causal_attention_would_keep_keys(void **state) {
         assert_int_equal(f->cache_bytes, masked ? 0 : 2 * 2 * 8 * 4);
         assert_int_equal(f->masked_layers, masked);
         assert_int_equal(f->masked_bytes, masked ? 2 * 2 * 8 * 4 : 0);
+        assert_int_equal(lam_fit_write(f, NULL, m, NULL, NULL, true, show_sink(), NULL), LAM_OK);
+        show_has(masked ? " a token, in 1 layer with a mask of the model's own" : " a token, in 1 layer");
         lam_fit_free(f);
         lam_model_free(m);
     }
@@ -365,6 +368,7 @@ static void both_as_text(void **state) {
         "{\"schema\":1,\"forward\":{\"peak\":3188,\"state\":\"predicted\",\"parts\":{\"parameters\":164,"));
     assert_non_null(strstr(shown, ",\"measured\":3000,\"off\":6.2667,"));
     assert_non_null(strstr(shown, "\"step\":null}\n"));
+    assert_string_equal(json_value(shown), "\n");
     lam_fit_free(f);
     lam_fit_free(s);
     lam_model_free(m);

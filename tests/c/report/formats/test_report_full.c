@@ -101,7 +101,7 @@ static void a_late_run_is_named(void **state) {
     o.time = true;
     o.width = 200;
     show(c, &o);
-    show_has("run 7");
+    show_has("run 7 took 600 ns, 499 ns of the delay in b\n");
     lam_costs_free(c);
     lam_model_free(m);
 }

@@ -177,17 +177,42 @@ static void not_asked_or_not_known(void **state) {
 /* What came to a result only is no gradient of an input. */
 static void gradients_of_one_side(void **state) {
     (void)state;
-    for (int input = 0; input < 2; input++) {
+    for (int input = 0; input < 3; input++) { /* 2: and of a result */
         net n = net_new();
         int32_t fc = net_module(&n, "Linear", 0);
         net_place(&n, -1, "", fc);
         call(&n, fc, -1, 0, 1, 2);
         NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.gradients = true}, &n.e));
-        NET_OK(&n, lam_build_grad(n.b, &(lam_grad){.is_input = input, .seen = true}, &n.e));
+        for (int side = input == 1; side <= (input > 0); side++)
+            NET_OK(&n, lam_build_grad(n.b, &(lam_grad){.is_input = side, .seen = true}, &n.e));
         lam_model *m = net_done(&n);
         write_page(m, NULL);
         show_has(input ? "\"grad_in_shape\": [[2, 3]]" : "\"grad_in_shape\": []");
-        show_has(input ? "\"grad_out_shape\": []" : "\"grad_out_shape\": [[2, 4]]");
+        show_has(input == 1 ? "\"grad_out_shape\": []" : "\"grad_out_shape\": [[2, 4]]");
+        lam_model_free(m);
+    }
+}
+
+/* In what a layer gave, in what could not be looked at, or nowhere: of the first call of all too. */
+static void values_of_one_side(void **state) {
+    (void)state;
+    static const struct {
+        lam_bad_side side;
+        const char *said;
+    } all[] = {{LAM_BAD_OUTPUT, "true"}, {LAM_BAD_INPUT, "false"}, {LAM_BAD_UNSEEN, "null"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char said[40];
+        net n = net_new();
+        int32_t fc = net_module(&n, "Linear", 0);
+        net_place(&n, -1, "", fc);
+        call(&n, fc, -1, 0, 1, 2);
+        const lam_bad bad = {.side = all[i].side, .calls = 1, .from = -1, .found = {.nan = 1}};
+        NET_OK(&n, lam_build_looked(n.b, &(lam_looked){.gradients = true}, &n.e));
+        NET_OK(&n, lam_build_bad(n.b, &bad, &n.e));
+        lam_model *m = net_done(&n);
+        write_page(m, NULL);
+        snprintf(said, sizeof said, "\"forward_nan\": %s,", all[i].said);
+        show_has(said);
         lam_model_free(m);
     }
 }
@@ -306,6 +331,7 @@ int main(void) {
         cmocka_unit_test(not_asked_or_not_known),
         cmocka_unit_test(tensors_elsewhere),
         cmocka_unit_test(gradients_of_one_side),
+        cmocka_unit_test(values_of_one_side),
         cmocka_unit_test(unknown_sizes),
         cmocka_unit_test(deep),
         cmocka_unit_test(memory_may_run_out),

@@ -28,6 +28,7 @@ static lam_model *net_timed(void) {
                      .t0_ns = 12000,
                      .t1_ns = 13001};
     NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
+    o.name = "MulBackward0";
     o.thread = 1;
     o.call = -1;
     NET_OK(&n, lam_build_op(n.b, &o, NULL, &n.e));
@@ -69,12 +70,13 @@ static void speedscope(void **state) {
     (void)state;
     lam_model *m = net_timed();
     assert_int_equal(write_to(m, "speedscope", show_sink(), NULL), LAM_OK);
-    show_has(
-        "\"frames\": [\n{\"name\": \"Net\"},\n{\"name\": \"f\\\"c\"},\n{\"name\": \"AddmmBackward0\"}]}");
+    show_has("\"frames\": [\n{\"name\": \"Net\"},\n{\"name\": \"f\\\"c\"},\n{\"name\": "
+             "\"AddmmBackward0\"},\n{\"name\": \"MulBackward0\"}]}");
     show_has("\"events\": [\n{\"type\": \"O\", \"frame\": 0, \"at\": 0},\n"
              "{\"type\": \"O\", \"frame\": 1, \"at\": 100},\n{\"type\": \"C\", \"frame\": 1, \"at\": 900},\n"
              "{\"type\": \"C\", \"frame\": 0, \"at\": 900},\n{\"type\": \"O\", \"frame\": 2, \"at\": 2000},\n"
              "{\"type\": \"C\", \"frame\": 2, \"at\": 3001}]}");
+    show_has("\"events\": [\n{\"type\": \"O\", \"frame\": 3, \"at\": 2000},\n");
     show_has("\"name\": \"thread 1\", \"unit\": \"nanoseconds\", \"startValue\": 0, \"endValue\": 3001");
     lam_model_free(m);
 }

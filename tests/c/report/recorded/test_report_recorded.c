@@ -89,6 +89,37 @@ static void only_some_layers(void **state) {
     lam_recording_free(r);
 }
 
+/* A column is there where some layer, the first or the last, has the one number or the other for it. */
+static void columns_of_what_was_measured(void **state) {
+    (void)state;
+    static const struct {
+        const char *number, *title;
+    } all[] = {{"retained_bytes", "  retained"},
+               {"peak_bytes", "  retained"},
+               {"device_forward_ns", "  device"},
+               {"device_backward_ns", "  bwd device"},
+               {"device_retained_bytes", "  dev retained"},
+               {"device_peak_bytes", "  dev retained"},
+               {"backward_ns", "  backward"},
+               {"recompute_ns", "  again"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (int place = 1; place < 4; place++) {
+            char sql[160];
+            snprintf(sql, sizeof sql,
+                     "UPDATE layers SET backward_ns = NULL; UPDATE layers SET %s = 7 WHERE place = %d",
+                     all[i].number, place % 3);
+            if (place == 3) snprintf(sql, sizeof sql, "UPDATE layers SET backward_ns = NULL");
+            lam_recording *r = recorded("columns.lamina", 0, 1, 1, sql);
+            written(&r, 1, NULL);
+            *strstr(strstr(shown, "\nlayer") + 1, "\n") = '\0';
+            if (place == 3)
+                assert_null(strstr(strstr(shown, "\nlayer"), all[i].title));
+            else if (!strstr(strstr(shown, "\nlayer"), all[i].title))
+                fail_msg("%s of place %d makes no column%s", all[i].number, place % 3, all[i].title);
+            lam_recording_free(r);
+        }
+}
+
 static void narrow_and_plain(void **state) {
     (void)state;
     static const char wide[] =
@@ -299,24 +330,43 @@ static void processes_of_two_runs(void **state) {
     }
 }
 
-/* One that died before its first step, one whose tree is another, one that measured nothing. */
+/* One that died before its first step, one whose tree is another, one that measured nothing, one that has its
+ * layers in another order, and one that alone took any time: a row and a straggler of each, NULL none. */
 static void processes_that_differ(void **state) {
     (void)state;
-    static const char *const sql[] = {
-        "DELETE FROM layers; DELETE FROM steps; DELETE FROM places; DELETE FROM models",
-        "UPDATE places SET path = 'other' WHERE place = 1",
-        "UPDATE layers SET forward_self_ns = NULL, backward_ns = NULL",
+    static const struct {
+        const char *sql, *row, *straggler;
+    } all[] = {
+        {"DELETE FROM layers; DELETE FROM steps; DELETE FROM places; DELETE FROM models",
+         "\n2             ?        ?        ?         ?       ?             ?     ?  ended", NULL},
+        {"UPDATE models SET name = 'Other'",
+         "\n2             ?        ?        ?         ?       ?             ?     ?  ended", NULL},
+        {"UPDATE places SET path = 'other' WHERE place = 1", "\n2           500  5.00 ms  5.50 us ", NULL},
+        {"UPDATE layers SET forward_self_ns = NULL, backward_ns = NULL",
+         "\n2           500  5.00 ms  5.50 us ", NULL},
+        {"UPDATE places SET path = CASE path WHEN 'first' THEN 'second' ELSE 'first' END WHERE place > 0",
+         "\n2           500  5.00 ms  5.50 us ", "\nsecond   rank 2   6.50 us  1.10 us  5.91x\n"},
+        {NULL, "\n2           500  5.00 ms  5.50 us ", "\nfirst   rank 2   6.50 us    0 ns      ?\n"},
     };
-    for (size_t i = 0; i < sizeof sql / sizeof *sql; i++) {
-        lam_recording *all[RANKS];
-        ranks(all, sql[i]);
-        written(all, RANKS, NULL);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        static const char no_time[] =
+            "UPDATE layers SET forward_self_ns = 0, backward_ns = 0 WHERE place = 1";
+        lam_recording *of[RANKS];
+        ranks(of, all[i].sql);
+        for (int32_t k = 0; k < 2 && !all[i].sql; k++) {
+            lam_recording_free(of[k]);
+            of[k] = recorded(k ? "idle.1.lamina" : "idle.0.lamina", k, RANKS, 1, no_time);
+        }
+        written(of, RANKS, NULL);
         has("3 processes of 3");
-        lam_recording *last = all[2];
+        has(all[i].row);
+        has(all[i].straggler ? all[i].straggler : "\nmost to least: ");
+        if (!all[i].straggler) show_lacks("layers by the time");
+        lam_recording *last = of[2];
         written(&last, 1, NULL);
-        lam_recording *swapped[] = {all[2], all[0], all[1]};
+        lam_recording *swapped[] = {of[2], of[0], of[1]};
         written(swapped, RANKS, NULL);
-        free_ranks(all);
+        free_ranks(of);
     }
 }
 
@@ -398,6 +448,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_as_text),
         cmocka_unit_test(only_some_layers),
+        cmocka_unit_test(columns_of_what_was_measured),
         cmocka_unit_test(narrow_and_plain),
         cmocka_unit_test(runs_that_have_no_end),
         cmocka_unit_test(few_steps),

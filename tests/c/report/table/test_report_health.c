@@ -96,7 +96,59 @@ static void json(void **state) {
     lam_model_free(m);
 }
 
+/* `n` layers, each of which made NaN of what was none, and one that nobody called. */
+static lam_model *many(int32_t n) {
+    lam_builder *b;
+    lam_model *m;
+    int32_t i;
+    const lam_looked looked = {.tensors = 4, .bytes = 96};
+    assert_int_equal(lam_builder_new(&b, 0, NULL), LAM_OK);
+    for (int32_t k = 0; k < n + 2; k++) {
+        static const char *const names[] = {"", "a", "b", "c", "d", "e", "f", "g", "h"};
+        const char *type = k ? "ReLU" : "Net";
+        const lam_module_info mod = {.type = type, .word = lam_word_module(type)};
+        assert_int_equal(lam_build_module(b, &mod, &i, NULL), LAM_OK);
+        assert_int_equal(lam_build_place(b, k ? 0 : -1, names[k], k, &i, NULL), LAM_OK);
+    }
+    for (int32_t k = 0; k < n + 1; k++) {
+        const lam_arg x = {.dtype = 6, .ndim = 2, .sizes = sizes};
+        const lam_call_info call = {
+            .module = k, .parent = k ? 0 : -1, .n_in = 1, .n_out = 1, .in = &x, .out = &x};
+        const lam_bad bad = {
+            .side = LAM_BAD_OUTPUT, .call = k, .calls = k + 1, .from = -1, .found = {.nan = 1}, .ndim = -1};
+        assert_int_equal(lam_build_call(b, &call, &i, NULL), LAM_OK);
+        if (k) assert_int_equal(lam_build_bad(b, &bad, NULL), LAM_OK);
+    }
+    assert_int_equal(lam_build_looked(b, &looked, NULL), LAM_OK);
+    assert_int_equal(lam_builder_finish(b, &m, NULL), LAM_OK);
+    return m;
+}
+
+static void the_first_findings(void **state) {
+    (void)state;
+    for (int32_t n = 5; n < 8; n++) {
+        lam_model *m = many(n);
+        assert_int_equal(write_as(m, "text"), LAM_OK);
+        if (n == 5) show_lacks(" more finding");
+        if (n == 6) show_has("\n           1 more finding\n");
+        if (n == 7) show_has("\n           2 more findings\n");
+        lam_model_free(m);
+    }
+}
+
+static void a_layer_that_nobody_called_has_no_health(void **state) {
+    (void)state;
+    lam_model *m = many(1);
+    assert_int_equal(write_as(m, "csv"), LAM_OK);
+    const char *row = strstr(shown, "\na,"), *idle = strstr(shown, "\nb,");
+    assert_true(row && idle && strstr(row, ",born,"));
+    if (strstr(idle, "unknown")) fail_msg("it has a health:%s", idle);
+    lam_model_free(m);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(json)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(table), cmocka_unit_test(json),
+                                       cmocka_unit_test(the_first_findings),
+                                       cmocka_unit_test(a_layer_that_nobody_called_has_no_health)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

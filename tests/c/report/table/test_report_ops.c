@@ -37,6 +37,20 @@ static void transcripts(void **state) {
     lam_model_free(m);
 }
 
+/* Where nothing tells one tensor from another, JSON says nothing of what goes where. */
+static void untraced(void **state) {
+    (void)state;
+    net n = net_new();
+    net_relu(&n, (op_at){-1, -1, LAM_FORWARD, 0}, 4);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "exact", false);
+    show_as(c, "json", 0);
+    lacks("\"unused\"");
+    has("\"notes\"");
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
 /* What the page has no room for goes, FLOPs first, and is named; the lines under the table stay. */
 static void narrow(void **state) {
     (void)state;
@@ -331,12 +345,19 @@ static void out_of_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(transcripts),     cmocka_unit_test(narrow),
-        cmocka_unit_test(forward_alone),   cmocka_unit_test(no_backward),
-        cmocka_unit_test(calls_as_before), cmocka_unit_test(not_known),
-        cmocka_unit_test(folded),          cmocka_unit_test(never_called),
-        cmocka_unit_test(out_of_memory),   cmocka_unit_test(a_field_that_is_not_known),
-        cmocka_unit_test(bytes_asked_for), cmocka_unit_test(effective_foot),
+        cmocka_unit_test(transcripts),
+        cmocka_unit_test(untraced),
+        cmocka_unit_test(narrow),
+        cmocka_unit_test(forward_alone),
+        cmocka_unit_test(no_backward),
+        cmocka_unit_test(calls_as_before),
+        cmocka_unit_test(not_known),
+        cmocka_unit_test(folded),
+        cmocka_unit_test(never_called),
+        cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(a_field_that_is_not_known),
+        cmocka_unit_test(bytes_asked_for),
+        cmocka_unit_test(effective_foot),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static void many_of_everything(void **state) {
     lam_costs *costs = net_costs(m, NULL, false);
     show(costs, NULL);
     assert_true(has("Net    input ? \u00b7 input mask () bool cuda \u00b7 input mask () bool cuda"));
-    assert_true(has("3 other inputs \u00b7 train mode \u00b7 convention layers\n"));
+    assert_true(has(" \u00b7 3 other inputs \u00b7 train mode \u00b7 convention layers\n"));
     assert_true(has("Aa (Aa) tied to first.weight +1  1x4"));
     assert_true(
         has("\nincomplete 7 of 8 layers have no rule: Aa (1), Bb (1), Cc (1) and 4 more; work outside"));
@@ -156,6 +156,28 @@ static void many_of_everything(void **state) {
     assert_false(has("lists every reason"));
     lam_costs_free(costs);
     lam_model_free(m);
+}
+
+/* Of several results the first one's shape is shown, and how many there are besides. */
+static void several_results(void **state) {
+    (void)state;
+    for (int results = 1; results < 4; results++) {
+        static const char *const said[] = {"", "  2x3  ", "  2x3 +1  ", "  2x3 +2  "};
+        net n = net_new();
+        int32_t root = net_leaf(&n, "Mine"), call;
+        net_place(&n, -1, "", root);
+        const lam_arg one = {.dtype = NET_FLOAT32, .ndim = 2, .sizes = (const int64_t[]){2, 3}};
+        const lam_arg out[] = {one, {.dtype = NET_FLOAT32, .ndim = 0}, one};
+        const lam_call_info info = {
+            .module = root, .parent = -1, .n_in = 1, .in = &one, .n_out = results, .out = out};
+        NET_OK(&n, lam_build_call(n.b, &info, &call, &n.e));
+        lam_model *m = net_done(&n);
+        lam_costs *costs = net_costs(m, NULL, false);
+        show(costs, NULL);
+        assert_true(has(said[results]));
+        lam_costs_free(costs);
+        lam_model_free(m);
+    }
 }
 
 /* A model whose only work has no rule: nothing is known, and nothing is 0. */
@@ -530,6 +552,7 @@ int main(void) {
         cmocka_unit_test(sinks_refuse),
         cmocka_unit_test(nothing_called),
         cmocka_unit_test(many_of_everything),
+        cmocka_unit_test(several_results),
         cmocka_unit_test(nothing_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
