@@ -4,7 +4,7 @@
 #include "kit/oom.h"
 
 #include "kit/graph_net.h"
-#include "kit/show.h"
+#include "kit/shown.h"
 
 #include <stdlib.h>
 
