@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reports as text (shown.h). */
+ * Reports as text, which transcripts may be held against (shown.h). */
 #ifndef LAMINA_TEST_SHOW_H
 #define LAMINA_TEST_SHOW_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sinks for what is written: one that keeps it, so that it can be looked at, and one that refuses it. */
+ * Sinks for what is written: one that keeps it, so that it can be looked at, and one that refuses it; and
+ * transcripts to hold it against. LAMINA_GOLDEN=write in the environment rewrites those of our own; git shows
+ * what changed. */
 #ifndef LAMINA_TEST_SHOWN_H
 #define LAMINA_TEST_SHOWN_H
 
@@ -45,9 +47,6 @@ OOM_UNUSED static void show_has(const char *part) {
 OOM_UNUSED static void show_lacks(const char *part) {
     if (strstr(shown, part)) fail_msg("'%s' is in\n%s", part, shown);
 }
-
-/* Transcripts. LAMINA_GOLDEN=write in the environment rewrites those of our own tables; git shows what
- * changed. */
 
 /* The file's text; the caller frees. NULL where there is none. */
 OOM_UNUSED static char *show_read(const char *path) {

@@ -225,7 +225,7 @@ static void nothing_in_nothing_out(void **state) {
     for (int32_t i = 0; i < 3; i++) {
         const lam_cost_row *row = lam_costs_row(c, i);
         assert_int_equal(row->rf_state, LAM_UNKNOWN);
-        assert_true(row->rf == 1 && row->rf_stride == 1); /* what torchscan prints then */
+        assert_true(row->rf == 1 && row->rf_stride == 1);
     }
     expect(lam_costs_row(c, 1)->metric[LAM_FLOPS], 0, LAM_UNKNOWN);
     assert_non_null(strstr(lam_costs_row(c, 1)->reason, "needs `"));

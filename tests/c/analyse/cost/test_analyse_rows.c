@@ -252,6 +252,7 @@ static void never_called(void **state) {
     expect(root->total_params, 7 + 6 + 60 + 9 + 13 + 4, LAM_EXACT);
     assert_int_equal(aux->event, -1);
     assert_true(aux->never_called);
+    assert_true(aux->rf == 1 && aux->rf_stride == 1 && aux->rf_state == LAM_UNKNOWN);
     expect(aux->params, 60, LAM_EXACT);
     expect(aux->total_params, 60, LAM_EXACT);
     expect(aux->metric[LAM_MACS], 0, LAM_EXACT);
