@@ -308,14 +308,20 @@ def every_root(file, **options):
     """As `lamina run` has it, without a process of its own."""
     from lamina import _watch
     from lamina._command import script
+    from lamina._guard.standing_entry import Rest
 
-    call = nn.Module.__call__
+    call, watching = nn.Module.__call__, [*Rest.watches]
     watch = _watch.Watch([], file=file, **options)
     script.find_roots(watch)
     try:
         yield watch
     finally:
         watch.close()
+        _lamina.find(None)
+        Rest.left.clear()
+        for compiling in [*Rest.watches]:  # the program's, which nothing ends
+            if compiling not in watching:
+                Rest.end(compiling)
         nn.Module.__call__ = call
 
 
