@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import _lamina
 from ._base.check import check_module, describe_object, positional
 from ._base.dtypes import real_dtype
+from ._dry.running import MOST_KNOWN
 from ._results.fit import LARGEST, Fit, tensors_in
 from ._run.once import run_once
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NO_GRADIENT = "no parameter gets a gradient from what comes out"
-MOST_KNOWN = 65536  # numbers of an input that a dry run reads
 
 
 def fit(

@@ -19,7 +19,7 @@ from .._base.errors import NeedsValuesError, UnsupportedError
 from .._base.modules import modules
 from .._guard.redispatch import Redispatch
 from .fused import FUSED
-from .running import running, set_running
+from .running import MOST_KNOWN, running, set_running
 from .ways import ANYHOW, ELSEWHERE, INSTEAD, OneHot
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from .._observe.run import Run
 
-MOST_KNOWN = 65536  # values of a known tensor at most
 MOST_WORK = 16777216  # values that are computed to know them
 MOST_ASKED = 268435456  # products of a recurrence that is run to measure its memory for the backward
 BY_RULE, BY_VIEW, BY_OTHERS = 0, 1, 2  # as in python/ext/dry/dry.c

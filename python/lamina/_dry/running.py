@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dry run of each thread."""
+"""The dry run of each thread, and what all of them agree on."""
 
 from __future__ import annotations
 
 import threading
 from typing import Any
+
+MOST_KNOWN = 65536  # values of a tensor that a dry run reads
 
 _thread = threading.local()
 

@@ -190,7 +190,7 @@ def _filled(given: _Input, dtype: Any, value: str, device: Any, number: int) -> 
 
 def _tensor(given: _Input, name: str, like: Any, number: int, *, dry: bool) -> tuple[Any, str]:
     """The tensor and how it was made. For a dry run it has values if they can be known."""
-    from .._dry.mode import MOST_KNOWN
+    from .._dry.running import MOST_KNOWN
 
     torch = sys.modules["torch"]
     dtype = _dtype_of(given, like)

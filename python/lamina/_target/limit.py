@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._dry.mode import MOST_KNOWN
+from .._dry.running import MOST_KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
