@@ -3,13 +3,13 @@
  * costs twenty times as much. C finds the module by its address, notes the call, and calls the original.
  *
  * The function torch.nn.Module.__call__ gets a detour to C (detour.h), so that no class is changed. If that
- * fails, or if somebody put something other than a function there, a C method takes its place.
+ * fails, or if other code put something other than a function there, a C method takes its place.
  *
- * There is one torch.nn.Module in a process, so what stands there is process-wide state: `entry`, guarded by
- * the GIL. It may rest there while no capture is open (lmx_rest). Somebody else may replace Module.__call__
+ * There is one torch.nn.Module in a process, so its entry is process-wide state: `entry`, guarded by the
+ * GIL. It may stay while no capture is open (lmx_rest). Other code may replace Module.__call__
  * while our method is installed, and keep a reference to our method. So our method must work after its
  * capture closed, and must not call what calls it. Each method therefore has a slot with its own original; a
- * slot is used again only for the same original, or once nobody holds its method. */
+ * slot is used again only for the same original, or once no reference to its method is left. */
 #include "base/ext.h"
 #include "calls/calls.h"
 #include "calls/detour.h"

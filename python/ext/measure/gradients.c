@@ -48,8 +48,7 @@ bool lmx_gradients_open(lmx_gradients *t, lmx_capture *c, lmx_looker *looker) {
     return t->n_grad_fn && t->n_sequence && t->n_output;
 }
 
-/* == leaves ================================================================================================
- */
+/* == leaves ============================================================================================== */
 
 /* The gradient that a leaf holds now, and its version counter. NULL or None without a gradient. */
 static PyObject *gradient_of(const lmx_gradients *t, PyObject *tensor, int64_t *version) {

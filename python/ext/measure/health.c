@@ -26,8 +26,7 @@ typedef struct statistics {
 
 enum { ALLOWED = 1, ASKED = 2 };
 
-/* == records ==============================================================================================
- */
+/* == records ============================================================================================= */
 
 void lmx_health_name(char *to, const char *from) {
     size_t n = from ? strnlen(from, LMX_HEALTH_NAME - 1) : 0;
@@ -93,8 +92,7 @@ void lmx_health_count(lmx_checkup *h, const lmx_look *look, lmx_seen seen) {
     }
 }
 
-/* == calls ================================================================================================
- */
+/* == calls =============================================================================================== */
 
 /* One walk through arguments or a result. */
 typedef struct visit {

@@ -172,8 +172,7 @@ static bool trace_fed(lmx_checkup *h, void *self, const char *value, int32_t ind
     return true;
 }
 
-/* == nodes ================================================================================================
- */
+/* == nodes =============================================================================================== */
 
 typedef struct giving {
     opened *o;
@@ -297,8 +296,7 @@ void lmx_health_node_ended(lmx_listener *l, const lmx_node_run *node) {
     mine.before_call = node->where.call;
 }
 
-/* == operators ============================================================================================
- */
+/* == operators =========================================================================================== */
 
 /* Arguments are there only when an operator begins. */
 static uint64_t first_memory(const lmx_checkup *h, const lmx_op_run *op) {

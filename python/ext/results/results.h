@@ -7,7 +7,7 @@
 
 /* -- the fields of a result as Python's own values (sink.c) ----------------------------------------------*/
 
-enum { LMX_TOLD_DEPTH = 12, LMX_TOLD_KEYS = 256 };
+enum { LMX_SINK_DEPTH = 12, LMX_SINK_KEYS = 256 };
 typedef struct lmx_sink_part { /* an object, a list or a record that has begun */
     const char *name;
     lam_field_type type;
@@ -17,12 +17,12 @@ typedef struct lmx_sink_part { /* an object, a list or a record that has begun *
 typedef struct lmx_sink {
     PyObject *whole;
     int depth;
-    lmx_sink_part open[LMX_TOLD_DEPTH];
+    lmx_sink_part open[LMX_SINK_DEPTH];
     lmi_vec items; /* of all records that have begun */
     struct {
         const char *name;
         PyObject *key;
-    } keys[LMX_TOLD_KEYS];
+    } keys[LMX_SINK_KEYS];
     PyObject *states[LAM_UNKNOWN + 1], *zeros[LAM_UNKNOWN + 1];
 } lmx_sink;
 /* What a lam_..._tell is given; and what it told then, or NULL with an exception. */

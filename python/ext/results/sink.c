@@ -8,9 +8,9 @@
 static PyObject *key_of(lmx_sink *t, const char *name) {
     enum { NEAR = 8 };
     const size_t first = (size_t)((uintptr_t)name * 0x9E3779B97F4A7C15ull >> 40);
-    size_t at = first % LMX_TOLD_KEYS;
+    size_t at = first % LMX_SINK_KEYS;
     for (size_t i = 1; i < NEAR && t->keys[at].name != name && t->keys[at].name; i++)
-        at = (first + i) % LMX_TOLD_KEYS;
+        at = (first + i) % LMX_SINK_KEYS;
     if (t->keys[at].name != name) {
         Py_XDECREF(t->keys[at].key);
         t->keys[at].key = PyUnicode_InternFromString(name);
@@ -45,7 +45,7 @@ static bool put(lmx_sink *t, const char *name, PyObject *value) {
 
 static bool begin(lmx_sink *t, const lam_field *f) {
     lmx_sink_part *part = &t->open[t->depth];
-    if (t->depth == LMX_TOLD_DEPTH) return PyErr_BadInternalCall(), false; /* no walk goes as deep */
+    if (t->depth == LMX_SINK_DEPTH) return PyErr_BadInternalCall(), false; /* no walk goes as deep */
     *part = (lmx_sink_part){.name = f->name, .type = f->type, .first = t->items.n};
     if (f->type == LAM_FIELD_OBJECT) part->made = PyDict_New();
     if (f->type == LAM_FIELD_LIST) part->made = PyList_New(0);
@@ -111,7 +111,7 @@ PyObject *lmx_sink_end(lmx_sink *t) {
     while (t->depth) Py_XDECREF(t->open[--t->depth].made); /* what failed is left open */
     for (size_t i = 0; i < t->items.n; i++) Py_DECREF(((PyObject **)t->items.data)[i]);
     lmi_vec_free(&t->items);
-    for (int i = 0; i < LMX_TOLD_KEYS; i++) Py_XDECREF(t->keys[i].key);
+    for (int i = 0; i < LMX_SINK_KEYS; i++) Py_XDECREF(t->keys[i].key);
     for (int i = 0; i <= LAM_UNKNOWN; i++) {
         Py_XDECREF(t->states[i]);
         Py_XDECREF(t->zeros[i]);

@@ -7,8 +7,7 @@
 
 enum { LONG = 1 << 20, WORTH_KNOWING = 1 << 14 }; /* bytes */
 
-/* == reading ==============================================================================================
- */
+/* == reading ============================================================================================= */
 
 static int64_t item_bytes(int32_t dtype) { return lam_dtype_bits(dtype) / 8; }
 
@@ -137,8 +136,7 @@ lmx_seen lmx_look_at(const lmx_looker *k, const void *handle, bool gil, lmx_look
     return seen;
 }
 
-/* == through attributes ===================================================================================
- */
+/* == through attributes ================================================================================== */
 
 static bool ask(PyObject *o, PyObject *name, int64_t *out) {
     PyObject *told = PyObject_CallMethodObjArgs(o, name, NULL);
@@ -263,8 +261,7 @@ bool lmx_look_into(lmx_looker *k, PyObject *tensor, lmx_kind kind, lmx_look *out
     return true;
 }
 
-/* == opening ==============================================================================================
- */
+/* == opening ============================================================================================= */
 
 static bool intern_names(lmx_looker *k) {
     k->n_version = PyUnicode_InternFromString("_version");

@@ -10,8 +10,7 @@
 
 static const uint64_t ARENA_LIMIT = UINT64_C(4) << 30;
 
-/* -- runs and slots ----------------------------------------------------------------------------------------
- */
+/* -- runs and slots -------------------------------------------------------------------------------------- */
 
 static bool is_again(const lam_event *ev) { return ev->flags & LAM_CALL_AGAIN; }
 
@@ -87,8 +86,7 @@ int32_t lmi_beat(const lmi_beats *s, int32_t place, int32_t k) {
     return i;
 }
 
-/* -- the walk ----------------------------------------------------------------------------------------------
- */
+/* -- the walk -------------------------------------------------------------------------------------------- */
 
 /* An open span, and the backward pass of the nodes directly inside it. */
 typedef struct level {
@@ -259,8 +257,7 @@ static lam_status go(walk *w, lam_error *e) {
     return LAM_OK;
 }
 
-/* -- sums --------------------------------------------------------------------------------------------------
- */
+/* -- sums ------------------------------------------------------------------------------------------------ */
 
 static void start(lam_times *t) {
     for (int32_t i = 0; i < t->m->n_events; i++) {

@@ -6,8 +6,7 @@
 
 #include <stdlib.h>
 
-/* -- medians -----------------------------------------------------------------------------------------------
- */
+/* -- medians --------------------------------------------------------------------------------------------- */
 
 static int by_size(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -91,8 +90,7 @@ bool lam_times_event(const lam_times *t, int32_t event, lam_time *out) {
     return true;
 }
 
-/* -- runs that took much longer ----------------------------------------------------------------------------
- */
+/* -- runs that took much longer -------------------------------------------------------------------------- */
 
 enum { FEWEST_RUNS = 5 };
 
@@ -169,8 +167,7 @@ static int32_t median_run(lam_times *t) {
     return -1;
 }
 
-/* -- operators ---------------------------------------------------------------------------------------------
- */
+/* -- operators ------------------------------------------------------------------------------------------- */
 
 static int by_self(const void *a, const void *b) {
     const lam_op_time *x = a, *y = b;
@@ -248,8 +245,7 @@ lam_status lmi_times_stats(lam_times *t, lam_error *e) {
     return s;
 }
 
-/* -- rows --------------------------------------------------------------------------------------------------
- */
+/* -- rows ------------------------------------------------------------------------------------------------ */
 
 const lam_times *lam_costs_times(const lam_costs *c) { return c->times; }
 const lam_times *lam_costs_device_times(const lam_costs *c) { return c->device_times; }

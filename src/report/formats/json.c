@@ -48,8 +48,7 @@ static void tell_packed(lmi_teller *t, lam_count packed, lam_count bytes) {
     lmi_tell_count(t, "packed_bytes", bytes);
 }
 
-/* -- rows -------------------------------------------------------------------------------------------------
- */
+/* -- rows ------------------------------------------------------------------------------------------------ */
 
 static void tell_place(lmi_teller *t, const lmi_line *l, const lam_cost_row *r) {
     tell_text(t, "path", l->place->path);
@@ -123,8 +122,7 @@ static void put_row(const lmi_job *j, lmi_buf *b, int32_t i, bool spread) {
     tell_end(t);
 }
 
-/* -- the rest: a line each --------------------------------------------------------------------------------
- */
+/* -- the rest: a line each ------------------------------------------------------------------------------- */
 
 static void end_line(lmi_teller *t) {
     if (t->any) PUT(t->json, ",\n");

@@ -78,8 +78,7 @@ static void put_layer(const timeline *t, const lam_place *p, lmi_buf *b) {
     lmi_buf_free(&name);
 }
 
-/* -- trace events ------------------------------------------------------------------------------------------
- */
+/* -- trace events ---------------------------------------------------------------------------------------- */
 
 static void put_us(lmi_buf *b, const char *name, int64_t ns) {
     lmi_putf(b, "\"%s\": %lld.%03d, ", name, (long long)(ns / 1000), (int)(ns % 1000));
@@ -172,8 +171,7 @@ lam_status lmi_trace(lmi_job *j) {
     return s;
 }
 
-/* -- speedscope --------------------------------------------------------------------------------------------
- */
+/* -- speedscope ------------------------------------------------------------------------------------------ */
 
 /* Frames are the places, then the operators' names. */
 static lam_status put_frames(timeline *t) {

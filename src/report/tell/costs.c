@@ -9,8 +9,7 @@
 enum { N_NUMBERS = LAM_N_METRICS + 2 /* bytes, intensity */, NAME = 40 };
 typedef char number_names[N_NUMBERS][NAME];
 
-/* -- metrics ----------------------------------------------------------------------------------------------
- */
+/* -- metrics --------------------------------------------------------------------------------------------- */
 
 static const char *name_of(number_names *names, int i) {
     if (names) return (*names)[i];
@@ -36,8 +35,7 @@ void lmi_metric_fields(lmi_teller *t, const lam_costs *c, const lam_count metric
     tell_numbers(t, c, NULL, metric);
 }
 
-/* -- receptive fields -------------------------------------------------------------------------------------
- */
+/* -- receptive fields ------------------------------------------------------------------------------------ */
 
 static void tell_fraction(lmi_teller *t, const char *name, const int64_t f[2]) {
     tell_tuple(t, name);
@@ -79,8 +77,9 @@ void lmi_axes_fields(lmi_teller *t, const char *name, const lam_costs *c, int32_
     tell_list_end(t);
 }
 
-/* -- rows: one level of fields, as a table has columns. The JSON of a report nests them (formats/json.c)
- * ------ */
+/* -- rows ---------------------------------------------------------------------------------------------- */
+
+/* One level of fields, as a table has columns. The JSON of a report nests them (formats/json.c). */
 
 enum { N_SUMS = 6 };
 
@@ -172,8 +171,7 @@ static void tell_rows(lmi_teller *t, const lam_costs *c) {
     tell_list_end(t);
 }
 
-/* -- sums, and what they lack -----------------------------------------------------------------------------
- */
+/* -- sums, and what they lack ---------------------------------------------------------------------------- */
 
 static void tell_totals(lmi_teller *t, const lam_costs *c, lam_phase phase) {
     lam_count n[LAM_N_METRICS];
@@ -234,8 +232,7 @@ void lmi_gaps_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     tell_list_end(t);
 }
 
-/* -- why --------------------------------------------------------------------------------------------------
- */
+/* -- why ------------------------------------------------------------------------------------------------- */
 
 static void tell_why(lmi_teller *t, const lam_costs *c, int32_t row) {
     lam_why w;
@@ -272,8 +269,7 @@ static lam_status tell_operator(lmi_teller *t, const lam_costs *c, int32_t op, l
     return LAM_OK;
 }
 
-/* -- all of it --------------------------------------------------------------------------------------------
- */
+/* -- all of it ------------------------------------------------------------------------------------------- */
 
 static lam_status check(const lam_costs *c, lam_costs_part part, int32_t i, lam_error *e) {
     int32_t n = lam_costs_n_rows(c);

@@ -85,8 +85,7 @@ static void tell_tensor(lmi_teller *t, const lam_model *m, int32_t i) {
     tell_int(t, "n_owners", x->n_owners);
 }
 
-/* -- operators --------------------------------------------------------------------------------------------
- */
+/* -- operators ------------------------------------------------------------------------------------------- */
 
 static void tell_op_arg(lmi_teller *t, const lam_op_arg *a) {
     tell_record(t, NULL);
@@ -145,8 +144,7 @@ void lam_op_args_tell(const lam_op_arg *args, int32_t n, lam_receiver to) {
     tell_op_args(&t, NULL, args, n);
 }
 
-/* -- lists of them ----------------------------------------------------------------------------------------
- */
+/* -- lists of them --------------------------------------------------------------------------------------- */
 
 static void tell_each(lmi_teller *t, const lam_model *m, int32_t n,
                       void (*tell)(lmi_teller *t, const lam_model *m, int32_t i)) {

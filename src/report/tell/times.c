@@ -47,8 +47,7 @@ static void tell_spread(lmi_teller *t, const char *name, bool known, const lam_s
     tell_end(t);
 }
 
-/* -- parts that a report has in its rows, or not at all ---------------------------------------------------
- */
+/* -- parts that a report has in its rows, or not at all -------------------------------------------------- */
 
 /* The k-th call at a place; false where no run has one. */
 static bool tell_layer(lmi_teller *t, const lam_times *x, int32_t place, int32_t k) {
@@ -92,8 +91,7 @@ static void tell_operators(lmi_teller *t, const lam_times *x) {
     tell_list_end(t);
 }
 
-/* -- all runs ---------------------------------------------------------------------------------------------
- */
+/* -- all runs -------------------------------------------------------------------------------------------- */
 
 static void tell_outliers(lmi_teller *t, const lam_times *x) {
     lam_outlier o;
@@ -142,8 +140,7 @@ void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     tell_end(t);
 }
 
-/* -- speeds -----------------------------------------------------------------------------------------------
- */
+/* -- speeds ---------------------------------------------------------------------------------------------- */
 
 void lam_speeds_tell(const lam_costs *c, lam_peak peak, lam_receiver to) {
     lmi_teller t = lmi_tell_to(to);
