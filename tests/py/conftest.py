@@ -29,6 +29,17 @@ from torch import nn  # noqa: E402
 torch.set_num_threads(2)
 
 
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "uncompiled: runs first, before code is compiled"
+    )
+
+
+def pytest_collection_modifyitems(items):
+    """What has to run before anything is compiled comes first, whatever the order of the others."""
+    items.sort(key=lambda item: item.get_closest_marker("uncompiled") is None)
+
+
 def needs_recordings() -> None:
     """Leaves the calling module out where lamina was built without SQLite."""
     import tempfile

@@ -425,9 +425,10 @@ class Bound:
         return self.inner(module, *args, **kwargs)
 
 
+@pytest.mark.uncompiled
 def test_replacements_by_functions_have_no_end(restored_call):
     if not leads():
-        pytest.skip("this interpreter's functions can't be led")
+        pytest.skip("this interpreter's functions take no detour")
     for _ in range(20):
         capture = _lamina.Capture(nn.Tanh())
         capture.start()
@@ -457,9 +458,10 @@ def test_replacements_without_end_are_refused_with_a_sentence(restored_call):
     assert len(seen(nn.Tanh(), X).events()) == 1
 
 
+@pytest.mark.uncompiled
 def test_code_that_was_copied_while_it_was_led_does_no_harm(restored_call):
     if not leads():
-        pytest.skip("this interpreter's functions can't be led")
+        pytest.skip("this interpreter's functions take no detour")
     net = nn.Tanh()
     with watching(net):
         code = nn.Module.__call__.__code__
@@ -486,6 +488,7 @@ def test_a_method_takes_the_place_of_what_is_no_function(restored_call):
     assert [path for path, _ in calls(capture.model())] == paths
 
 
+@pytest.mark.uncompiled
 def test_every_way_to_call_is_seen():
     class Above(nn.Linear):
         def __call__(self, *args, **kwargs):
@@ -494,7 +497,7 @@ def test_every_way_to_call_is_seen():
     net, plain = nn.Sequential(nn.Linear(3, 3), Above(3, 3)), nn.Module.__call__
     bound = net[0].__call__
     if not leads():
-        pytest.skip("this interpreter's functions can't be led")
+        pytest.skip("this interpreter's functions take no detour")
 
     def many(m):
         for _ in range(100):
@@ -525,12 +528,13 @@ def test_our_method_taken_during_a_capture_works_after_it():
     assert len(seen(net, X).events()) == 1
 
 
+@pytest.mark.uncompiled
 def test_the_call_looks_as_before():
     before = inspect.signature(nn.Module.__call__), nn.Module.__call__.__name__
     with pytest.raises(AttributeError) as plain:
         nn.Module.__call__(3, X)
     if not leads():
-        pytest.skip("this interpreter's functions can't be led")
+        pytest.skip("this interpreter's functions take no detour")
     with watching(nn.Tanh()):
         assert (inspect.signature(nn.Module.__call__), nn.Module.__call__.__name__) == before
         with pytest.raises(AttributeError, match=re.escape(str(plain.value))):
