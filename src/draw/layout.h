@@ -13,7 +13,7 @@ typedef struct lmi_line_ends { int32_t from, to; } lmi_line_ends;
  * theirs. */
 typedef struct lmi_waypoint { int32_t x, rank, source; } lmi_waypoint;
 
-typedef struct lmi_layout_of {
+typedef struct lmi_drawing {
     int32_t n;         /* nodes */
     int32_t *x, *y;    /* of a node's centre, and of its top */
     int32_t *rank;
@@ -27,12 +27,12 @@ typedef struct lmi_layout_of {
     bool shared; /* all long lines share one rail; `lines` of the caller say which node reads which */
     int64_t crossings;
     int32_t left, right, height; /* the extent, without a margin */
-} lmi_layout_of;
+} lmi_drawing;
 
 /* Places `n` nodes of the given sizes with `m` lines, as docs/decisions.md describes; equal input gives an
  * equal result, in whatever order the lines are. Everything is in the arena. LAM_USAGE: a line does not go
  * from a lower to a higher number. */
-lam_status lmi_lay_out(lmi_layout_of *out, lmi_arena *arena, int32_t n, const lmi_box_size *size, int32_t m,
+lam_status lmi_draw(lmi_drawing *out, lmi_arena *arena, int32_t n, const lmi_box_size *size, int32_t m,
                        const lmi_line_ends *line, lam_error *e);
 
 #endif

@@ -66,7 +66,7 @@ typedef struct lmi_level {
     int32_t n_lines;
     lmi_line_ends *line;
     int32_t cut; /* nodes that are left out, in one node `N more` */
-    lmi_layout_of at;
+    lmi_drawing at;
 } lmi_level;
 
 typedef struct lmi_formula {
