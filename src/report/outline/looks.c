@@ -124,13 +124,18 @@ static lmi_layer_family of_name(const char *type) {
     return LMI_OTHER_FAMILY;
 }
 
+lmi_layer_family lmi_family_of_name(const char *type, bool holds) {
+    lmi_layer_family family = of_name(type);
+    return holds && family != LMI_ATTENTION ? LMI_CONTAINER : family;
+}
+
 static lmi_layer_family family_of(const lmi_taking *w, int32_t i, const own_ops *ops) {
     const lmi_outlined *at = &w->at[i];
     bool holds = at->n_children > 0;
     lmi_kind kind = lmi_word_kind(w->m->modules[w->m->places[w->place[i]].module].word);
     if (kind < LMI_N_KINDS) return of_kind(kind, holds);
     lmi_layer_family family = of_ops(&ops[i]);
-    if (family == LMI_OTHER_FAMILY) family = of_name(at->type);
+    if (family == LMI_OTHER_FAMILY) return lmi_family_of_name(at->type, holds);
     return holds && family != LMI_ATTENTION ? LMI_CONTAINER : family;
 }
 

@@ -55,7 +55,7 @@ static void take_times(lmi_outline *o, const lam_costs *c, lam_peak roof) {
 }
 
 /* What a place holds or does, and everything below it. Parents come before their children. */
-static lam_status sum_up(lmi_outline *o, lam_error *e) {
+lam_status lmi_outline_sum(lmi_outline *o, lam_error *e) {
     for (int k = 0; k < LMI_N_OWN; k++) {
         if (!o->own[k]) continue;
         o->total[k] = lmi_copy(&o->arena, o->own[k], (uint64_t)o->n, sizeof *o->total[k]);
@@ -88,10 +88,10 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     }
     LAM_TRY(lmi_find_runs(w));
     LAM_TRY(lmi_keep_places(w));
-    LAM_TRY(sum_up(o, w->e));
+    LAM_TRY(lmi_outline_sum(o, w->e));
     const lam_event *peak = o->memory ? lam_model_event(w->m, o->memory->peak_call) : NULL;
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
-    LAM_TRY(lmi_take_notes(o, w->c, w->e));
+    LAM_TRY(lmi_take_notes(w));
     if (options->course) LAM_TRY(lmi_outline_course(o, w->c, w->of_place, w->e));
     if (options->formulas) LAM_TRY(lmi_outline_formulas(o, w->c, w->of_place, w->e));
     return options->levels ? lmi_outline_levels(o, w->c, w->of_place, w->e) : LAM_OK;
