@@ -76,7 +76,8 @@ static lam_status grow(growing *g) {
     int32_t root;
     bool more = true;
     LAM_TRY(add_node(g, -1, "", "", &root));
-    lam_status status = lmi_saved_ask(s, "SELECT json_extract(value, '$.path') FROM json_each(?1, '$.rows')", &q);
+    lam_status status =
+        lmi_saved_ask(s, "SELECT json_extract(value, '$.path') FROM json_each(?1, '$.rows')", &q);
     while (status == LAM_OK && more) {
         status = lmi_saved_next(s, q, &more);
         if (status != LAM_OK || !more) break;
@@ -181,17 +182,17 @@ enum { TYPE, STATUS, INPUTS, OUTPUTS, HEALTH, BACK_HEALTH, FIRST };
 
 /* "8×64×56×56 float32, 8 int64 +2" of a list of tensors, as an outline of a model has it. */
 #define TENSORS(list)                                                                                        \
-    "(SELECT coalesce(group_concat(shown, ', '), '') || CASE WHEN max(n) > 3 THEN ' +' || (max(n) - 3) "      \
-    "ELSE '' END FROM (SELECT CASE WHEN key < 3 THEN coalesce(CASE WHEN json_type(value, '$.shape') = "       \
-    "'array' THEN CASE WHEN json_array_length(value, '$.shape') = 0 THEN 'scalar' ELSE (SELECT "              \
-    "group_concat(value, '\u00d7') FROM json_each(t.value, '$.shape')) END END, '?') || coalesce(' ' || "      \
-    "json_extract(value, '$.dtype'), '') END AS shown, key + 1 AS n FROM json_each(r.value, '$." list       \
+    "(SELECT coalesce(group_concat(shown, ', '), '') || CASE WHEN max(n) > 3 THEN ' +' || (max(n) - 3) "     \
+    "ELSE '' END FROM (SELECT CASE WHEN key < 3 THEN coalesce(CASE WHEN json_type(value, '$.shape') = "      \
+    "'array' THEN CASE WHEN json_array_length(value, '$.shape') = 0 THEN 'scalar' ELSE (SELECT "             \
+    "group_concat(value, '\u00d7') FROM json_each(t.value, '$.shape')) END END, '?') || coalesce(' ' || "    \
+    "json_extract(value, '$.dtype'), '') END AS shown, key + 1 AS n FROM json_each(r.value, '$." list        \
     "') t))"
 
 static void put_question(lmi_buf *b) {
-    lmi_put(b, "SELECT json_extract(value, '$.type'), json_extract(value, '$.status'), " TENSORS("inputs") ", "
-               TENSORS("outputs") ", json_extract(value, '$.health.forward'), "
-               "json_extract(value, '$.health.backward')");
+    lmi_put(b, "SELECT json_extract(value, '$.type'), json_extract(value, '$.status'), " TENSORS(
+                   "inputs") ", " TENSORS("outputs") ", json_extract(value, '$.health.forward'), "
+                                                     "json_extract(value, '$.health.backward')");
     for (int i = 0; i < N_COUNTS; i++)
         lmi_putf(b, ", json_extract(value, '$.%s.value'), json_extract(value, '$.%s.state')", counts[i].path,
                  counts[i].path);

@@ -13,10 +13,11 @@ enum { LARGEST = 1 << 29 }; /* of a file, in bytes: SQLite's own limit is 1e9 */
 /* -- questions ------------------------------------------------------------------------------------------- */
 
 lam_status lmi_saved_wrong(const lmi_saved *s, const char *what) {
-    return lmi_fail(s->w.e, LAM_FAILED, s->file,
-                    "it is no report that lamina saved as JSON: %s; `lamina show TARGET --format json -o FILE` "
-                    "writes one",
-                    what);
+    return lmi_fail(
+        s->w.e, LAM_FAILED, s->file,
+        "it is no report that lamina saved as JSON: %s; `lamina show TARGET --format json -o FILE` "
+        "writes one",
+        what);
 }
 
 static lam_status failed(const lmi_saved *s, int code) {
@@ -89,8 +90,8 @@ static lam_status read_all(lmi_saved *s, FILE *f) {
         if (ferror(f)) return unreadable(s);
         if ((size_t)s->n < room) return LAM_OK;
         if (room >= LARGEST)
-            return lmi_fail(s->w.e, LAM_LIMIT, s->file, "it has more than %d MB; no report is as large as that",
-                            LARGEST >> 20);
+            return lmi_fail(s->w.e, LAM_LIMIT, s->file,
+                            "it has more than %d MB; no report is as large as that", LARGEST >> 20);
         char *more = realloc(s->text, 2 * room);
         if (!more) return lmi_nomem(s->w.e);
         s->text = more;

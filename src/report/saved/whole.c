@@ -4,6 +4,7 @@
 #include "report/saved/saved.h"
 
 #include <sqlite3.h>
+#include <stdio.h>
 
 /* Runs `row` on each answer to a question. */
 typedef lam_status (*each_row)(lmi_saved *s, sqlite3_stmt *q, void *to);
@@ -64,21 +65,19 @@ static lam_status take_totals(lmi_saved *s) {
     const struct {
         const char *name;
         lam_count *to;
-    } params[] = {{"params", &o->params.params},
-                  {"trainable", &o->params.grad_params},
-                  {"frozen", &o->params.nograd_params},
-                  {"param_bytes", &o->params.param_bytes},
-                  {"buffers", &o->params.buffers},
-                  {"buffer_bytes", &o->params.buffer_bytes},
+    } params[] = {{"params", &o->params.params},         {"trainable", &o->params.grad_params},
+                  {"frozen", &o->params.nograd_params},  {"param_bytes", &o->params.param_bytes},
+                  {"buffers", &o->params.buffers},       {"buffer_bytes", &o->params.buffer_bytes},
                   {"params_in_rows", &o->params.in_rows}};
     static const char *const metrics[] = {"macs", "flops", "bytes"};
     char sql[512];
     for (int p = 0; p < LAM_N_PHASES; p++) {
         lam_count *to[] = {&o->macs[p], &o->flops[p], &o->bytes[p]};
         for (int k = 0; k < 3; k++) {
-            snprintf(sql, sizeof sql,
-                     "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')",
-                     phases[p], metrics[k], phases[p], metrics[k]);
+            snprintf(
+                sql, sizeof sql,
+                "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')",
+                phases[p], metrics[k], phases[p], metrics[k]);
             LAM_TRY(each(s, sql, take_counts, &(asked){{to[k]}, 1}));
         }
         o->backward = o->backward || (p != LAM_FORWARD && o->flops[p].n > 0);
@@ -121,15 +120,15 @@ static lam_status take_times(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     char sql[512];
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
-        snprintf(sql, sizeof sql,
-                 "SELECT json_extract(v, '$.n'), json_extract(v, '$.median'), json_extract(v, '$.deviation'), "
-                 "json_extract(v, '$.least'), json_extract(v, '$.most') FROM "
-                 "(SELECT json_extract(?1, '$.time.%s') AS v)",
-                 parts[p]);
+        snprintf(
+            sql, sizeof sql,
+            "SELECT json_extract(v, '$.n'), json_extract(v, '$.median'), json_extract(v, '$.deviation'), "
+            "json_extract(v, '$.least'), json_extract(v, '$.most') FROM "
+            "(SELECT json_extract(?1, '$.time.%s') AS v)",
+            parts[p]);
         LAM_TRY(each(s, sql, take_spread, &o->time[p]));
     }
-    return each(s,
-                "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
+    return each(s, "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
                 take_runs, o);
 }
 
@@ -159,7 +158,8 @@ static lam_status find_place(lmi_saved *s, const char *path, int32_t *out) {
     for (const char *rest = path; *rest;) {
         size_t n = strcspn(rest, ".");
         int32_t child = at + 1, end = all[at].end;
-        while (child < end && (strncmp(all[child].name, rest, n) != 0 || all[child].name[n])) child = all[child].end;
+        while (child < end && (strncmp(all[child].name, rest, n) != 0 || all[child].name[n]))
+            child = all[child].end;
         if (child >= end) return lmi_saved_wrong(s, "its memory names a module that no row has");
         at = child;
         rest += n + (rest[n] == '.');
@@ -171,7 +171,10 @@ static lam_status find_place(lmi_saved *s, const char *path, int32_t *out) {
 /* A place's path, a category, its bytes. Rows of one path follow one another. */
 static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
     lmi_taking *w = &s->w;
-    struct { const char *path; int32_t place; } *last = to;
+    struct {
+        const char *path;
+        int32_t place;
+    } *last = to;
     const char *path, *name;
     int64_t n;
     LAM_TRY(lmi_saved_text(s, q, 0, &path));
@@ -188,7 +191,10 @@ static lam_status take_place_held(lmi_saved *s, sqlite3_stmt *q, void *to) {
 }
 
 lam_status lmi_saved_held(lmi_saved *s) {
-    struct { const char *path; int32_t place; } last = {NULL, 0};
+    struct {
+        const char *path;
+        int32_t place;
+    } last = {NULL, 0};
     s->w.held = lmi_alloc(&s->w.scratch, (uint64_t)s->w.n, sizeof *s->w.held);
     if (!s->w.held) return lmi_nomem(s->w.e);
     return each(s,
@@ -202,7 +208,8 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     int64_t *fields[] = {&y->peak,      &y->before,        &y->peak_allocated, &y->allocated,     &y->freed,
                          &y->elsewhere, &y->info.rss_open, &y->info.rss_peak,  &y->info.rss_close};
     const char *phase, *path;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) LAM_TRY(lmi_saved_int(s, q, (int)i, fields[i]));
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        LAM_TRY(lmi_saved_int(s, q, (int)i, fields[i]));
     LAM_TRY(lmi_saved_text(s, q, 9, &phase));
     for (int p = 0; p < LAM_N_PHASES; p++)
         if (strcmp(phase, lam_phase_name((lam_phase)p)) == 0) y->peak_phase = (uint8_t)p;
@@ -245,13 +252,14 @@ static lam_status take_memory(lmi_saved *s) {
     lam_memory_totals *y = lmi_alloc(&o->arena, 1, sizeof *y);
     if (!y) return lmi_nomem(s->w.e);
     y->peak_call = -1;
-    LAM_TRY(each(s,
-                 "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
-                 "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
-                 "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
-                 "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
-                 "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
-                 take_memory_row, y));
+    LAM_TRY(
+        each(s,
+             "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
+             "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
+             "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
+             "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
+             "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
+             take_memory_row, y));
     sqlite3_stmt *q = NULL;
     bool more = false;
     lam_status status = lmi_saved_ask(
@@ -297,18 +305,21 @@ static lam_status take_list(lmi_saved *s, const char *sql, int columns, int32_t 
     return status;
 }
 
+static lam_status take_health(lmi_saved *s, sqlite3_stmt *q, void *to) {
+    lmi_outline *o = to;
+    LAM_TRY(lmi_saved_int(s, q, 1, &o->looked));
+    return lmi_saved_text(s, q, 0, &o->health);
+}
+
 static lam_status take_findings(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     const char **text;
     int32_t n;
-    const char *(*health)[2];
-    LAM_TRY(take_list(s,
-                      "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
-                      "json_extract(?1, '$.health.sentence') IS NOT NULL",
-                      2, &n, &health));
-    if (!n) return LAM_OK;
-    o->health = health[0][0];
-    o->looked = strtoll(health[0][1], NULL, 10);
+    LAM_TRY(each(s,
+                 "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
+                 "json_extract(?1, '$.health.sentence') IS NOT NULL",
+                 take_health, o));
+    if (!o->health) return LAM_OK;
     LAM_TRY(take_list(s,
                       "SELECT json_extract(value, '$.text'), json_extract(value, '$.path') FROM "
                       "json_each(?1, '$.health.findings')",

@@ -5,7 +5,6 @@
 
 #include "report/outline/outline.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct spec {
@@ -56,17 +55,16 @@ static void make(made *m, int32_t n, const spec *of) {
 
 /* "path:change:macs ..." of each place; changes are =, +, -, ~ and > (renamed). */
 static void show(const lmi_outline *o, char *out, size_t size) {
-    size_t at = 0;
+    lmi_buf b;
+    lmi_buf_init(&b);
     for (int32_t i = 0; i < o->n; i++) {
-        char path[64] = "";
-        for (int32_t k = i; k > 0; k = o->at[k].parent) {
-            char longer[128];
-            snprintf(longer, sizeof longer, "%s%s%s", o->at[k].name, *path ? "." : "", path);
-            snprintf(path, sizeof path, "%s", longer);
-        }
-        at += (size_t)snprintf(out + at, size - at, "%s%s%c%lld", i ? " " : "", path, "=+-~>"[o->change[i]],
-                               (long long)o -> own[LMI_OWN_MACS][i]);
+        if (i) lmi_putc(&b, ' ');
+        lmi_outline_path(o, i, &b);
+        lmi_putf(&b, "%c%lld", "=+-~>"[o->change[i]], (long long)o -> own[LMI_OWN_MACS][i]);
     }
+    assert_true(b.n < size);
+    memcpy(out, lmi_buf_text(&b), b.n + 1);
+    lmi_buf_free(&b);
 }
 
 static void expect(const made *a, const made *b, const char *wanted) {
