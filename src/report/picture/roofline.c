@@ -175,6 +175,7 @@ static void draw_circles(chart *d) {
                                             2 * r, 2 * r});
     }
     draw_labels(d, &room);
+    d->s->body.bad = d->s->body.bad || room.bad;
     lmi_vec_free(&room.taken);
     if (n == d->n) return;
     LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"12\">", d->right);
@@ -205,7 +206,8 @@ void lmi_picture_roofline(lmi_buf *out, const lmi_outline *o, const lmi_picture_
     else if (d.n > 0)
         draw_chart(&d, out, p);
     else
-        lmi_svg_nothing(out, p, "Roofline",
-                        "No module's time, FLOPs and bytes are known, or the machine's limits are not.");
+        lmi_svg_nothing(
+            out, p, "Roofline",
+            "Of no module time, FLOPs and bytes are known, or the limits of the machine are not.");
     free(d.at);
 }

@@ -37,6 +37,7 @@ typedef struct lmi_label { double dx, dy; char anchor; } lmi_label; /* 's', 'm',
 typedef struct lmi_room {
     lmi_rect inside; /* where labels may be */
     lmi_vec taken;   /* lmi_rect */
+    bool bad;        /* memory ran out */
 } lmi_room;
 void lmi_room_take(lmi_room *room, lmi_rect r);
 /* The corner, or -1. `x`, `y`: what is labelled; `w`: how wide the label is. */

@@ -23,7 +23,8 @@ static void test_boxes_are_as_wide_as_their_share(void **state) {
     (void)state;
     little *l = net_of_five();
     const char *svg = drawn(lmi_picture_icicle, &l->o, in_page);
-    static const double x[] = {0, 0, 250, 250, 750}, w[] = {999, 249, 749, 499, 249}, y[] = {0, 28, 28, 56, 56};
+    static const double x[] = {0, 0, 250, 250, 750}, w[] = {999, 249, 749, 499, 249},
+                        y[] = {0, 28, 28, 56, 56};
     assert_int_equal(count_of(svg, BOX), 5);
     for (int i = 0; i < 5; i++) {
         assert_true(number_after(svg, " x=\"", 2 * i) == x[i]); /* a box and its label */
@@ -31,7 +32,9 @@ static void test_boxes_are_as_wide_as_their_share(void **state) {
         assert_true(number_after(svg, " width=\"", i) == w[i]);
     }
     has(svg, "viewBox=\"-1 -1 1002 86\"");
-    has(svg, "<title>b.0 (Block): 500, 50" "\u202f" "%</title>");
+    has(svg, "<title>b.0 (Block): 500, 50"
+             "\u202f"
+             "%</title>");
     has(svg, "<text class=\"m\" x=\"5\" y=\"17\">Net <tspan class=\"d\">1.00\u202fK</tspan></text>");
     lacks(svg, "<style>");
     lacks(svg, "xmlns");
