@@ -41,8 +41,8 @@ OOM_UNUSED static void level_leaf(net *n, int32_t module, int32_t parent, uint64
     OP(n, "tanh", level_call(n, module, parent, in, out), out, in);
 }
 
-/* Net(blocks: ModuleList(0: Block(fc, act), ...), head): `blocks` blocks, fc(act(x)) + x, which the root calls
- * one after the other. Block k is place 2 + 3 * k. */
+/* Net(blocks: ModuleList(0: Block(fc, act), ...), head): blocks of fc(act(x)) + x, which the root calls one
+ * after the other. Block k is place 2 + 3 * k. */
 OOM_UNUSED static lam_model *level_blocks(int32_t blocks) {
     net n = net_new();
     int32_t root = level_place(&n, -1, "", "Net"), list = level_place(&n, root, "blocks", "ModuleList");
