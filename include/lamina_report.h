@@ -54,6 +54,30 @@ LAM_API lam_status lam_report_write(const lam_costs *c, const lam_report_options
 LAM_API lam_status lam_table_write(const char *const *cells, int32_t n_columns, int32_t n_rows, int32_t width,
                                    lam_sink to, lam_error *e);
 
+/* == Pictures ==========================================================================================
+ * SVG files of their own: readable on light and dark pages, without a script, nothing loaded. */
+
+typedef struct lam_plot_options {
+    /* "icicle": the tree, each box as wide as its share. "graph": what goes where at the top level.
+     * "memory": what was in use over time. "roofline": how near each layer comes to the machine's limits */
+    const char *kind;
+    int32_t width;  /* units of the SVG; 0: 1008. A graph is as wide as it is */
+    /* of "icicle" and "graph": "params", "param_bytes", "macs", "flops", "bytes", "time", "memory" (what the
+     * forward allocated) or "peak" (what is held at the peak); NULL: "macs", or "params" if there are none */
+    const char *by;
+    bool backward;  /* the backward's numbers are added to the forward's */
+    lam_peak roof;  /* of "roofline": what the machine reaches */
+} lam_plot_options;
+/* Writes the picture as one <svg> element. LAM_USAGE: there is no such kind, or what it shows was not
+ * measured; the sentence says what to do. */
+LAM_API lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o, lam_sink to, lam_error *e);
+
+/* A model among others; models of one family have one colour and are joined by a line. */
+typedef struct lam_scatter_point { const char *name, *family; int64_t params, macs; } lam_scatter_point;
+/* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: a number is not above 0. */
+LAM_API lam_status lam_scatter_write(const char *title, const lam_scatter_point *at, int32_t n, lam_sink to,
+                                     lam_error *e);
+
 /* The report of InspectorGadgets of torch_inspector 0.1.0: JSON keyed by the names of the tree, with that
  * tool's fields; null for what was not measured. docs/torch_inspector.md describes the fields. */
 typedef struct lam_gadget_options {

@@ -96,12 +96,32 @@ bool lmi_wants_color(const lmi_cli *c);
 lam_status lmi_live_model(lmi_cli *c, const lam_live *what, lam_model **m, lam_error *e);
 /* The request to the host for the arguments, to be counted under `convention`; NULL: the model's default. */
 lam_live lmi_live_request(const lmi_cli *c, const char *convention);
+/* What this machine can do. Ask before the model is loaded, while nothing else runs. */
+lam_status lmi_live_roof(lmi_cli *c, lam_peak *out, lam_error *e);
 /* A metric's name in a narrow column: "macs", "read". */
 const char *lmi_metric_title(lam_metric metric);
 /* True for NULL too; false if there is none of that name, after an error that names the nearest. */
 bool lmi_convention_known(lmi_cli *c, const char *name);
 /* The same; false also if the options need numbers that the convention does not count. */
 bool lmi_convention_fits(lmi_cli *c, const char *name);
+
+/* -- rehearsal.c ------------------------------------------------------------------------------- */
+
+/* Running a model takes long: errors in options are found first, by a report on this one. It is timed, with
+ * operators and memory. */
+lam_status lmi_smallest_model(lam_model **m, lam_error *e);
+extern const lam_sink lmi_nowhere; /* drops what is written */
+/* The head of a page that loads nothing; the page ends with the file. */
+lam_status lmi_page_head(lam_sink to, const char *title, lam_error *e);
+
+/* -- table.c ----------------------------------------------------------------------------------- */
+
+enum { LMI_MOST_PUBLISHED = 64 };
+/* Takes one model's costs; `label` is a literal. */
+typedef lam_status (*lmi_take_model)(void *self, const char *label, const lam_costs *costs, lam_error *e);
+/* Runs the models of the published table that operand `at` names, or those that the later ones do, and counts
+ * them under `convention`. Returns an exit code, after an error for each model that could not be run. */
+int lmi_published_run(lmi_cli *c, int32_t at, const char *convention, lmi_take_model take, void *self);
 
 /* -- own.c ------------------------------------------------------------------------------------- */
 
@@ -116,6 +136,7 @@ int lmi_run_report(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
+int lmi_run_plot(lmi_cli *c);
 int lmi_run_fit(lmi_cli *c);
 int lmi_run_rules(lmi_cli *c);
 int lmi_run_conventions(lmi_cli *c);

@@ -3,23 +3,12 @@
  * `lamina report`: a model's report as one HTML file. */
 #include "cmd/cmd.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* A page is for a browser: on a terminal nobody could read it. */
 static bool has_place(const lmi_cli *c) {
     const char *to = c->args.output;
     return to ? strcmp(to, "-") != 0 || !c->host->out_is_terminal : !c->host->out_is_terminal;
-}
-
-/* Measured before the model is loaded, while nothing else runs. */
-static lam_status find_roof(const lmi_cli *c, lam_peak *out, lam_error *e) {
-    if (!c->args.roof) return LAM_OK;
-    if (c->host->roof) return c->host->roof(c->host->self, out, e);
-    *e = (lam_error){.status = LAM_UNSUPPORTED, .at = -1};
-    snprintf(e->text, sizeof e->text,
-             "what this machine can do is not known here; use the Python package's `lamina`");
-    return e->status;
 }
 
 /* *code is set to 1 if a NaN or Inf was found. */
@@ -69,7 +58,7 @@ int lmi_run_report(lmi_cli *c) {
     if (!lmi_convention_fits(c, c->args.convention)) return LMI_EXIT_USAGE;
     int code = lmi_rules_wanted(c, &own);
     if (code != LMI_EXIT_OK) return code;
-    lam_status s = find_roof(c, &o.roof, &e);
+    lam_status s = c->args.roof ? lmi_live_roof(c, &o.roof, &e) : LAM_OK;
     code = s == LAM_OK ? write_model(c, &o, own) : lmi_complain_of(c, &e, s);
     lam_rules_free(own);
     return code;

@@ -415,6 +415,24 @@ static PyObject *costs_write(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+static PyObject *costs_plot(PyObject *self, PyObject *args) {
+    lam_plot_options o = {0};
+    int backward = 0;
+    if (!PyArg_ParseTuple(args, "sizpdd:plot", &o.kind, &o.width, &o.by, &backward, &o.roof.flops,
+                          &o.roof.bytes))
+        return NULL;
+    o.backward = backward != 0;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_plot_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmi_vec_free(&text.bytes);
+        return lmx_raise(self_of(self)->st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
 /* == the type ========================================================================================== */
 
 static PyMethodDef costs_methods[] = {
@@ -457,6 +475,9 @@ static PyMethodDef costs_methods[] = {
     {"write", costs_write, METH_VARARGS,
      PyDoc_STR("write($self, options={}, old={}, /)\n--\n\nThe report as text. `old`: what else lamina._old "
                "is to know.")},
+    {"plot", costs_plot, METH_VARARGS,
+     PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
+               "two are the machine's roof.")},
     {NULL, NULL, 0, NULL},
 };
 

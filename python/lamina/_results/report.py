@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .fit import Again, Fit
     from .health import Health
     from .memory import Memory
+    from .picture import Picture
     from .roof import Roof
     from .rules import OwnRule
     from .time import Times
@@ -585,6 +586,42 @@ class Report:
     ) -> str:
         """Returns the same for https://www.speedscope.app; see :meth:`to_trace`."""
         return self._save("speedscope", path, options, overwrite=overwrite)
+
+    def plot(
+        self,
+        kind: Literal["icicle", "graph", "memory", "roofline"],
+        *,
+        by: str | None = None,
+        backward: bool = False,
+        width: int = 0,
+        roof: Roof | None = None,
+    ) -> Picture:
+        """Returns a picture of the model as SVG.
+
+        ``"icicle"``: the tree of modules, each box as wide as its share. ``"graph"``: what goes where at the
+        top level. ``"memory"``: what was in use over time, and where the peak is. ``"roofline"``: how near
+        each layer comes to the machine's limits.
+
+        Args:
+            by: of an icicle and a graph, the number they show: ``"macs"`` (the default; ``"params"`` if there
+                are none), ``"params"``, ``"param_bytes"``, ``"flops"``, ``"bytes"``, ``"time"``,
+                ``"memory"`` (what the forward allocated) or ``"peak"`` (what is held at the peak).
+            backward: the backward's numbers are added to the forward's.
+            width: units of the picture; 0: 1008. A graph is as wide as it is.
+            roof: of a roofline; by default this machine's, which is measured once.
+
+        Raises:
+            ValueError: there is no such picture, or what it shows was not measured: memory by
+                ``memory=True`` and times by ``time=True`` of :func:`lamina.inspect`.
+        """
+        from .picture import Picture
+
+        if kind == "roofline" and roof is None and self._costs.times() is not None:
+            from .roof import roof as of_this_machine
+
+            roof = of_this_machine()
+        limits = (roof.flops, roof.bytes) if roof else (0.0, 0.0)
+        return Picture(kind, self._costs.plot(kind, width, by, backward, *limits))
 
     def _save(
         self, kind: str, path: str | os.PathLike[str] | None, options: dict[str, Any], *, overwrite: bool
