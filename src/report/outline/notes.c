@@ -4,16 +4,22 @@
  * are not exact, notes of the run. As the JSON of a report has them. */
 #include "report/outline/work.h"
 
-static lam_status take_findings(lmi_outline *o, const lam_costs *c, lam_error *e) {
+static lam_status take_findings(const lmi_taking *w) {
+    lmi_outline *o = w->o;
     int32_t n = 0;
     if (!o->looks) return LAM_OK;
     while (lam_health_finding(o->looks, n)) n++;
     o->finding = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding);
-    if (!o->finding) return lmi_nomem(e);
-    for (int32_t i = 0; i < n; i++) o->finding[i] = lam_health_finding(o->looks, i);
+    o->finding_place = lmi_alloc(&o->arena, (uint64_t)n, sizeof *o->finding_place);
+    if (!o->finding || !o->finding_place) return lmi_nomem(w->e);
+    for (int32_t i = 0; i < n; i++) {
+        o->finding[i] = lam_health_finding(o->looks, i);
+        int32_t place = o->finding[i]->place;
+        o->finding_place[i] = place < 0 ? -1 : lmi_place_for(w->of_place, place);
+    }
     o->n_findings = n;
     o->health = lam_health_sentence(o->looks);
-    o->looked = lam_model_looked(c->model)->tensors;
+    o->looked = lam_model_looked(w->m)->tensors;
     return LAM_OK;
 }
 
@@ -49,13 +55,21 @@ static lam_status take_sentences(lmi_outline *o, const lam_costs *c, lam_error *
     return LAM_OK;
 }
 
-lam_status lmi_take_notes(lmi_outline *o, const lam_costs *c, lam_error *e) {
-    LAM_TRY(take_findings(o, c, e));
-    LAM_TRY(take_graph(o, c, e));
-    LAM_TRY(take_sentences(o, c, e));
-    if (lam_model_device_memory_seen(c->model))
-        LAM_TRY(lmi_leave_out(o, e, "Memory of the device is in the text and in the JSON of the report."));
-    if (lmi_has_device_times(c))
-        LAM_TRY(lmi_leave_out(o, e, "Times of the device are in the text and in the JSON of the report."));
-    return LAM_OK;
+/* What the root's first call tells of the run. */
+static void take_root(const lmi_taking *w) {
+    const lam_event *call = w->call[0];
+    if (w->m->n_places > 0) w->o->type_path = w->m->modules[w->m->places[0].module].type_path;
+    if (call) w->o->mode = call->flags & LAM_CALL_TRAINING ? "train" : "eval";
+}
+
+lam_status lmi_take_notes(lmi_taking *w) {
+    lmi_outline *o = w->o;
+    take_root(w);
+    LAM_TRY(take_findings(w));
+    LAM_TRY(take_graph(o, w->c, w->e));
+    LAM_TRY(take_sentences(o, w->c, w->e));
+    if (lam_model_device_memory_seen(w->m))
+        LAM_TRY(lmi_leave_out(o, w->e, "Memory of the device is in the text and in the JSON of the report."));
+    if (!lmi_has_device_times(w->c)) return LAM_OK;
+    return lmi_leave_out(o, w->e, "Times of the device are in the text and in the JSON of the report.");
 }

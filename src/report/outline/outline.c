@@ -91,7 +91,7 @@ static lam_status take(lmi_taking *w, const lmi_outline_options *options) {
     LAM_TRY(sum_up(o, w->e));
     const lam_event *peak = o->memory ? lam_model_event(w->m, o->memory->peak_call) : NULL;
     if (peak) o->peak_place = lmi_place_for(w->of_place, peak->place);
-    LAM_TRY(lmi_take_notes(o, w->c, w->e));
+    LAM_TRY(lmi_take_notes(w));
     if (options->course) LAM_TRY(lmi_outline_course(o, w->c, w->of_place, w->e));
     if (options->formulas) LAM_TRY(lmi_outline_formulas(o, w->c, w->of_place, w->e));
     return options->levels ? lmi_outline_levels(o, w->c, w->of_place, w->e) : LAM_OK;

@@ -37,7 +37,7 @@ typedef struct lmi_outlined {
     const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
     uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
     uint8_t health[2];        /* lam_health_state, forward and backward */
-    int32_t run;              /* the first of the run of equal siblings that it is in; itself: none, or first */
+    int32_t run;              /* first of the run of equal siblings that it is in; itself: first, or none */
     int32_t n_run;            /* of the first: how many; else 1 */
     int32_t others;           /* places that this one stands for besides itself; see `left` */
     int32_t level, formulas;  /* indices; -1: none */
@@ -84,7 +84,8 @@ typedef struct lmi_formulas { int32_t n; lmi_formula_group *at; } lmi_formulas;
 
 typedef struct lmi_outline {
     lmi_arena arena;
-    const char *name;      /* the root's type */
+    const char *name, *type_path; /* the root's type, and in full; NULL: not known */
+    const char *mode;      /* of the root's first call, "train" or "eval"; NULL: none was seen */
     int32_t n;             /* places */
     lmi_outlined *at;
     int64_t *own[LMI_N_OWN];   /* NULL: not known for any place, or zero for all */
@@ -115,6 +116,7 @@ typedef struct lmi_outline {
     lmi_formulas *formulas;
     int32_t n_findings;       /* of health */
     const lam_finding **finding;
+    int32_t *finding_place;   /* of the outline; -1: outside of all, or of an input */
     const char *health;       /* its sentence; NULL: values were not checked */
     int64_t looked;           /* tensors that were checked */
     int32_t n_unused, n_no_gradient, n_gaps, n_notes, n_left;
@@ -133,7 +135,8 @@ typedef struct lmi_outline_options {
     lam_peak roof;
 } lmi_outline_options;
 /* Takes the outline of costs, which must outlive it. Free it also on failure. */
-lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options, lam_error *e);
+lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
+                           lam_error *e);
 void lmi_outline_free(lmi_outline *o);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);

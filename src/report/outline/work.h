@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * work: an outline that is being taken. Places are those that a report shows, in depth-first order: with rows at
- * or below them.
+ * work: an outline that is being taken. Places are those that a report shows, in depth-first order: with rows
+ * at or below them.
  *
- * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: what a place is called, its family. runs.c:
- * equal siblings. fewer.c: fewer places where there are very many. held.c: memory. course.c: memory over time.
- * formulas.c, notes.c: formulas, findings and sentences. */
+ * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes, family,
+ * health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
+ * memory over time. formulas.c, notes.c: formulas; findings and sentences. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H
 
@@ -54,6 +54,6 @@ lam_status lmi_take_held(lmi_taking *w);
 lam_status lmi_find_runs(lmi_taking *w);
 /* Moves the places into the outline: all, or if there are too many those that matter. */
 lam_status lmi_keep_places(lmi_taking *w);
-lam_status lmi_take_notes(lmi_outline *o, const lam_costs *c, lam_error *e);
+lam_status lmi_take_notes(lmi_taking *w);
 
 #endif
