@@ -92,6 +92,19 @@ LAM_API void lam_gadgets_free(lam_gadgets *g); /* NULL is allowed */
 LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_options *o, lam_sink to,
                                      lam_error *e);
 
+/* -- the page ------------------------------------------------------------------------------------------
+ * One HTML file with everything that is known: verdict, modules, where it goes, memory over time, the machine's
+ * limits, the graph, and how it was measured. It loads nothing and sends nothing, and can be read without its
+ * script. docs/command.md describes it. */
+typedef struct lam_page_options {
+    const char *target; /* what was run, as its user named it; NULL: left out */
+    const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
+    lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
+    bool command;       /* what could have been measured too is named by the command's options */
+} lam_page_options;
+/* `o` NULL: the defaults, all 0. */
+LAM_API lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e);
+
 /* == Numbers as text ===================================================================================
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */
 

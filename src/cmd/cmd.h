@@ -132,6 +132,7 @@ int lmi_strict(lmi_cli *c, const lam_costs *costs);
 
 /* -- the verbs --------------------------------------------------------------------------------- */
 int lmi_run_show(lmi_cli *c);
+int lmi_run_report(lmi_cli *c);
 int lmi_run_why(lmi_cli *c);
 int lmi_run_compare(lmi_cli *c);
 int lmi_run_graph(lmi_cli *c);
