@@ -17,10 +17,10 @@ typedef enum lmi_own_number {
 extern const char *const lmi_own_names[LMI_N_OWN]; /* "params", "macs", ... */
 
 /* By kind of a layer, for colours. */
-typedef enum lmi_family {
+typedef enum lmi_layer_family {
     LMI_CONVOLUTION, LMI_LINEAR, LMI_ATTENTION, LMI_NORMALISATION, LMI_ACTIVATION, LMI_EMBEDDING,
     LMI_OTHER_FAMILY, LMI_CONTAINER, LMI_N_FAMILIES
-} lmi_family;
+} lmi_layer_family;
 extern const char *const lmi_family_class[LMI_N_FAMILIES]; /* of CSS: "conv", "lin", "att", ... */
 extern const char *const lmi_family_title[LMI_N_FAMILIES]; /* "convolution", "attention, recurrent", ... */
 
@@ -35,7 +35,7 @@ typedef struct lmi_outlined {
     int32_t parent, end, depth, n_children; /* the root's parent is -1 */
     const char *name, *type;  /* name: last component of the path */
     const char *in, *out;     /* tensors as text: "8×64×56×56 float32, ... +2"; "" */
-    uint8_t state, family;    /* lmi_place_state, lmi_family */
+    uint8_t state, family;    /* lmi_place_state, lmi_layer_family */
     uint8_t health[2];        /* lam_health_state, forward and backward */
     int32_t run;              /* the first of the run of equal siblings that it is in; itself: none, or first */
     int32_t n_run;            /* of the first: how many; else 1 */
@@ -69,16 +69,16 @@ typedef struct lmi_level {
     lmi_drawing at;
 } lmi_level;
 
-typedef struct lmi_formula {
+typedef struct lmi_outlined_formula {
     lam_metric metric;
     const char *formula, *filled; /* the rule, and the rule with its values */
-    int64_t value;
-} lmi_formula;
+    int64_t value;                /* of one of them; -1: unknown */
+} lmi_outlined_formula;
 typedef struct lmi_formula_group { /* of one operator (or layer), n_equal times */
     uint8_t phase;
     const char *name;
     int32_t n_equal, n;
-    lmi_formula *at;
+    lmi_outlined_formula *at;
 } lmi_formula_group;
 typedef struct lmi_formulas { int32_t n; lmi_formula_group *at; } lmi_formulas;
 
@@ -137,7 +137,8 @@ lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline
 void lmi_outline_free(lmi_outline *o);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
-/* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). */
+/* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). of_place:
+ * of each place of the model the place of the outline; -2 - i: it has none of its own, i stands for it. */
 lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
 lam_status lmi_outline_formulas(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
 lam_status lmi_outline_course(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e);
