@@ -13,9 +13,6 @@ const memoryData = data.mem || null;
 const el = id => document.getElementById(id);
 const find = (selector, from = document) => from.querySelector(selector);
 const findAll = (selector, from = document) => from.querySelectorAll(selector);
-const text = value => typeof value === 'number' ? S[value] : value || ''; // a string, or its place in S
-const CATEGORIES = data.cats || ['parameters', 'gradients', 'optimizer', 'buffers', 'input', 'activations',
-  'backward', 'workspace', 'other'];
 const PHASES = ['forward', 'backward', 'recompute'];
 const STATUS = ['', 'never called', 'called elsewhere', 'own parameters', 'outside calls', ''];
 
@@ -183,16 +180,8 @@ function speedOf(i) {
 
 /* ---- Families, for colours; and runs of equal siblings, which fold ---- */
 
-const FAMILY_KEYS = ['conv', 'lin', 'att', 'norm', 'act', 'emb', 'pool', 'box'];
-const ATTENTION = /attention|attn|lstm|gru|rnn|mamba/i;
-const FAMILY_OF_TYPE = [[/conv/i, 'conv'], [ATTENTION, 'att'], [/norm/i, 'norm'], [/embed/i, 'emb'],
-  [/linear/i, 'lin'], [/relu|gelu|silu|sigmoid|tanh|act|softmax|dropout/i, 'act'], [/(?:)/, 'pool']];
-const families = Array.from({length: N}, (_, i) => {
-  if (data.fam) return FAMILY_KEYS[data.fam[i]];
-  if (kids[i].length) return ATTENTION.test(typeOf(i)) ? 'att' : 'box';
-  return FAMILY_OF_TYPE.find(f => f[0].test(typeOf(i)))[1];
-});
-const familyOf = i => families[i];
+const FAMILIES = ['conv', 'lin', 'att', 'norm', 'act', 'emb', 'pool', 'box'];
+const familyOf = i => FAMILIES[data.fam[i]];
 
 /* A number for each place; equal ones have equal types, shapes, numbers and insides. */
 const kindOf = (() => {
@@ -638,14 +627,14 @@ function drawMemory() {
     out.push(path('roof2', across(M.before)), label(w - 12, y(M.before) - 5, 's d r',
       `${small ? 'before' : 'there before the run'} ${bytes(M.before)}`));
   }
-  const back = (M.spans || []).reduce((first, s) => s[1] ? Math.min(first, s[2]) : first, last);
-  if (back < last) {
-    out.push(path('ax2', `M${at(x(back))} 20V${bottom}`), label(x(back) - 6, 16, 's d r', 'forward'),
-      label(x(back) + 6, 16, 's d', 'backward'));
+  if (M.back != null) {
+    const back = x(M.back);
+    out.push(path('ax2', `M${at(back)} 20V${bottom}`), label(back - 6, 16, 's d r', 'forward'),
+      label(back + 6, 16, 's d', 'backward'));
   }
   const peak = M.b.reduce((best, b, k) => b > M.b[best] ? k : best, 0);
   const px = x(M.t[peak]), onLeft = px > w * .6;
-  const where = small ? '' : `, ${esc(M.peak_phase || 'run')} of ${show(text(M.peak_in) || 'no layer', 34)}`;
+  const where = small ? '' : `, ${esc(M.peak_phase || 'run')} of ${show(M.peak_in ?? 'no layer', 34)}`;
   out.push(path('pk', `M${at(px)} ${at(y(M.peak))}V${bottom + 66}`),
     `<circle cx="${at(px)}" cy="${at(y(M.peak))}" r="4" fill="currentColor"/>`,
     label(px + (onLeft ? -8 : 8), y(M.peak) - 6, `b halo ${onLeft ? 'r' : ''}`,
@@ -814,25 +803,25 @@ function keepDistance(L, modules, inner, mapX) {
 /* The drawing of a place's inside: its size, and what draws it at a corner. */
 function drawLevel(p, nest) {
   const L = levelOf(p), n = L.n.length, inner = {}, moreX = [], moreY = [];
-  const inside = name => byPath.get((paths[p] && paths[p] + '.') + text(name));
+  const inside = name => byPath.get((paths[p] && paths[p] + '.') + S[name]);
   const modules = L.n.map(([kind, name]) => kind === NODE_MODULE ? inside(name) : undefined);
   for (let k = 0; k < n; k++) {
-    const i = modules[k], again = parseInt(text(L.n[k][2]), 10) > 1; // a second call is drawn closed
+    const i = modules[k], again = parseInt(S[L.n[k][2]], 10) > 1; // a second call is drawn closed
     if (i === undefined || !opened.has(i) || !levelOf(i) || nest >= NEST || again) continue;
     const d = inner[k] = drawLevel(i, nest + 1);
     d.boxWidth = Math.max(d.width + 28, L.w[k]);
     d.boxHeight = Math.max(d.height + 52, L.h[k]);
     moreX.push([L.x[k] - L.w[k] / 2, L.x[k] + L.w[k] / 2, d.boxWidth - L.w[k]]);
-    moreY.push([L.y[k] - L.h[k] / 2, L.y[k] + L.h[k] / 2, d.boxHeight - L.h[k]]);
+    moreY.push([L.y[k], L.y[k] + L.h[k], d.boxHeight - L.h[k]]);
   }
   const mapX = stretch(moreX), mapY = stretch(moreY);
   const xs = moreX.length ? keepDistance(L, modules, inner, mapX) : L.x;
   const middle = (map, v, half) => (map(v - half) + map(v + half)) / 2;
   const nodes = L.n.map(([kind, name, note], k) => ({k, kind, i: modules[k], inner: inner[k],
-    key: p + ':' + k, name: text(name), note: text(note), rank: L.r[k],
+    key: p + ':' + k, name: S[name], note: S[note], rank: L.r[k],
     w: inner[k] ? inner[k].boxWidth : L.w[k], h: inner[k] ? inner[k].boxHeight : L.h[k],
     x: inner[k] ? middle(mapX, L.x[k], L.w[k] / 2) : xs[k],
-    y: inner[k] ? middle(mapY, L.y[k], L.h[k] / 2) : mapY(L.y[k])}));
+    y: inner[k] ? middle(mapY, L.y[k] + L.h[k] / 2, L.h[k] / 2) : mapY(L.y[k] + L.h[k] / 2)}));
   const bends = L.d.map(([x, rank, source]) => ({x: mapX(x), rank, source}));
   const left = Math.min(...nodes.map(q => q.x - q.w / 2), ...bends.map(b => b.x - 6));
   const right = Math.max(...nodes.map(q => q.x + q.w / 2), ...bends.map(b => b.x + 6));
@@ -883,7 +872,7 @@ function graphNode(L, nodes, q, p, x, y) {
       `${label(x + q.w - 13, y + 18, 'd c b', q.inner ? '−' : '+')}</g>` : '') +
     (q.inner ? label(x + q.w - 30, y + 18, 's d r', value) +
       q.inner.svg(x + (q.w - q.inner.width) / 2, y + 36) : label(x + 9, y + 34, 's',
-      `<tspan>${known}</tspan> <tspan class="d">${share(own, of)}${call}</tspan>`)) +
+      `<tspan>${known}</tspan> <tspan class="d">${own ? share(own, of) : ''}${call}</tspan>`)) +
     (bar ? rect(x + 8, y + q.h - 7, Math.min(bar, q.w - 16), 3, 'rx="1.5" class="bar"/>') : '') +
     `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.out[i]], 100)}${gives}</title></g>`;
 }
@@ -934,15 +923,14 @@ const formulaHtml = f => esc(f).replace(/(\d),(?=\d{3}(?!\d))/g, '$1\u202f')
   .replace(/([a-z_]+)/g, '<b>$1</b>').replace(/\*/g, ' × ').replace(/\+/g, ' + ');
 
 /* The formulas of one operator; `wanted`: of which metrics. */
-function formulasHtml([phaseOf, name, formulas, times], wanted, hot) {
+function formulasHtml([phaseOf, name, formulas], wanted, hot) {
   const lines = formulas.filter(f => wanted.includes(f[0])).map(([m, formula, filled, value]) =>
-    `<div class="f"><span class="dim">${FORMULA_OF[m]}</span> = ${formulaHtml(text(formula))}<br>` +
-    `<span class="dim">=</span> ${formulaHtml(text(filled))} = <b>${value < 0 ? '?' : exact(value)}</b>` +
+    `<div class="f"><span class="dim">${FORMULA_OF[m]}</span> = ${formulaHtml(S[formula])}<br>` +
+    `<span class="dim">=</span> ${formulaHtml(S[filled])} = <b>${value === null ? '?' : exact(value)}</b>` +
     '</div>');
   if (!lines.length) return '';
-  const when = PHASES[phaseOf] + (times > 1 ? `, ${exact(times)} times` : '');
-  return `<div class="why${hot ? ' hot' : ''}"><b>${show(text(name).replace('aten::', ''), 80)}</b> ` +
-    `<span class="dim">${when}</span>${lines.join('')}</div>`;
+  return `<div class="why${hot ? ' hot' : ''}"><b>${show(S[name].replace('aten::', ''), 80)}</b> ` +
+    `<span class="dim">${PHASES[phaseOf]}</span>${lines.join('')}</div>`;
 }
 
 /* What is said where there are no formulas. */
@@ -994,7 +982,7 @@ function drawPanel(why) {
       fact('bound by', `${speed.bound}, ${share(speed.reached, 1)}`));
   }
   held.forEach((b, k) => {
-    if (b) facts.push(fact(`<i class="sw g${k}"></i>${CATEGORIES[k]}`, bytes(b), exact(b)));
+    if (b) facts.push(fact(`<i class="sw g${k}"></i>${data.cats[k]}`, bytes(b), exact(b)));
   });
   panel.innerHTML = '<button class="close" data-clear="1" aria-label="clear the selection">✕</button>' +
     `<h2><bdi>${show(pathOf(i), 160)}</bdi></h2><p class="dim">${kind.filter(Boolean).join(' · ')}</p>` +
