@@ -54,7 +54,7 @@ static void find_bad_values(findings *f) {
 
 static void find_unused(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_unused) return;
+    if (!p->o->n_unused || p->options->ran) return; /* what did not run yet is not unused */
     const char *path = p->o->unused[0][0];
     int32_t place = lmi_page_find(p, path);
     const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);
@@ -79,7 +79,7 @@ static void find_unused(findings *f) {
 
 static void find_no_gradient(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_no_gradient || p->o->n_unused) return;
+    if (!p->o->n_no_gradient || p->o->n_unused || p->options->ran) return;
     finding *x = begin(f, 7, WARN);
     lmi_putf(&p->out, "<b>%d parameter%s no gradient.</b> <code>", (int)p->o->n_no_gradient,
              p->o->n_no_gradient == 1 ? " gets" : "s get");
