@@ -4,6 +4,8 @@
  * script is obeyed, which a browser holds against their sums; so no style attribute may be written. */
 #include "report/page/page.h"
 
+#include "analyse/field/field.h"
+
 enum { PICTURE = LMI_PAGE_PICTURE, TITLE = 200 };
 
 /* -- the sections ---------------------------------------------------------------------------------------- */
@@ -205,6 +207,7 @@ lam_status lam_page_write(const lam_costs *c, const lam_page_options *options, l
     lmi_page p;
     if (!options) options = &none;
     lmi_outline_options wanted = {true, true, true, options->roof};
+    LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
     lam_status s = lmi_outline_new(&o, c, &wanted, e);
     if (s == LAM_OK) {
         lmi_page_start(&p, &o, options, to, e);
