@@ -74,7 +74,7 @@ LAM_API lam_status lam_plot_write(const lam_costs *c, const lam_plot_options *o,
 
 /* A model among others; models of one family have one colour and are joined by a line. */
 typedef struct lam_scatter_point { const char *name, *family; int64_t params, macs; } lam_scatter_point;
-/* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: a number is not above 0. */
+/* Writes MACs against parameters of `n` models, both on logarithmic scales. LAM_RANGE: one is not above 0. */
 LAM_API lam_status lam_scatter_write(const char *title, const lam_scatter_point *at, int32_t n, lam_sink to,
                                      lam_error *e);
 

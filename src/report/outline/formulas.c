@@ -62,7 +62,7 @@ static lam_status add_line(taking *t, int32_t row, const lam_why *why, const lam
         if (!g) return lmi_nomem(t->e);
         g->phase = (uint8_t)why->phase;
         g->n_equal = why->n_equal;
-        const char *name = why->op >= 0 ? why->note : lam_costs_row(t->c, row)->rule_kind;
+        const char *name = why->op >= 0 ? why->note : t->c->rows[row].rule_kind;
         g->name = keep_text(t, name ? name : "");
         if (!g->name) return lmi_nomem(t->e);
         lmi_putf(&t->key, "|%d %s %d", (int)g->phase, g->name, (int)g->n_equal);
@@ -125,7 +125,7 @@ static lam_status keep_block(taking *t) {
 
 /* What ran in a call, as text: operators of one signature have one formula. "" where calls are counted. */
 static lam_status name_work(taking *t, int32_t row) {
-    const lam_cost_row *r = lam_costs_row(t->c, row);
+    const lam_cost_row *r = &t->c->rows[row];
     const lmi_op_costs *ops = &t->c->ops;
     lmi_buf_clear(&t->key);
     if (!lmi_by_ops(t->c) || !r->counted || r->event < 0 || t->c->prices[r->event].rule) return LAM_OK;
@@ -173,8 +173,8 @@ static lam_status find_candidates(taking *t, const int32_t *of_place, candidate 
     *out = lmi_alloc(&t->scratch, (uint64_t)t->o->n, sizeof **out);
     *n = 0;
     if (!seen || !*out) return lmi_nomem(t->e);
-    for (int32_t r = 0; r < lam_costs_n_rows(t->c); r++) {
-        const lam_cost_row *row = lam_costs_row(t->c, r);
+    for (int32_t r = 0; r < t->c->n_rows; r++) {
+        const lam_cost_row *row = &t->c->rows[r];
         int32_t place = of_place[row->place];
         if (place < 0 || row->event < 0 || seen[place]) continue;
         seen[place] = true;

@@ -10,8 +10,8 @@ static bool *shown_places(lmi_taking *w) {
     bool *shown = lmi_alloc(&w->scratch, (uint64_t)w->m->n_places, sizeof *shown);
     if (!shown) return NULL;
     if (w->m->n_places > 0) shown[0] = true;
-    for (int32_t r = 0; r < lam_costs_n_rows(w->c); r++)
-        for (int32_t i = lam_costs_row(w->c, r)->place; i >= 0 && !shown[i]; i = w->m->places[i].parent)
+    for (int32_t r = 0; r < w->c->n_rows; r++)
+        for (int32_t i = w->c->rows[r].place; i >= 0 && !shown[i]; i = w->m->places[i].parent)
             shown[i] = true;
     return shown;
 }
@@ -149,8 +149,8 @@ static lmi_place_state state_of(const lmi_taking *w, const lam_cost_row *r) {
 
 lam_status lmi_take_numbers(lmi_taking *w) {
     bool back = lmi_has_backward_times(w->c);
-    for (int32_t r = 0; r < lam_costs_n_rows(w->c); r++) {
-        const lam_cost_row *row = lam_costs_row(w->c, r);
+    for (int32_t r = 0; r < w->c->n_rows; r++) {
+        const lam_cost_row *row = &w->c->rows[r];
         int32_t i = w->of_place[row->place];
         lmi_outlined *at = &w->at[i];
         if (row->event >= 0 && !w->call[i]) w->call[i] = lam_model_event(w->m, row->event);

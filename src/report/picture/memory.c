@@ -4,6 +4,7 @@
 #include "report/picture/svg.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum {
     LEFT = 66,   /* of the area: before it stand the bytes */
@@ -129,21 +130,35 @@ static void draw_work(course *d, const lmi_at_work *w, double x, double wide) {
     lmi_svg_put(d->s, "</text>");
 }
 
-/* The narrowest are left out, so many that no more than `most` are drawn. */
+typedef struct span {
+    int64_t length;
+    int32_t i;
+} span;
+
+static int longest_first(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    if (x->length != y->length) return x->length > y->length ? -1 : 1;
+    return x->i < y->i ? -1 : x->i > y->i;
+}
+
+/* Those that are wide enough to see, the longest `most` of them. */
 static void draw_lanes(course *d, int32_t lanes, int32_t most) {
-    double least = .8;
-    for (int32_t n = INT32_MAX; n > most; least *= 1.5) {
-        n = 0;
-        for (int32_t i = 0; i < d->o->n_at_work; i++)
-            n +=
-                d->o->at_work[i].depth <= lanes && d->wide * (double)d->o->at_work[i].length / d->us >= least;
-        if (n > most) continue;
-        for (int32_t i = 0; i < d->o->n_at_work; i++) {
-            const lmi_at_work *w = &d->o->at_work[i];
-            double wide = d->wide * (double)w->length / d->us;
-            if (w->depth <= lanes && wide >= least) draw_work(d, w, x_of(d, (double)w->us), wide);
-        }
+    int32_t n = 0, all = d->o->n_at_work;
+    span *seen = malloc((size_t)(all > 0 ? all : 1) * sizeof *seen);
+    if (!seen) {
+        d->s->body.bad = true;
+        return;
     }
+    for (int32_t i = 0; i < all; i++) {
+        const lmi_at_work *w = &d->o->at_work[i];
+        if (w->depth <= lanes && d->wide * (double)w->length / d->us >= .8) seen[n++] = (span){w->length, i};
+    }
+    if (n > most) qsort(seen, (size_t)n, sizeof *seen, longest_first);
+    for (int32_t i = 0; i < n && i < most; i++) {
+        const lmi_at_work *w = &d->o->at_work[seen[i].i];
+        draw_work(d, w, x_of(d, (double)w->us), d->wide * (double)w->length / d->us);
+    }
+    free(seen);
 }
 
 static void draw_ends(course *d) {

@@ -11,7 +11,7 @@ enum { LEFT = 66, TOP = 22, IN_PAGE = 48, IN_FILE = 2000, IN_THE_WAY = 60, NARRO
 
 typedef struct circle {
     int32_t place;
-    lmi_speed speed;
+    lmi_place_speed speed;
 } circle;
 
 typedef struct chart {
@@ -45,7 +45,7 @@ static bool find_circles(chart *d) {
     for (int32_t i = 0; i < d->o->n; i++) {
         circle *c = &d->at[d->n];
         c->place = i;
-        if (!lmi_speed_of(d->o, i, &c->speed)) continue;
+        if (!lmi_place_speed_of(d->o, i, &c->speed)) continue;
         d->sum += (double)c->speed.ns;
         d->n++;
     }
@@ -132,7 +132,7 @@ static void draw_circle(chart *d, const circle *c) {
     lmi_put_si(b, c->speed.flops);
     lmi_put(b, "FLOP/s, ");
     lmi_put_digits(b, c->speed.intensity);
-    lmi_putf(b, " FLOP/byte, %s, ", lmi_bound_name[c->speed.bound]);
+    lmi_putf(b, " FLOP/byte, %s, ", lmi_place_bound_name[c->speed.bound]);
     lmi_put_share(b, c->speed.share, 1);
     lmi_put(b, "</title></circle>");
 }
@@ -175,6 +175,7 @@ static void draw_circles(chart *d) {
                                             2 * r, 2 * r});
     }
     draw_labels(d, &room);
+    d->s->body.bad = d->s->body.bad || room.bad;
     lmi_vec_free(&room.taken);
     if (n == d->n) return;
     LMI_DRAW(d->s, "<text class=\"s d r\" x=\"~\" y=\"12\">", d->right);
@@ -205,7 +206,8 @@ void lmi_picture_roofline(lmi_buf *out, const lmi_outline *o, const lmi_picture_
     else if (d.n > 0)
         draw_chart(&d, out, p);
     else
-        lmi_svg_nothing(out, p, "Roofline",
-                        "No module's time, FLOPs and bytes are known, or the machine's limits are not.");
+        lmi_svg_nothing(
+            out, p, "Roofline",
+            "Of no module time, FLOPs and bytes are known, or the limits of the machine are not.");
     free(d.at);
 }

@@ -184,6 +184,7 @@ static void draw_scatter(scatter *d) {
         draw_spot(d, i);
     }
     draw_labels(d, &room);
+    d->s->body.bad = d->s->body.bad || room.bad;
     lmi_vec_free(&room.taken);
 }
 

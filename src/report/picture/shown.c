@@ -97,17 +97,17 @@ void lmi_put_shown_of(lmi_buf *b, const lmi_outline *o, const lmi_picture_option
 
 /* -- speed --------------------------------------------------------------------------------------------- */
 
-const char *const lmi_bound_name[3] = {"compute", "memory", "overhead"};
+const char *const lmi_place_bound_name[3] = {"compute", "memory", "overhead"};
 
 static double known(const lmi_outline *o, lmi_own_number k, int32_t place) {
     bool exact = o->own[k] && (!o->state[k] || o->state[k][place] == LAM_EXACT);
     return exact && o->own[k][place] > 0 ? (double)o->own[k][place] : 0;
 }
 
-bool lmi_speed_of(const lmi_outline *o, int32_t place, lmi_speed *out) {
+bool lmi_place_speed_of(const lmi_outline *o, int32_t place, lmi_place_speed *out) {
     double ns = known(o, LMI_OWN_TIME, place), flops = known(o, LMI_OWN_FLOPS, place);
     double bytes = known(o, LMI_OWN_READ, place) + known(o, LMI_OWN_WRITTEN, place);
-    *out = (lmi_speed){.bound = LMI_OVERHEAD};
+    *out = (lmi_place_speed){.bound = LMI_OVERHEAD};
     if (!(o->roof.flops > 0 && o->roof.bytes > 0 && ns > 0 && flops > 0 && bytes > 0)) return false;
     double computed = flops / ns * 1e9 / o->roof.flops, moved = bytes / ns * 1e9 / o->roof.bytes;
     out->flops = flops / ns * 1e9;

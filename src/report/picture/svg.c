@@ -174,7 +174,10 @@ static bool overlap(const lmi_rect *a, const lmi_rect *b) {
 
 void lmi_room_take(lmi_room *room, lmi_rect r) {
     lmi_rect *at = lmi_vec_push(&room->taken);
-    if (at) *at = r;
+    if (at)
+        *at = r;
+    else
+        room->bad = true;
 }
 
 int32_t lmi_room_find(lmi_room *room, double x, double y, double w, const lmi_label *corner, int32_t n) {

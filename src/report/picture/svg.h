@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * picture: one <svg> element: its parts are drawn first, and its head, with the style that they use, is put when
- * its size is known. */
+ * picture: one <svg> element: its parts are drawn first, and its head, with the style that they use, is put
+ * when its size is known. */
 #ifndef LMI_REPORT_PICTURE_SVG_H
 #define LMI_REPORT_PICTURE_SVG_H
 
@@ -21,7 +21,8 @@ void lmi_svg_start(lmi_svg *s, lmi_buf *out, bool alone, const char *label);
 void lmi_svg_end(lmi_svg *s, lmi_rect view, bool fixed);
 /* Puts `text` with each ~ replaced by the next number, of one decimal at most. */
 #define LMI_DRAW(s, text, ...)                                                                               \
-    lmi_svg_draw(s, text, (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
+    lmi_svg_draw(s, text, (const double[]){__VA_ARGS__},                                                     \
+                 sizeof((const double[]){__VA_ARGS__}) / sizeof(double))
 void lmi_svg_draw(lmi_svg *s, const char *text, const double *at, size_t n);
 void lmi_svg_put(lmi_svg *s, const char *text);
 /* Sends what is drawn in the place of a picture that has nothing to show: a sentence. */
@@ -36,6 +37,7 @@ typedef struct lmi_label { double dx, dy; char anchor; } lmi_label; /* 's', 'm',
 typedef struct lmi_room {
     lmi_rect inside; /* where labels may be */
     lmi_vec taken;   /* lmi_rect */
+    bool bad;        /* memory ran out */
 } lmi_room;
 void lmi_room_take(lmi_room *room, lmi_rect r);
 /* The corner, or -1. `x`, `y`: what is labelled; `w`: how wide the label is. */
