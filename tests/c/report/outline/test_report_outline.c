@@ -192,7 +192,7 @@ static void test_findings_have_places(void **unused) {
     assert_int_equal(outline_at(o, "conv")->health[0], LAM_HEALTH_BORN);
     assert_int_equal(o->looked, 4);
     assert_non_null(o->health);
-    assert_int_equal(o->n_unused, 1);
+    assert_int_equal(o->n_unused, 2);
     assert_string_equal(o->unused[0][0], "idle");
     assert_int_equal(o->n_notes, 2);
     assert_string_equal(o->note[0], "a \"note\"");
