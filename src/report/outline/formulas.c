@@ -194,6 +194,7 @@ static lam_status find_candidates(taking *t, const int32_t *of_place, candidate 
         int32_t place = of_place[row->place];
         if (place < 0 || row->event < 0 || seen[place]) continue;
         seen[place] = true;
+        if (!row->counted) continue; /* it only calls its layers */
         (*out)[(*n)++] = (candidate){row->metric[LAM_MACS], row->metric[LAM_FLOPS], place, r};
     }
     qsort(*out, *n, sizeof **out, most_first);
