@@ -10,7 +10,7 @@
 typedef struct lmi_box_size { int32_t w, h; } lmi_box_size;
 typedef struct lmi_line_ends { int32_t from, to; } lmi_line_ends;
 /* A long line passes through the ranks between its ends at its waypoints; all long lines of one source share
- * theirs. */
+ * theirs. On the rail of a `shared` drawing the source is n. */
 typedef struct lmi_waypoint { int32_t x, rank, source; } lmi_waypoint;
 
 typedef struct lmi_drawing {
