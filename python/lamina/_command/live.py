@@ -71,7 +71,15 @@ def run_target(
     else:
         args, kwargs, made = made_up(root, target, inputs, dry=dry, batch=batch)
     options: dict[str, Any] = {"ops": ops, "backward": backward, "unfused": unfused, "dry": dry, "time": time}
-    options |= {"follow": follow, "dtype": dtype, "health": health, "memory": memory, "made": made}
+    told = {"target": target, "build": " ".join(build), "inputs": given or " ".join(inputs)}
+    options |= {
+        "about": {name: text for name, text in told.items() if text},
+        "follow": follow,
+        "dtype": dtype,
+        "health": health,
+        "memory": memory,
+        "made": made,
+    }
     try:
         try:
             run = run_once(root, args, kwargs, mode=mode, **options)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from .. import _lamina
@@ -164,7 +165,7 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, the convention, and a table to print.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, the convention, and a table.
 
         Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
         ValueError.
@@ -310,6 +311,12 @@ class Report:
     def notes(self) -> list[str]:
         """Other notes about this capture, one sentence each."""
         return [*self._model.notes(), *self._left]
+
+    @property
+    def provenance(self) -> Mapping[str, str]:
+        """How, where and when the run was made, as texts by name, such as ``provenance["torch"]``;
+        docs/json.md lists the names. What is not known is left out; a mapping that can't be changed."""
+        return MappingProxyType(self._model.provenance())
 
     def under(self, convention: str) -> Report:
         """Returns the same capture counted under another convention.

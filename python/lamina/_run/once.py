@@ -21,6 +21,7 @@ from .._guard.compiled import Compiled, compiled_codes, seen_through
 from .._guard.generators import state_of_generators
 from .._observe.run import Run
 from .._observe.support import Watched, nodes, watched
+from .provenance import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +52,7 @@ def run_once(
     follow: bool = False,
     dtype: str | None = None,
     made: Sequence[str] = (),
+    about: Mapping[str, str] | None = None,
 ) -> Run:
     """One captured forward of ``root`` under ``no_grad``; afterwards everything is restored.
 
@@ -59,7 +61,7 @@ def run_once(
     ``dry`` computes nothing: every tensor is fake. ``time`` measures times, ``memory`` allocations;
     ``health`` checks values. ``follow``, for a dry run with ``ops``: notes lifetimes of memory, with
     floating-point tensors of the model and of ``args`` as if of ``dtype``. ``made``: how each input tensor
-    was made up.
+    was made up; ``about``: facts for the provenance that only the caller knows.
 
     ``args`` may be a function that makes them: its draws from the generators are undone too. An exception of
     the forward is kept in the result, not raised, so that a caller can show the layers up to there.
@@ -71,6 +73,7 @@ def run_once(
     watch, timed = new_watch(root, how=how, **wanted), None
     for text in made:
         watch.made(text)
+    watch.provenance(provenance(about, dry=dry, backward=backward))
     # No user code runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())

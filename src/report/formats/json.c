@@ -166,6 +166,8 @@ static void put_head(const lmi_job *j, lmi_teller *t) {
     tell_int(t, "calls", lam_model_n_events(j->m));
     tell_end(t);
     end_line(t);
+    if (lam_model_n_provenance(j->m) > 0) lmi_provenance_fields(t, "provenance", j->m);
+    end_line(t);
 }
 
 static void put_totals(const lmi_job *j, lmi_teller *t) {
