@@ -424,8 +424,8 @@ static bool has_way(const lmi_inside *in, int32_t from, int32_t to) {
     return false;
 }
 
-/* What an operator gives to another of its call is in one unit, or goes from unit to unit; what it gives to a
- * unit of its call by way of the input is told too. */
+/* What an operator gives to another of its call stays in one unit or goes from unit to unit. What it reads
+ * from elsewhere comes from a module, or from outside. */
 static void check_edges(const int32_t *unit) {
     for (int32_t i = 0; i < lam_graph_n_edges(graph); i++) {
         const lam_edge *e = lam_graph_edge(graph, i);
