@@ -78,7 +78,12 @@ static void put_family(char *to, size_t room, const char *name) {
 static lam_status take_model(void *self, const char *label, const lam_costs *costs, lam_error *e) {
     gathering *g = self;
     lam_count macs = lam_costs_total(costs, LAM_MACS), params = lam_costs_params(costs).params;
-    (void)e;
+    if (macs.n <= 0 || params.n <= 0) {
+        *e = (lam_error){.status = LAM_RANGE, .at = -1};
+        snprintf(e->where, sizeof e->where, "%s", label);
+        snprintf(e->text, sizeof e->text, "no MACs or no parameters are known: it is left out");
+        return e->status;
+    }
     put_family(g->family[g->n], sizeof g->family[g->n], label);
     g->at[g->n] = (lam_scatter_point){label, g->family[g->n], params.n, macs.n};
     g->n++;

@@ -47,7 +47,8 @@ int lmi_run_report(lmi_cli *c) {
     lam_rules *own = NULL;
     lam_error e = {0};
     if (!has_place(c)) {
-        lmi_complain(c, "add -o report.html", "a report is a page for a browser, and no file is given for it");
+        lmi_complain(c, "add -o report.html",
+                     "a report is a page for a browser, and no file is given for it");
         return LMI_EXIT_USAGE;
     }
     c->args.time = c->args.time || c->args.roof;

@@ -433,6 +433,20 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+static PyObject *costs_page(PyObject *self, PyObject *args) {
+    lam_page_options o = {0};
+    if (!PyArg_ParseTuple(args, "zdd:page", &o.ran, &o.roof.flops, &o.roof.bytes)) return NULL;
+    lmx_text text = {0};
+    lam_error e = {.at = -1};
+    const lam_costs *c = settled(self);
+    if (!c) return NULL;
+    if (lam_page_write(c, &o, lmx_text_sink(&text), &e) != LAM_OK) {
+        lmi_vec_free(&text.bytes);
+        return lmx_raise(self_of(self)->st, &e);
+    }
+    return lmx_text_take(&text);
+}
+
 /* == the type ========================================================================================== */
 
 static PyMethodDef costs_methods[] = {
@@ -478,6 +492,9 @@ static PyMethodDef costs_methods[] = {
     {"plot", costs_plot, METH_VARARGS,
      PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
                "two are the machine's roof.")},
+    {"page", costs_page, METH_VARARGS,
+     PyDoc_STR("page($self, ran, flops, moved, /)\n--\n\nThe report as one HTML file. `ran`: why only a part "
+               "of the model ran, or None; the last two are the machine's roof.")},
     {NULL, NULL, 0, NULL},
 };
 

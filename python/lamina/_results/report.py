@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from .. import _lamina
 from .._base.count import Count, from_core
@@ -571,10 +571,31 @@ class Report:
         return self._save("md", path, options, overwrite=overwrite)
 
     def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any
+        self,
+        path: str | os.PathLike[str] | TextIO | None = None,
+        *,
+        overwrite: bool = False,
+        roof: Roof | None = None,
     ) -> str:
-        """Returns the table as one HTML page that needs no network; see :meth:`to_csv`."""
-        return self._save("html", path, options, overwrite=overwrite)
+        """Returns everything that is known as one HTML file for a browser: verdict, modules, where it goes,
+        memory over time, the machine's limits, the graph, and how it was measured. It needs no network; see
+        :meth:`to_csv`.
+
+        Args:
+            path: where it is written too; a file that is open for text may be given.
+            roof: of :func:`lamina.roof`, which times are held against.
+
+        Raises:
+            FileExistsError: the file exists and ``overwrite`` is not True.
+        """
+        roof = self._shown.get("roof") if roof is None else roof
+        limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
+        text = self._costs.page(self.failure(), *limits)
+        if isinstance(path, str | os.PathLike):
+            save_text(path, text, overwrite=overwrite)
+        elif path is not None:
+            path.write(text)
+        return text
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any

@@ -95,7 +95,7 @@ static lam_status choose(lmi_taking *w, fewer *f) {
     bool *together = lmi_copy(&w->scratch, f->together, (uint64_t)w->n, sizeof *together);
     if (!keep || !together) return lmi_nomem(w->e);
     LAM_TRY(find_shares(w, f));
-    for (double least = 1e-5; f->n > LMI_OUTLINE_PLACES && least < 1; least *= 2) {
+    for (double least = 1e-5; f->n > LMI_OUTLINE_PLACES && least < 1; least *= 1.1) {
         memcpy(f->keep, keep, (size_t)w->n * sizeof *keep);
         memcpy(f->together, together, (size_t)w->n * sizeof *together);
         fold_small(w, f, least);

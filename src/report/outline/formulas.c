@@ -123,38 +123,54 @@ static lam_status keep_block(taking *t) {
 /* -- which --------------------------------------------------------------------------------------------------
  */
 
-/* What ran in a call, as text: operators of one signature have one formula. "" where calls are counted. */
-static lam_status name_work(taking *t, int32_t row) {
+/* The row's operators are what is told of it; else its layer as a whole. */
+static bool by_ops(const taking *t, int32_t row) {
     const lam_cost_row *r = &t->c->rows[row];
+    const lmi_price *p = &t->c->prices[r->event];
+    return lmi_by_ops(t->c) && r->counted && !p->custom && !(p->rule && p->rule->name);
+}
+
+/* What ran in a call, as text: operators of one signature have one formula. False: nothing did. */
+static bool name_work(taking *t, int32_t event) {
     const lmi_op_costs *ops = &t->c->ops;
+    int32_t first = event * LAM_N_PHASES;
     lmi_buf_clear(&t->key);
-    if (!lmi_by_ops(t->c) || !r->counted || r->event < 0 || t->c->prices[r->event].rule) return LAM_OK;
     for (int32_t p = 0; p < LAM_N_PHASES; p++) {
-        int32_t at = r->event * LAM_N_PHASES + p;
         lmi_putf(&t->key, "%d:", (int)p);
-        for (int32_t i = ops->start[at]; i < ops->start[at + 1]; i++)
+        for (int32_t i = ops->start[first + p]; i < ops->start[first + p + 1]; i++)
             lmi_putf(&t->key, "%d,", (int)t->c->model->ops[ops->work[i]].sig->index);
     }
-    return lmi_buf_status(&t->key, t->e);
+    return ops->start[first] < ops->start[first + LAM_N_PHASES];
+}
+
+/* The number of the row's block, which is made if there is none yet; -1: it has none. */
+static lam_status find_block(taking *t, int32_t row, int64_t *block) {
+    LAM_TRY(make_block(t, row));
+    *block = lmi_map_get(&t->blocks, lmi_buf_text(&t->key));
+    if (*block >= 0 || t->groups.n == 0) return LAM_OK;
+    *block = (int64_t)t->all.n;
+    return keep_block(t);
 }
 
 static lam_status take_place(taking *t, const candidate *k) {
-    LAM_TRY(name_work(t, k->row));
-    int64_t block = lmi_map_get(&t->works, lmi_buf_text(&t->key));
-    const char *work = t->key.n ? lmi_strdup(&t->scratch, lmi_buf_text(&t->key)) : NULL;
-    if (t->key.n && !work) return lmi_nomem(t->e);
-    if (block < 0 && t->bytes > MOST_BYTES) {
+    bool ops = by_ops(t, k->row), room = t->bytes <= MOST_BYTES;
+    const char *work = NULL;
+    int64_t block = -1;
+    if (ops) {
+        if (!name_work(t, t->c->rows[k->row].event)) return lmi_buf_status(&t->key, t->e);
+        LAM_TRY(lmi_buf_status(&t->key, t->e));
+        block = lmi_map_get(&t->works, t->key.s);
+    }
+    if (block < 0 && !room) {
         t->dropped++;
         return LAM_OK;
     }
-    if (block < 0) {
-        LAM_TRY(make_block(t, k->row));
-        if (t->groups.n == 0) return LAM_OK;
-        block = lmi_map_get(&t->blocks, lmi_buf_text(&t->key));
-        if (block < 0) LAM_TRY(keep_block(t));
-        if (block < 0) block = (int64_t)t->all.n - 1;
-        if (work) LAM_TRY(lmi_map_put(&t->works, work, block, t->e));
+    if (block < 0 && ops) {
+        work = lmi_strdup(&t->scratch, t->key.s);
+        if (!work) return lmi_nomem(t->e);
     }
+    if (block < 0) LAM_TRY(find_block(t, k->row, &block));
+    if (block >= 0 && work) LAM_TRY(lmi_map_put(&t->works, work, block, t->e));
     t->o->at[k->place].formulas = (int32_t)block;
     return LAM_OK;
 }
@@ -178,6 +194,7 @@ static lam_status find_candidates(taking *t, const int32_t *of_place, candidate 
         int32_t place = of_place[row->place];
         if (place < 0 || row->event < 0 || seen[place]) continue;
         seen[place] = true;
+        if (!row->counted) continue; /* it only calls its layers */
         (*out)[(*n)++] = (candidate){row->metric[LAM_MACS], row->metric[LAM_FLOPS], place, r};
     }
     qsort(*out, *n, sizeof **out, most_first);

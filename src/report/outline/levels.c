@@ -3,9 +3,7 @@
  * The levels of an outline: the insides of containers, with the texts, sizes and numbers of their nodes, and
  * drawn. The outermost come first, until there is as much as a page should hold. */
 #include "analyse/flow/levels.h"
-#include "report/outline/outline.h"
-
-#include <stdio.h>
+#include "report/outline/work.h"
 
 enum { BUDGET = 500000 /* bytes of a page */ };
 
@@ -25,22 +23,6 @@ typedef struct taking {
     lmi_buf text;
     lam_error *e;
 } taking;
-
-static lam_status leave_out(lmi_outline *o, lam_error *e, const char *fmt, ...) LAM_PRINTF(3, 4);
-static lam_status leave_out(lmi_outline *o, lam_error *e, const char *fmt, ...) {
-    char sentence[400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(sentence, sizeof sentence, fmt, ap);
-    va_end(ap);
-    const char **all = lmi_alloc(&o->arena, (uint64_t)o->n_left + 1, sizeof *all);
-    const char *kept = lmi_strdup(&o->arena, sentence);
-    if (!all || !kept) return lmi_nomem(e);
-    for (int32_t i = 0; i < o->n_left; i++) all[i] = o->left[i];
-    all[o->n_left++] = kept;
-    o->left = all;
-    return LAM_OK;
-}
 
 /* -- texts --------------------------------------------------------------------------------------- */
 
@@ -209,34 +191,45 @@ static lam_status take_levels(taking *w) {
     for (int32_t p = 0; p < w->m->n_places; p++)
         if (w->of_place[p] >= 0 && w->from.of_place[p] < o->n_levels)
             o->at[w->of_place[p]].level = w->from.of_place[p];
-    if (o->n_levels < found)
-        LAM_TRY(leave_out(o, w->e,
-                          "Insides in the graph: of %d different ones the outermost %d are drawn, the others "
-                          "would make the page too large.",
-                          (int)found, (int)o->n_levels));
+    if (o->n_levels < found) {
+        lmi_putf(&w->text, "Insides in the graph: of %d different ones the outermost %d are drawn, ",
+                 (int)found, (int)o->n_levels);
+        lmi_put(&w->text, "the others would make the page too large.");
+        LAM_TRY(lmi_buf_status(&w->text, w->e));
+        LAM_TRY(lmi_leave_out(o, w->e, lmi_buf_text(&w->text)));
+    }
     return count_ops(w);
 }
 
 /* The graph, and whether it tells something; else a sentence says why there are no levels. */
-static lam_status have_graph(lmi_outline *o, const lam_costs *c, bool *there, lam_error *e) {
+static lam_status have_graph(taking *w, bool *there) {
+    lmi_outline *o = w->o;
     lam_error why = {0};
-    lam_status s = o->graph ? LAM_OK : lam_graph_new(&o->graph, c->model, &why);
+    lam_status s = o->graph ? LAM_OK : lam_graph_new(&o->graph, w->m, &why);
     *there = s == LAM_OK && lam_graph_n_edges(o->graph) > 0;
-    if (s == LAM_USAGE || s == LAM_UNSUPPORTED) return leave_out(o, e, "There is no graph: %s.", why.text);
-    if (s != LAM_OK) return lmi_fail(e, s, why.where, "%s", why.text);
-    return *there ? LAM_OK : leave_out(o, e, "There is no graph: nothing was seen of where data comes from.");
+    if (*there) return LAM_OK;
+    if (s != LAM_OK && s != LAM_USAGE && s != LAM_UNSUPPORTED)
+        return lmi_fail(w->e, s, why.where, "%s", why.text);
+    lmi_putf(&w->text, "There is no graph: %s.",
+             s == LAM_OK ? "nothing was seen of where data comes from" : why.text);
+    LAM_TRY(lmi_buf_status(&w->text, w->e));
+    return lmi_leave_out(o, w->e, lmi_buf_text(&w->text));
+}
+
+static lam_status levels(taking *w) {
+    bool there;
+    LAM_TRY(have_graph(w, &there));
+    if (!there) return LAM_OK;
+    LAM_TRY(lmi_insides_find(&w->from, w->o->graph, w->e));
+    return take_levels(w);
 }
 
 lam_status lmi_outline_levels(lmi_outline *o, const lam_costs *c, const int32_t *of_place, lam_error *e) {
-    bool there;
-    for (int32_t i = 0; i < o->n; i++) o->at[i].level = -1;
-    LAM_TRY(have_graph(o, c, &there, e));
-    if (!there) return LAM_OK;
     taking w = {.o = o, .c = c, .m = c->model, .of_place = of_place, .e = e};
+    for (int32_t i = 0; i < o->n; i++) o->at[i].level = -1;
     lmi_arena_init(&w.scratch, UINT64_MAX);
     lmi_buf_init(&w.text);
-    lam_status s = lmi_insides_find(&w.from, o->graph, e);
-    if (s == LAM_OK) s = take_levels(&w);
+    lam_status s = levels(&w);
     lmi_buf_free(&w.text);
     lmi_arena_free(&w.scratch);
     lmi_insides_free(&w.from);

@@ -55,6 +55,15 @@ static lam_status take_sentences(lmi_outline *o, const lam_costs *c, lam_error *
     return LAM_OK;
 }
 
+static lam_status take_provenance(lmi_outline *o, const lam_model *m, lam_error *e) {
+    o->n_provenance = lam_model_n_provenance(m);
+    o->provenance = lmi_alloc(&o->arena, (uint64_t)o->n_provenance, sizeof *o->provenance);
+    if (!o->provenance) return lmi_nomem(e);
+    for (int32_t i = 0; i < o->n_provenance; i++)
+        o->provenance[i][1] = lam_model_provenance(m, i, &o->provenance[i][0]);
+    return LAM_OK;
+}
+
 /* What the root's first call tells of the run. */
 static void take_root(const lmi_taking *w) {
     const lam_event *call = w->call[0];
@@ -65,6 +74,7 @@ static void take_root(const lmi_taking *w) {
 lam_status lmi_take_notes(lmi_taking *w) {
     lmi_outline *o = w->o;
     take_root(w);
+    LAM_TRY(take_provenance(o, w->m, w->e));
     LAM_TRY(take_findings(w));
     LAM_TRY(take_graph(o, w->c, w->e));
     LAM_TRY(take_sentences(o, w->c, w->e));

@@ -2,8 +2,8 @@
  * work: an outline that is being taken. Places are those that a report shows, in depth-first order: with rows
  * at or below them.
  *
- * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes, family,
- * health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
+ * outline.c: the whole. take.c: what the others use. tree.c: places and their numbers. looks.c: shapes,
+ * family, health. runs.c: equal siblings. fewer.c: fewer of very many places. held.c: memory. course.c:
  * memory over time. formulas.c, notes.c: formulas; findings and sentences. */
 #ifndef LMI_OUTLINE_WORK_H
 #define LMI_OUTLINE_WORK_H

@@ -221,9 +221,8 @@ static const char *told(const lmi_outline *o, const char *name) {
 }
 
 /* A fact that is a whole number, as one; else as text. */
-static void number_field(lmi_buf *b, const char *name, const char *text) {
+static void put_number(lmi_buf *b, const char *text) {
     size_t n = text ? strlen(text) : 0;
-    key(b, name);
     if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
         lmi_put(b, text);
     else
@@ -252,7 +251,8 @@ static void put_head(block *k) {
     text_field(b, "python", told(o, "python"));
     text_field(b, "os", told(o, "system"));
     text_field(b, "cpu", told(o, "processor"));
-    number_field(b, "threads", told(o, "threads"));
+    key(b, "threads");
+    put_number(b, told(o, "threads"));
     text_field(b, "date", told(o, "date"));
     int_field(b, "modules", o->modules);
     int_field(b, "calls", o->calls);
@@ -388,14 +388,13 @@ static void put_times(block *k) {
 
 static void put_roof(block *k) {
     lmi_buf *b = k->out;
-    const char *threads = told(k->o, "threads");
     key(b, "roof");
     if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
         PUT(b, "null");
         return;
     }
     lmi_putf(b, "[%.0f,%.0f,", k->o->roof.flops, k->o->roof.bytes);
-    put_text(b, threads);
+    put_number(b, told(k->o, "threads"));
     PUT(b, "]");
 }
 

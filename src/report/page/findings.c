@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Findings: at most three sentences on what was found, the gravest first, each with what to do. Every rule that
- * applies notes its finding with a rank; shares of the whole are added to the rank of what has one. */
+ * Findings: at most three sentences on what was found, the gravest first, each with what to do. Every rule
+ * that applies notes its finding with a rank; shares of the whole are added to the rank of what has one. */
 #include "report/page/page.h"
 
 enum { SHOWN = 3, NOTED = 8, REASON = 200 };
 #define BUSY_TIMES    .20 /* of the median: times that vary more tell nothing of single layers */
 #define MUCH_OVERHEAD .15
 #define MUCH_OF_ONE   .3
-#define MOST          .6 /* of what holds a module, for the module to be named instead */
+#define MOST          .6  /* of what holds a module, for the module to be named instead */
 #define ENOUGH        .15 /* of the whole, for any module to be named */
 
 typedef enum sign { BAD, WARN, INFO, FINE } sign;
@@ -36,27 +36,10 @@ static void end(findings *f, finding *x) { x->end = f->p->out.n; }
 
 /* -- values, modules, gradients -------------------------------------------------------------------------- */
 
-/* The place of the first finding: a value was born there, and the finding's sentence names it. */
-static int32_t place_of_finding(lmi_page *p) {
-    int phase = p->o->finding[0]->phase != LAM_FORWARD;
-    int32_t found = -1;
-    lmi_buf path;
-    lmi_buf_init(&path);
-    for (int32_t i = 0; i < p->o->n && found < 0; i++) {
-        if (p->o->at[i].health[phase] != LAM_HEALTH_BORN) continue;
-        lmi_buf_clear(&path);
-        lmi_outline_path(p->o, i, &path);
-        if (strstr(p->o->health, lmi_buf_text(&path))) found = i;
-    }
-    p->out.bad = p->out.bad || path.bad;
-    lmi_buf_free(&path);
-    return found;
-}
-
 static void find_bad_values(findings *f) {
     lmi_page *p = f->p;
     if (!p->o->n_findings) return;
-    int32_t place = place_of_finding(p);
+    int32_t place = p->o->finding_place[0];
     finding *x = begin(f, 10, BAD);
     lmi_put(&p->out, "<b>NaN or Inf.</b> ");
     lmi_page_name(p, p->o->health, LMI_PAGE_LONG);
@@ -71,7 +54,7 @@ static void find_bad_values(findings *f) {
 
 static void find_unused(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_unused) return;
+    if (!p->o->n_unused || p->options->ran) return; /* what did not run yet is not unused */
     const char *path = p->o->unused[0][0];
     int32_t place = lmi_page_find(p, path);
     const lmi_page_number *params = lmi_page_number_of(p, LMI_OWN_PARAMS);
@@ -96,7 +79,7 @@ static void find_unused(findings *f) {
 
 static void find_no_gradient(findings *f) {
     lmi_page *p = f->p;
-    if (!p->o->n_no_gradient || p->o->n_unused) return;
+    if (!p->o->n_no_gradient || p->o->n_unused || p->options->ran) return;
     finding *x = begin(f, 7, WARN);
     lmi_putf(&p->out, "<b>%d parameter%s no gradient.</b> <code>", (int)p->o->n_no_gradient,
              p->o->n_no_gradient == 1 ? " gets" : "s get");
@@ -231,9 +214,9 @@ static void find_overhead(findings *f) {
         return;
     }
     for (int32_t i = 0; i < o->n; i++) {
-        lmi_speed s;
+        lmi_place_speed s;
         if (o->own[LMI_OWN_TIME][i] > 0) sum += (double)o->own[LMI_OWN_TIME][i];
-        if (!lmi_speed_of(o, i, &s) || s.bound != LMI_OVERHEAD) continue;
+        if (!lmi_place_speed_of(o, i, &s) || s.bound != LMI_OVERHEAD) continue;
         slow += (double)s.ns;
         n++;
         if (s.ns > slowest) slowest = s.ns, worst = i;
@@ -242,8 +225,10 @@ static void find_overhead(findings *f) {
     finding *x = begin(f, 4.5 + slow / sum, WARN);
     lmi_put(&p->out, "<b>");
     lmi_put_share(&p->out, slow, sum);
-    lmi_putf(&p->out, " of the forward's time is overhead:</b> %d layer%s less than a tenth of what this machine "
-             "can compute or move; most of it in ", (int)n, n == 1 ? " reaches" : "s reach");
+    lmi_putf(&p->out,
+             " of the forward's time is overhead:</b> %d layer%s less than a tenth of what this machine "
+             "can compute or move; most of it in ",
+             (int)n, n == 1 ? " reaches" : "s reach");
     lmi_page_link(p, worst);
     lmi_put(&p->out, " (");
     lmi_put_ns(&p->out, (double)slowest);
@@ -285,7 +270,7 @@ static void find_heavy_module(findings *f) {
     lmi_putc(&p->out, '.');
     go_on(f, x);
     lmi_put(&p->out, o->at[heavy].family == LMI_EMBEDDING ? "Tie it to the output layer, or make it narrower."
-                                                         : "Quantising this one layer saves most.");
+                                                          : "Quantising this one layer saves most.");
     end(f, x);
 }
 
@@ -321,8 +306,10 @@ static void put_finding(lmi_buf *b, const char *noted, const finding *x) {
     static const char *const class[] = {"bad", "warn", "info", "ok"};
     static const char *const mark[] = {"✕", "!", "i", "✓"};
     static const char *const word[] = {"problem", "finding", "note", "fine"};
-    lmi_putf(b, "<li class=\"%s\"><span class=\"ic\" aria-hidden=\"true\">%s</span><div><span class=\"vh\">%s: "
-             "</span>", class[x->sign], mark[x->sign], word[x->sign]);
+    lmi_putf(b,
+             "<li class=\"%s\"><span class=\"ic\" aria-hidden=\"true\">%s</span><div><span class=\"vh\">%s: "
+             "</span>",
+             class[x->sign], mark[x->sign], word[x->sign]);
     lmi_putn(b, noted + x->what, x->next - x->what);
     lmi_put(b, "</div>");
     if (x->end > x->next) {

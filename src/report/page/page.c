@@ -4,32 +4,9 @@
  * script is obeyed, which a browser holds against their sums; so no style attribute may be written. */
 #include "report/page/page.h"
 
-enum { PIECE = 1 << 16, PICTURE = 1008, TITLE = 200 };
+#include "analyse/field/field.h"
 
-void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
-                    lam_error *e) {
-    static const char *const keys[LMI_PAGE_NUMBERS] = {"params", "macs", "flops", "bytes", "time", "peak"};
-    *p = (lmi_page){.o = o, .options = options, .to = to, .e = e};
-    lmi_buf_init(&p->out);
-    for (int k = 0; k < LMI_PAGE_NUMBERS; k++) {
-        lmi_picture_options of = {.width = PICTURE};
-        if (!o->n || !lmi_shown_find(keys[k], &of.by)) continue;
-        if (lmi_shown_total(o, &of, 0) <= 0 && lmi_shown_state(o, &of, 0) == LAM_EXACT) continue;
-        if (of.by == LMI_OWN_MACS) p->by = p->n_numbers;
-        p->number[p->n_numbers++] = (lmi_page_number){keys[k], of};
-    }
-}
-
-lam_status lmi_page_flush(lmi_page *p) {
-    if (p->out.n < PIECE && !p->out.bad) return LAM_OK;
-    return lmi_buf_flush(&p->out, p->to, p->e);
-}
-
-const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by) {
-    for (int32_t k = 0; k < p->n_numbers; k++)
-        if (p->number[k].of.by == by) return &p->number[k];
-    return NULL;
-}
+enum { PICTURE = LMI_PAGE_PICTURE, TITLE = 200 };
 
 /* -- the sections ---------------------------------------------------------------------------------------- */
 
@@ -56,15 +33,17 @@ static void put_legend(lmi_page *p) {
 }
 
 static lam_status put_modules(lmi_page *p) {
-    lmi_put(&p->out, "<div class=\"ctl noprint\"><label class=\"vh\" for=\"find\">search modules</label><input "
-                     "type=\"search\" id=\"find\" placeholder=\"search: layer4.*conv\" autocomplete=\"off\" "
-                     "spellcheck=\"false\"></div>");
+    lmi_put(&p->out,
+            "<div class=\"ctl noprint\"><label class=\"vh\" for=\"find\">search modules</label><input "
+            "type=\"search\" id=\"find\" placeholder=\"search: layer4.*conv\" autocomplete=\"off\" "
+            "spellcheck=\"false\"></div>");
     return lmi_page_table(p);
 }
 
 static lam_status put_icicle(lmi_page *p) {
     const lmi_page_number *by = &p->number[p->by];
-    lmi_putf(&p->out, "<div class=\"crumb\" id=\"icrumb\">%s: ", lmi_shown_title(by->of.by));
+    lmi_putf(&p->out, "<div class=\"crumb\" id=\"icrumb\">%s%s: ", lmi_shown_title(by->of.by),
+             lmi_page_phase(by));
     lmi_put_shown_of(&p->out, p->o, &by->of, 0);
     lmi_put(&p->out, " · <b>");
     lmi_page_path(p, 0, LMI_PAGE_CELL);
@@ -97,10 +76,11 @@ static lam_status put_roofline(lmi_page *p) {
 
 static lam_status put_graph(lmi_page *p) {
     const lmi_page_number *by = p->n_numbers ? &p->number[p->by] : NULL;
-    lmi_put(&p->out, "<div class=\"ctl noprint\"><button id=\"zout\" aria-label=\"smaller\">−</button><button "
-                     "id=\"zin\" aria-label=\"larger\">+</button><button id=\"zfit\">fit</button><button "
-                     "id=\"gall\">close all</button></div><div class=\"fig sc\" id=\"gfig\" tabindex=\"0\" "
-                     "role=\"group\" aria-label=\"Graph; arrow keys move, Enter opens\">");
+    lmi_put(&p->out,
+            "<div class=\"ctl noprint\"><button id=\"zout\" aria-label=\"smaller\">−</button><button "
+            "id=\"zin\" aria-label=\"larger\">+</button><button id=\"zfit\">fit</button><button "
+            "id=\"gall\">close all</button></div><div class=\"fig sc\" id=\"gfig\" tabindex=\"0\" "
+            "role=\"group\" aria-label=\"Graph; arrow keys move, Enter opens\">");
     lmi_picture_graph(&p->out, p->o, by ? &by->of : &(lmi_picture_options){.by = LMI_OWN_PARAMS});
     lmi_put(&p->out, "</div>");
     put_legend(p);
@@ -124,15 +104,17 @@ static lam_status put_verdict(lmi_page *p) {
 /* The roofline's sentence has numbers, and the verdict's heading is the model's type: they have none here. */
 static const section sections[] = {
     {"verdict", "Verdict", NULL, NULL, always, put_verdict},
-    {"modules", "Modules", "Modules", "Bars are shares of the whole model. A click on a number tells how it comes about.",
-     always, put_modules},
-    {"icicle", "Icicle", "Where it goes", "Each box is a module, as wide as its share. Double click or Enter zooms.",
-     has_numbers, put_icicle},
-    {"memory", "Memory", "Memory over time", "What torch's allocator had handed out; the layers at work stand below.",
-     has_course, put_memory},
+    {"modules", "Modules", "Modules",
+     "Bars are shares of the whole model. A click on a number tells how it comes about.", always,
+     put_modules},
+    {"icicle", "Icicle", "Where it goes",
+     "Each box is a module, as wide as its share. Double click or Enter zooms.", has_numbers, put_icicle},
+    {"memory", "Memory", "Memory over time",
+     "What torch's allocator had handed out; the layers at work stand below.", has_course, put_memory},
     {"roofline", "Roofline", "How near to the machine's limits", NULL, lmi_page_has_speeds, put_roofline},
     {"graph", "Graph", "Graph",
-     "What gives its result to what. + opens a module in its place; nothing else moves apart from making room.",
+     "What gives its result to what. + opens a module in its place; nothing else moves apart from making "
+     "room.",
      has_graph, put_graph},
     {"prov", "How it was measured", "How it was measured", "", always, put_sources},
 };
@@ -159,13 +141,14 @@ static lam_status put_section(lmi_page *p, const section *s) {
 /* -- around them ----------------------------------------------------------------------------------------- */
 
 static void put_head(lmi_page *p) {
-    lmi_putf(&p->out,
-             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-             "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
-             "content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; "
-             "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta name=\"generator\" "
-             "content=\"lamina %s\"><title>",
-             lmi_page_css_sum, lmi_page_js_sum, lam_version());
+    lmi_putf(
+        &p->out,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+        "content=\"width=device-width,initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+        "content=\"default-src 'none'; style-src 'sha256-%s'; script-src 'sha256-%s'; base-uri 'none'; "
+        "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta name=\"generator\" "
+        "content=\"lamina %s\"><title>",
+        lmi_page_css_sum, lmi_page_js_sum, lam_version());
     lmi_put_name(&p->out, p->o->name, TITLE);
     lmi_put(&p->out, " · lamina report</title><style>");
     lmi_put(&p->out, (const char *)lmi_page_css);
@@ -177,11 +160,12 @@ static void put_header(lmi_page *p) {
                      "class=\"brand\" href=\"#verdict\">lam<i>i</i>na</a><nav aria-label=\"Sections\">");
     for (int i = 0; i < N_SECTIONS; i++)
         if (sections[i].when(p)) lmi_putf(&p->out, "<a href=\"#%s\">%s</a>", sections[i].id, sections[i].nav);
-    lmi_put(&p->out,
-            "</nav>\n<div class=\"ctl\"><div class=\"seg\" id=\"bym\" role=\"group\" aria-label=\"Metric of all "
-            "pictures\" tabindex=\"-1\"></div><div class=\"seg\" id=\"phase\" role=\"group\" "
-            "aria-label=\"Phase\"></div><button id=\"theme\" aria-label=\"light or dark\">◐</button><button "
-            "id=\"keys\" aria-label=\"keys\">?</button></div></header>\n<div class=\"page\"><main>");
+    lmi_put(
+        &p->out,
+        "</nav>\n<div class=\"ctl\"><div class=\"seg\" id=\"bym\" role=\"group\" aria-label=\"Metric of all "
+        "pictures\" tabindex=\"-1\"></div><div class=\"seg\" id=\"phase\" role=\"group\" "
+        "aria-label=\"Phase\"></div><button id=\"theme\" aria-label=\"light or dark\">◐</button><button "
+        "id=\"keys\" aria-label=\"keys\">?</button></div></header>\n<div class=\"page\"><main>");
 }
 
 static void put_end(lmi_page *p) {
@@ -223,6 +207,7 @@ lam_status lam_page_write(const lam_costs *c, const lam_page_options *options, l
     lmi_page p;
     if (!options) options = &none;
     lmi_outline_options wanted = {true, true, true, options->roof};
+    LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
     lam_status s = lmi_outline_new(&o, c, &wanted, e);
     if (s == LAM_OK) {
         lmi_page_start(&p, &o, options, to, e);

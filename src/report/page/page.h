@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * page: the report as one HTML file, written from an outline. What it shows at first is in the file; its script
- * (report.js) replaces that by the same, alive, and adds the panel of the selected module.
+ * page: the report as one HTML file, written from an outline. What it shows at first is in the file; its
+ * script (report.js) replaces that by the same, alive, and adds the panel of the selected module.
  *
- * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first. table.c:
- * the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured. data.c: the block
- * of data that the script reads. links.c: names and links. */
+ * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
+ * table.c: the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured.
+ * data.c: the block of data that the script reads. numbers.c, links.c: what these share. */
 #ifndef LMI_REPORT_PAGE_H
 #define LMI_REPORT_PAGE_H
 
 #include "report/picture/picture.h"
 #include "report/picture/text.h"
 
-enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_LONG = 300 };
+enum { LMI_PAGE_NUMBERS = 6, LMI_PAGE_CELL = 46, LMI_PAGE_LINK = 60, LMI_PAGE_LONG = 300,
+       LMI_PAGE_PICTURE = 1008 };
 
 /* A number that every section can be looked at by, in the forward pass. */
 typedef struct lmi_page_number {
@@ -31,7 +32,8 @@ typedef struct lmi_page {
 } lmi_page;
 
 /* Starts a page whose text goes to `to`: lmi_page_flush sends what has gathered if it is much. */
-void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to, lam_error *e);
+void lmi_page_start(lmi_page *p, const lmi_outline *o, const lam_page_options *options, lam_sink to,
+                    lam_error *e);
 lam_status lmi_page_flush(lmi_page *p);
 /* NULL: the page does not have it. */
 const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
@@ -39,6 +41,7 @@ lam_status lmi_page_write(lmi_page *p);
 /* A number of the whole model: parameters that places share are in it once, of memory it is the peak. */
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
 void lmi_page_put_total(lmi_page *p, const lmi_page_number *n);
+const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a backward could be added */
 
 /* -- parts of the file; each puts one element or more ---------------------------------------------------- */
 

@@ -19,7 +19,8 @@ static void put_stack(lmi_buf *b, const int64_t *held, double whole, int width, 
     for (int k = 0; k < LAM_N_HELD && whole > 0; k++) {
         double w = width * ((double)held[categories[k]] / whole);
         if (!(w > 0)) continue;
-        lmi_putf(b, "<rect class=\"k%d\" x=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", k, at, w < .5 ? .5 : w, height);
+        lmi_putf(b, "<rect class=\"k%d\" x=\"%.1f\" width=\"%.1f\" height=\"%d\"/>", k, at, w < .5 ? .5 : w,
+                 height);
         at += w;
     }
 }
@@ -54,8 +55,10 @@ static void put_holder(lmi_page *p, int32_t i, double most) {
     lmi_page_link(p, i);
     lmi_put(&p->out, "<span class=\"ty\">");
     lmi_page_name(p, p->o->at[i].type, TYPE);
-    lmi_putf(&p->out, "</span></th><td class=\"l\"><svg width=\"%d\" height=\"12\" viewBox=\"0 0 %d 12\" "
-             "aria-hidden=\"true\">", SMALL, SMALL);
+    lmi_putf(&p->out,
+             "</span></th><td class=\"l\"><svg width=\"%d\" height=\"12\" viewBox=\"0 0 %d 12\" "
+             "aria-hidden=\"true\">",
+             SMALL, SMALL);
     put_stack(&p->out, held, most, SMALL, 12);
     lmi_put(&p->out, "</svg><span class=\"vh\">");
     for (int k = 0; k < LAM_N_HELD; k++) {
@@ -71,8 +74,12 @@ static void put_holder(lmi_page *p, int32_t i, double most) {
     lmi_put(&p->out, "</td></tr>\n");
 }
 
-/* Puts a number into the first `n` of `most` places of a list, largest first; of equal ones the first stays. */
-typedef struct ranked { int32_t place; int64_t v; } ranked;
+/* Puts a number into the first `n` of `most` places of a list, largest first; of equal ones the first stays.
+ */
+typedef struct ranked {
+    int32_t place;
+    int64_t v;
+} ranked;
 static void rank(ranked *list, int32_t *n, int32_t most, int32_t place, int64_t v) {
     int32_t at = *n;
     while (at > 0 && list[at - 1].v < v) at--;
@@ -86,8 +93,10 @@ void lmi_page_holders(lmi_page *p) {
     const lmi_outline *o = p->o;
     ranked list[HOLDERS];
     int32_t n = 0, holders = 0;
-    lmi_putf(&p->out, "<h3>Who holds the peak</h3><div class=\"fig\"><svg viewBox=\"0 0 %d 18\" role=\"img\" "
-             "aria-label=\"What the peak is made of\">", STACK);
+    lmi_putf(&p->out,
+             "<h3>Who holds the peak</h3><div class=\"fig\"><svg viewBox=\"0 0 %d 18\" role=\"img\" "
+             "aria-label=\"What the peak is made of\">",
+             STACK);
     put_stack(&p->out, o->memory->held, (double)sum_of(o->memory->held), STACK, 18);
     lmi_put(&p->out, "</svg></div>");
     put_legend(p);
@@ -98,11 +107,14 @@ void lmi_page_holders(lmi_page *p) {
         rank(list, &n, HOLDERS, i, v);
     }
     if (!n) return;
-    lmi_putf(&p->out, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Holders of the peak\">"
-             "<table><caption>The %d modules that hold most at the peak, of %d</caption><thead><tr><th "
-             "scope=\"col\"><span>module</span></th><th scope=\"col\" class=\"l\"><span>made of</span></th><th "
-             "scope=\"col\"><span>held</span></th><th scope=\"col\"><span>of the peak</span></th></tr></thead>"
-             "<tbody>\n", (int)n, (int)holders);
+    lmi_putf(
+        &p->out,
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Holders of the peak\">"
+        "<table><caption>The %d modules that hold most at the peak, of %d</caption><thead><tr><th "
+        "scope=\"col\"><span>module</span></th><th scope=\"col\" class=\"l\"><span>made of</span></th><th "
+        "scope=\"col\"><span>held</span></th><th scope=\"col\"><span>of the peak</span></th></tr></thead>"
+        "<tbody>\n",
+        (int)n, (int)holders);
     for (int32_t i = 0; i < n; i++) put_holder(p, list[i].place, (double)list[0].v);
     lmi_put(&p->out, "</tbody></table></div>");
 }
@@ -110,17 +122,17 @@ void lmi_page_holders(lmi_page *p) {
 /* -- speeds ---------------------------------------------------------------------------------------------- */
 
 bool lmi_page_has_speeds(const lmi_page *p) {
-    lmi_speed s;
+    lmi_place_speed s;
     for (int32_t i = 0; i < p->o->n; i++)
-        if (lmi_speed_of(p->o, i, &s)) return true;
+        if (lmi_place_speed_of(p->o, i, &s)) return true;
     return false;
 }
 
 void lmi_page_speeds_say(lmi_page *p) {
     double time[3] = {0}, sum = 0;
     for (int32_t i = 0; i < p->o->n; i++) {
-        lmi_speed s;
-        if (!lmi_speed_of(p->o, i, &s)) continue;
+        lmi_place_speed s;
+        if (!lmi_place_speed_of(p->o, i, &s)) continue;
         time[s.bound] += (double)s.ns;
         sum += (double)s.ns;
     }
@@ -136,16 +148,18 @@ void lmi_page_speeds_say(lmi_page *p) {
 void lmi_page_speeds(lmi_page *p) {
     ranked list[SPEEDS];
     int32_t n = 0, all = 0;
-    lmi_speed s;
+    lmi_place_speed s;
     for (int32_t i = 0; i < p->o->n; i++)
-        if (lmi_speed_of(p->o, i, &s)) rank(list, &n, SPEEDS, i, s.ns), all++;
-    lmi_putf(&p->out, "<table><caption>The %d of %d modules that take longest</caption><thead><tr><th "
+        if (lmi_place_speed_of(p->o, i, &s)) rank(list, &n, SPEEDS, i, s.ns), all++;
+    lmi_putf(&p->out,
+             "<table><caption>The %d of %d modules that take longest</caption><thead><tr><th "
              "scope=\"col\"><span>module</span></th><th scope=\"col\"><span>time</span></th><th "
              "scope=\"col\"><span>FLOP/s</span></th><th scope=\"col\"><span>FLOP/byte</span></th><th "
              "scope=\"col\" class=\"l\"><span>bound by</span></th><th scope=\"col\"><span>of that "
-             "roof</span></th></tr></thead><tbody>\n", (int)n, (int)all);
+             "roof</span></th></tr></thead><tbody>\n",
+             (int)n, (int)all);
     for (int32_t i = 0; i < n; i++) {
-        if (!lmi_speed_of(p->o, list[i].place, &s)) continue;
+        if (!lmi_place_speed_of(p->o, list[i].place, &s)) continue;
         lmi_putf(&p->out, "<tr data-i=\"%d\"><th scope=\"row\">", (int)list[i].place);
         lmi_page_link(p, list[i].place);
         lmi_put(&p->out, "</th><td>");
@@ -154,7 +168,7 @@ void lmi_page_speeds(lmi_page *p) {
         lmi_put_si(&p->out, s.flops);
         lmi_put(&p->out, "</td><td>");
         lmi_put_digits(&p->out, s.intensity);
-        lmi_putf(&p->out, "</td><td class=\"l\">%s</td><td>", lmi_bound_name[s.bound]);
+        lmi_putf(&p->out, "</td><td class=\"l\">%s</td><td>", lmi_place_bound_name[s.bound]);
         lmi_put_share(&p->out, s.share, 1);
         lmi_put(&p->out, "</td></tr>\n");
     }
@@ -170,8 +184,9 @@ const lmi_level *lmi_page_top_level(const lmi_page *p) {
 
 void lmi_page_lines(lmi_page *p) {
     const lmi_level *l = lmi_page_top_level(p);
-    lmi_put(&p->out, "<table><caption>What goes where, top level</caption><thead><tr><th scope=\"col\"><span>from"
-                     "</span></th><th scope=\"col\" class=\"l\"><span>to</span></th></tr></thead><tbody>\n");
+    lmi_put(&p->out,
+            "<table><caption>What goes where, top level</caption><thead><tr><th scope=\"col\"><span>from"
+            "</span></th><th scope=\"col\" class=\"l\"><span>to</span></th></tr></thead><tbody>\n");
     for (int32_t i = 0; i < l->n_lines && i < LINES; i++) {
         lmi_put(&p->out, "<tr><th scope=\"row\">");
         lmi_page_name(p, l->node[l->line[i].from].label, LMI_PAGE_LINK);
@@ -198,15 +213,24 @@ static void put_text(lmi_page *p, const char *term, const char *text) {
 static void begin_item(lmi_page *p, const char *term) { lmi_putf(&p->out, "<dt>%s</dt><dd>", term); }
 static void end_item(lmi_page *p) { lmi_put(&p->out, "</dd>"); }
 
+static bool is_dry(const lmi_page *p) {
+    const char *dry = lmi_page_told(p, "dry");
+    return dry && strcmp(dry, "yes") == 0;
+}
+
 /* What was not measured, and what measures it. */
 static void put_missing(lmi_page *p, const char *term, const char *option, const char *argument) {
     begin_item(p, term);
-    lmi_putf(&p->out, "not measured; <code>%s</code> measures it", p->options->command ? option : argument);
+    if (is_dry(p))
+        lmi_put(&p->out, "not measured: a dry run computes nothing");
+    else
+        lmi_putf(&p->out, "not measured; <code>%s</code> measures it",
+                 p->options->command ? option : argument);
     end_item(p);
 }
 
 /* What of the provenance tells what ran; the rest tells where. */
-static const char *const about_the_run[] = {"target", "input", "inputs", "output", "mode", "dry", "seed"};
+static const char *const about_the_run[] = {"target", "build", "inputs", "mode", "dry", "backward"};
 static bool is_about_the_run(const char *label) {
     for (size_t i = 0; i < sizeof about_the_run / sizeof *about_the_run; i++)
         if (strcmp(about_the_run[i], label) == 0) return true;
@@ -216,26 +240,26 @@ static bool is_about_the_run(const char *label) {
 static void put_what_ran(lmi_page *p) {
     const lmi_outline *o = p->o;
     lmi_put(&p->out, "<div><h3>What ran</h3><dl>");
-    put_text(p, "model", o->name);
+    put_text(p, "model", o->type_path ? o->type_path : o->name);
     if (!lmi_page_told(p, "target")) put_text(p, "target", p->options->target);
     for (int32_t i = 0; i < o->n_provenance; i++)
         if (is_about_the_run(o->provenance[i][0])) put_text(p, o->provenance[i][0], o->provenance[i][1]);
-    if (!lmi_page_told(p, "input") && !lmi_page_told(p, "inputs")) put_text(p, "input", o->at[0].in);
-    if (!lmi_page_told(p, "output")) put_text(p, "output", o->at[0].out);
-    if (!lmi_page_told(p, "convention")) {
-        begin_item(p, "convention");
-        lmi_page_name(p, o->convention, LMI_PAGE_CELL);
-        lmi_put(&p->out, ": ");
-        lmi_page_name(p, o->source, TEXT);
-        end_item(p);
-    }
+    put_text(p, "input", o->at[0].in);
+    put_text(p, "output", o->at[0].out);
+    if (!lmi_page_told(p, "mode")) put_text(p, "mode", o->mode);
+    begin_item(p, "convention");
+    lmi_page_name(p, o->convention, LMI_PAGE_CELL);
+    lmi_put(&p->out, ": ");
+    lmi_page_name(p, o->source, TEXT);
+    end_item(p);
     lmi_put(&p->out, "</dl></div>\n");
 }
 
 static void put_times(lmi_page *p) {
     const lmi_outline *o = p->o;
     begin_item(p, "time");
-    lmi_putf(&p->out, "median of %d run%s; ± is the median deviation", (int)o->repeats, o->repeats == 1 ? "" : "s");
+    lmi_putf(&p->out, "median of %d run%s; ± is the median deviation", (int)o->repeats,
+             o->repeats == 1 ? "" : "s");
     if (o->outliers)
         lmi_putf(&p->out, "; %d run%s took much longer", (int)o->outliers, o->outliers == 1 ? "" : "s");
     end_item(p);
@@ -264,7 +288,8 @@ static void put_how(lmi_page *p) {
     const lmi_outline *o = p->o;
     lmi_put(&p->out, "<div><h3>How it was measured</h3><dl>");
     put_text(p, "counts",
-             o->ops_ran > 0 ? "of each operator that ran, by its own shapes" : "of each call of a layer, by its shapes");
+             o->ops_ran > 0 ? "of each operator that ran, by its own shapes"
+                            : "of each call of a layer, by its shapes");
     if (o->timed)
         put_times(p);
     else
@@ -287,7 +312,7 @@ static void put_how(lmi_page *p) {
 
 static void put_where(lmi_page *p) {
     lmi_put(&p->out, "<div><h3>Where</h3><dl>");
-    if (!lmi_page_told(p, "lamina")) put_text(p, "lamina", p->o->version);
+    put_text(p, "lamina", p->o->version);
     for (int32_t i = 0; i < p->o->n_provenance; i++)
         if (!is_about_the_run(p->o->provenance[i][0]))
             put_text(p, p->o->provenance[i][0], p->o->provenance[i][1]);

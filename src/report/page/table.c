@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of modules as it looks at first: open level by level as long as it is short, runs of equal siblings
- * as one row. */
+ * The table of modules as it looks at first: open level by level as long as it is short, runs of equal
+ * siblings as one row. */
 #include "report/page/page.h"
 
 #include "report/table/report.h"
@@ -88,7 +88,8 @@ static void put_tags(lmi_page *p, int32_t i) {
     if (health == LAM_HEALTH_BORN) lmi_put(&p->out, "<span class=\"tag del\">NaN first</span>");
     if (health == LAM_HEALTH_PASSED) lmi_put(&p->out, "<span class=\"tag chg\">NaN</span>");
     if (*states[at->state]) lmi_putf(&p->out, "<span class=\"tag\">%s</span>", states[at->state]);
-    if (calls && calls[i] > 1) lmi_putf(&p->out, "<span class=\"tag\">%lld calls</span>", (long long)calls[i]);
+    if (calls && calls[i] > 1)
+        lmi_putf(&p->out, "<span class=\"tag\">%lld calls</span>", (long long)calls[i]);
 }
 
 static void put_text(lmi_page *p, const char *text, size_t n, const char *more) {
@@ -171,10 +172,11 @@ static void put_row(lmi_page *p, int32_t i) {
 lam_status lmi_page_table(lmi_page *p) {
     const lmi_outline *o = p->o;
     int32_t depth = find_depth(o), n = 0, rows = count_rows(o, depth, o->n);
-    lmi_put(&p->out, "<div class=\"scroll\" id=\"tscroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of "
-                     "modules\"><table aria-label=\"Modules\"><thead id=\"thead\"><tr><th "
-                     "scope=\"col\"><span>module</span></th><th scope=\"col\" "
-                     "class=\"l\"><span>output</span></th>");
+    lmi_put(&p->out,
+            "<div class=\"scroll\" id=\"tscroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table of "
+            "modules\"><table aria-label=\"Modules\"><thead id=\"thead\"><tr><th "
+            "scope=\"col\"><span>module</span></th><th scope=\"col\" "
+            "class=\"l\"><span>output</span></th>");
     for (int32_t k = 0; k < p->n_numbers; k++)
         lmi_putf(&p->out, "<th scope=\"col\"%s><span>%s</span></th>", k == p->by ? " class=\"hot\"" : "",
                  lmi_shown_title(p->number[k].of.by));

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verdict: what the model is, what it costs and where most of that is, what to do, and how far the numbers
- * may be trusted. */
+ * The verdict: what the model is, what it costs and where most of that is, what to do, and how far the
+ * numbers may be trusted. */
 #include "report/page/page.h"
 
 enum { TARGET = 160, WHERE = 22, GAPS = 6 };
 
 /* -- the line below the heading -------------------------------------------------------------------------- */
-
-static void put_item(lmi_page *p, const char *before, const char *text) {
-    if (!text || !*text) return;
-    lmi_putf(&p->out, " · %s", before);
-    lmi_page_name(p, text, TARGET);
-}
 
 static void put_count(lmi_page *p, int64_t n, const char *what) {
     lmi_put_full(&p->out, n);
@@ -20,16 +14,24 @@ static void put_count(lmi_page *p, int64_t n, const char *what) {
 }
 
 static void put_subject(lmi_page *p) {
-    const char *mode = lmi_page_told(p, "mode");
+    const char *dry = lmi_page_told(p, "dry"), *target = p->options->target;
+    if (!target) target = lmi_page_told(p, "target");
     lmi_put(&p->out, "<p class=\"sub\">");
-    if (p->options->target) {
+    if (target) {
         lmi_put(&p->out, "<code>");
-        lmi_page_name(p, p->options->target, TARGET);
-        lmi_put(&p->out, "</code>");
+        lmi_page_name(p, target, TARGET);
+        lmi_put(&p->out, "</code> · ");
     }
-    put_item(p, "input ", lmi_page_told(p, "input") ? lmi_page_told(p, "input") : p->o->at[0].in);
-    if (mode) put_item(p, "", mode);
-    lmi_put(&p->out, " · ");
+    if (*p->o->at[0].in) {
+        lmi_put(&p->out, "input <span class=\"num\">");
+        lmi_page_name(p, p->o->at[0].in, TARGET);
+        lmi_put(&p->out, "</span> · ");
+    }
+    if (p->o->mode) {
+        lmi_page_name(p, p->o->mode, TARGET);
+        lmi_put(&p->out, " mode · ");
+    }
+    if (dry && strcmp(dry, "yes") == 0) lmi_put(&p->out, "dry run, nothing was computed · ");
     put_count(p, p->o->modules, "module");
     lmi_put(&p->out, ", ");
     put_count(p, p->o->calls, "call");
@@ -64,28 +66,6 @@ static void put_most(lmi_page *p, const lmi_picture_options *of) {
     lmi_put_share(&p->out, (double)lmi_shown_total(p->o, of, best), whole);
 }
 
-lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n) {
-    switch (n->of.by) {
-    case LMI_OWN_PARAMS: return p->o->params.params;
-    case LMI_OWN_MACS: return p->o->macs[LAM_FORWARD];
-    case LMI_OWN_FLOPS: return p->o->flops[LAM_FORWARD];
-    case LMI_OWN_TIME: return lmi_exact(p->o->time[LAM_TIME_FORWARD].median);
-    case LMI_OWN_HELD: return lmi_exact(p->o->memory ? p->o->memory->peak : 0);
-    default: return p->o->bytes[LAM_FORWARD];
-    }
-}
-
-void lmi_page_put_total(lmi_page *p, const lmi_page_number *n) {
-    lam_count c = lmi_page_total(p, n);
-    if (c.state != LAM_EXACT) lmi_put(&p->out, "<span class=\"q\">");
-    if (c.state != LAM_EXACT && !c.n && !c.over) {
-        lmi_put(&p->out, "?</span>");
-        return;
-    }
-    if (c.state != LAM_EXACT) lmi_put(&p->out, "≥</span>" LMI_NARROW);
-    lmi_put_shown(&p->out, n->of.by, lmi_count_double(c));
-}
-
 static void put_parameters(lmi_page *p) {
     const lam_param_totals *t = &p->o->params;
     lmi_put_iec(&p->out, lmi_count_double(t->param_bytes));
@@ -105,7 +85,7 @@ static void put_tile(lmi_page *p, int32_t k) {
     lmi_putf(&p->out, "<button class=\"tile\" data-by=\"%s\" aria-pressed=\"%s\"><span class=\"k\">", n->key,
              k == p->by ? "true" : "false");
     lmi_putf(&p->out, "%s%s</span><span class=\"v\">", held ? "peak memory" : lmi_shown_title(n->of.by),
-             held || n->of.by == LMI_OWN_PARAMS ? "" : ", forward");
+             lmi_page_phase(n));
     lmi_page_put_total(p, n);
     lmi_put(&p->out, "</span><span class=\"w\">");
     if (n->of.by == LMI_OWN_PARAMS)

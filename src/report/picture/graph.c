@@ -88,7 +88,7 @@ static void draw_pill(const graph *d, const lmi_level_node *node, lmi_rect r) {
     lmi_svg_put(d->s, is_end ? "<rect class=\"f-rest\"" : "<rect class=\"f-pool thin\"");
     LMI_DRAW(d->s, " x=\"~\" y=\"~\" width=\"~\" height=\"~\" rx=\"~\">", r.x, r.y, r.w, r.h,
              is_end ? 10 : 12);
-    if (d->titles) {
+    if (d->titles && (*node->note || !is_end)) {
         lmi_svg_put(d->s, "<title>");
         lmi_put_name(&d->s->body, node->note, 300);
         if (!is_end) put_work(d, node);
@@ -125,13 +125,13 @@ static void put_number(const graph *d, const lmi_level_node *node, lmi_rect r) {
         lmi_put_shown_of(&d->s->body, d->o, d->p, node->place);
     else
         lmi_svg_put(d->s, "\u2013");
-    lmi_svg_put(d->s, " <tspan class=\"d\">");
+    lmi_svg_put(d->s, v > 0 || *node->note ? " <tspan class=\"d\">" : "</text>");
     if (v > 0) lmi_put_share(&d->s->body, v, all);
     if (*node->note) {
         lmi_svg_put(d->s, " \u00b7 call ");
         lmi_put_name(&d->s->body, node->note, 12);
     }
-    lmi_svg_put(d->s, "</tspan></text>");
+    if (v > 0 || *node->note) lmi_svg_put(d->s, "</tspan></text>");
     if (v > 0 && all > 0)
         LMI_DRAW(d->s, "<rect class=\"bar\" x=\"~\" y=\"~\" width=\"~\" height=\"3\" rx=\"1.5\"/>", r.x + 8,
                  r.y + r.h - 7, fmax(1, (r.w - 16) * fmin(1, v / all)));

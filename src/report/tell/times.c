@@ -128,6 +128,7 @@ void lmi_times_fields(lmi_teller *t, const char *name, const lam_costs *c) {
     }
     tell_object(t, name);
     tell_int(t, "runs", lam_times_n_runs(host));
+    if (t->brief) tell_truth(t, "same_run", !c->model->timed_by);
     tell_runs(t, host);
     if (device) {
         tell_object(t, "device");

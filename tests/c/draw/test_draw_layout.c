@@ -237,7 +237,44 @@ static void nodes_without_lines(void **state) {
     assert_int_equal(at.height, 0);
 }
 
+/* Two branches with a line around both: the branches stay on both sides, the line is beside the right one. */
+static void a_line_around_branches(void **state) {
+    (void)state;
+    begin(4);
+    join(0, 1), join(0, 2), join(1, 3), join(2, 3), join(0, 3);
+    draw_it();
+    holds();
+    assert_int_equal(at.x[1], -60);
+    assert_int_equal(at.x[2], 60);
+    assert_int_equal(at.waypoint[0].x, 60 + 50 + 16);
+}
+
+static void nodes_stand_in_the_middle_of_their_rank(void **state) {
+    (void)state;
+    begin(3);
+    join(0, 2), join(1, 2);
+    the.size[0].h = 46;
+    draw_it();
+    holds();
+    assert_int_equal(at.bottom[0], 46);
+    assert_int_equal(at.y[0], 0);
+    assert_int_equal(at.y[1], 11);
+}
+
 /* -- long lines -------------------------------------------------------------------------------- */
+
+/* A trunk is straight, beside the widest node that it passes. */
+static void a_trunk_is_straight(void **state) {
+    (void)state;
+    static const int32_t widths[] = {100, 60, 230, 80, 132, 100};
+    chain(6);
+    join(0, 5);
+    for (int32_t v = 0; v < 6; v++) the.size[v].w = widths[v];
+    draw_it();
+    holds();
+    assert_int_equal(at.n_waypoints, 4);
+    for (int32_t i = 0; i < 4; i++) assert_int_equal(at.waypoint[i].x, 115 + 16);
+}
 
 /* Every node reads all before it: lines of their own would cover the drawing. */
 static void dense_graphs_share_a_rail(void **state) {
@@ -304,6 +341,7 @@ static void any_graph(void **state) {
         random_graph(n, (int32_t)draw(0, 4 * n));
         draw_it();
         holds();
+        assert_true(at.shared || at.crossings <= 40); /* more than those have one rail */
     }
 }
 
@@ -418,6 +456,9 @@ int main(void) {
         cmocka_unit_test(two_towers),
         cmocka_unit_test(inputs_stand_above_their_readers),
         cmocka_unit_test(nodes_without_lines),
+        cmocka_unit_test(a_line_around_branches),
+        cmocka_unit_test(nodes_stand_in_the_middle_of_their_rank),
+        cmocka_unit_test(a_trunk_is_straight),
         cmocka_unit_test(dense_graphs_share_a_rail),
         cmocka_unit_test(a_rail_has_gaps),
         cmocka_unit_test(many_trunks_share_a_rail),

@@ -90,7 +90,7 @@ OOM_UNUSED static void is_well_formed(const char *text) {
             if (*p != '"') fail_msg("an attribute that does not end: %.60s", p);
             p++;
         }
-        if (closes && (depth == 0 || strcmp(open[--depth], name) != 0)) fail_msg("</%s> closes nothing", name);
+        if (closes && (depth == 0 || strcmp(open[--depth], name) != 0)) fail_msg("</%s> closes none", name);
         if (!closes && *p == '>') memcpy(open[depth++], name, sizeof name);
         assert_true(depth < 16);
         p += *p == '/';

@@ -63,7 +63,8 @@ OOM_UNUSED static void outline_own(const lmi_outline *o, const char *path, lmi_o
 
 OOM_UNUSED static void outline_total(const lmi_outline *o, const char *path, lmi_own_number k, int64_t n) {
     int64_t got = o->total[k] ? o->total[k][outline_find(o, path)] : 0;
-    if (got != n) fail_msg("%s below '%s': %lld, expected %lld", lmi_own_names[k], path, (long long)got, (long long)n);
+    if (got != n)
+        fail_msg("%s below '%s': %lld, expected %lld", lmi_own_names[k], path, (long long)got, (long long)n);
 }
 
 /* For oom_sweep: the outline of costs. */

@@ -4,6 +4,7 @@
 #include "kit/oom.h"
 
 #include "analyse/flow/levels.h"
+#include "kit/draw.h"
 #include "kit/level_net.h"
 
 #include <stdio.h>
@@ -371,6 +372,98 @@ static void unequal_blocks(void **state) {
     expect("s", "[input] a exp [out] | 0>1 1>2 2>3");
 }
 
+/* -- any model --------------------------------------------------------------------------------- */
+
+enum { PLACES = 14 };
+
+/* Calls made at random, and operators that read what is there. `tensors`: how many there are. */
+static void run_at_random(net *n, int32_t call, int32_t depth, uint64_t *tensors) {
+    for (int64_t k = draw(1, 6); k > 0; k--) {
+        uint64_t reads[3];
+        for (int32_t i = 0; i < 3; i++)
+            reads[i] = (uint64_t)draw(draw(0, 1) ? 1 : (int64_t)*tensors, (int64_t)*tensors);
+        if (depth < 5 && draw(0, 2) == 0) {
+            int32_t inner = level_call(n, (int32_t)draw(0, PLACES - 1), call, reads[0], ++*tensors);
+            run_at_random(n, inner, depth + 1, tensors);
+        }
+        level_op(n, draw(0, 1) ? "aten::add" : "aten::mul", call, LAM_FORWARD, ++*tensors,
+                 (int32_t)draw(1, 3), reads);
+    }
+}
+
+/* An inside is within its bounds, and has each of the container's own operators at most once. `unit`: of each
+ * operator, from 1. */
+static void check_inside(const lmi_inside *in, int32_t *unit) {
+    assert_in_range(in->n, 1, LMI_INSIDE_UNITS);
+    for (int32_t i = 0; i < in->n; i++) {
+        const lmi_unit *u = &in->unit[i];
+        assert_true((u->type == LMI_UNIT_MODULE) == (u->place >= 0));
+        assert_true((u->type == LMI_UNIT_OPS) == (u->n_ops > 0));
+        if (i > 0) assert_true((u->type == LMI_UNIT_IN) <= (in->unit[i - 1].type == LMI_UNIT_IN));
+        if (u->type == LMI_UNIT_OUT) assert_int_equal(i, in->n - 1);
+        if (u->place >= 0) assert_true(u->nth >= 1 && u->nth <= u->times);
+        for (int32_t k = 0; k < u->n_ops; k++) {
+            assert_int_equal(unit[u->ops[k]], 0);
+            unit[u->ops[k]] = i + 1;
+            assert_int_equal(lmi_inside_op(graph, u->ops[k]), u->ops[k]);
+            assert_int_equal(lam_model_event(model, lam_model_op(model, u->ops[k])->call)->place, in->place);
+        }
+    }
+    for (int32_t i = 0; i < in->n_ways; i++) {
+        const lmi_way *way = &in->way[i];
+        assert_true(way->from >= 0 && way->from < way->to && way->to < in->n);
+        assert_true(in->unit[way->to].type != LMI_UNIT_IN && in->unit[way->from].type != LMI_UNIT_OUT);
+        if (i > 0)
+            assert_true(way->from > way[-1].from || (way->from == way[-1].from && way->to > way[-1].to));
+    }
+}
+
+static bool has_way(const lmi_inside *in, int32_t from, int32_t to) {
+    for (int32_t i = 0; i < in->n_ways; i++)
+        if (in->way[i].from == from && in->way[i].to == to) return true;
+    return false;
+}
+
+/* What an operator gives to another of its call stays in one unit or goes from unit to unit. What it reads
+ * from elsewhere comes from a module, or from outside. */
+static void check_edges(const int32_t *unit) {
+    for (int32_t i = 0; i < lam_graph_n_edges(graph); i++) {
+        const lam_edge *e = lam_graph_edge(graph, i);
+        const lam_node *from = lam_graph_node(graph, e->from), *to = lam_graph_node(graph, e->to);
+        int32_t b = to->type == LAM_NODE_OP ? unit[to->index] : 0;
+        if (b == 0) continue;
+        const lmi_inside *in = &found.at[found.of_place[lam_model_event(model, to->call)->place]];
+        int32_t a = from->type == LAM_NODE_OP && from->call == to->call ? unit[from->index] : 0;
+        bool told = a ? a == b || has_way(in, a - 1, b - 1) : from->type == LAM_NODE_TENSOR;
+        for (int32_t k = 0; !a && k < b - 1 && !told; k++) /* from a module, or from outside */
+            told = in->unit[k].type != LMI_UNIT_OPS && has_way(in, k, b - 1);
+        assert_true(told);
+    }
+}
+
+static void any_model(void **state) {
+    (void)state;
+    seed = 5;
+    for (int32_t round = 0; round < rounds(150); round++) {
+        net n = net_new();
+        uint64_t tensors = 1;
+        int32_t unit[4096] = {0};
+        level_place(&n, -1, "", "Net");
+        for (int32_t i = 1; i < PLACES; i++) {
+            char name[8];
+            snprintf(name, sizeof name, "%c", 'a' + (char)i);
+            level_place(&n, (int32_t)draw(0, i - 1), name, draw(0, 1) ? "A" : "B");
+        }
+        run_at_random(&n, level_call(&n, 0, -1, 1, 2), 0, &tensors);
+        take(net_done(&n));
+        assert_true(lam_model_n_ops(model) <= 4096);
+        for (int32_t k = 0; k < found.n; k++) check_inside(&found.at[k], unit);
+        check_edges(unit);
+        for (int32_t p = 0; p < PLACES; p++) assert_in_range(found.of_place[p] + 1, 0, found.n);
+        forget(NULL);
+    }
+}
+
 /* -- memory ------------------------------------------------------------------------------------ */
 
 static void try_to_find(void *unused, bool *ok) {
@@ -408,6 +501,7 @@ int main(void) {
         LEVELS(calls_without_a_root),
         LEVELS(too_many_units),
         LEVELS(unequal_blocks),
+        LEVELS(any_model),
         LEVELS(memory_that_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

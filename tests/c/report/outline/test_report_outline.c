@@ -192,11 +192,25 @@ static void test_findings_have_places(void **unused) {
     assert_int_equal(outline_at(o, "conv")->health[0], LAM_HEALTH_BORN);
     assert_int_equal(o->looked, 4);
     assert_non_null(o->health);
-    assert_int_equal(o->n_unused, 1);
+    assert_int_equal(o->n_unused, 2);
     assert_string_equal(o->unused[0][0], "idle");
     assert_int_equal(o->n_notes, 2);
     assert_string_equal(o->note[0], "a \"note\"");
     assert_int_equal(o->n_left, 2); /* the device's memory and times */
+    outline_leave(&x);
+}
+
+static void test_provenance_is_passed_on(void **unused) {
+    (void)unused;
+    net n = net_new();
+    net_place(&n, -1, "", net_module(&n, "Net", 0));
+    NET_OK(&n, lam_build_provenance(n.b, "torch", "2.13.0", &n.e));
+    NET_OK(&n, lam_build_provenance(n.b, "dry", "no", &n.e));
+    outlined x = outline_of(net_done(&n), "layers");
+    assert_int_equal(x.o.n_provenance, 2);
+    assert_string_equal(x.o.provenance[0][0], "torch");
+    assert_string_equal(x.o.provenance[0][1], "2.13.0");
+    assert_string_equal(x.o.provenance[1][1], "no");
     outline_leave(&x);
 }
 
@@ -253,6 +267,7 @@ int main(void) {
         cmocka_unit_test(test_an_empty_model_has_a_root),
         cmocka_unit_test(test_times_are_those_of_the_rows),
         cmocka_unit_test(test_findings_have_places),
+        cmocka_unit_test(test_provenance_is_passed_on),
         cmocka_unit_test(test_a_list_has_the_time_of_its_parts),
         cmocka_unit_test(test_no_memory),
     };
