@@ -311,6 +311,10 @@ static void put_points(block *k) {
     PUT(k->out, "[");
     for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].bytes);
     PUT(k->out, "]");
+}
+
+static void put_spans(block *k) {
+    const lmi_outline *o = k->o;
     key(k->out, "spans");
     PUT(k->out, "[");
     for (int32_t i = 0; i < o->n_at_work; i++) {
@@ -354,6 +358,7 @@ static void put_memory(block *k) {
     }
     PUT(b, "{");
     put_points(k);
+    put_spans(k);
     int_field(b, "peak", m->peak);
     int_field(b, "before", m->before);
     int_field(b, "allocated", m->allocated);
@@ -621,6 +626,84 @@ static void put_operators(block *k) {
     PUT(k->out, "}");
 }
 
+/* -- a difference ---------------------------------------------------------------------------------------- */
+
+/* The numbers before, by place of both trees together. */
+static void put_columns_before(block *k) {
+    const lmi_outline *o = k->o, *was = o->was;
+    lmi_buf *b = k->out;
+    key(b, "col");
+    PUT(b, "{");
+    for (int c = 0; c < LMI_N_OWN; c++) {
+        if (!was->own[c]) continue;
+        key(b, lmi_own_names[c]);
+        PUT(b, "[");
+        for (int32_t i = 0; i < o->n; i++) put_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
+        PUT(b, "]");
+    }
+    PUT(b, "}");
+    key(b, "held");
+    PUT(b, "{");
+    for (int32_t i = 0; i < o->n && was->held; i++) {
+        if (o->was_at[i] < 0) continue;
+        put_index(b, i);
+        put_categories(b, was->held[o->was_at[i]]);
+    }
+    PUT(b, "}");
+}
+
+static void put_course_before(block *before) {
+    const lam_memory_totals *m = before->o->memory;
+    key(before->out, "mem");
+    if (!m) {
+        PUT(before->out, "null");
+        return;
+    }
+    PUT(before->out, "{");
+    put_points(before);
+    int_field(before->out, "peak", m->peak);
+    path_field(before, "peak_in", before->o->peak_place);
+    PUT(before->out, "}");
+}
+
+/* What another name was the path of, by place. */
+static void put_names_before(block *k) {
+    const lmi_outline *o = k->o;
+    lmi_buf path;
+    lmi_buf_init(&path);
+    key(k->out, "renamed");
+    PUT(k->out, "{");
+    for (int32_t i = 0; i < o->n; i++) {
+        if (o->change[i] != LMI_RENAMED) continue;
+        lmi_buf_clear(&path);
+        lmi_outline_path(o->was, o->was_at[i], &path);
+        put_index(k->out, i);
+        put_text(k->out, lmi_buf_text(&path));
+    }
+    PUT(k->out, "}");
+    k->out->bad = k->out->bad || path.bad;
+    lmi_buf_free(&path);
+}
+
+static void put_difference(block *k) {
+    const lmi_outline *o = k->o;
+    if (!o->was) return;
+    block before = {.out = k->out, .o = o->was};
+    key(k->out, "base");
+    PUT(k->out, "{");
+    text_field(k->out, "name", told(o->was, "target") ? told(o->was, "target") : o->was->name);
+    put_columns_before(k);
+    put_totals(&before);
+    put_course_before(&before);
+    put_times(&before);
+    PUT(k->out, "}");
+    key(k->out, "dst");
+    PUT(k->out, "[");
+    for (int32_t i = 0; i < o->n; i++) put_int(k->out, o->change[i]);
+    PUT(k->out, "]");
+    put_names_before(k);
+}
+
 static void put_all(block *k) {
     const lmi_outline *o = k->o;
     text_at(k, "");
@@ -645,6 +728,7 @@ static void put_all(block *k) {
     put_operators(k);
     put_times(k);
     put_sentences(k, "left", o->left, o->n_left);
+    put_difference(k);
     put_sentences(k, "S", k->texts.data, (int32_t)k->texts.n);
     lmi_put(k->out, "}");
 }
