@@ -128,7 +128,7 @@ void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out) {
     size_t n = 0;
     for (int32_t i = place; i > 0; i = o->at[i].parent) n += strlen(o->at[i].name) + (o->at[i].parent > 0);
     lmi_pad(out, '.', n);
-    if (out->bad) return;
+    if (n == 0 || out->bad) return;
     char *end = out->s + out->n;
     for (int32_t i = place; i > 0; i = o->at[i].parent) {
         size_t k = strlen(o->at[i].name);

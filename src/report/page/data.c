@@ -1,7 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The block of data that the page's script reads: an outline as columns in JSON, texts once. It stands inside
- * a <script> element, so no text in it may end that element. docs/decisions.md lists its keys. */
+ * The block of data that the page's script reads: an outline as columns in JSON. It stands inside a <script>
+ * element, so no text in it may end that element. Numbers are integers; row 0 is the root, rows are in
+ * depth-first order. A number for a text is its index in S, whose first text is empty. null: not known.
+ *
+ * v, name, head   1, the root's type, what is known of the run
+ * S               all texts
+ * N, parent       the number of places; parent[0] is -1
+ * nm ty inp out   names, types, tensors in and out, by place
+ * st fam hl       lmi_place_state, lmi_layer_family; 2 where NaN or Inf began, 1 where it was passed on
+ * col.K, state.K  numbers.def: the place's own; lam_state where it is not exact: {place: state}
+ * held, cats      bytes at the peak by category: {place: [9]}; the categories' names
+ * tot             [number, state] of the whole; b_...: backward and recomputation
+ * mem             t, b: microseconds and bytes; spans: [place, phase, start, length, depth]; back: when the
+ *                 backward began; peak, before, peak_in, peak_phase, held, rss, source
+ * roof            FLOP/s, bytes/s, threads
+ * lv, lvof        drawings (draw/layout.h) and {place: drawing}: nodes n [look, label, note], w, h, x, y,
+ * ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines, where they share a rail why, whyof
+ * formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]] health unused nograd
+ * gaps notes ops time left   as in the JSON of a report; left: what was left out */
 #include "report/page/page.h"
 #include "report/table/quick.h"
 

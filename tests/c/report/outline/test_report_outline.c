@@ -200,6 +200,26 @@ static void test_findings_have_places(void **unused) {
     outline_leave(&x);
 }
 
+/* A call whose end no clock told. */
+static void test_times_may_be_unknown(void **unused) {
+    (void)unused;
+    net n = net_new();
+    int32_t root = net_module(&n, "Net", 0), a = net_linear(&n, 2, 2), p = net_place(&n, -1, "", root), index;
+    net_place(&n, p, "a", a);
+    lam_call_info c = {.module = root, .parent = -1, .t0_ns = 1000, .t1_ns = 2000};
+    NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
+    c = (lam_call_info){.module = a, .parent = 0};
+    NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
+    c = (lam_call_info){.module = a, .parent = 0, .t0_ns = 1200, .t1_ns = 1300};
+    NET_OK(&n, lam_build_call(n.b, &c, &index, &n.e));
+    NET_OK(&n, lam_build_timed(n.b, &n.e));
+    outlined x = outline_of(net_done(&n), "layers");
+    outline_own(&x.o, "a", LMI_OWN_TIME, 100, LAM_AT_LEAST);
+    outline_own(&x.o, "a", LMI_OWN_TOTAL_TIME, 100, LAM_AT_LEAST);
+    outline_own(&x.o, "", LMI_OWN_TIME, 900, LAM_EXACT);
+    outline_leave(&x);
+}
+
 static void test_provenance_is_passed_on(void **unused) {
     (void)unused;
     net n = net_new();
@@ -267,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_an_empty_model_has_a_root),
         cmocka_unit_test(test_times_are_those_of_the_rows),
         cmocka_unit_test(test_findings_have_places),
+        cmocka_unit_test(test_times_may_be_unknown),
         cmocka_unit_test(test_provenance_is_passed_on),
         cmocka_unit_test(test_a_list_has_the_time_of_its_parts),
         cmocka_unit_test(test_no_memory),

@@ -265,6 +265,59 @@ static void test_a_chain_stays_whole(void **unused) {
     outline_leave(&x);
 }
 
+static int64_t one_more(int i) { return 1 + i; }
+
+static void try_places(void *costs, bool *ok) {
+    lmi_outline o;
+    lam_error e = {0};
+    const lmi_outline_options places = {0};
+    *ok = oom_check(lmi_outline_new(&o, costs, &places, &e), &e);
+    lmi_outline_free(&o);
+}
+
+/* Of layers and stages that all differ and are too many. What comes before places are put together is swept
+ * in other tests: the last allocations are refused here. */
+static void test_no_memory(void **unused) {
+    (void)unused;
+    enum { LAST = 60 };
+    bool ok = false;
+    net n = stages(2, 10050, one_more);
+    lam_model *m = net_done(&n);
+    lam_costs *c = net_costs(m, "layers", false);
+    oom_arm(-1, false);
+    try_places(c, &ok);
+    int64_t all = oom_seen;
+    assert_true(ok && all > LAST);
+    for (int64_t i = all - rounds(LAST); i < all; i++) {
+        oom_arm(i, false);
+        try_places(c, &ok);
+        oom_disarm();
+        assert_false(ok);
+    }
+    lam_costs_free(c);
+    lam_model_free(m);
+}
+
+/* One of what stands for several is not known: they are at least what the others are. */
+static void test_others_are_at_least(void **unused) {
+    (void)unused;
+    net n = stages(2, 10050, one_more);
+    const lam_tensor_info lazy = {.dtype = NET_FLOAT32, .ndim = -1, .bytes = -1};
+    int32_t tensor;
+    NET_OK(&n, lam_build_tensor(n.b, &lazy, &tensor, &n.e));
+    net_owns(&n, 3, "bias", tensor); /* of stage0.1, which is module 3 */
+    outlined x = outline_of(net_done(&n), "layers");
+    int32_t others = -1;
+    for (int32_t i = 0; i < x.o.n && others < 0; i++)
+        if (x.o.at[i].others) others = i;
+    assert_true(others > 0);
+    assert_int_equal(strncmp(x.o.at[others].name, "others (", 8), 0);
+    assert_int_equal(x.o.state[LMI_OWN_PARAMS][others], LAM_AT_LEAST);
+    assert_int_equal(x.o.total[LMI_OWN_PARAMS][0], INT64_C(20100) * 20101 / 2);
+    assert_true(x.o.n <= 20000);
+    outline_leave(&x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_siblings_are_a_run),
@@ -275,6 +328,8 @@ int main(void) {
         cmocka_unit_test(test_runs_are_folded),
         cmocka_unit_test(test_others_have_the_sums),
         cmocka_unit_test(test_a_chain_stays_whole),
+        cmocka_unit_test(test_others_are_at_least),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
