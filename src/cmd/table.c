@@ -187,6 +187,7 @@ static lam_status run_row(lmi_cli *c, const row *r, const lam_cost_options *o, l
                      .inputs = &r->input,
                      .mode = "eval",
                      .build_kwargs = r->build,
+                     .dry = c->args.dry,
                      .ops = lam_convention_counts_ops(lam_convention_find(o->convention))};
     lam_model *m;
     lam_costs *costs = NULL;

@@ -123,7 +123,7 @@ def test_names_of_strangers_stay_text() -> None:
         assert any("<script>alert(1)</script>\\u202e" in t for t in titles(picture))
 
 
-def test_what_was_not_measured_is_told() -> None:
+def test_what_was_not_measured_is_told(tmp_path: Path) -> None:
     plain = lamina.inspect(Net(), torch.rand(1, 3, 8, 8))
     with pytest.raises(ValueError, match="memory=True"):
         plain.plot("memory")
@@ -131,5 +131,10 @@ def test_what_was_not_measured_is_told() -> None:
         plain.plot("roofline")
     with pytest.raises(ValueError, match="there are: icicle, memory, roofline, graph"):
         plain.plot("pie")  # type: ignore[arg-type]
+    saved = tmp_path / "report.json"
+    plain.to_json(saved)
+    for kind in ("icicle", "roofline"):
+        with pytest.raises(ValueError, match="was read from"):
+            lamina.Report.load(saved).plot(kind)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="not a number to draw by"):
         plain.plot("icicle", by="colour")

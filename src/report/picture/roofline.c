@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEFT = 66, TOP = 22, IN_PAGE = 48, IN_FILE = 2000, IN_THE_WAY = 60, NARROW = 600 };
+enum { LEFT = 66, TOP = 22, IN_PAGE = 48, IN_FILE = 2000, IN_THE_WAY = 60, NARROW = 600, LABEL = 15 };
 
 typedef struct circle {
     int32_t place;
@@ -166,6 +166,8 @@ static void draw_circles(chart *d) {
     double ridge = x_of(d, d->o->roof.flops / d->o->roof.bytes), roof = y_of(d, d->o->roof.flops);
     lmi_vec_init(&room.taken, sizeof(lmi_rect));
     lmi_room_take(&room, (lmi_rect){ridge - 170, roof - 20, 360, 15});
+    const double tenth = y_of(d, d->o->roof.flops * .1); /* what is said below it */
+    lmi_room_take(&room, (lmi_rect){d->right - 220, tenth + 5, 212, LABEL});
     for (int32_t i = 0; i < n; i++) {
         const circle *c = &d->at[i];
         double r = radius_of(d, c);
