@@ -253,6 +253,7 @@ def test_what_is_at_least_says_so(chromium, pages):
         assert window.texts(root)[0].startswith("≥\u202f")
         assert "al" in window.attributes(root, "class")[0].split()
         assert window.texts("#verdict .tile .v")[1].startswith("≥")
+        assert window.texts("#ifig tspan.d")[0].startswith("≥\u202f")
         search(window, "Scan")
         assert window.texts('#rows td[data-m="macs"]') == ["?"] * 3
         for words in window.attributes('#rows td[data-m="macs"]', "class"):

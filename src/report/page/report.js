@@ -536,7 +536,7 @@ let top = 0;
 /* One box and what is inside it. `times`: how many equal modules it stands for. */
 function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric), i = run[0], y = level * (ICICLE_ROW + 1) + 1, all = total[i] * times;
-  const value = metric.format(all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
+  const value = valueText(metric, i, all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
     i === top ? pathOf(i) : nameOf(i);
   out.deep = Math.max(out.deep, level + 1);
   const note = times > 1 ? `, ${times} equal modules together` : '';
@@ -699,7 +699,7 @@ function roofs(frame, X, Y, range, small) {
   const {left, right, top: above, bottom} = frame, low = Math.min(bottom, Y(memory * xl * .1));
   const under = `L${at(X(ridge))} ${at(Y(compute * .1))}H${right}V${bottom}H${left}Z`;
   out.push(path('zone', `M${at(left)} ${at(low)}${under}`),
-    label(right - 8, Y(compute * .1) + 16, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
+    label(right - 8, bottom - 6, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
   for (let e = range.x0; e <= range.x1; e++) {
     const x = X(10 ** e);
     out.push(path('ax', `M${at(x)} ${above}V${bottom}`), label(x, bottom + 16, 's d c', decade(e)));
@@ -739,7 +739,7 @@ function drawRoofline() {
   }
   const taken = points.slice(0, 60).map(p => [p.x - p.r, p.y - p.r, 2 * p.r, 2 * p.r]);
   taken.push([X(compute / memory) - 170, Y(compute) - 20, 360, 18],
-    [frame.right - 220, Y(compute * .1) + 4, 220, 16]);
+    [frame.right - 220, frame.bottom - 18, 220, 16]);
   const labels = [];
   const circles = points.map(p => {
     if (labels.length < (small ? 3 : 9)) labels.push(...[placedLabel(p, frame, taken)].filter(Boolean));
