@@ -149,8 +149,8 @@ typedef struct lam_memory_point { int64_t t_ns, bytes; } lam_memory_point;
  * moments than `points` are read one by one. LAM_RANGE past the last one. */
 LAM_API lam_status lam_memory_at(const lam_memory *y, int32_t points, int32_t i, lam_memory_point *out,
                                  lam_error *e);
-/* The parts of `bytes` of the same step of lam_memory_at, indexed by lam_held. LAM_USAGE: of a device's memory
- * they are not known. */
+/* The parts of `bytes` of the same step of lam_memory_at, indexed by lam_held. LAM_USAGE: of a device's
+ * memory they are not known. */
 LAM_API lam_status lam_memory_held_at(const lam_memory *y, int32_t points, int32_t i,
                                       int64_t held[LAM_N_HELD], lam_error *e);
 /* As lam_memory_new, for the device. `freed` counts all frees during the call, of blocks of any call;

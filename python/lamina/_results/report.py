@@ -165,7 +165,7 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, the convention, and a table.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, convention and a table.
 
         Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
         ValueError.
