@@ -304,6 +304,10 @@ typedef struct lam_speed { /* the speed of a row's own work in its own time */
  * count as memory. */
 LAM_API bool lam_costs_speed(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
                              lam_speed *out);
+/* The same of the row's work with the calls inside it, in its time with them: of a container its inside
+ * together. */
+LAM_API bool lam_costs_speed_inside(const lam_costs *c, int32_t row, lam_phase phase, const lam_peak *peak,
+                                    lam_speed *out);
 /* The peak that rows are compared with: `measured`, or the speed of a row that exceeds it, since the peak was
  * then measured too low. 0 stays 0. */
 LAM_API lam_peak lam_costs_peak(const lam_costs *c, lam_peak measured);
