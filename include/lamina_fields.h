@@ -71,7 +71,7 @@ typedef enum lam_costs_part {
 LAM_API lam_status lam_costs_tell(lam_costs *c, lam_costs_part part, int32_t i, lam_receiver to,
                                   lam_error *e);
 /* The speeds of all rows relative to `peak`, which a faster row raises. */
-LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, lam_receiver to);
+LAM_API void lam_speeds_tell(const lam_costs *c, lam_peak peak, bool inside, lam_receiver to);
 
 typedef enum lam_tables_part {
     LAM_TABLES_CONVENTIONS,

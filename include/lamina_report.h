@@ -93,9 +93,9 @@ LAM_API lam_status lam_gadgets_write(const lam_gadgets *g, const lam_gadget_opti
                                      lam_error *e);
 
 /* -- the page ------------------------------------------------------------------------------------------
- * One HTML file with everything that is known: verdict, modules, where it goes, memory over time, the machine's
- * limits, the graph, and how it was measured. It loads nothing and sends nothing, and can be read without its
- * script. docs/command.md describes it. */
+ * One HTML file with everything that is known: verdict, modules, where it goes, memory over time, the
+ * machine's limits, the graph, and how it was measured. It loads nothing and sends nothing, and can be read
+ * without its script. docs/command.md describes it. */
 typedef struct lam_page_options {
     const char *target; /* what was run, as its user named it; NULL: left out */
     const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */

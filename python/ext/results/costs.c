@@ -205,10 +205,11 @@ static PyObject *costs_total(PyObject *self, PyObject *name) {
 static PyObject *costs_speeds(PyObject *self, PyObject *args) {
     lam_peak peak;
     lmx_sink t;
-    if (!PyArg_ParseTuple(args, "dd:speeds", &peak.flops, &peak.bytes)) return NULL;
+    int inside = 0;
+    if (!PyArg_ParseTuple(args, "dd|p:speeds", &peak.flops, &peak.bytes, &inside)) return NULL;
     const lam_costs *c = settled(self);
     if (!c) return NULL;
-    lam_speeds_tell(c, peak, lmx_sink_begin(&t));
+    lam_speeds_tell(c, peak, inside, lmx_sink_begin(&t));
     return lmx_sink_end(&t);
 }
 
@@ -481,7 +482,7 @@ static PyMethodDef costs_methods[] = {
     {"facts", costs_facts, METH_VARARGS, PyDoc_STR("facts($self, row, /)\n--\n\nThe known facts of a row.")},
     {"times", costs_times, METH_NOARGS, PyDoc_STR("times($self, /)\n--\n\nHow long it took; or None.")},
     {"speeds", costs_speeds, METH_VARARGS,
-     PyDoc_STR("speeds($self, flops, moved, /)\n--\n\nHow fast rows were, beside a peak.")},
+     PyDoc_STR("speeds($self, flops, moved, inside=False, /)\n--\n\nHow fast rows were, beside a peak.")},
     {"failed_layer", costs_failed_layer, METH_NOARGS,
      PyDoc_STR("failed_layer($self, /)\n--\n\nThe layer that raised, \"features.0 (Conv2d)\", or None.")},
     {"failure", costs_failure, METH_NOARGS,

@@ -166,7 +166,7 @@ class Report:
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Report:
-        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, the convention, and a table.
+        """Reads a file of :meth:`to_json`: totals, rows, gaps, notes, provenance, convention and a table.
 
         Methods that need the run itself, such as :meth:`under`, :meth:`graph` and :meth:`fit`, raise
         ValueError.
@@ -380,7 +380,8 @@ class Report:
     def why(self, path: str) -> list[dict[str, Any]]:
         """Explains the numbers of the layer at ``path``: one dict for each number, with the formula and its
         values. If operators are counted, each of them follows with its name as the note, and then the same
-        for the backward and for recomputation; ``phase`` names the phase.
+        for the backward and for recomputation; ``phase`` names the phase. ``facts`` lists the facts whose
+        values were put in: their name in the formula, value and meaning.
 
         Raises:
             KeyError: no row has that path.
@@ -474,11 +475,12 @@ class Report:
             self._health = health_of(self._model)
         return self._health
 
-    def speed(self, roof: Roof | None = None) -> list[Speed]:
+    def speed(self, roof: Roof | None = None, *, inside: bool = False) -> list[Speed]:
         """Returns the speed of each row's own work and its limit, relative to ``roof``: by default this
         machine's, which is measured once. A row that exceeds the roof raises it. It needs times, and a
         convention that counts FLOPs and bytes: ``lamina.inspect(model, args, time=True)``. Work on a GPU is
-        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``.
+        timed by the GPU's clock, and its limit is known only if you give the GPU's ``roof``. ``inside``: of
+        each row with the calls inside it, so that a container has its inside together.
 
         Raises:
             ValueError: times were not measured.
@@ -487,12 +489,12 @@ class Report:
         if told is None:
             raise UsageError("times were not asked for; lamina.inspect(model, args, time=True) does")
         if roof is None and told["device"] is not None:
-            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0)]
+            return [Speed(*speed) for speed in self._costs.speeds(0.0, 0.0, inside)]
         if roof is None:
             from .roof import roof as of_this_machine
 
             roof = of_this_machine()
-        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes)]
+        return [Speed(*speed) for speed in self._costs.speeds(roof.flops, roof.bytes, inside)]
 
     def failure(self) -> str | None:
         """Returns the layer that raised: its path, its type and its input shapes; None if none did."""

@@ -20,6 +20,7 @@ static lam_status substitute(lam_why *out, const lmi_facts *facts, lam_error *e)
     for (int32_t i = 0; i < LMI_N_FACTS && out->n_facts < LAM_WHY_FACTS; i++) {
         if (!used[i] || !facts->known[i]) continue;
         out->facts[out->n_facts].name = lam_fact_name(i);
+        out->facts[out->n_facts].meaning = lam_fact_meaning(i);
         out->facts[out->n_facts++].value = facts->v[i];
     }
     lam_status s = lmi_buf_status(&b, e);

@@ -231,7 +231,7 @@ let starting = true; // the address is not rewritten before it was read
 
 /* Marks what is selected and what the pointer is over, in every section. */
 function mark() {
-  for (const e of findAll('.sel,.hov,.on')) e.classList.remove('sel', 'hov', 'on');
+  for (const e of findAll('.sel,.hov,.lit')) e.classList.remove('sel', 'hov', 'lit');
   for (const e of findAll('#rows [aria-selected=true]')) e.setAttribute('aria-selected', 'false');
   for (const e of findAll(`[data-i="${hovered}"]`)) e.classList.add('hov');
   for (const e of findAll(`[data-i="${selected}"]`)) {
@@ -245,7 +245,7 @@ function mark() {
 
 /* Marks the lines into and out of one node of the graph. */
 function markLines(node) {
-  for (const e of findAll(`[data-from="${node}"],[data-to="${node}"]`)) e.classList.add('on');
+  for (const e of findAll(`[data-from="${node}"],[data-to="${node}"]`)) e.classList.add('lit');
 }
 
 /* Writes selection, metric and phase into the address, without a new entry of the history. */
@@ -343,7 +343,7 @@ function tile(m) {
   } else if (m.key === 'time' && spent) {
     label = phase && data.time.whole ? 'time of a step' : 'time, forward';
     value = time(spent[0]);
-    note = `± ${time(spent[1])}, ${plural(data.time.runs, 'run', 'runs')}`;
+    note = `±\u202f${time(spent[1])}, ${plural(data.time.runs, 'run', 'runs')}`;
   } else if (m.key === 'peak') {
     label = 'peak memory';
     if (memoryData) value = bytes(memoryData.peak);
@@ -536,7 +536,7 @@ let top = 0;
 /* One box and what is inside it. `times`: how many equal modules it stands for. */
 function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric), i = run[0], y = level * (ICICLE_ROW + 1) + 1, all = total[i] * times;
-  const value = metric.format(all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
+  const value = valueText(metric, i, all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
     i === top ? pathOf(i) : nameOf(i);
   out.deep = Math.max(out.deep, level + 1);
   const note = times > 1 ? `, ${times} equal modules together` : '';
@@ -699,7 +699,7 @@ function roofs(frame, X, Y, range, small) {
   const {left, right, top: above, bottom} = frame, low = Math.min(bottom, Y(memory * xl * .1));
   const under = `L${at(X(ridge))} ${at(Y(compute * .1))}H${right}V${bottom}H${left}Z`;
   out.push(path('zone', `M${at(left)} ${at(low)}${under}`),
-    label(right - 8, Y(compute * .1) + 16, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
+    label(right - 8, bottom - 6, 's d r', small ? 'overhead' : 'below a tenth of both: overhead'));
   for (let e = range.x0; e <= range.x1; e++) {
     const x = X(10 ** e);
     out.push(path('ax', `M${at(x)} ${above}V${bottom}`), label(x, bottom + 16, 's d c', decade(e)));
@@ -739,7 +739,7 @@ function drawRoofline() {
   }
   const taken = points.slice(0, 60).map(p => [p.x - p.r, p.y - p.r, 2 * p.r, 2 * p.r]);
   taken.push([X(compute / memory) - 170, Y(compute) - 20, 360, 18],
-    [frame.right - 220, Y(compute * .1) + 4, 220, 16]);
+    [frame.right - 220, frame.bottom - 18, 220, 16]);
   const labels = [];
   const circles = points.map(p => {
     if (labels.length < (small ? 3 : 9)) labels.push(...[placedLabel(p, frame, taken)].filter(Boolean));
@@ -1076,12 +1076,12 @@ function standInRow(i) {
 
 /* The place that an arrow leads to in the icicle and in the graph, or undefined. */
 function neighbour(i, key, inGraph) {
-  const p = parent[i], around = p < 0 ? [0] : inGraph ? kids[p] : runsOf(p).map(run => run[0]);
-  const k = around.indexOf(inGraph ? i : standIn(i));
+  const drawn = j => inGraph ? kids[j] : runsOf(j).map(run => run[0]).filter(c => totalOf(metric)[c] > 0);
+  const p = parent[i], around = p < 0 ? [0] : drawn(p), k = around.indexOf(inGraph ? i : standIn(i));
   if (key === 'ArrowLeft') return around[k - 1];
   if (key === 'ArrowRight') return around[k + 1];
   const closed = inGraph && i && !opened.has(i); // such a node has the next one below it
-  if (key === 'ArrowDown') return closed ? around[k + 1] : kids[i][0];
+  if (key === 'ArrowDown') return closed ? around[k + 1] : drawn(i)[0];
   return closed && k > 0 ? around[k - 1] : p < 0 ? undefined : p;
 }
 
@@ -1169,7 +1169,7 @@ function onDoubleClick(event) {
 function onPointer(event) {
   const e = event.target.closest('[data-i]'), i = e ? +e.dataset.i : -1;
   const node = event.target.closest('[data-line],[data-node]');
-  if (i !== hovered || find('.on') || node) { hovered = i; mark(); }
+  if (i !== hovered || find('.lit') || node) { hovered = i; mark(); }
   if (node) markLines(node.dataset.node || node.dataset.from || node.dataset.to);
 }
 

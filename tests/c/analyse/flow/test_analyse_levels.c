@@ -247,30 +247,37 @@ static void ends_are_named(void **state) {
     expect("layers.0", "[input] [rope] [in] [in] attention add [out] | 0>4 1>4 2>4 3>4 3>5 4>5 5>6");
 }
 
+/* Net(block: Block(a)), whose root makes `n` tensors. The block computes with each of them if `each`; then a
+ * reads all of them. */
+static void take_sources(int32_t many, bool each) {
+    uint64_t made[20];
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net"), block = level_place(&n, root, "block", "Block");
+    level_place(&n, block, "a", "A");
+    int32_t r = level_call(&n, root, -1, 1, 9);
+    for (int32_t i = 0; i < many; i++) OP(&n, "neg", r, made[i] = 100 + (uint64_t)i, 1);
+    int32_t b = level_call(&n, block, r, 100, 9);
+    for (uint64_t i = 0; i < (uint64_t)many && each; i++) OP(&n, "exp", b, 200 + i, 100 + i);
+    level_op(&n, "aten::cat", level_call(&n, 2, b, 100, 9), LAM_FORWARD, 9, many, made);
+    take(net_done(&n));
+}
+
 /* Sources of one name and the same readers are one; more than twelve of different ones too. */
 static void many_ends(void **state) {
     (void)state;
-    for (int32_t of_its_own = 0; of_its_own < 2; of_its_own++) {
-        net n = net_new();
-        int32_t root = level_place(&n, -1, "", "Net"), block = level_place(&n, root, "block", "Block");
-        level_place(&n, block, "a", "A");
-        uint64_t made[20];
-        int32_t r = level_call(&n, root, -1, 1, 9);
-        for (uint64_t i = 0; i < 20; i++) OP(&n, "neg", r, made[i] = 100 + i, 1);
-        int32_t b = level_call(&n, block, r, 100, 9);
-        for (uint64_t i = 0; i < 20 && of_its_own; i++) OP(&n, "exp", b, 200 + i, 100 + i);
-        level_op(&n, "aten::cat", level_call(&n, 2, b, 100, 9), LAM_FORWARD, 9, 20, made);
-        take(net_done(&n));
-        if (!of_its_own) expect("block", "[in] a [out] | 0>1 1>2");
-        if (of_its_own) {
-            const lmi_inside *in = inside_of("block");
-            assert_int_equal(in->n, 1 + 20 + 1 + 1);
-            assert_string_equal(in->unit[0].name, "in");
-            assert_int_equal(in->unit[1].type, LMI_UNIT_OPS);
-            assert_int_equal(in->n_ways, 20 + 1 + 1);
-        }
-        forget(NULL);
-    }
+    take_sources(20, false);
+    expect("block", "[in] a [out] | 0>1 1>2");
+    forget(NULL);
+    take_sources(12, true);
+    assert_int_equal(inside_of("block")->n, 12 + 12 + 1 + 1);
+    assert_int_equal(inside_of("block")->n_ways, 2 * 12 + 1);
+    forget(NULL);
+    take_sources(13, true);
+    const lmi_inside *in = inside_of("block");
+    assert_int_equal(in->n, 1 + 13 + 1 + 1);
+    assert_string_equal(in->unit[0].name, "in");
+    assert_int_equal(in->unit[1].type, LMI_UNIT_OPS);
+    assert_int_equal(in->n_ways, 13 + 1 + 1);
 }
 
 /* A second call of a container, and a child that somebody else calls, are not in its inside. */
@@ -291,20 +298,70 @@ static void the_first_call_alone(void **state) {
     expect("", "[input] block:1/3 block:2/3 block:3/3 [out] | 0>1 1>2 2>3 3>4");
 }
 
+/* A child that runs before its container does so for somebody else: what it makes comes from outside. */
+static void a_child_without_its_container(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net"), block = level_place(&n, root, "block", "Block");
+    level_place(&n, block, "a", "A");
+    level_place(&n, block, "b", "B");
+    int32_t r = level_call(&n, root, -1, 1, 9);
+    level_leaf(&n, 3, r, 1, 2);
+    level_leaf(&n, 2, level_call(&n, block, r, 2, 9), 2, 9);
+    take(net_done(&n));
+    expect("block", "[b] a [out] | 0>1 1>2");
+    expect("", "[input] block:1/2 block:2/2 [out] | 0>1 1>2 2>3");
+}
+
+/* A list in a container that is called twice: what it gives to itself in the second call leaves it. */
+static void a_list_in_two_calls(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net"), block = level_place(&n, root, "block", "Block");
+    level_place(&n, level_place(&n, block, "list", "ModuleList"), "a", "A");
+    int32_t r = level_call(&n, root, -1, 1, 9);
+    level_leaf(&n, 3, level_call(&n, block, r, 1, 2), 1, 2);
+    level_leaf(&n, 3, level_call(&n, block, r, 2, 9), 2, 9);
+    take(net_done(&n));
+    expect("block.list", "[input] a [out] | 0>1 1>2");
+    expect("block", "[input] list [out] | 0>1 1>2");
+}
+
+/* What leaves the container ends a line, though one operator alone reads it inside. */
+static void a_line_ends_where_it_leaves(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net"), block = level_place(&n, root, "block", "Block");
+    level_place(&n, block, "a", "A");
+    int32_t r = level_call(&n, root, -1, 1, 9), b = level_call(&n, block, r, 1, 4);
+    level_leaf(&n, 2, b, 1, 2);
+    OP(&n, "relu", b, 3, 2);
+    OP(&n, "neg", b, 4, 3);
+    OP(&n, "add", r, 9, 3, 4);
+    take(net_done(&n));
+    expect("block", "[input] a relu neg [out] | 0>1 1>2 2>3 2>4 3>4");
+}
+
 /* A module that stands elsewhere in the tree has its whole path. */
 static void a_module_from_elsewhere(void **state) {
     (void)state;
     net n = net_new();
     int32_t root = level_place(&n, -1, "", "Net"), bank = level_place(&n, root, "bank", "Bank");
-    int32_t block = level_place(&n, root, "block", "Block");
-    level_place(&n, bank, "a", "A");
-    level_place(&n, block, "b", "B");
-    int32_t r = level_call(&n, root, -1, 1, 9), b = level_call(&n, block, r, 1, 9);
-    level_leaf(&n, 4, b, 1, 2);
-    level_leaf(&n, 3, b, 2, 9);
+    int32_t p = level_place(&n, root, "p", "Block"), q = level_place(&n, root, "q", "Block");
+    int32_t a = level_place(&n, level_place(&n, bank, "inner", "Inner"), "a", "A");
+    level_place(&n, p, "b", "B");
+    level_place(&n, q, "b", "B");
+    int32_t r = level_call(&n, root, -1, 1, 9), inner = level_call(&n, p, r, 1, 3);
+    level_leaf(&n, 6, inner, 1, 2);
+    level_leaf(&n, a, inner, 2, 3);
+    inner = level_call(&n, q, r, 1, 9);
+    level_leaf(&n, 7, inner, 1, 4);
+    level_leaf(&n, a, inner, 4, 9);
     take(net_done(&n));
-    expect("block", "[input] b bank.a [out] | 0>1 1>2 2>3");
+    expect("p", "[input] b bank.inner.a | 0>1 1>2");
+    expect("q", "[input] b bank.inner.a [out] | 0>1 1>2 2>3");
     expect("bank", "|");
+    expect("bank.inner", "|");
 }
 
 /* The root was never called, and its modules by the program itself. */
@@ -370,6 +427,29 @@ static void unequal_blocks(void **state) {
     expect("p", "[input] a neg [out] | 0>1 1>2 2>3");
     expect("q", "[input] other neg [out] | 0>1 1>2 2>3");
     expect("s", "[input] a exp [out] | 0>1 1>2 2>3");
+}
+
+/* Blocks of equal parts, of which one reads another. */
+static void unequal_ways(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net");
+    for (int k = 0; k < 2; k++) {
+        int32_t block = level_place(&n, root, k ? "q" : "p", "Block");
+        level_place(&n, block, "a", "A");
+        level_place(&n, block, "b", "B");
+    }
+    int32_t r = level_call(&n, root, -1, 1, 9);
+    for (uint64_t k = 0; k < 2; k++) {
+        int32_t block = 1 + 3 * (int32_t)k, b = level_call(&n, block, r, 1, 40 + k);
+        level_leaf(&n, block + 1, b, 1, 20 + k);
+        level_leaf(&n, block + 2, b, k ? 1 : 20 + k, 30 + k);
+        OP(&n, "add", b, 40 + k, 20 + k, 30 + k);
+    }
+    OP(&n, "cat", r, 9, 40, 41);
+    take(net_done(&n));
+    expect("p", "[input] a b add [out] | 0>1 1>2 1>3 2>3 3>4");
+    expect("q", "[input] a b add [out] | 0>1 0>2 1>3 2>3 3>4");
 }
 
 /* -- any model --------------------------------------------------------------------------------- */
@@ -497,10 +577,14 @@ int main(void) {
         LEVELS(ends_are_named),
         LEVELS(many_ends),
         LEVELS(the_first_call_alone),
+        LEVELS(a_child_without_its_container),
+        LEVELS(a_list_in_two_calls),
+        LEVELS(a_line_ends_where_it_leaves),
         LEVELS(a_module_from_elsewhere),
         LEVELS(calls_without_a_root),
         LEVELS(too_many_units),
         LEVELS(unequal_blocks),
+        LEVELS(unequal_ways),
         LEVELS(any_model),
         LEVELS(memory_that_runs_out),
     };

@@ -112,6 +112,7 @@ static void texts_of_nodes(void **state) {
     forget(NULL);
     take(level_blocks(1), "exact");
     assert_string_equal(node_of(level_of("blocks.0"), "add")->note, "2\u00d73");
+    assert_string_equal(node_of(level_of("blocks.0"), "act")->note, "");
 }
 
 /* 2 * 3 * 4 MACs. mm reads 6 and 12 and writes 8 elements of four bytes, exp reads and writes 8. */
@@ -216,6 +217,20 @@ static void no_sources(void **state) {
     assert_non_null(strstr(o.left[0], "There is no graph: "));
 }
 
+/* An operator that reads nothing, and whose result nothing reads. */
+static void no_lines(void **state) {
+    (void)state;
+    net n = net_new();
+    int32_t root = level_place(&n, -1, "", "Net");
+    level_place(&n, root, "a", "A");
+    int32_t r = level_call(&n, root, -1, 1, 9);
+    level_op(&n, "aten::arange", r, LAM_FORWARD, 5, 0, (uint64_t[]){0});
+    take(net_done(&n), "exact");
+    assert_int_equal(o.n_levels, 0);
+    assert_int_equal(o.n_left, 1);
+    assert_string_equal(o.left[0], "There is no graph: nothing was seen of where data comes from.");
+}
+
 /* Containers that all differ are drawn until there are about 500,000 bytes, the outermost first. */
 static void a_page_has_a_size(void **state) {
     (void)state;
@@ -272,6 +287,7 @@ int main(void) {
         LEVELS(places_that_are_left_out),
         LEVELS(no_operators),
         LEVELS(no_sources),
+        LEVELS(no_lines),
         LEVELS(a_page_has_a_size),
         LEVELS(memory_that_runs_out),
     };

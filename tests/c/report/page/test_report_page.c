@@ -60,11 +60,14 @@ static void first_view(void **state) {
     paged_part(p, NULL, put_table);
     assert_int_equal(table_status, LAM_OK);
     assert_int_equal(shown_times("<tr data-i"), 5); /* Net, a, b, the run, c */
-    show_has("<tr data-i=\"3\"><th scope=\"row\"><span class=\"ind i2\"></span><span class=\"sw b-lin\"></span>"
-             "<span class=\"mono\"><bdi>0…2</bdi></span><span class=\"ty\"><bdi>Linear</bdi></span><span "
-             "class=\"tag\">×3 equal</span></th>");
-    show_has("<td class=\"l dim\">8×64×7×7 +4</td><td class=\"n w10\">100</td><td class=\"n hot w20\">400</td>");
-    show_has("<td class=\"n w15\">150</td><td class=\"n hot w30\">600</td></tr>"); /* b and the run: all three */
+    show_has(
+        "<tr data-i=\"3\"><th scope=\"row\"><span class=\"ind i2\"></span><span class=\"sw b-lin\"></span>"
+        "<span class=\"mono\"><bdi>0…2</bdi></span><span class=\"ty\"><bdi>Linear</bdi></span><span "
+        "class=\"tag\">×3 equal</span></th>");
+    show_has(
+        "<td class=\"l dim\">8×64×7×7 +4</td><td class=\"n w10\">100</td><td class=\"n hot w20\">400</td>");
+    show_has(
+        "<td class=\"n w15\">150</td><td class=\"n hot w30\">600</td></tr>"); /* b and the run: all three */
     show_has("<td class=\"n w25\">250</td><td class=\"n hot\"><span class=\"dim\">0</span></td></tr>");
     show_lacks("style=");
     free(p);
@@ -129,7 +132,8 @@ static void odd_names(void **state) {
     paged *p = paged_net();
     p->at[1].name = "a\u202eb";
     paged_part(p, NULL, put_link_of_first);
-    assert_string_equal(shown, "<a class=\"link\" href=\"#layer=a%E2%80%AEb\"><code><bdi>a\\u202eb</bdi></code></a>");
+    assert_string_equal(
+        shown, "<a class=\"link\" href=\"#layer=a%E2%80%AEb\"><code><bdi>a\\u202eb</bdi></code></a>");
     memset(name, 'n', sizeof name - 1);
     p->at[1].name = name;
     paged_part(p, NULL, put_link_of_first);
@@ -158,7 +162,8 @@ static void what_was_not_measured(void **state) {
     p->o.n_provenance = 2;
     paged_part(p, NULL, lmi_page_sources);
     show_has("<dt>memory</dt><dd>not measured: a dry run computes nothing</dd>");
-    show_has("<h3>Where</h3><dl><dt>lamina</dt><dd><bdi>1</bdi></dd><dt>torch</dt><dd><bdi>2.0 &lt;x&gt;</bdi></dd>");
+    show_has("<h3>Where</h3><dl><dt>lamina</dt><dd><bdi>1</bdi></dd><dt>torch</dt><dd><bdi>2.0 "
+             "&lt;x&gt;</bdi></dd>");
     free(p);
 }
 
@@ -197,7 +202,8 @@ static void the_file(void **state) {
     assert_int_equal(shown_times("<style>"), 1);
     show_lacks(" style=");
     show_lacks("http://");
-    static const char *const ids[] = {"verdict", "modules", "icicle", "prov", "data", "tscroll", "rows", "help"};
+    static const char *const ids[] = {"verdict", "modules", "icicle", "prov",
+                                      "data",    "tscroll", "rows",   "help"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         char id[32];
         snprintf(id, sizeof id, " id=\"%s\"", ids[i]);
@@ -224,10 +230,11 @@ static void without_memory(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles),      cmocka_unit_test(not_exact),     cmocka_unit_test(first_view),
-        cmocka_unit_test(open_levels), cmocka_unit_test(every_byte),    cmocka_unit_test(odd_names),
-        cmocka_unit_test(holders),    cmocka_unit_test(what_was_not_measured), cmocka_unit_test(the_file),
-        cmocka_unit_test(without_memory),
+        cmocka_unit_test(tiles),      cmocka_unit_test(not_exact),
+        cmocka_unit_test(first_view), cmocka_unit_test(open_levels),
+        cmocka_unit_test(every_byte), cmocka_unit_test(odd_names),
+        cmocka_unit_test(holders),    cmocka_unit_test(what_was_not_measured),
+        cmocka_unit_test(the_file),   cmocka_unit_test(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

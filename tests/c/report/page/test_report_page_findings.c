@@ -57,7 +57,8 @@ static void activations(void **state) {
     findings_of(p);
     assert_int_equal(shown_times("<li"), 3);
     show_has("<b>Activations are 64" NARROW "% of the peak</b>, 640" NARROW "B of 1000" NARROW
-             "B; <a class=\"link\" href=\"#layer=b\"><code><bdi>b</bdi></code></a> alone holds 350" NARROW "B.");
+             "B; <a class=\"link\" href=\"#layer=b\"><code><bdi>b</bdi></code></a> alone holds 350" NARROW
+             "B.");
     show_has("The peak is reached in the backward of <a class=\"link\" href=\"#layer=a\">");
     show_has("Checkpointing <bdi>b</bdi> would free at most that and cost its forward again: 600 MACs.");
     p->o.backward = false;
@@ -97,7 +98,8 @@ static void overhead(void **state) {
     p->o.time[LAM_TIME_FORWARD].deviation++;
     findings_of(p);
     show_lacks("overhead");
-    show_has("<b>The machine was busy:</b> the time of a run varies by 1.00" NARROW "s around 5.00" NARROW "s");
+    show_has("<b>The machine was busy:</b> the time of a run varies by 1.00" NARROW "s around 5.00" NARROW
+             "s");
     free(p);
 }
 
@@ -134,11 +136,13 @@ static void unused_and_without_gradient(void **state) {
     p->o.n_no_gradient = 1;
     p->o.no_gradient = no_gradient;
     findings_of(p);
-    show_has("<b>1 parameter gets no gradient.</b> <code><bdi>a.weight</bdi></code>: <bdi>&lt;cut&gt; off</bdi>.");
+    show_has(
+        "<b>1 parameter gets no gradient.</b> <code><bdi>a.weight</bdi></code>: <bdi>&lt;cut&gt; off</bdi>.");
     p->o.n_unused = 2;
     p->o.unused = unused;
     findings_of(p);
-    show_has("<b>2 modules are not used.</b> <a class=\"link\" href=\"#layer=b.1\"><code><bdi>b.1</bdi></code></a>: "
+    show_has("<b>2 modules are not used.</b> <a class=\"link\" "
+             "href=\"#layer=b.1\"><code><bdi>b.1</bdi></code></a>: "
              "<bdi>it was never called</bdi>; it holds 50 parameters.");
     show_lacks("no gradient");
     assert_int_equal(shown_times("<li"), 3);
@@ -150,9 +154,12 @@ static void unused_and_without_gradient(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(heavy_module_and_equal_blocks), cmocka_unit_test(at_the_limits),
-        cmocka_unit_test(activations),                   cmocka_unit_test(parameters_hold_the_peak),
-        cmocka_unit_test(overhead),                      cmocka_unit_test(values),
+        cmocka_unit_test(heavy_module_and_equal_blocks),
+        cmocka_unit_test(at_the_limits),
+        cmocka_unit_test(activations),
+        cmocka_unit_test(parameters_hold_the_peak),
+        cmocka_unit_test(overhead),
+        cmocka_unit_test(values),
         cmocka_unit_test(unused_and_without_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

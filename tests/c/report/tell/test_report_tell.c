@@ -135,7 +135,7 @@ static void test_costs(void **state) {
         assert_int_equal(lam_costs_tell(c, of_one[i], 1 << 20, hears(0), &e), LAM_RANGE);
         assert_non_null(strstr(e.text, "there is no"));
     }
-    lam_speeds_tell(c, (lam_peak){1e9, 1e9}, hears(-1));
+    lam_speeds_tell(c, (lam_peak){1e9, 1e9}, false, hears(-1));
     has("[(path='");
     has("bound='");
     lam_costs_free(c);
