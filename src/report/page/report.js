@@ -534,8 +534,8 @@ let top = 0;
 /* One box and what is inside it. `times`: how many equal modules it stands for. */
 function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric), i = run[0], y = level * (ICICLE_ROW + 1) + 1, all = total[i] * times;
-  const value = valueText(metric, i, all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
-    i === top ? pathOf(i) : nameOf(i);
+  const value = valueText(metric, i, all), alone = i === top ? pathOf(i) : nameOf(i);
+  const name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone;
   out.deep = Math.max(out.deep, level + 1);
   const note = times > 1 ? `, ${times} equal modules together` : '';
   const room = Math.floor((w - 9) / CELL), words = fittingName(name, room);
