@@ -101,9 +101,15 @@ typedef struct lam_page_options {
     const char *ran;    /* only a part of the model ran: why, a sentence; NULL: all of it did */
     lam_peak roof;      /* the best that the machine reaches; 0: not known, and nothing is held against it */
     bool command;       /* what could have been measured too is named by the command's options */
+    /* A page of the difference: the costs before, or a report that was saved as JSON before; both NULL: none.
+     * Modules are matched by path, then by equal types, shapes and counts. `before`: what it was of. */
+    const lam_costs *costs_before;
+    const char *file_before, *before;
 } lam_page_options;
 /* `o` NULL: the defaults, all 0. */
 LAM_API lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e);
+/* The same of a report that was saved as JSON. LAM_IO: it can't be read; LAM_FAILED: it is no report. */
+LAM_API lam_status lam_page_of(const char *file, const lam_page_options *o, lam_sink to, lam_error *e);
 
 /* == Numbers as text ===================================================================================
  * Like snprintf: each function writes at most `size` bytes with the final NUL and returns the full length. */

@@ -197,6 +197,7 @@ def test_sections_are_filled_and_every_number_is_the_report_s(chromium, pages, n
             assert number(root) == (totals[key]["value"] or 0), metric
             assert ("at least" in root or "unknown" in root) == (totals[key]["state"] != "exact"), metric
         check_cells(window, report, data)
+        check_measured_cells(window, report, data)
         assert window.asked == [path.as_uri()]
         assert window.said == []
 
@@ -241,6 +242,23 @@ def check_cells(window, report, data) -> None:
             assert number(title) == value, (metric, paths[i], own)
             if known:
                 assert title == window_number(value), (metric, paths[i])
+
+
+def check_measured_cells(window, report, data) -> None:
+    """The same of times and of what is held at the peak; the rows are shown already."""
+    told, paths = json.loads(report.to_json()), paths_of(data)
+    own: dict[str, dict[str, int]] = {"time": {}, "peak": {}}
+    for row in told["rows"]:
+        spent = (row.get("time") or {}).get("forward") or {}
+        own["time"][row["path"]] = own["time"].get(row["path"], 0) + (spent.get("self") or 0)
+    for at in (told.get("memory") or {}).get("places", []):
+        own["peak"][at["path"]] = sum(at["held"].values())
+    for metric, numbers in own.items():
+        for path, title in zip(
+            paths, window.attributes(f'#rows td[data-m="{metric}"]', "title"), strict=False
+        ):
+            inside = [v for p, v in numbers.items() if not path or p == path or p.startswith(f"{path}.")]
+            assert number(title) == sum(inside), (metric, path)
 
 
 def window_number(v: int) -> str:

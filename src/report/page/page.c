@@ -5,6 +5,7 @@
 #include "report/page/page.h"
 
 #include "analyse/field/field.h"
+#include "report/saved/saved.h"
 
 enum { PICTURE = LMI_PAGE_PICTURE, TITLE = 200 };
 
@@ -201,19 +202,49 @@ lam_status lmi_page_write(lmi_page *p) {
     return lmi_buf_flush(&p->out, p->to, p->e);
 }
 
-lam_status lam_page_write(const lam_costs *c, const lam_page_options *options, lam_sink to, lam_error *e) {
-    const lam_page_options none = {0};
-    lmi_outline o;
-    lmi_page p;
-    if (!options) options = &none;
-    lmi_outline_options wanted = {true, true, true, options->roof};
+/* Of costs, or of a saved report where there are none. */
+static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof, lam_error *e) {
+    lmi_outline_options wanted = {true, true, true, roof};
+    if (!c) return lmi_saved_outline(o, file, e);
+    *o = (lmi_outline){0};
     LAM_TRY(lmi_rf_need(c, e)); /* rows are read below, which tells no failure */
-    lam_status s = lmi_outline_new(&o, c, &wanted, e);
-    if (s == LAM_OK) {
-        lmi_page_start(&p, &o, options, to, e);
-        s = lmi_page_write(&p);
-        lmi_buf_free(&p.out);
+    return lmi_outline_new(o, c, &wanted, e);
+}
+
+static lam_status write_outline(const lmi_outline *o, const lam_page_options *options, lam_sink to,
+                                lam_error *e) {
+    lmi_page p;
+    lmi_page_start(&p, o, options, to, e);
+    lam_status s = lmi_page_write(&p);
+    lmi_buf_free(&p.out);
+    return s;
+}
+
+static lam_status write_page(const lam_costs *c, const char *file, const lam_page_options *options, lam_sink to,
+                             lam_error *e) {
+    const lam_page_options none = {0};
+    lmi_outline o, before, both;
+    if (!options) options = &none;
+    lam_status s = take_outline(&o, c, file, options->roof, e);
+    if (s == LAM_OK && (options->costs_before || options->file_before)) {
+        s = take_outline(&before, options->costs_before, options->file_before, options->roof, e);
+        if (s == LAM_OK) {
+            s = lmi_outline_diff(&both, &before, &o, e);
+            if (s == LAM_OK) s = write_outline(&both, options, to, e);
+            lmi_outline_free(&both);
+        }
+        lmi_outline_free(&before);
+    } else if (s == LAM_OK) {
+        s = write_outline(&o, options, to, e);
     }
     lmi_outline_free(&o);
     return s;
+}
+
+lam_status lam_page_write(const lam_costs *c, const lam_page_options *o, lam_sink to, lam_error *e) {
+    return write_page(c, NULL, o, to, e);
+}
+
+lam_status lam_page_of(const char *file, const lam_page_options *o, lam_sink to, lam_error *e) {
+    return write_page(NULL, file, o, to, e);
 }

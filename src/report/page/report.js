@@ -8,7 +8,6 @@
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const {N, S, parent} = data;
-const head = data.head || {};
 const memoryData = data.mem || null;
 const el = id => document.getElementById(id);
 const find = (selector, from = document) => from.querySelector(selector);
@@ -105,11 +104,11 @@ if (data.held && !data.col.held) {
 /* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it ---- */
 
 const METRICS = [
-  {key: 'params', title: 'params', format: count, forward: ['params'], backward: [], total: 'params'},
-  {key: 'macs', title: 'MACs', format: count, forward: ['macs'], backward: ['bmacs'], total: 'macs'},
-  {key: 'flops', title: 'FLOPs', format: count, forward: ['flops'], backward: ['bflops'], total: 'flops'},
+  {key: 'params', title: 'params', format: count, forward: ['params'], backward: []},
+  {key: 'macs', title: 'MACs', format: count, forward: ['macs'], backward: ['bmacs']},
+  {key: 'flops', title: 'FLOPs', format: count, forward: ['flops'], backward: ['bflops']},
   {key: 'bytes', title: 'bytes moved', format: bytes, forward: ['bread', 'bwritten'],
-    backward: ['bbread', 'bbwritten'], total: 'bytes'},
+    backward: ['bbread', 'bbwritten']},
   {key: 'time', title: 'time', format: time, forward: ['time'], backward: ['btime']},
   {key: 'peak', title: 'at peak', format: bytes, forward: ['held'], backward: []}];
 let phase = 0; // 1: the backward too
@@ -128,9 +127,9 @@ const totalOf = m => keep('total ' + m.key + phase, () => {
 
 /* The total as the text report prints it, with its state; null where it is not told. */
 function toldTotal(m) {
-  const forward = data.tot && data.tot[m.total];
+  const forward = data.tot && data.tot[m.key];
   if (!forward || !phase || !m.backward.length) return forward || null;
-  const backward = data.tot['b_' + m.total];
+  const backward = data.tot['b_' + m.key];
   return backward ? [forward[0] + backward[0], Math.max(forward[1], backward[1])] : null;
 }
 
@@ -149,8 +148,7 @@ const stateOf = m => keep('state ' + m.key + phase, () => {
   if (told) state[0] = Math.max(told[1], told[0] ? 0 : state[0]);
   return state;
 });
-const isThere = m => totalOf(m)[0] > 0 || stateOf(m)[0] > 0;
-const there = METRICS.filter(isThere);
+const there = METRICS.filter(m => totalOf(m)[0] > 0 || stateOf(m)[0] > 0);
 if (!there.length) there.push(METRICS[0]);
 const hasBackward = METRICS.some(m => m.backward.some(key => data.col[key] || data.state && data.state[key]));
 let metric = there.find(m => m.key === 'macs') || there[0];
@@ -536,8 +534,8 @@ let top = 0;
 /* One box and what is inside it. `times`: how many equal modules it stands for. */
 function icicleBox(out, run, x, w, level, times) {
   const total = totalOf(metric), i = run[0], y = level * (ICICLE_ROW + 1) + 1, all = total[i] * times;
-  const value = valueText(metric, i, all), name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` :
-    i === top ? pathOf(i) : nameOf(i);
+  const value = valueText(metric, i, all), alone = i === top ? pathOf(i) : nameOf(i);
+  const name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone;
   out.deep = Math.max(out.deep, level + 1);
   const note = times > 1 ? `, ${times} equal modules together` : '';
   const room = Math.floor((w - 9) / CELL), words = fittingName(name, room);
@@ -754,7 +752,7 @@ function drawRoofline() {
 
 /* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
 
-const NODE_MODULE = 0, NODE_OPERATORS = 1, NODE_END = 2, NEST = 6;
+const NODE_MODULE = 0, NODE_END = 2, NEST = 6; // a node of another kind is operators
 const opened = new Set(); // places whose inside is shown
 let zoom = 1;
 const levelOf = i => data.lv && data.lvof && data.lvof[i] !== undefined ? data.lv[data.lvof[i]] : null;
@@ -778,7 +776,7 @@ function stretch(parts) {
 }
 
 /* In ranks where nothing is open nodes keep their distance to the spine; they give way to trunks alone. */
-function keepDistance(L, modules, inner, mapX) {
+function keepDistance(L, inner, mapX) {
   const placed = L.x.map(mapX), spine = mapX(0);
   for (let r = 0; r < L.r0.length; r++) {
     const items = [];
@@ -815,7 +813,7 @@ function drawLevel(p, nest) {
     moreY.push([L.y[k], L.y[k] + L.h[k], d.boxHeight - L.h[k]]);
   }
   const mapX = stretch(moreX), mapY = stretch(moreY);
-  const xs = moreX.length ? keepDistance(L, modules, inner, mapX) : L.x;
+  const xs = moreX.length ? keepDistance(L, inner, mapX) : L.x;
   const middle = (map, v, half) => (map(v - half) + map(v + half)) / 2;
   const nodes = L.n.map(([kind, name, note], k) => ({k, kind, i: modules[k], inner: inner[k],
     key: p + ':' + k, name: S[name], note: S[note], rank: L.r[k],
