@@ -94,8 +94,8 @@ bool lmi_output_allowed(lmi_cli *c);
 void lmi_output_start(lmi_cli *c);
 /* From now on breaks lines wider than the terminal between words; output to a file is unchanged. */
 void lmi_output_narrow(lmi_cli *c);
-/* From now on holds the output back, if it may go through a pager. An error releases it, so that what is last on
- * the screen is the error. */
+/* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
+ * what is last on the screen. */
 void lmi_output_hold(lmi_cli *c);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
@@ -109,7 +109,7 @@ bool lmi_pager_wanted(const lmi_cli *c);
 bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
 /* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
 bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
-/* Shows what is held, and waits for the pager to end. False: it could not be started, and nothing was shown. */
+/* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
 bool lmi_page(const lmi_held *h);
 
 /* -- live.c ------------------------------------------------------------------------------------ */

@@ -78,13 +78,8 @@ def run_once(
     try:
         _set_mode(root, mode)
         set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
-        alone = time is not None and time.once  # a thread would disturb the one run
-        with (
-            _modes(backward, real=backward or dry, unfused=unfused),
-            Compiled(),
-            set_up,
-            NOTHING if alone else shown,
-        ):
+        said = NOTHING if time is not None and time.once else shown  # a thread would disturb that run
+        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:

@@ -164,8 +164,8 @@ typedef struct lmi_sheet {
     size_t width, cap; /* of the page; of a column aligned left that is not the first; 0: no limit */
     bool ascii, color;
     int32_t dim; /* the column that is painted dim, 0: none */
-    int32_t bar_first, bar_last; /* with colours, a bar behind these columns shows each row's share; 0: none */
-    lmi_vec shares;              /* double, one a row below the titles, if there are bars; negative: no bar */
+    int32_t bar_first, bar_last; /* with colours, a bar behind them shows each row's share; 0: none */
+    lmi_vec shares; /* double, one a row below the titles, if there are bars; negative: no bar */
     int32_t n;
     lmi_head heads[LMI_COLUMNS_MAX];
     size_t widths[LMI_COLUMNS_MAX]; /* 0: left out */
@@ -182,7 +182,7 @@ void lmi_sheet_column(lmi_sheet *t, const lmi_head *head);
 /* Ends a cell. Cells fill rows from the left. */
 void lmi_end_cell(lmi_sheet *t);
 void lmi_text_cell(lmi_sheet *t, const char *text);
-/* Rows have bars behind columns first..last, which are aligned right; then each row gives its share, 0 to 1. */
+/* Rows have bars behind columns first..last, aligned right; each row then gives its share, from 0 to 1. */
 void lmi_sheet_bars(lmi_sheet *t, int32_t first, int32_t last);
 void lmi_sheet_share(lmi_sheet *t, double share);
 /* Finds the widths. Columns are left out until the first one has `fair` columns of the page, and it is cut to

@@ -121,7 +121,7 @@ void lmi_sheet_fit(lmi_sheet *t, size_t fair, size_t least) {
 
 static const char *style_of(const lmi_sheet *t, int32_t row, int32_t k, const char *cell) {
     if (row == 0) return LMI_BOLD;
-    return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || k == t->dim ? LMI_DIM : NULL;
+    return *cell == '?' || *cell == '>' ? LMI_WARN : *cell == '-' || (t->dim && k == t->dim) ? LMI_DIM : NULL;
 }
 
 /* -- bars ---------------------------------------------------------------------------------------------- */
