@@ -59,8 +59,8 @@ def on_terminal(
     cwd: Path | None = None,
     **variables: str,
 ) -> Shown:
-    """Runs ``python -m lamina``. ``keys``: what is typed once the text before it was written, and no more. ``out``: its
-    standard output, in place of the terminal."""
+    """Runs ``python -m lamina``. ``keys``: what is typed once the text before it was written, and no more.
+    ``out``: its standard output, in place of the terminal."""
     process, fd = pty.fork()
     if process == 0:
         _become(argv, rows, out, cwd, variables)
