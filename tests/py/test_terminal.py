@@ -122,7 +122,7 @@ def rules():
 
 def test_long_output_goes_through_the_pager(rules, tmp_path):
     kept = tmp_path / "kept.txt"
-    shown = on_terminal(*RULES, rows=20, LAMINA_PAGER=f"tee '{kept}' | head -n 3", PAGER="exit 1")
+    shown = on_terminal(*RULES, rows=20, LAMINA_PAGER=f"cat >'{kept}'; head -n 3 '{kept}'", PAGER="exit 1")
     assert kept.read_text("utf-8") == rules
     assert shown.code == 0 and shown.raw.splitlines() == rules.splitlines()[:3]
 
