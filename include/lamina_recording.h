@@ -125,7 +125,7 @@ typedef struct lam_recording_options {
     int32_t rows;       /* 0: every layer, in tree order; else the number of layers, the slowest first */
     int32_t depth;      /* -1: no limit */
     bool first_kinds;   /* show layers for each root's first kind of steps, and only sums for the others */
-    bool ascii;
+    bool color, bars, ascii; /* as in lam_report_options */
     int64_t now_unix_ns; /* the present, to show how long ago a run was seen; 0: not shown */
 } lam_recording_options;
 /* Writes one recording, or those of several processes side by side: each of them, how much they differ, and

@@ -25,6 +25,7 @@ typedef struct lam_report_options {
     int32_t width;      /* columns of the terminal; 0: 100 */
     int32_t max_depth;  /* -1: no limit. The lamina layout folds deeper rows into their ancestor */
     bool color, ascii, exact, expand; /* ANSI colours; no UTF-8; full digits; no folding of equal siblings */
+    bool bars; /* with `color`, unless `ascii`: a bar as long as the share, behind it and its column */
     bool receptive_field;
     bool time;  /* the time of each row, if times were measured */
     lam_peak peak; /* not 0: with `time` also the speed relative to it, if FLOPs and bytes are counted */

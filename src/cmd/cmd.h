@@ -23,7 +23,7 @@ typedef struct lmi_args {
     int32_t n_rest;
     bool released, flops, backward, strict, dry, ops, facts, rf, bytes, force, wide, ascii, exact, expand;
     bool time, once, help;
-    bool memory, health, roof, why;
+    bool memory, health, roof, why, no_bars, no_pager;
 } lmi_args;
 
 typedef struct lmi_cli lmi_cli;
@@ -37,6 +37,13 @@ typedef struct lmi_verb {
     const char *summary, *more; /* one line; an example or a remark */
 } lmi_verb;
 
+/* Output that is held back until it is known whether it fits on the screen. */
+typedef struct lmi_held {
+    bool on;
+    char *text;
+    size_t n, room;
+} lmi_held;
+
 struct lmi_cli {
     const lam_host *host;
     const lmi_verb *verb;
@@ -47,6 +54,7 @@ struct lmi_cli {
     lam_status out_status; /* the first failure to write */
     char line[LMI_LINE];   /* lmi_output_narrow: the current line so far */
     size_t n_line;
+    lmi_held held;
 };
 
 /* -- verbs.c ----------------------------------------------------------------------------------- */
@@ -86,9 +94,23 @@ bool lmi_output_allowed(lmi_cli *c);
 void lmi_output_start(lmi_cli *c);
 /* From now on breaks lines wider than the terminal between words; output to a file is unchanged. */
 void lmi_output_narrow(lmi_cli *c);
+/* From now on holds the output back, if it may go through a pager. An error releases it, so that the error is
+ * what is last on the screen. */
+void lmi_output_hold(lmi_cli *c);
 /* Closes the output and reports a failure to write; returns `code` if there was none. */
 int lmi_output_end(lmi_cli *c, int code);
 bool lmi_wants_color(const lmi_cli *c);
+
+/* -- pager.c ----------------------------------------------------------------------------------- */
+
+const char *lmi_pager_named(void); /* by the environment; NULL: nothing is, "": none is wanted */
+/* True if this command's output goes through a pager where it is higher than the terminal. */
+bool lmi_pager_wanted(const lmi_cli *c);
+bool lmi_hold(lmi_held *h, const char *bytes, size_t n); /* false: memory ran out, and nothing was added */
+/* True if the text and the prompt after it don't fit; width 0: lines don't wrap. */
+bool lmi_is_higher(const lmi_held *h, int32_t width, int32_t height);
+/* Shows what is held, and waits for the pager to end. False: it could not be started and showed nothing. */
+bool lmi_page(const lmi_held *h);
 
 /* -- live.c ------------------------------------------------------------------------------------ */
 

@@ -120,7 +120,9 @@ static int run(lmi_cli *c, int argc, const char *const *argv) {
         lmi_help_verb(c, c->verb);
         return LMI_EXIT_OK;
     }
-    return lmi_output_allowed(c) ? c->verb->run(c) : LMI_EXIT_USAGE;
+    if (!lmi_output_allowed(c)) return LMI_EXIT_USAGE;
+    lmi_output_hold(c);
+    return c->verb->run(c);
 }
 
 int lam_command(int argc, const char *const *argv, const lam_host *host) {

@@ -105,6 +105,8 @@ int lmi_show_recordings(lmi_cli *c) {
     if (for_a_model(c)) return LMI_EXIT_USAGE;
     lam_error e = {.at = -1};
     lam_recording_options o = options(c);
+    o.color = lmi_wants_color(c);
+    o.bars = !c->args.no_bars;
     lam_status s = open_all(c, 0, &r, &e);
     if (s == LAM_OK) s = write_all(&r, &o, c->out, &e);
     close_all(&r);

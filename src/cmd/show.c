@@ -41,6 +41,7 @@ static lam_report_options report_options(const lmi_cli *c, const layout *l) {
     o.width = a->wide ? WIDE : a->width >= 0 ? a->width : file ? 0 : c->host->width;
     o.max_depth = l->aggregate ? -1 : a->depth;
     o.color = lmi_wants_color(c);
+    o.bars = !a->no_bars;
     o.ascii = a->ascii || (!file && !c->host->out_is_utf8);
     o.exact = a->exact;
     o.expand = a->expand;

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from .. import _lamina
 from .._base.dtypes import real_dtype
 from .._base.errors import NeedsValuesError, UnsupportedError, UsageError
+from .._base.terminal import progress
 from .._run.once import run_once
 from .._target.inputs import SEED, from_code, made_up
 from .._target.load import _ToldError, line_of, split
@@ -124,7 +125,8 @@ def torch_module() -> ModuleType:
         UsageError: it can't be imported.
     """
     try:
-        return import_module("torch")
+        with progress("importing torch"):
+            return import_module("torch")
     except ImportError as error:
         raise UsageError(
             f"PyTorch can't be imported ({error}); a live model needs it: pip install torch"

@@ -39,6 +39,7 @@ OPTIONS = {
     "max_depth": "max_depth",
     "color": "color",
     "ascii": "ascii",
+    "bars": "bars",
     "exact": "exact",
     "expand": "expand",
     "receptive_field": "receptive_field",
@@ -536,8 +537,9 @@ class Report:
 
         Options: ``width``, ``depth``, ``color``, ``ascii``, ``exact`` (full digits), ``expand`` (no folding
         of equal siblings), ``by`` (the column whose share is ``%``: ``"macs"``, ``"flops"``, ``"params"``,
-        ``"time"``, ...), ``sort`` (a column: a list of layers instead of the tree, the largest first),
-        ``rows`` (the length of that list), ``why`` (every reason why a total is not complete, and all notes),
+        ``"time"``, ...), ``bars`` (False: no bar behind it, in colour), ``sort`` (a column: a list of layers
+        instead of the tree, the largest first), ``rows`` (the length of that list),
+        ``why`` (every reason why a total is not complete, and all notes),
         ``bytes`` (elements moved, bytes read and written, and FLOPs a byte), ``time``, ``memory``, ``roof``
         (of :func:`lamina.roof`: the speed of each row relative to it), ``receptive_field``,
         ``effective_rf_stats``, ``layout``, ``format``. By default colour and characters follow the terminal,
@@ -547,8 +549,8 @@ class Report:
             TypeError: there is no such option.
             ValueError: the convention has nothing to show for it.
         """
-        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), **options}
-        sys.stdout.write(self._text(**look) + "\n")
+        look = {"color": wants_color(sys.stdout), "ascii": not takes_unicode(sys.stdout), "bars": True}
+        sys.stdout.write(self._text(**look | options) + "\n")
 
     def to_csv(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any

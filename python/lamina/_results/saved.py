@@ -59,7 +59,7 @@ PLAIN: dict[str, tuple[type, ...]] = {
     "shared": (bool,),
     "reason": (str, type(None)),
 }
-TAKEN = ("width", "depth", "exact", "color", "ascii")  # of show(); the last two change nothing
+TAKEN = ("width", "depth", "exact", "color", "bars", "ascii")  # of show(); the last three change nothing
 SHOWN = (("MACs", "total_macs"), ("FLOPs", "total_flops"), ("DMAs", "total_dmas"))
 KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", bool: "true or false"}
 

@@ -80,8 +80,9 @@ def run_once(
     snapshot = watch.snapshot() if plain else _lamina.Snapshot(root)
     try:
         _set_mode(root, mode)
-        set_up, shown = NOTHING if around is None else around, progress("running the model")
-        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, shown:
+        set_up, shown = NOTHING if around is None else around, progress(_work(dry, follow, backward))
+        said = NOTHING if time is not None and time.once else shown  # a thread would disturb that run
+        with _modes(backward, real=backward or dry, unfused=unfused), Compiled(), set_up, said:
             given = args() if callable(args) else args
             told: AbstractContextManager[Any] = nullcontext((given, kwargs or {}))
             if dry:
@@ -100,7 +101,7 @@ def run_once(
                 elif time is not None and not time.once and run.error is None:
                     from .repeat import measure
 
-                    timed = measure(root, given, named, time, run, backward=backward)
+                    timed = measure(root, given, named, time, run, shown, backward=backward)
         if not dry:
             run.model = finish(watch)
         if timed is not None and run.model is not None:
@@ -115,6 +116,13 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _work(dry: bool, follow: bool, backward: bool) -> str:
+    """What a run does, in words for the line of progress."""
+    if follow:
+        return f"predicting the memory of a {'training step' if backward else 'forward pass'}"
+    return "following the shapes" if dry else "running the model"
 
 
 def _set_mode(root: Any, mode: str | None) -> None:

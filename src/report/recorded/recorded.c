@@ -54,6 +54,7 @@ enum { NAME = 24, LEAST_NAME = 12 };
 
 void lmi_recorded_sheet(lmi_sheet *t, lmi_recorded *w, const lmi_head *heads, int32_t n) {
     lmi_sheet_start(t, &w->out, w->width, w->o->ascii, w->e);
+    t->color = w->o->color;
     for (int32_t k = 0; k < n; k++) lmi_sheet_column(t, &heads[k]);
 }
 
@@ -100,9 +101,15 @@ static const struct column {
 #undef AT
 enum { N_COLUMNS = sizeof columns / sizeof *columns };
 
+/* -1: it is not known */
+static double share_of(int64_t own, int64_t total) {
+    return own >= 0 && total > 0 ? (double)own / (double)total : -1;
+}
+
 static void put_share(lmi_buf *b, int64_t own, int64_t total) {
-    if (own >= 0 && total > 0)
-        lmi_putf(b, "%.1f%%", 100.0 * (double)own / (double)total);
+    double share = share_of(own, total);
+    if (share >= 0)
+        lmi_putf(b, "%.1f%%", 100.0 * share);
     else
         lmi_put(b, "?");
 }
@@ -170,15 +177,19 @@ static lam_status put_layers(lmi_recorded *w, int32_t model) {
     for (int k = 0; k < N_COLUMNS; k++) {
         lmi_head head = columns[k].head;
         if (head.rank <= OF_HOST && !t.has[DEVICE]) head.rank = 0;
-        if (t.has[columns[k].needs]) lmi_sheet_column(&sheet, &head);
+        if (!t.has[columns[k].needs]) continue;
+        if (w->o->bars && columns[k].what == SHARE) lmi_sheet_bars(&sheet, sheet.n, sheet.n);
+        lmi_sheet_column(&sheet, &head);
     }
     n = choose(w, model, places, &left);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n; i++) {
         for (int k = 0; k < N_COLUMNS; k++) {
             if (!t.has[columns[k].needs]) continue;
             put_cell(sheet.cell, &columns[k], places[i], t.total);
             lmi_end_cell(&sheet);
         }
+        if (sheet.bar_last) lmi_sheet_share(&sheet, share_of(places[i]->own_ns, t.total));
+    }
     lmi_putc(&w->out, '\n');
     lam_status s = lmi_recorded_sheet_end(&sheet);
     if (left) lmi_putf(&w->out, "and %d more\n", (int)left);

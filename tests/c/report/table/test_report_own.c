@@ -421,11 +421,11 @@ static void colour_changes_nothing(void **state) {
         lam_costs *c = net_costs(models[k], NULL, false);
         lam_report_options o = show_options(NULL, NULL);
         for (o.width = 8; o.width <= 200; o.width += 4) {
-            o.color = false;
+            o.color = o.bars = false;
             show(c, &o);
             assert_null(strchr(shown, '\x1b'));
             memcpy(plain, shown, shown_n + 1);
-            o.color = true;
+            o.color = o.bars = true;
             show(c, &o);
             assert_non_null(strchr(shown, '\x1b'));
             strip(shown);
