@@ -14,7 +14,7 @@ int lmi_run_version(lmi_cli *c) {
 }
 
 static void general_help(lmi_cli *c) {
-    lmi_say(c, "lamina %s: see every layer of a neural network.\n\nusage: lamina SUBCOMMAND [options]\n",
+    lmi_say(c, "lamina %s: see every layer of a neural network.\nusage: lamina SUBCOMMAND [options]\n",
             lam_version());
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
