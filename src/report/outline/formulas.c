@@ -2,6 +2,7 @@
  *
  * The formulas behind the numbers of places, as `lamina why` has them: of each place those of its first call.
  * Equal blocks are kept once. Places with the most MACs come first until what they take is too much. */
+#include "analyse/cost/numbers.h"
 #include "report/outline/work.h"
 
 #include <stdio.h>
@@ -85,14 +86,14 @@ static bool is_sum(const taking *t, const lam_why *why) {
     return why->op < 0 && lmi_by_ops(t->c) && why->formula && strncmp(why->formula, "the sum", 7) == 0;
 }
 
-static lam_status make_block(taking *t, int32_t row) {
+static lam_status add_lines(taking *t, int32_t row, lmi_whys *whys) {
     lam_why why, last = {0};
     lam_error none = {0};
     t->groups.n = t->lines.n = 0;
     lmi_buf_clear(&t->key);
     for (int32_t i = 0;; i++) {
         if (!is_shown((lam_metric)(i % LAM_N_METRICS))) continue;
-        lam_status s = lam_costs_why(t->c, row, i, &why, &none);
+        lam_status s = lmi_whys_at(whys, i, &why, &none);
         if (s == LAM_RANGE) break;
         if (s != LAM_OK) return lmi_fail(t->e, s, none.where, "%s", none.text);
         if (!tells(&why) || is_sum(t, &why)) continue;
@@ -100,6 +101,14 @@ static lam_status make_block(taking *t, int32_t row) {
         last = why;
     }
     return lmi_buf_status(&t->key, t->e);
+}
+
+static lam_status make_block(taking *t, int32_t row) {
+    lmi_whys *whys;
+    LAM_TRY(lmi_whys_new(&whys, t->c, row, t->e));
+    lam_status s = add_lines(t, row, whys);
+    lmi_whys_free(whys);
+    return s;
 }
 
 /* Moves what was made into the outline. */
