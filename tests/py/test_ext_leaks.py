@@ -243,10 +243,13 @@ def test_each_allocation_of_python_may_fail(name):
     assert failures > 0 or name in ("version", "failure")
 
 
+FIELDS = ["arena", "free", "fast", "mappings", "mapped", "most", "fast_bytes", "in_use", "rest", "top"]
+
+
 class Used(ctypes.Structure):
     """What glibc's mallinfo2 tells."""
 
-    _fields_ = [(name, ctypes.c_size_t) for name in "arena a b mapped c d e in_use f g".split()]
+    _fields_ = [(name, ctypes.c_size_t) for name in FIELDS]
 
 
 def in_use():
@@ -265,10 +268,10 @@ class Loop(nn.Linear):
         return x
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc 2.33 tells what is in use")
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc 2.33 tells what is used")
 @pytest.mark.parametrize("what", ["", "dry", "memory", "health"])
 def test_no_memory_of_c_piles_up(what):
-    """The least of a few windows: elsewhere torch may fill a cache. One leak of 100 operators is over 1 KiB."""
+    """The least of a few windows: in one torch may fill a cache. What 100 operators leak is over 1 KiB."""
     net, grown = Loop(3, 3), []
     for _ in range(6):
         before = in_use()
