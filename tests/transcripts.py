@@ -56,7 +56,9 @@ def screen(**more: str) -> dict[str, str]:
     kept = {
         key: os.environ[key] for key in ("PATH", "HOME", "LD_LIBRARY_PATH", "PYTHONPATH") if key in os.environ
     }
-    path = os.pathsep.join([str(ROOT / "tests/shim"), str(ROOT / "tests/golden"), kept.pop("PYTHONPATH", "")])
+    # Absolute, because a transcript runs in a folder of its own.
+    given = [str(Path(path).absolute()) for path in kept.pop("PYTHONPATH", "").split(os.pathsep) if path]
+    path = os.pathsep.join([str(ROOT / "tests/shim"), str(ROOT / "tests/golden"), *given])
     defaults = {
         "LANG": "C.UTF-8",
         "COLUMNS": "100",

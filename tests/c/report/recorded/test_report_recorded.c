@@ -274,6 +274,7 @@ static void processes_side_by_side(void **state) {
     show_golden("recorded-ranks", true);
     lam_recording_options o = {.format = "json", .depth = -1};
     written(all, RANKS, &o);
+    has("\"peak_bytes\": {\"median\": 5000000, \"deviation\": 0, \"n\": 5}, \"device_forward_ns\": null");
     has("\"stragglers\": [\n{\"rank\": 2, \"model\": \"Net\", \"path\": \"first\"");
     has("/run.2.lamina\"}");
     assert_string_equal(json_value(shown), "\n");
