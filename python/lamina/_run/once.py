@@ -71,9 +71,7 @@ def run_once(
     put_back = state_of_generators()
     wanted: Any = {"time": time is not None, "memory": memory, "health": health}
     watch, timed = new_watch(root, how=how, **wanted), None
-    for text in made:
-        watch.made(text)
-    watch.provenance(provenance(about, dry=dry, backward=backward))
+    _tell_source(watch, made, provenance(about, dry=dry, backward=backward))
     # No user code runs until the start then, nor between finish() and restore().
     special = mode is not None or around is not None or callable(args) or dry or backward
     plain = not special and not any(wanted.values())
@@ -116,6 +114,13 @@ def run_once(
         finally:
             put_back()
     return run
+
+
+def _tell_source(watch: Any, made: Sequence[str], facts: Mapping[str, str]) -> None:
+    """Tells the capture how its inputs were made, and its provenance."""
+    for text in made:
+        watch.made(text)
+    watch.provenance(facts)
 
 
 def _work(dry: bool, follow: bool, backward: bool) -> str:
