@@ -530,7 +530,12 @@ class Report:
         return self._write(format="html")
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": str(self), "text/html": self._repr_html_()}
+        """What a notebook shows: the icicle above the tree, where there is something to draw."""
+        try:
+            picture = self.plot("icicle").svg
+        except UsageError:
+            picture = ""
+        return {"text/plain": str(self), "text/html": picture + self._repr_html_()}
 
     def show(self, **options: Any) -> None:
         """Prints the table.
