@@ -11,7 +11,6 @@ import json
 import re
 import subprocess
 import sys
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 
 import browser
@@ -690,9 +689,8 @@ def difference(a: int, b: int) -> str:
     share = abs(b - a) / a * 100
     if share < 0.02:
         return "≈"
-    step = "1" if share >= 9.95 else "0.1" if share >= 0.0995 else "0.01"
-    rounded = Decimal(share).quantize(Decimal(step), ROUND_HALF_UP)  # as a browser does
-    return f"{'+' if b > a else MINUS}{rounded}\u202f%"
+    places = 0 if share >= 9.95 else 1 if share >= 0.0995 else 2
+    return f"{'+' if b > a else MINUS}{share:.{places}f}\u202f%"
 
 
 def test_differences_by_hand():
@@ -726,6 +724,23 @@ def test_a_difference_names_what_changed(chromium, changed):
         panel = window.page.locator("aside").inner_text()
         assert "Linear · renamed, was classifier" in panel
         assert window.said == []
+
+
+def test_static_and_live_tables_of_a_difference_are_equal(chromium, deeper):
+    """In rows that both show: one opens more of them at first, and folds those that are equal."""
+    tables = []
+    for script in (False, True):
+        with chromium.open(deeper[2], java_script_enabled=script) as window:
+            table = {
+                row.get_attribute("data-i"): row.locator("td, .tag:not(button)").all_text_contents()
+                for row in window.page.locator("#rows > tr").all()
+            }
+            tables.append((table, window.page.locator(".tile").all_text_contents()))
+    (static, live), tiles = (t[0] for t in tables), [t[1] for t in tables]
+    both = static.keys() & live.keys()
+    assert len(both) >= 10
+    assert {i: static[i] for i in both} == {i: live[i] for i in both}
+    assert tiles[0] == tiles[1]
 
 
 def test_tiles_of_a_difference(chromium, changed):
@@ -790,21 +805,26 @@ def test_pictures_of_a_difference(chromium, changed):
 
 
 def test_the_roofline_of_a_difference(chromium, changed, tmp_path):
-    """A saved report has no roof: one is written into the file, with the frame of the picture."""
+    """A saved report has no roof, and times vary: both are written into the file, and the frame."""
     text, path = changed[2].read_text(), tmp_path / "roof.html"
-    assert 'id="rfig"' not in text
+    block = re.findall(r'id="data">(.*?)</script>', text, re.S)[0]
+    data = json.loads(block)
+    data["roof"] = [10**11, 10**10, 2]
+    columns = [of["col"] for of in (data["base"], data)]
+    for column, time in zip(columns, (5000, 1000), strict=True):
+        column["time"] = [time * bool(t) for t in column["time"]]
     frame = '<section id="roofline"><div id="rfig"></div></section><section id="prov"'
-    text = text.replace('<section id="prov"', frame, 1)
-    path.write_text(text.replace('"roof":null', '"roof":[100000000000,10000000000,2]', 1))
+    text = text.replace(block, json.dumps(data).replace("<", "\\u003c"))
+    path.write_text(text.replace('<section id="prov"', frame, 1))
+    was, now = (
+        {i for i in range(data["N"]) if c["time"][i] and c["flops"][i] and c["bread"][i] + c["bwritten"][i]}
+        for c in columns
+    )
     with chromium.open(path) as window:
-        data = data_of(window)
-        hollow = window.attributes("#rfig g:has(circle.was)", "data-i")
-        joined = window.attributes("#rfig g:has(path.was)", "data-i")
-        assert {data["dst"][int(i)] for i in hollow} <= {0, 2, 3, 4}
-        assert {data["dst"][int(i)] for i in joined} <= {0, 3, 4}
-        conv = paths_of(data).index("more.0")
-        assert str(conv) in hollow
-        assert str(conv) not in joined
+        assert {int(i) for i in window.attributes("#rfig g:has(> circle.was)", "data-i")} == was
+        assert {int(i) for i in window.attributes("#rfig g:has(> path.was)", "data-i")} == was & now
+        assert {int(i) for i in window.attributes("#rfig g:has(> circle.o)", "data-i")} == now
+        assert paths_of(data).index("more.0") in was - now
         assert window.said == []
 
 

@@ -50,7 +50,12 @@ const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
 
 /* ---- Numbers: three digits, a narrow space, the unit ---- */
 
-const digits = x => x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+/* As C prints it: of two equally near the even one. */
+function fixed(x, places) {
+  const v = x * 10 ** places;
+  return (x * 8 % 1 === 0 && v % 2 === .5 ? Math.floor(v) / 10 ** places : x).toFixed(places);
+}
+const digits = x => fixed(x, x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
 
 function scaled(v, base, units, small) {
   if (v < base) return small(v);
@@ -67,7 +72,7 @@ const time = ns => ns < 1000 ? Math.round(ns) + '\u202fns' :
 function share(a, b) {
   if (!(b > 0)) return '';
   const p = 100 * a / b;
-  return (p >= 99.95 ? '100' : p.toFixed(p >= 9.95 ? 0 : 1)) + '\u202f%';
+  return (p >= 99.95 ? '100' : fixed(p, p >= 9.95 ? 0 : 1)) + '\u202f%';
 }
 
 /* How `a` became `b`: short, as a cell has room for seven characters. */
@@ -76,7 +81,7 @@ function difference(a, b) {
   if (!a || !b) return a ? 'gone' : 'new';
   const p = 100 * Math.abs(b - a) / a;
   if (p < .02) return '≈';
-  return (b > a ? '+' : '−') + p.toFixed(p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
+  return (b > a ? '+' : '−') + fixed(p, p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
 }
 const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 /* All digits. Above 2^53 the last ones are not known here, and at 2^63 the counter has stopped. */
