@@ -120,3 +120,34 @@ def hostile():
     for name in HOSTILE:
         net.add_module(name, nn.Linear(4, 4))
     return lamina.inspect(net, torch.randn(2, 4), memory=True)
+
+
+class Before(nn.Module):
+    """Against After: a module is changed, one is renamed, one is added, two and their insides are removed."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.mix = nn.Conv2d(8, 8, 3, padding=1)
+        self.more = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.ReLU())
+        self.flat = nn.AdaptiveMaxPool2d(4)
+        self.classifier = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.classifier(self.flat(self.more(self.mix(self.stem(x)))).flatten(1))
+
+
+class After(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3)
+        self.mix = nn.Conv2d(8, 8, 1)
+        self.pool = nn.AdaptiveAvgPool2d(4)
+        self.head = nn.Linear(128, 10)
+
+    def forward(self, x):
+        return self.head(self.pool(self.mix(self.stem(x))).flatten(1))
+
+
+def one_changed(net, **options):
+    return lamina.inspect(net, torch.randn(2, 3, 16, 16), **options)

@@ -16,6 +16,9 @@ from pathlib import Path
 import browser
 import pytest
 import report_nets
+import torch
+
+import lamina
 
 PAGE = Path(__file__).resolve().parents[2] / "src/report/page"
 CSS = (PAGE / "report.css").read_text()
@@ -84,8 +87,8 @@ def test_nothing_gets_a_style_of_its_own():
 
 def test_size_of_the_template():
     assert len(CSS.encode()) <= 16 * 1024
-    assert len(JS.encode()) <= 58 * 1024
-    assert len((CSS + JS).encode()) <= 72 * 1024
+    assert len(JS.encode()) <= 65 * 1024
+    assert len((CSS + JS).encode()) <= 79 * 1024
     assert max(map(len, JS.splitlines())) <= 110
 
 
@@ -643,3 +646,206 @@ def test_the_command_writes_the_same_page(chromium, tmp_path):
         assert window.attributes('#rows [data-i="0"] [data-m="macs"]', "title") == ["24"]
         assert window.said == []
         assert window.texts("#verdict .sub code") == ["torch.nn:Linear"]
+
+
+# -- a difference --------------------------------------------------------------------------------------------
+
+
+def write_difference(before, after, folder: Path) -> Path:
+    """The page of two reports that were saved."""
+    files = [folder / name for name in ("before.json", "after.json")]
+    for file, report in zip(files, (before, after), strict=True):
+        file.write_text(report.to_json())
+    path = folder / "diff.html"
+    command = [sys.executable, "-m", "lamina", "report", *map(str, files), "-o", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture(scope="module")
+def changed(chromium, tmp_path_factory):
+    options = {"memory": True, "time": True, "warmup": 0, "repeats": 2}
+    before = report_nets.one_changed(report_nets.Before(), **options)
+    after = report_nets.one_changed(report_nets.After(), **options)
+    return before, after, write_difference(before, after, tmp_path_factory.mktemp("changed"))
+
+
+@pytest.fixture(scope="module")
+def deeper(chromium, tmp_path_factory):
+    x, nets = torch.randn(1, 3, 64, 64), (report_nets.torchvision_model(f"resnet{n}") for n in (18, 34))
+    before, after = (lamina.inspect(net, x, backward=True) for net in nets)
+    return before, after, write_difference(before, after, tmp_path_factory.mktemp("deeper"))
+
+
+MINUS = "\u2212"  # not a hyphen
+
+
+def difference(a: int, b: int) -> str:
+    if a == b:
+        return ""
+    if not a or not b:
+        return "new" if b else "gone"
+    share = abs(b - a) / a * 100
+    if share < 0.02:
+        return "≈"
+    places = 0 if share >= 9.95 else 1 if share >= 0.0995 else 2
+    return f"{'+' if b > a else MINUS}{share:.{places}f}\u202f%"
+
+
+def test_differences_by_hand():
+    assert [difference(*pair) for pair in ((5, 5), (0, 5), (5, 0), (4, 8), (200, 199), (9, 8))] == [
+        "", "new", "gone", "+100\u202f%", "\u22120.5\u202f%", "\u221211\u202f%",
+    ]  # fmt: skip
+
+
+def test_a_difference_names_what_changed(chromium, changed):
+    with chromium.open(changed[2]) as window:
+        tags = {
+            row.get_attribute("data-i"): row.locator(".tag").all_inner_texts()
+            for row in window.page.locator("#rows > tr").all()
+        }
+        paths = paths_of(data_of(window))
+        removed = [f"{MINUS} removed"]
+        assert {paths[int(i)]: found for i, found in tags.items()} == {
+            "": ["~ changed"], "stem": [], "mix": ["~ changed"], "more": removed, "more.0": removed,
+            "more.1": removed, "flat": removed, "pool": ["+ added"], "head": ["> renamed from classifier"],
+        }  # fmt: skip
+        assert window.attributes("#rows .tag.ren", "title") == ["was classifier"]
+        for words, wanted in {
+            "removed": ["more", "more.0", "more.1", "flat"],
+            "added|renamed": ["pool", "head"],
+            "changed": ["After", "mix"],
+            "^classifier$": ["head"],
+        }.items():
+            search(window, words)
+            assert window.texts("#rows bdi.mono") == wanted, words
+        window.page.locator("#rows > tr").first.click()
+        panel = window.page.locator("aside").inner_text()
+        assert "Linear · renamed, was classifier" in panel
+        assert window.said == []
+
+
+def test_static_and_live_tables_of_a_difference_are_equal(chromium, deeper):
+    """In rows that both show: one opens more of them at first, and folds those that are equal."""
+    tables = []
+    for script in (False, True):
+        with chromium.open(deeper[2], java_script_enabled=script) as window:
+            table = {
+                row.get_attribute("data-i"): row.locator("td, .tag:not(button)").all_text_contents()
+                for row in window.page.locator("#rows > tr").all()
+            }
+            tables.append((table, window.page.locator(".tile").all_text_contents()))
+    (static, live), tiles = (t[0] for t in tables), [t[1] for t in tables]
+    both = static.keys() & live.keys()
+    assert len(both) >= 10
+    assert {i: static[i] for i in both} == {i: live[i] for i in both}
+    assert tiles[0] == tiles[1]
+
+
+def test_tiles_of_a_difference(chromium, changed):
+    """By hand: 224 + 584 + 584 + 1,290 parameters are 224 + 72 + 1,290 after."""
+    with chromium.open(changed[2]) as window:
+        notes = dict(zip(window.attributes(".tile", "data-by"), window.texts(".tile .w"), strict=True))
+        assert notes["params"] == "was 2.68\u202fK, \u221241\u202f%"
+        for key, metric in SHOWN.items():
+            was, now = (json.loads(r.to_json())["totals"][metric]["value"] for r in changed[:2])
+            assert notes[key].endswith(f", {difference(was, now)}"), key
+        assert all(note.startswith("was ") for note in notes.values())
+
+
+@pytest.mark.parametrize("name", ["changed", "deeper"])
+def test_cells_of_a_difference_are_computed_ones(chromium, request, name):
+    before, after, path = request.getfixturevalue(name)
+    with chromium.open(path) as window:
+        data = data_of(window)
+        search(window, ".")
+        old = [data["renamed"].get(str(i), now) for i, now in enumerate(paths_of(data))]
+        for metric in SHOWN:
+            cell = f'#rows td[data-m="{metric}"]'
+            was, now = (totals_by_path(report, SHOWN[metric]) for report in (before, after))
+            words = window.texts(f"{cell} .dl")
+            titles = window.attributes(cell, "title")
+            assert len(words) == data["N"]
+            for i, path_now in enumerate(paths_of(data)):
+                a = was.get(old[i], (0, True))[0]
+                b = now.get(path_now, (0, True))[0]
+                assert words[i] == difference(a, b), (metric, path_now)
+                sign = "+" if b > a else MINUS
+                exact = f", was {window_number(a)}, {sign}{window_number(abs(b - a))}" if a != b else ""
+                assert titles[i] == window_number(b) + exact
+        assert window.asked == [path.as_uri()]
+        assert window.said == []
+
+
+def test_modules_that_only_one_report_has(chromium, deeper):
+    paths = [{row["path"] for row in json.loads(report.to_json())["rows"]} for report in deeper[:2]]
+    with chromium.open(deeper[2]) as window:
+        search(window, "added")
+        assert set(window.texts("#rows bdi.mono")) == paths[1] - paths[0]
+        assert window.count("#rows > tr") == 48
+        assert paths[0] <= paths[1]
+        assert 2 not in data_of(window)["dst"]
+
+
+def test_pictures_of_a_difference(chromium, changed):
+    before, after = (json.loads(report.to_json()) for report in changed[:2])
+    with chromium.open(changed[2]) as window:
+        data = data_of(window)
+        boxes = window.attributes('#ifig [data-i="0"] rect', "width")
+        macs = [report["totals"]["macs"]["value"] for report in (before, after)]
+        assert float(boxes[1]) / float(boxes[0]) == pytest.approx(macs[1] / macs[0], abs=0.003)  # one scale
+        assert window.texts('#ifig [data-i="0"] tspan:first-child') == ["~ After"] * 2
+        removed = [i for i, change in enumerate(data["dst"]) if change == 2]
+        assert all(window.count(f'#ifig [data-i="{i}"]') <= 1 for i in removed)
+        course = window.attributes("#mfig path.was", "d")
+        assert len(course) == 1
+        assert course[0].count("L") + 1 == len(data["base"]["mem"]["t"])
+        assert "dashed: before, peak " in " ".join(window.texts("#mfig text"))
+
+
+def test_the_roofline_of_a_difference(chromium, changed, tmp_path):
+    """A saved report has no roof, and times vary: both are written into the file, and the frame."""
+    text, path = changed[2].read_text(), tmp_path / "roof.html"
+    block = re.findall(r'id="data">(.*?)</script>', text, re.S)[0]
+    data = json.loads(block)
+    data["roof"] = [10**11, 10**10, 2]
+    columns = [of["col"] for of in (data["base"], data)]
+    for column, time in zip(columns, (5000, 1000), strict=True):
+        column["time"] = [time * bool(t) for t in column["time"]]
+    frame = '<section id="roofline"><div id="rfig"></div></section><section id="prov"'
+    text = text.replace(block, json.dumps(data).replace("<", "\\u003c"))
+    path.write_text(text.replace('<section id="prov"', frame, 1))
+    was, now = (
+        {i for i in range(data["N"]) if c["time"][i] and c["flops"][i] and c["bread"][i] + c["bwritten"][i]}
+        for c in columns
+    )
+    with chromium.open(path) as window:
+        assert {int(i) for i in window.attributes("#rfig g:has(> circle.was)", "data-i")} == was
+        assert {int(i) for i in window.attributes("#rfig g:has(> path.was)", "data-i")} == was & now
+        assert {int(i) for i in window.attributes("#rfig g:has(> circle.o)", "data-i")} == now
+        assert paths_of(data).index("more.0") in was - now
+        assert window.said == []
+
+
+def test_what_cannot_be_compared_is_not(chromium, tmp_path):
+    """Not measured before, and not exact now, are no difference."""
+    scan = torch.nn.Sequential(torch.nn.Linear(8, 8), report_nets.Scan())
+    before = lamina.inspect(torch.nn.Sequential(torch.nn.Linear(8, 8)), torch.randn(2, 8))
+    after = lamina.inspect(scan, torch.randn(2, 8), memory=True)
+    with chromium.open(write_difference(before, after, tmp_path)) as window:
+        notes = dict(zip(window.attributes(".tile", "data-by"), window.texts(".tile .w"), strict=True))
+        assert notes["peak"] == "not measured before"
+        assert set(window.texts('#rows td[data-m="peak"] .dl')) == {""}
+        assert notes["macs"] == "was 128, not comparable"
+        assert window.texts('#rows > [data-i="0"] td[data-m="macs"] .dl') == [""]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1440, 390])
+def test_axe_finds_nothing_in_a_difference(chromium, changed, theme, width):
+    with chromium.open(changed[2], width=width, color_scheme=theme) as window:
+        window.page.locator("#rows > tr").nth(4).click()
+        assert window.faults() == []
+        assert window.run("() => document.documentElement.scrollWidth") <= width
+        assert window.said == []

@@ -9,10 +9,14 @@
 const data = JSON.parse(document.getElementById('data').textContent);
 const {N, S, parent} = data;
 const memoryData = data.mem || null;
+const before = data.base || null; // the report before, where the page is of a difference
+const REPORTS = before ? [before, data] : [data];
 const el = id => document.getElementById(id);
 const find = (selector, from = document) => from.querySelector(selector);
 const findAll = (selector, from = document) => from.querySelectorAll(selector);
 const PHASES = ['forward', 'backward', 'recompute'];
+const CHANGES = ['', 'added', 'removed', 'changed', 'renamed'].map((word, k) =>
+  ({word, sign: ' +−~>'[k].trim(), tag: ['', 'add', 'del', 'chg', 'ren'][k]}));
 const STATUS = ['', 'never called', 'called elsewhere', 'own parameters', 'outside calls', ''];
 
 /* ---- Text. Names may hold anything: control and bidi characters are spelt out, the rest is escaped ---- */
@@ -46,7 +50,12 @@ const plural = (n, one, many) => `${exact(n)} ${n === 1 ? one : many}`;
 
 /* ---- Numbers: three digits, a narrow space, the unit ---- */
 
-const digits = x => x >= 99.95 ? x.toFixed(0) : x >= 9.995 ? x.toFixed(1) : x.toFixed(2);
+/* As C prints it: of two equally near the even one. */
+function fixed(x, places) {
+  const v = x * 10 ** places;
+  return (x * 8 % 1 === 0 && v % 2 === .5 ? Math.floor(v) / 10 ** places : x).toFixed(places);
+}
+const digits = x => fixed(x, x >= 99.95 ? 0 : x >= 9.995 ? 1 : 2);
 
 function scaled(v, base, units, small) {
   if (v < base) return small(v);
@@ -63,7 +72,16 @@ const time = ns => ns < 1000 ? Math.round(ns) + '\u202fns' :
 function share(a, b) {
   if (!(b > 0)) return '';
   const p = 100 * a / b;
-  return (p >= 99.95 ? '100' : p.toFixed(p >= 9.95 ? 0 : 1)) + '\u202f%';
+  return (p >= 99.95 ? '100' : fixed(p, p >= 9.95 ? 0 : 1)) + '\u202f%';
+}
+
+/* How `a` became `b`: short, as a cell has room for seven characters. */
+function difference(a, b) {
+  if (a === b) return '=';
+  if (!a || !b) return a ? 'gone' : 'new';
+  const p = 100 * Math.abs(b - a) / a;
+  if (p < .02) return '≈';
+  return (b > a ? '+' : '−') + fixed(p, p >= 9.95 ? 0 : p >= .0995 ? 1 : 2) + '\u202f%';
 }
 const grouped = s => s.replace(/\B(?=(\d{3})+(?!\d))/g, '\u202f');
 /* All digits. Above 2^53 the last ones are not known here, and at 2^63 the counter has stopped. */
@@ -87,21 +105,25 @@ for (let i = 1; i < N; i++) {
 const typeOf = i => S[data.ty[i]];
 const nameOf = i => i ? S[data.nm[i]] : typeOf(0);
 const pathOf = i => paths[i] || typeOf(0); // to be shown
+const changeOf = i => CHANGES[data.dst ? data.dst[i] : 0];
+const oldPathOf = i => data.renamed && data.renamed[i] !== undefined ? data.renamed[i] : null;
 const isIn = (i, above) => { while (i > above) i = parent[i]; return i === above; };
 
 const NONE = new Float64Array(N);
-const columnOf = key => data.col && data.col[key] || NONE;
-const summed = keys => {
+const columnOf = (key, of = data) => of.col && of.col[key] || NONE;
+const summed = (keys, of) => {
   const sum = new Float64Array(N);
-  for (const key of keys) { const c = columnOf(key); for (let i = 0; i < N; i++) sum[i] += c[i]; }
+  for (const key of keys) { const c = columnOf(key, of); for (let i = 0; i < N; i++) sum[i] += c[i]; }
   return sum;
 };
-if (data.held && !data.col.held) {
-  data.col.held = new Float64Array(N);
-  for (const i in data.held) data.col.held[i] = data.held[i].reduce((a, b) => a + b, 0);
+for (const of of REPORTS) {
+  if (!of.held || of.col.held) continue;
+  of.col.held = new Float64Array(N);
+  for (const i in of.held) of.col.held[i] = of.held[i].reduce((a, b) => a + b, 0);
 }
 
-/* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it ---- */
+/* ---- Metrics. A metric's number of a place is the sum of its own numbers at and below it. `of`: the report,
+ * this one or the one before ---- */
 
 const METRICS = [
   {key: 'params', title: 'params', format: count, forward: ['params'], backward: []},
@@ -115,60 +137,92 @@ let phase = 0; // 1: the backward too
 const kept = new Map();
 const keep = (key, make) => { if (!kept.has(key)) kept.set(key, make()); return kept.get(key); };
 const columnsOf = m => phase ? [...m.forward, ...m.backward] : m.forward;
-const ownOf = m => keep('own ' + m.key + phase, () => summed(columnsOf(m)));
+const keepOf = (name, m, of, make) => keep([name, m.key, phase, of === before].join(), make);
+const ownOf = (m, of = data) => keepOf('own', m, of, () => summed(columnsOf(m), of));
 
-const totalOf = m => keep('total ' + m.key + phase, () => {
-  const sum = Float64Array.from(ownOf(m));
+const totalOf = (m, of = data) => keepOf('total', m, of, () => {
+  const sum = Float64Array.from(ownOf(m, of));
   for (let i = N - 1; i > 0; i--) sum[parent[i]] += sum[i];
-  const told = toldTotal(m);
+  const told = toldTotal(m, of);
   if (told && told[0]) sum[0] = told[0]; // parameters that places share are in it once
   return sum;
 });
 
 /* The total as the text report prints it, with its state; null where it is not told. */
-function toldTotal(m) {
-  const forward = data.tot && data.tot[m.key];
+function toldTotal(m, of = data) {
+  const forward = of.tot && of.tot[m.key];
   if (!forward || !phase || !m.backward.length) return forward || null;
-  const backward = data.tot['b_' + m.key];
+  const backward = of.tot['b_' + m.key];
   return backward ? [forward[0] + backward[0], Math.max(forward[1], backward[1])] : null;
 }
 
 /* 0 exact, 1 at least, 2 unknown. What holds a place that is not exact is at least its number. */
-const stateOf = m => keep('state ' + m.key + phase, () => {
-  const state = new Uint8Array(N), own = ownOf(m);
+const stateOf = (m, of = data) => keepOf('state', m, of, () => {
+  const state = new Uint8Array(N), own = ownOf(m, of);
   for (const c of columnsOf(m)) {
-    const sparse = data.state && data.state[c] || {};
+    const sparse = of.state && of.state[c] || {};
     for (const i in sparse) state[i] = Math.max(state[i], sparse[i]);
   }
   for (let i = N - 1; i >= 0; i--) {
     if (own[i] >= 2 ** 63) state[i] = 1;
     if (i && state[i]) state[parent[i]] = Math.max(state[parent[i]], 1);
   }
-  const told = toldTotal(m);
+  const told = toldTotal(m, of);
   if (told) state[0] = Math.max(told[1], told[0] ? 0 : state[0]);
   return state;
 });
-const there = METRICS.filter(m => totalOf(m)[0] > 0 || stateOf(m)[0] > 0);
+const has = (m, of) => totalOf(m, of)[0] > 0 || stateOf(m, of)[0] > 0;
+const there = METRICS.filter(m => REPORTS.some(of => has(m, of)));
 if (!there.length) there.push(METRICS[0]);
 const hasBackward = METRICS.some(m => m.backward.some(key => data.col[key] || data.state && data.state[key]));
 let metric = there.find(m => m.key === 'macs') || there[0];
 
 /* A container's median is not the sum of the medians inside: widths use the sum, text the median. */
-function toShow(m, i) {
-  const medians = columnOf('ttime');
-  return m.key === 'time' && !phase && medians[i] ? medians[i] : totalOf(m)[i];
+function toShow(m, i, of = data) {
+  const medians = columnOf('ttime', of);
+  return m.key === 'time' && !phase && medians[i] ? medians[i] : totalOf(m, of)[i];
 }
 function valueText(m, i, v = toShow(m, i)) {
   const state = stateOf(m)[i];
   return state === 2 && !v ? '?' : (state ? '≥\u202f' : '') + (v ? m.format(v) : '0');
 }
+
+/* Whether a report has measured a metric in this phase: what was not measured is not 0. */
+function isMeasured(m, of) {
+  if (m.key === 'peak') return !!of.mem;
+  if (m.key === 'time') return !!of.time && (!phase || !!of.time.backward);
+  return !!toldTotal(m, of);
+}
+
+/* Whether the numbers of a place can be told apart: measured and exact in both, by one convention. */
+function isComparable(m, i) {
+  if (!before || !isMeasured(m, data) || !isMeasured(m, before)) return false;
+  const counted = m.backward.length && m.key !== 'time';
+  if (counted && before.convention && before.convention !== data.head.convention) return false;
+  return !stateOf(m)[i] && !stateOf(m, before)[before.state ? i : 0];
+}
+
+/* The number before of a place, or of a run; null where it can't be compared. */
+function numberBefore(m, run) {
+  if (!run.every(i => isComparable(m, i))) return null;
+  return run.length > 1 ? run.reduce((sum, i) => sum + totalOf(m, before)[i], 0) : toShow(m, run[0], before);
+}
+const exactDifference = (a, b) => a === null || a === b ? '' :
+  `, was ${exact(a)}, ${b > a ? '+' : '−'}${exact(Math.abs(b - a))}`;
 const exactText = (v, state) => exact(v) + ['', ', at least', ', unknown'][state];
+/* "1.81 G → 3.63 G +102 %"; the number alone where there is none before. */
+function fromTo(m, i) {
+  const was = before ? numberBefore(m, [i]) : null, now = valueText(m, i);
+  if (was === null) return now;
+  const from = was && was !== toShow(m, i) ? `<span class="dim">${m.format(was)} →</span> ` : '';
+  return `${from}${now} <span class="dim">${difference(was, toShow(m, i))}</span>`;
+}
 const phaseText = m => m.backward.length ? phase ? ', forward + backward' : ', forward' : '';
 
 /* How near a place's own forward work comes to the roofs; null where that is not known. */
-function speedOf(i) {
-  const ns = columnOf('time')[i], flops = columnOf('flops')[i];
-  const moved = columnOf('bread')[i] + columnOf('bwritten')[i];
+function speedOf(i, of = data) {
+  const ns = columnOf('time', of)[i], flops = columnOf('flops', of)[i];
+  const moved = columnOf('bread', of)[i] + columnOf('bwritten', of)[i];
   if (!data.roof || !data.roof[0] || !data.roof[1] || ns < 1 || !flops || !moved) return null;
   const rate = flops / ns * 1e9, compute = rate / data.roof[0], memory = moved / ns * 1e9 / data.roof[1];
   const reached = Math.max(compute, memory);
@@ -184,10 +238,12 @@ const familyOf = i => FAMILIES[data.fam[i]];
 /* A number for each place; equal ones have equal types, shapes, numbers and insides. */
 const kindOf = (() => {
   const seen = new Map(), kind = new Int32Array(N);
-  const columns = ['params', 'macs', 'flops', 'bread', 'bwritten', 'bmacs', 'calls'].map(columnOf);
+  const keys = ['params', 'macs', 'flops', 'bread', 'bwritten', 'bmacs', 'calls'];
+  const columns = REPORTS.flatMap(of => keys.map(key => columnOf(key, of)));
   for (let i = N - 1; i >= 0; i--) {
     const inside = kids[i].map(c => data.nm[c] + ':' + kind[c]).join();
-    const key = [data.ty[i], data.out[i], data.st[i], healthOf(i), columns.map(c => c[i]), inside].join('|');
+    const key = [data.ty[i], data.out[i], data.st[i], healthOf(i), changeOf(i).word,
+      columns.map(c => c[i]), inside].join('|');
     if (!seen.has(key)) seen.set(key, seen.size);
     kind[i] = seen.get(key);
   }
@@ -213,7 +269,7 @@ const runsOf = i => keep('runs ' + i, () => {
   }
   return groups;
 });
-const runName = run => `${nameOf(run[0])}…${nameOf(run[run.length - 1]).slice(stem(nameOf(run[0])).length)}`;
+const runName = run => `${nameOf(run[0])}…${nameOf(run.at(-1)).slice(stem(nameOf(run[0])).length)}`;
 
 /* The place whose box stands for a place where runs are folded. */
 function standIn(i) {
@@ -329,6 +385,19 @@ function mostOf(m) {
   return most ? `<bdi>${show(paths[most], 22)}</bdi> ${share(total[most], total[0])}` : '';
 }
 
+/* The number of the whole model in a tile: of time the median of the runs, of memory the peak. */
+function wholeOf(m, of) {
+  const spent = m.key === 'time' && of.time && (phase && of.time.whole || of.time.forward);
+  return spent ? spent[0] : m.key === 'peak' && of.mem ? of.mem.peak : totalOf(m, of)[0];
+}
+
+function noteBefore(m) {
+  if (!isMeasured(m, before)) return 'not measured before';
+  const was = wholeOf(m, before), state = stateOf(m, before)[0];
+  const words = state && !was ? '?' : (state ? '≥\u202f' : '') + m.format(was);
+  return `was ${words}, ${isComparable(m, 0) ? difference(was, wholeOf(m, data)) : 'not comparable'}`;
+}
+
 function tile(m) {
   const told = toldTotal(m), spent = data.time && (phase && data.time.whole || data.time.forward);
   let label = m.title + phaseText(m), value = m.format(totalOf(m)[0]), note = mostOf(m);
@@ -346,6 +415,7 @@ function tile(m) {
     label = 'peak memory';
     if (memoryData) value = bytes(memoryData.peak);
   }
+  if (before) note = noteBefore(m);
   return `<button class="tile" data-by="${m.key}" aria-pressed="${m === metric}">` +
     `<span class="k">${label}</span><span class="v">${value}</span><span class="w">${note}</span></button>`;
 }
@@ -386,6 +456,13 @@ function reveal(i) {
   return changed;
 }
 
+/* Whether a place is searched for: by its path, the one before, its type, or the word for its change. */
+function isFound(i) {
+  const {word} = changeOf(i), old = oldPathOf(i), hit = word && word.match(pattern);
+  return pattern.test(paths[i]) || pattern.test(typeOf(i)) || old !== null && pattern.test(old) ||
+    !!hit && hit[0] === word;
+}
+
 /* The rows to show: each is a list of places, of which more than one are a run. */
 function visibleRows() {
   const total = sorted && totalOf(sorted.metric);
@@ -393,7 +470,7 @@ function visibleRows() {
   const inOrder = rows => sorted ? rows.slice().sort((a, b) => sorted.way * (sum(b) - sum(a))) : rows;
   if (pattern) {
     const found = [];
-    for (let i = 0; i < N; i++) if (pattern.test(paths[i]) || pattern.test(typeOf(i))) found.push([i]);
+    for (let i = 0; i < N; i++) if (isFound(i)) found.push([i]);
     return inOrder(found);
   }
   const rows = [[0]];
@@ -413,7 +490,13 @@ const tag = (words, kind = '', title = '') =>
 /* What stands behind a name: how it was called, what is wrong with it. */
 function tagsOf(i, run) {
   const calls = columnOf('calls')[i], health = healthOf(i);
+  const change = changeOf(i), old = oldPathOf(i);
   let tags = '';
+  if (change.word) {
+    const renamed = old !== null, name = renamed && old.slice(old.lastIndexOf('.') + 1);
+    tags += tag(`${esc(change.sign)} ${change.word}${renamed ? ` from <bdi>${show(name, 30)}</bdi>` : ''}`,
+      change.tag, renamed ? `was ${show(old, 300)}` : '');
+  }
   if (run.length > 1) {
     tags += `<button class="tag noprint" data-unfold="${i}" tabindex="-1">×${run.length} equal` +
       `${open[i] ? ', one shown' : ''}</button>`;
@@ -436,9 +519,12 @@ function numberCell(m, i, run) {
   const v = run.length > 1 ? run.reduce((sum, c) => sum + total[c], 0) : total[i];
   const words = valueText(m, i, run.length > 1 ? v : toShow(m, i));
   const bar = state === 2 && !v || !total[0] ? 0 : Math.min(50, Math.round(50 * v / total[0]));
+  const was = numberBefore(m, run), now = run.length > 1 ? v : toShow(m, i);
+  const change = !before ? '' :
+    `<span class="dl">${was === null || was === now ? '' : difference(was, now)}</span>`;
   const classes = ['n', m === metric && 'hot', bar && 'w' + bar, state && 'al'].filter(Boolean).join(' ');
-  return `<td class="${classes}" data-m="${m.key}" title="${exactText(v, state)}">` +
-    `${words === '0' ? '<span class="dim">0</span>' : words}</td>`;
+  return `<td class="${classes}" data-m="${m.key}" title="${exactText(v, state)}` +
+    `${exactDifference(was, now)}">${words === '0' ? '<span class="dim">0</span>' : words}${change}</td>`;
 }
 
 function rowHtml(run) {
@@ -531,13 +617,15 @@ function fittingName(name, room) {
 const ICICLE_ROW = 27, ICICLE_LEVELS = 12;
 let top = 0;
 
-/* One box and what is inside it. `times`: how many equal modules it stands for. */
+/* One box and what is inside it, of out.of. `times`: how many equal modules it stands for. */
 function icicleBox(out, run, x, w, level, times) {
-  const total = totalOf(metric), i = run[0], y = level * (ICICLE_ROW + 1) + 1, all = total[i] * times;
-  const value = valueText(metric, i, all), alone = i === top ? pathOf(i) : nameOf(i);
-  const name = run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone;
+  const total = totalOf(metric, out.of), i = run[0], y = out.y + level * (ICICLE_ROW + 1) + 1;
+  const all = total[i] * times, sign = changeOf(i).sign && changeOf(i).sign + ' ';
+  const value = out.of === data ? valueText(metric, i, all) : metric.format(all);
+  const alone = i === top ? pathOf(i) : nameOf(i);
+  const name = sign + (run.length > 1 ? `${runName(run)} ×${run.length} ${typeOf(i)}` : alone);
   out.deep = Math.max(out.deep, level + 1);
-  const note = times > 1 ? `, ${times} equal modules together` : '';
+  const note = (times > 1 ? `, ${times} equal modules together` : '') + (sign && ', ' + changeOf(i).word);
   const room = Math.floor((w - 9) / CELL), words = fittingName(name, room);
   const shown = words === clean(name) && room - width(words) > value.length;
   const number = shown ? ` <tspan class="d">${value}</tspan>` : '';
@@ -562,19 +650,36 @@ function icicleBox(out, run, x, w, level, times) {
     `class="f-rest thin"><title>${smallOnes} more, too small to draw</title></rect>`));
 }
 
+/* Both reports on one scale, the one before above, each below its name. */
+function icicles(out, w) {
+  const largest = Math.max(...REPORTS.map(of => totalOf(metric, of)[top]));
+  for (const of of REPORTS) {
+    const all = totalOf(metric, of)[top];
+    if (before) {
+      const name = of === before ? before.name : data.head.target || data.name;
+      out.svg.push(label(1, out.y + 12, 's d', `${of === before ? 'before' : 'after'}: ` +
+        `<tspan>${show(name, 40)}</tspan>, <tspan>${metric.format(all)}</tspan>`));
+      out.y += 18;
+    }
+    Object.assign(out, {of, deep: 1});
+    if (all) icicleBox(out, [top], 1, (w - 2) * all / largest, 0, 1);
+    else out.svg.push(label(10, out.y + 19, 'd', before ? 'nothing' : 'nothing is known here'));
+    out.y += out.deep * (ICICLE_ROW + 1) + 2;
+  }
+}
+
 function drawIcicle() {
   if (!el('ifig')) return;
-  const w = frameWidth(el('ifig')), out = {svg: [], deep: 1}, crumbs = [], total = totalOf(metric);
-  if (total[top]) icicleBox(out, [top], 1, w - 2, 0, 1);
-  else out.svg.push(label(10, 19, 'd', 'nothing is known here'));
-  el('ifig').innerHTML = svg(w, out.deep * (ICICLE_ROW + 1) + 2,
+  const w = frameWidth(el('ifig')), out = {svg: [], y: 0}, crumbs = [], total = totalOf(metric);
+  icicles(out, w);
+  el('ifig').innerHTML = svg(w, out.y,
     `Icicle of ${metric.title}: each box is a module, as wide as its share`, out.svg.join(''));
   for (let i = top; i >= 0; i = parent[i]) {
     const name = `<bdi>${show(nameOf(i), 40)}</bdi>`;
     crumbs.unshift(i === top ? `<b>${name}</b>` : `<button class="link" data-top="${i}">${name}</button>`);
   }
-  el('icrumb').innerHTML = `${metric.title}${phaseText(metric)}: ${valueText(metric, top)}` +
-    `${top ? `, ${share(total[top], total[0])} of the model` : ''} · ${crumbs.join(' › ')}`;
+  el('icrumb').innerHTML = `${metric.title}${phaseText(metric)}: ${fromTo(metric, top)}` +
+    `${top && !before ? `, ${share(total[top], total[0])} of the model` : ''} · ${crumbs.join(' › ')}`;
 }
 
 function zoomIcicle(i) {
@@ -613,16 +718,23 @@ function drawMemory() {
   const frame = el('mfig'), M = memoryData;
   if (!frame || !M || !M.t || M.t.length < 2) return;
   const w = frameWidth(frame), small = w < 600, left = 66, wide = w - left - 10, bottom = COURSE_HEIGHT;
-  const last = M.t[M.t.length - 1] || 1, most = M.peak * 1.1 || 1, out = [];
+  const old = before && before.mem && before.mem.t.length > 1 ? before.mem : null;
+  const end = M.t[M.t.length - 1] || 1, last = Math.max(end, old ? old.t[old.t.length - 1] : 0);
+  const most = Math.max(M.peak, old ? old.peak : 0) * 1.1 || 1, out = [];
   const x = t => left + wide * t / last, y = b => bottom - (bottom - 26) * b / most;
   const across = b => `M${left} ${at(y(b))}H${w - 10}`;
   for (let b = 0, step = byteStep(most / 4); b <= most; b += step) {
     out.push(path('ax', across(b)), label(left - 8, y(b) + 4, 's d r', b ? bytes(b) : '0'));
   }
-  const line = M.t.map((t, k) => `${at(x(t))} ${at(y(M.b[k]))}`).join('L');
-  out.push(path('area', `M${left} ${bottom}L${line}L${left + wide} ${bottom}Z`));
+  const line = of => of.t.map((t, k) => `${at(x(t))} ${at(y(of.b[k]))}`).join('L');
+  out.push(path('area', `M${left} ${bottom}L${line(M)}L${at(x(end))} ${bottom}Z`));
+  if (old) {
+    const where = small || old.peak_in == null ? '' : ` in ${show(old.peak_in || 'the model itself', 34)}`;
+    out.push(path('was', 'M' + line(old)), label(left + wide / 2, bottom + 84, 's d c',
+      `dashed: before, peak ${bytes(old.peak)}${where}`));
+  }
   if (M.before) {
-    out.push(path('roof2', across(M.before)), label(w - 12, y(M.before) - 5, 's d r',
+    out.push(path('roof2', across(M.before)), label(w - 12, y(M.before) - 5, 's d r halo',
       `${small ? 'before' : 'there before the run'} ${bytes(M.before)}`));
   }
   if (M.back != null) {
@@ -638,7 +750,8 @@ function drawMemory() {
     label(px + (onLeft ? -8 : 8), y(M.peak) - 6, `b halo ${onLeft ? 'r' : ''}`,
       `peak ${bytes(M.peak)}${where}`),
     lanes(x, wide / last), label(left, bottom + 84, 's d', '0'),
-    label(w - 10, bottom + 84, 's d r', time(last * 1000) + (small ? '' : ' of the run that was watched')),
+    label(w - 10, bottom + 84, 's d r',
+      time(last * 1000) + (small || old ? '' : ' of the run that was watched')),
     '<g id="cross"></g>');
   frame.innerHTML = svg(w, bottom + 90, `Memory over time: peak ${bytes(M.peak)}`, out.join(''));
   course = {x, w, left, wide, last, point: -1};
@@ -671,10 +784,26 @@ function moveCross(event) {
 /* ---- How near to the machine's limits: a roofline ---- */
 
 /* The places that have a point, the longest first. */
-function rooflinePoints() {
+function rooflinePoints(of) {
   const points = [];
-  for (let i = 0; i < N; i++) { const speed = speedOf(i); if (speed) points.push({i, ...speed}); }
+  for (let i = 0; i < N; i++) { const speed = speedOf(i, of); if (speed) points.push({i, ...speed}); }
   return points.sort((a, b) => b.ns - a.ns);
+}
+
+/* The points before, hollow, each joined to the one after unless they are one on the screen; not those that
+ * took less than a two-hundredth of the time in both. */
+function pointsBefore(points, X, Y) {
+  const now = new Map(points.map(p => [p.i, p])), out = [], all = before ? rooflinePoints(before) : [];
+  const part = (p, list) => p ? p.ns / list.reduce((sum, q) => sum + q.ns, 0) : 0;
+  for (const was of all) {
+    const {i} = was, p = now.get(i), x = X(was.intensity), y = Y(was.rate);
+    if (part(was, all) < .005 && part(p, points) < .005 || p && Math.hypot(x - p.x, y - p.y) < 6) continue;
+    out.push(`<g class="cl" data-i="${i}">`, p ? path('was', `M${at(x)} ${at(y)}L${at(p.x)} ${at(p.y)}`) : '',
+      `<circle class="was" pointer-events="all" cx="${at(x)}" cy="${at(y)}" r="3.5"><title>${titleOf(i)}, ` +
+      `before: ${time(was.ns)}, ${count(was.rate)}FLOP/s, ${digits(was.intensity)} FLOP/byte, ${was.bound}` +
+      '</title></circle></g>');
+  }
+  return out.join('');
 }
 
 /* A label beside its circle, at the first of four places where it covers nothing; '' where there is none. */
@@ -717,12 +846,13 @@ function roofs(frame, X, Y, range, small) {
 }
 
 function drawRoofline() {
-  const figure = el('rfig'), points = figure ? rooflinePoints() : [];
+  const figure = el('rfig'), points = figure ? rooflinePoints(data) : [];
   if (!points.length) return;
   const w = frameWidth(figure), small = w < 600, h = small ? 340 : 420, log = Math.log10;
   const [compute, memory] = data.roof, frame = {left: 66, right: w - 16, top: 22, bottom: h - 40};
   const sum = points.reduce((a, p) => a + p.ns, 0);
-  const rates = points.map(p => p.rate), intensities = points.map(p => p.intensity);
+  const all = REPORTS.flatMap(rooflinePoints); // the axes hold both
+  const rates = all.map(p => p.rate), intensities = all.map(p => p.intensity);
   const range = {x0: Math.floor(log(Math.min(.2, ...intensities))),
     x1: Math.ceil(log(Math.max(compute / memory * 4, ...intensities))),
     y1: log(Math.max(compute * 3.5, 1.4 * Math.max(...rates)))};
@@ -747,7 +877,7 @@ function drawRoofline() {
       `${share(p.reached, 1)}</title></circle></g>`;
   });
   figure.innerHTML = svg(w, h, "Roofline: each circle is a module's own forward work, as large as its time",
-    roofs(frame, X, Y, range, small) + circles.join('') + labels.join(''));
+    roofs(frame, X, Y, range, small) + pointsBefore(points, X, Y) + circles.join('') + labels.join(''));
 }
 
 /* ---- Graph. The writer has laid out each level; opening a box stretches the plane around it ---- */
@@ -860,7 +990,8 @@ function graphNode(L, nodes, q, p, x, y) {
   const can = levelOf(i), value = valueText(metric, i);
   const bar = q.inner || !own ? 0 : Math.max(1, (q.w - 16) * own / (of || 1));
   const room = Math.floor((q.w - (can ? 34 : 16)) / CELL) - (q.inner ? value.length + 2 : 0);
-  const name = cut(clean(q.name), Math.max(4, room)), left = room - width(name) - 1;
+  const {sign, word} = changeOf(i), name = cut((sign && sign + ' ') + clean(q.name), Math.max(4, room));
+  const left = room - width(name) - 1;
   const known = own || stateOf(metric)[i] ? value : '–', call = q.note ? ' · call ' + esc(q.note) : '';
   return `<g class="cl" data-i="${i}" data-node="${q.key}">` +
     rect(x, y, q.w, q.h, `rx="6" class="o f-${q.inner ? 'box' : familyOf(i)}"/>`) +
@@ -872,7 +1003,8 @@ function graphNode(L, nodes, q, p, x, y) {
       q.inner.svg(x + (q.w - q.inner.width) / 2, y + 36) : label(x + 9, y + 34, 's',
       `<tspan>${known}</tspan> <tspan class="d">${own ? share(own, of) : ''}${call}</tspan>`)) +
     (bar ? rect(x + 8, y + q.h - 7, Math.min(bar, q.w - 16), 3, 'rx="1.5" class="bar"/>') : '') +
-    `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.out[i]], 100)}${gives}</title></g>`;
+    `<title>${titleOf(i)}: ${known} ${metric.title}, ${show(S[data.out[i]], 100)}` +
+    `${word && ', ' + word}${gives}</title></g>`;
 }
 
 function drawGraph() {
@@ -936,6 +1068,7 @@ function withoutFormulas(i) {
   if (['macs', 'flops', 'bread', 'bmacs', 'bflops'].some(c => columnOf(c)[i])) {
     return `<code>lamina why ${show(pathOf(i), 160)}</code> prints how they come about.`;
   }
+  if (changeOf(i).word === 'removed') return 'The report before alone has this module.';
   return kids[i].length ? 'No operator of its own: the numbers are the sum of the modules inside.' :
     'No operator that counts ran here.';
 }
@@ -964,29 +1097,38 @@ function drawPanel(why) {
     return;
   }
   const calls = columnOf('calls')[i], speed = speedOf(i), held = data.held && data.held[i] || [];
-  const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, STATUS[data.st[i]], calls > 1 && calls + ' calls'];
+  const heldBefore = before && before.held && before.held[i] || [], old = oldPathOf(i);
+  const both = memoryData && before && before.mem;
+  const drawn = levelOf(0) && changeOf(i).word !== 'removed';
+  const change = changeOf(i).word + (old === null ? '' : `, was <bdi>${show(old, 160)}</bdi>`);
+  const kind = [`<bdi>${show(typeOf(i), 60)}</bdi>`, change, STATUS[data.st[i]],
+    calls > 1 && calls + ' calls'];
   const facts = [];
   if (S[data.inp[i]]) facts.push(fact('in', show(S[data.inp[i]], 200)));
   if (S[data.out[i]]) facts.push(fact('out', show(S[data.out[i]], 200)));
   for (const m of there) {
     const total = totalOf(m), own = ownOf(m)[i];
     const alone = kids[i].length && own ? `<br><span class="dim">own ${m.format(own)}</span>` : '';
-    const part = `<span class="dim">${share(total[i], total[0])}</span>`;
-    facts.push(fact(m.title, `${valueText(m, i)} ${part}${alone}`, exactText(total[i], stateOf(m)[i])));
+    const part = before ? fromTo(m, i) :
+      `${valueText(m, i)} <span class="dim">${share(total[i], total[0])}</span>`;
+    const apart = before ? exactDifference(numberBefore(m, [i]), toShow(m, i)) : '';
+    facts.push(fact(m.title, part + alone, exactText(total[i], stateOf(m)[i]) + apart));
   }
   if (speed) {
     facts.push(fact('intensity', `${digits(speed.intensity)} FLOP/byte`),
       fact('reached', `${count(speed.rate)}FLOP/s`),
       fact('bound by', `${speed.bound}, ${share(speed.reached, 1)}`));
   }
-  held.forEach((b, k) => {
-    if (b) facts.push(fact(`<i class="sw g${k}"></i>${data.cats[k]}`, bytes(b), exact(b)));
+  data.cats.forEach((category, k) => {
+    const b = held[k] || 0, was = heldBefore[k] || 0;
+    const from = both && was !== b ? `<span class="dim">${bytes(was)} →</span> ` : '';
+    if (b || from) facts.push(fact(`<i class="sw g${k}"></i>${category}`, from + bytes(b), exact(b)));
   });
   panel.innerHTML = '<button class="close" data-clear="1" aria-label="clear the selection">✕</button>' +
     `<h2><bdi>${show(pathOf(i), 160)}</bdi></h2><p class="dim">${kind.filter(Boolean).join(' · ')}</p>` +
     `<dl>${facts.join('')}</dl>` +
     `<p>${kids[i].length ? `<button data-top="${i}">icicle from here</button> ` : ''}` +
-    `${levelOf(0) ? `<button data-graph="${i}">show in the graph</button>` : ''}</p>` +
+    `${drawn ? `<button data-graph="${i}">show in the graph</button>` : ''}</p>` +
     `<h3>Why these numbers</h3>${whyHtml(i, why)}`;
   panel.scrollTop = 0;
 }
@@ -1074,7 +1216,8 @@ function standInRow(i) {
 
 /* The place that an arrow leads to in the icicle and in the graph, or undefined. */
 function neighbour(i, key, inGraph) {
-  const drawn = j => inGraph ? kids[j] : runsOf(j).map(run => run[0]).filter(c => totalOf(metric)[c] > 0);
+  const drawn = j => inGraph ? kids[j] : runsOf(j).map(run => run[0])
+    .filter(c => REPORTS.some(of => totalOf(metric, of)[c] > 0));
   const p = parent[i], around = p < 0 ? [0] : drawn(p), k = around.indexOf(inGraph ? i : standIn(i));
   if (key === 'ArrowLeft') return around[k - 1];
   if (key === 'ArrowRight') return around[k + 1];
