@@ -33,6 +33,8 @@ static lam_status take_head(lmi_saved *s, sqlite3_stmt *q, void *to) {
     LAM_TRY(lmi_saved_text(s, q, 2, &o->version));
     LAM_TRY(lmi_saved_text(s, q, 3, &o->name));
     for (int i = 0; i < 5; i++) LAM_TRY(lmi_saved_int(s, q, 4 + i, &n[i]));
+    if (sqlite3_column_type(q, 9) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 9, &o->type_path));
+    if (sqlite3_column_type(q, 10) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 10, &o->mode));
     o->modules = capped(n[0]);
     o->calls = capped(n[1]);
     o->ops_ran = n[2] < 0 ? 0 : n[2];
@@ -45,7 +47,8 @@ static const char head[] =
     "SELECT json_extract(?1, '$.convention'), json_extract(?1, '$.source'), json_extract(?1, '$.version'), "
     "json_extract(?1, '$.model.type'), json_extract(?1, '$.model.modules'), "
     "json_extract(?1, '$.model.calls'), json_extract(?1, '$.operators.ran'), "
-    "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known')";
+    "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known'), "
+    "json_extract(?1, '$.model.type_path'), json_extract(?1, '$.provenance.mode')";
 
 typedef struct asked { /* the totals of one answer */
     lam_count *to[3];
