@@ -13,18 +13,23 @@ int lmi_run_version(lmi_cli *c) {
     return LMI_EXIT_OK;
 }
 
+/* The two that a sentence below the list tells of, which otherwise would not fit a screen. */
+static bool is_told_below(const lmi_verb *v) { return v->run == lmi_run_version || v->run == lmi_run_help; }
+
 static void general_help(lmi_cli *c) {
     lmi_say(c, "lamina %s: see every layer of a neural network.\nusage: lamina SUBCOMMAND [options]\n",
             lam_version());
     lmi_say(c, "       lamina TARGET [options]      the same as lamina show TARGET\n\n");
     const lmi_verb *v;
     for (int32_t i = 0; (v = lmi_verb_at(i)); i++) {
+        if (is_told_below(v)) continue;
         lmi_say(c, "  %-12s ", v->name);
         lmi_say_words(c, 15, 15, v->summary);
     }
     lmi_say(c, "\n");
     lmi_say_words(c, 0, 0,
-                  "TARGET is MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists its options.");
+                  "TARGET: MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists options, `lamina "
+                  "version` the version.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, 0, 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "

@@ -434,9 +434,19 @@ static PyObject *costs_plot(PyObject *self, PyObject *args) {
     return lmx_text_take(&text);
 }
 
+/* What a page is compared with: None, other costs, or the name of a file as bytes. */
+static bool take_before(PyObject *self, PyObject *before, lam_page_options *o) {
+    if (before == Py_None) return true;
+    if (Py_TYPE(before) == Py_TYPE(self)) return (o->costs_before = settled(before)) != NULL;
+    o->file_before = o->before = PyBytes_AsString(before);
+    return o->file_before != NULL;
+}
+
 static PyObject *costs_page(PyObject *self, PyObject *args) {
     lam_page_options o = {0};
-    if (!PyArg_ParseTuple(args, "zdd:page", &o.ran, &o.roof.flops, &o.roof.bytes)) return NULL;
+    PyObject *before;
+    if (!PyArg_ParseTuple(args, "zddO:page", &o.ran, &o.roof.flops, &o.roof.bytes, &before)) return NULL;
+    if (!take_before(self, before, &o)) return NULL;
     lmx_text text = {0};
     lam_error e = {.at = -1};
     const lam_costs *c = settled(self);
@@ -494,8 +504,9 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
                "two are the machine's roof.")},
     {"page", costs_page, METH_VARARGS,
-     PyDoc_STR("page($self, ran, flops, moved, /)\n--\n\nThe report as one HTML file. `ran`: why only a part "
-               "of the model ran, or None; the last two are the machine's roof.")},
+     PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why only "
+               "a part of the model ran, or None; flops and moved are the machine's roof; `before`: costs, or a "
+               "file as bytes, that it is compared with, or None.")},
     {NULL, NULL, 0, NULL},
 };
 

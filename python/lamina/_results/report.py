@@ -585,6 +585,7 @@ class Report:
         *,
         overwrite: bool = False,
         roof: Roof | None = None,
+        before: Report | str | os.PathLike[str] | None = None,
     ) -> str:
         """Returns everything that is known as one HTML file for a browser: verdict, modules, where it goes,
         memory over time, the machine's limits, the graph, and how it was measured. It needs no network; see
@@ -593,13 +594,20 @@ class Report:
         Args:
             path: where it is written too; a file that is open for text may be given.
             roof: of :func:`lamina.roof`, which times are held against.
+            before: another report, or the path of one that :meth:`to_json` saved: the page then shows what
+                changed since.
 
         Raises:
             FileExistsError: the file exists and ``overwrite`` is not True.
+            OSError: ``before`` can't be read.
+            LaminaError: ``before`` is no saved report.
         """
         roof = self._shown.get("roof") if roof is None else roof
         limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
-        text = self._costs.page(self.failure(), *limits)
+        was: object = None
+        if before is not None:
+            was = before._costs if isinstance(before, Report) else os.fsencode(before)
+        text = self._costs.page(self.failure(), *limits, was)
         if isinstance(path, str | os.PathLike):
             save_text(path, text, overwrite=overwrite)
         elif path is not None:

@@ -300,6 +300,25 @@ static void find_equal_blocks(findings *f) {
     end(f, x);
 }
 
+/* -- a difference ---------------------------------------------------------------------------------------- */
+
+static void find_changes(findings *f) {
+    finding *x = begin(f, 9, INFO);
+    lmi_page_changes_say(f->p);
+    go_on(f, x);
+    lmi_put(&f->p->out, "Rows carry the same signs: + added, − removed, ~ changed, &gt; renamed.");
+    end(f, x);
+}
+
+static void find_unlike(findings *f) {
+    if (lmi_page_is_alike(f->p)) return;
+    finding *x = begin(f, 9.5, WARN);
+    lmi_page_unlike_say(f->p);
+    go_on(f, x);
+    lmi_put(&f->p->out, "Count both by one convention.");
+    end(f, x);
+}
+
 /* -- all of them ----------------------------------------------------------------------------------------- */
 
 static void put_finding(lmi_buf *b, const char *noted, const finding *x) {
@@ -329,14 +348,18 @@ static finding *gravest(findings *f) {
 }
 
 void lmi_page_findings(lmi_page *p) {
-    static void (*const rules[NOTED])(findings *) = {
+    static void (*const of_one[NOTED + 1])(findings *) = {
         find_bad_values, find_unused,       find_no_gradient,  find_peak,
         find_overhead,   find_heavy_module, find_equal_blocks, find_no_bad_values,
     };
+    static void (*const of_a_difference[NOTED + 1])(findings *) = {
+        find_bad_values, find_unlike, find_changes, find_unused, find_no_gradient, find_no_bad_values,
+    };
+    void (*const *rules)(findings *) = p->o->was ? of_a_difference : of_one;
     findings f = {.p = p};
     lmi_buf page = p->out;
     lmi_buf_init(&p->out);
-    for (int i = 0; i < NOTED; i++) rules[i](&f);
+    for (int i = 0; rules[i]; i++) rules[i](&f);
     lmi_buf noted = p->out;
     p->out = page;
     p->out.bad = p->out.bad || noted.bad;

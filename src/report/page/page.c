@@ -141,6 +141,13 @@ static lam_status put_section(lmi_page *p, const section *s) {
 
 /* -- around them ----------------------------------------------------------------------------------------- */
 
+static void put_title(lmi_page *p) {
+    lmi_put_name(&p->out, p->o->was ? p->o->was->name : p->o->name, TITLE);
+    if (!p->o->was) return;
+    lmi_put(&p->out, " → ");
+    lmi_put_name(&p->out, p->o->name, TITLE);
+}
+
 static void put_head(lmi_page *p) {
     lmi_putf(
         &p->out,
@@ -150,7 +157,7 @@ static void put_head(lmi_page *p) {
         "form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\"><meta name=\"generator\" "
         "content=\"lamina %s\"><title>",
         lmi_page_css_sum, lmi_page_js_sum, lam_version());
-    lmi_put_name(&p->out, p->o->name, TITLE);
+    put_title(p);
     lmi_put(&p->out, " · lamina report</title><style>");
     lmi_put(&p->out, (const char *)lmi_page_css);
     lmi_put(&p->out, "</style></head>\n");
@@ -203,7 +210,8 @@ lam_status lmi_page_write(lmi_page *p) {
 }
 
 /* Of costs, or of a saved report where there are none. */
-static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof, lam_error *e) {
+static lam_status take_outline(lmi_outline *o, const lam_costs *c, const char *file, lam_peak roof,
+                               lam_error *e) {
     lmi_outline_options wanted = {true, true, true, roof};
     if (!c) return lmi_saved_outline(o, file, e);
     *o = (lmi_outline){0};
@@ -220,8 +228,8 @@ static lam_status write_outline(const lmi_outline *o, const lam_page_options *op
     return s;
 }
 
-static lam_status write_page(const lam_costs *c, const char *file, const lam_page_options *options, lam_sink to,
-                             lam_error *e) {
+static lam_status write_page(const lam_costs *c, const char *file, const lam_page_options *options,
+                             lam_sink to, lam_error *e) {
     const lam_page_options none = {0};
     lmi_outline o, before, both;
     if (!options) options = &none;

@@ -4,7 +4,8 @@
  *
  * page.c: the file. verdict.c: the tiles and the sentence on exactness. findings.c: what to do first.
  * table.c: the modules. sources.c: who holds the peak, the tables behind pictures, how it was measured.
- * data.c: the block of data that the script reads. numbers.c, links.c: what these share. */
+ * changes.c: of a difference. data.c: the block of data that the script reads. numbers.c, links.c: what these
+ * share. */
 #ifndef LMI_REPORT_PAGE_H
 #define LMI_REPORT_PAGE_H
 
@@ -40,6 +41,7 @@ const lmi_page_number *lmi_page_number_of(const lmi_page *p, lmi_own_number by);
 lam_status lmi_page_write(lmi_page *p);
 /* A number of the whole model: parameters that places share are in it once, of memory it is the peak. */
 lam_count lmi_page_total(const lmi_page *p, const lmi_page_number *n);
+lam_count lmi_page_total_of(const lmi_outline *o, const lmi_page_number *n);
 void lmi_page_put_total(lmi_page *p, const lmi_page_number *n);
 const char *lmi_page_phase(const lmi_page_number *n); /* ", forward" where a backward could be added */
 
@@ -69,6 +71,21 @@ void lmi_page_link_to(lmi_page *p, const char *path);
 int32_t lmi_page_find(lmi_page *p, const char *path); /* the place at a path; -1: none */
 /* What the provenance tells under a label; NULL: nothing. */
 const char *lmi_page_told(const lmi_page *p, const char *label);
+const char *lmi_page_told_of(const lmi_outline *o, const char *label);
+
+/* -- of a difference (changes.c); nothing is put of a page that is none ---------------------------------- */
+
+/* "A → B", what each is called; of one model its type. */
+void lmi_page_put_names(lmi_page *p, int32_t columns);
+/* A text of both if it differs: "was → now". */
+void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
+void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */
+void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place); /* of a place, as an element */
+void lmi_page_put_sign(lmi_page *p, int32_t place); /* "+ added", "− removed", "~ changed", "> renamed" */
+void lmi_page_changes_say(lmi_page *p);
+bool lmi_page_is_alike(const lmi_page *p); /* both are counted by one convention */
+void lmi_page_unlike_say(lmi_page *p);
+void lmi_page_put_unlike(lmi_page *p); /* items on what differs between the runs */
 
 /* -- the template, made by cmake/page.cmake of report.css and report.js ---------------------------------- */
 

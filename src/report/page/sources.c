@@ -237,11 +237,18 @@ static bool is_about_the_run(const char *label) {
     return false;
 }
 
+/* What the page was made of, where that is a saved report. */
+static void put_saved(lmi_page *p, const lmi_outline *o, const char *given) {
+    const char *target = lmi_page_told_of(o, "target");
+    if (target && given && strcmp(target, given) != 0) put_text(p, "saved report", given);
+}
+
 static void put_what_ran(lmi_page *p) {
     const lmi_outline *o = p->o;
     lmi_put(&p->out, "<div><h3>What ran</h3><dl>");
     put_text(p, "model", o->type_path ? o->type_path : o->name);
     if (!lmi_page_told(p, "target")) put_text(p, "target", p->options->target);
+    put_saved(p, o, p->options->target);
     for (int32_t i = 0; i < o->n_provenance; i++)
         if (is_about_the_run(o->provenance[i][0])) put_text(p, o->provenance[i][0], o->provenance[i][1]);
     put_text(p, "input", o->at[0].in);
@@ -325,11 +332,30 @@ static void put_sentence(lmi_page *p, const char *sentence) {
     lmi_put(&p->out, "</li>");
 }
 
+static void put_before(lmi_page *p) {
+    const lmi_outline *was = p->o->was;
+    if (!was) return;
+    lmi_put(&p->out, "<div><h3>What it is compared with</h3><dl>");
+    put_text(p, "model", was->type_path ? was->type_path : was->name);
+    if (!lmi_page_told_of(was, "target")) put_text(p, "target", p->options->before);
+    put_saved(p, was, p->options->before);
+    put_text(p, "input", was->at[0].in);
+    put_text(p, "output", was->at[0].out);
+    if (!lmi_page_told_of(was, "mode")) put_text(p, "mode", was->mode);
+    put_text(p, "convention", was->convention);
+    put_text(p, "time", was->timed ? "measured" : "not measured");
+    put_text(p, "memory", was->memory ? was->memory_source : "not measured");
+    put_text(p, "lamina", was->version);
+    for (int32_t i = 0; i < was->n_provenance; i++) put_text(p, was->provenance[i][0], was->provenance[i][1]);
+    lmi_put(&p->out, "</dl></div>\n");
+}
+
 static void put_left_out(lmi_page *p) {
     const lmi_outline *o = p->o;
     size_t before;
     lmi_put(&p->out, "<div><h3>What was left out</h3><ul>");
     before = p->out.n;
+    lmi_page_put_unlike(p);
     for (int32_t i = 0; i < o->n_notes; i++) put_sentence(p, o->note[i]);
     for (int32_t i = 0; i < o->n_left; i++) put_sentence(p, o->left[i]);
     if (p->out.n == before) lmi_put(&p->out, "<li>nothing</li>");
@@ -339,6 +365,7 @@ static void put_left_out(lmi_page *p) {
 void lmi_page_sources(lmi_page *p) {
     lmi_put(&p->out, "<div class=\"prov\" id=\"pbody\">");
     put_what_ran(p);
+    put_before(p);
     put_how(p);
     put_where(p);
     put_left_out(p);

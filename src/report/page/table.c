@@ -146,6 +146,7 @@ static void put_number(lmi_page *p, int32_t k, int32_t i) {
         lmi_put_shown(&p->out, of->by, (double)v);
     } else
         lmi_put(&p->out, "<span class=\"dim\">0</span>");
+    lmi_page_put_change(p, &p->number[k], i);
     lmi_put(&p->out, "</td>");
 }
 
@@ -162,6 +163,7 @@ static void put_row(lmi_page *p, int32_t i) {
         lmi_page_name(p, at->type, TYPE);
         lmi_put(&p->out, "</span>");
     }
+    lmi_page_put_sign(p, i);
     put_tags(p, i);
     lmi_put(&p->out, "</th>");
     put_output(p, at->out);

@@ -14,21 +14,22 @@ static void put_count(lmi_page *p, int64_t n, const char *what) {
 }
 
 static void put_subject(lmi_page *p) {
-    const char *dry = lmi_page_told(p, "dry"), *target = p->options->target;
-    if (!target) target = lmi_page_told(p, "target");
+    const char *dry = lmi_page_told(p, "dry"), *target = lmi_page_told(p, "target");
+    const lmi_outline *was = p->o->was;
+    if (!target) target = p->options->target;
     lmi_put(&p->out, "<p class=\"sub\">");
     if (target) {
         lmi_put(&p->out, "<code>");
-        lmi_page_name(p, target, TARGET);
+        lmi_page_put_both(p, was ? lmi_page_told_of(was, "target") : NULL, target, TARGET);
         lmi_put(&p->out, "</code> · ");
     }
     if (*p->o->at[0].in) {
         lmi_put(&p->out, "input <span class=\"num\">");
-        lmi_page_name(p, p->o->at[0].in, TARGET);
+        lmi_page_put_both(p, was ? was->at[0].in : NULL, p->o->at[0].in, TARGET);
         lmi_put(&p->out, "</span> · ");
     }
     if (p->o->mode) {
-        lmi_page_name(p, p->o->mode, TARGET);
+        lmi_page_put_both(p, was ? was->mode : NULL, p->o->mode, TARGET);
         lmi_put(&p->out, " mode · ");
     }
     if (dry && strcmp(dry, "yes") == 0) lmi_put(&p->out, "dry run, nothing was computed · ");
@@ -88,7 +89,9 @@ static void put_tile(lmi_page *p, int32_t k) {
              lmi_page_phase(n));
     lmi_page_put_total(p, n);
     lmi_put(&p->out, "</span><span class=\"w\">");
-    if (n->of.by == LMI_OWN_PARAMS)
+    if (p->o->was)
+        lmi_page_put_was(p, n);
+    else if (n->of.by == LMI_OWN_PARAMS)
         put_parameters(p);
     else if (n->of.by == LMI_OWN_TIME) {
         lmi_put(&p->out, "±" LMI_NARROW);
@@ -134,7 +137,7 @@ static void put_exact(lmi_page *p) {
 
 void lmi_page_verdict(lmi_page *p) {
     lmi_put(&p->out, "<h1 id=\"h-verdict\">");
-    lmi_page_name(p, p->o->name, TARGET);
+    lmi_page_put_names(p, TARGET);
     lmi_put(&p->out, "</h1>");
     put_subject(p);
     if (p->options->ran) {

@@ -76,8 +76,10 @@ static lam_status grow(growing *g) {
     int32_t root;
     bool more = true;
     LAM_TRY(add_node(g, -1, "", "", &root));
-    lam_status status =
-        lmi_saved_ask(s, "SELECT json_extract(value, '$.path') FROM json_each(?1, '$.rows')", &q);
+    lam_status status = lmi_saved_ask(s,
+                                      "SELECT CASE json_type(value, '$.path') WHEN 'text' THEN "
+                                      "json_extract(value, '$.path') END FROM json_each(?1, '$.rows')",
+                                      &q);
     while (status == LAM_OK && more) {
         status = lmi_saved_next(s, q, &more);
         if (status != LAM_OK || !more) break;

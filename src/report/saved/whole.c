@@ -6,21 +6,6 @@
 #include <sqlite3.h>
 #include <stdio.h>
 
-/* Runs `row` on each answer to a question. */
-typedef lam_status (*each_row)(lmi_saved *s, sqlite3_stmt *q, void *to);
-
-static lam_status each(lmi_saved *s, const char *sql, each_row row, void *to) {
-    sqlite3_stmt *q = NULL;
-    bool more = true;
-    lam_status status = lmi_saved_ask(s, sql, &q);
-    while (status == LAM_OK && more) {
-        status = lmi_saved_next(s, q, &more);
-        if (status == LAM_OK && more) status = row(s, q, to);
-    }
-    sqlite3_finalize(q);
-    return status;
-}
-
 /* -- the model and its totals ---------------------------------------------------------------------------- */
 
 static int32_t capped(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
@@ -33,6 +18,8 @@ static lam_status take_head(lmi_saved *s, sqlite3_stmt *q, void *to) {
     LAM_TRY(lmi_saved_text(s, q, 2, &o->version));
     LAM_TRY(lmi_saved_text(s, q, 3, &o->name));
     for (int i = 0; i < 5; i++) LAM_TRY(lmi_saved_int(s, q, 4 + i, &n[i]));
+    if (sqlite3_column_type(q, 9) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 9, &o->type_path));
+    if (sqlite3_column_type(q, 10) == SQLITE_TEXT) LAM_TRY(lmi_saved_text(s, q, 10, &o->mode));
     o->modules = capped(n[0]);
     o->calls = capped(n[1]);
     o->ops_ran = n[2] < 0 ? 0 : n[2];
@@ -45,7 +32,8 @@ static const char head[] =
     "SELECT json_extract(?1, '$.convention'), json_extract(?1, '$.source'), json_extract(?1, '$.version'), "
     "json_extract(?1, '$.model.type'), json_extract(?1, '$.model.modules'), "
     "json_extract(?1, '$.model.calls'), json_extract(?1, '$.operators.ran'), "
-    "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known')";
+    "json_extract(?1, '$.operators.counted'), json_extract(?1, '$.operators.known'), "
+    "json_extract(?1, '$.model.type_path'), json_extract(?1, '$.provenance.mode')";
 
 typedef struct asked { /* the totals of one answer */
     lam_count *to[3];
@@ -78,7 +66,7 @@ static lam_status take_totals(lmi_saved *s) {
                 sql, sizeof sql,
                 "SELECT json_extract(?1, '$.totals.%s%s.value'), json_extract(?1, '$.totals.%s%s.state')",
                 phases[p], metrics[k], phases[p], metrics[k]);
-            LAM_TRY(each(s, sql, take_counts, &(asked){{to[k]}, 1}));
+            LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{to[k]}, 1}));
         }
         o->backward = o->backward || (p != LAM_FORWARD && o->flops[p].n > 0);
     }
@@ -86,7 +74,7 @@ static lam_status take_totals(lmi_saved *s) {
         snprintf(sql, sizeof sql,
                  "SELECT json_extract(?1, '$.totals.%s.value'), json_extract(?1, '$.totals.%s.state')",
                  params[i].name, params[i].name);
-        LAM_TRY(each(s, sql, take_counts, &(asked){{params[i].to}, 1}));
+        LAM_TRY(lmi_saved_each(s, sql, take_counts, &(asked){{params[i].to}, 1}));
     }
     return LAM_OK;
 }
@@ -126,10 +114,11 @@ static lam_status take_times(lmi_saved *s) {
             "json_extract(v, '$.least'), json_extract(v, '$.most') FROM "
             "(SELECT json_extract(?1, '$.time.%s') AS v)",
             parts[p]);
-        LAM_TRY(each(s, sql, take_spread, &o->time[p]));
+        LAM_TRY(lmi_saved_each(s, sql, take_spread, &o->time[p]));
     }
-    return each(s, "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
-                take_runs, o);
+    return lmi_saved_each(s,
+                          "SELECT json_extract(?1, '$.time.runs'), json_array_length(?1, '$.time.outliers')",
+                          take_runs, o);
 }
 
 /* -- memory ---------------------------------------------------------------------------------------------- */
@@ -197,10 +186,10 @@ lam_status lmi_saved_held(lmi_saved *s) {
     } last = {NULL, 0};
     s->w.held = lmi_alloc(&s->w.scratch, (uint64_t)s->w.n, sizeof *s->w.held);
     if (!s->w.held) return lmi_nomem(s->w.e);
-    return each(s,
-                "SELECT json_extract(p.value, '$.path'), h.key, h.value FROM "
-                "json_each(?1, '$.memory.places') p, json_each(p.value, '$.held') h",
-                take_place_held, &last);
+    return lmi_saved_each(s,
+                          "SELECT json_extract(p.value, '$.path'), h.key, h.value FROM "
+                          "json_each(?1, '$.memory.places') p, json_each(p.value, '$.held') h",
+                          take_place_held, &last);
 }
 
 static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
@@ -221,45 +210,19 @@ static lam_status take_memory_row(lmi_saved *s, sqlite3_stmt *q, void *to) {
     return LAM_OK;
 }
 
-/* A point of the course: microseconds and bytes. */
-static lam_status take_point(lmi_saved *s, sqlite3_stmt *q, void *to) {
-    lmi_vec *points = to;
-    lmi_course_point *p = lmi_vec_push(points);
-    if (!p) return lmi_nomem(s->w.e);
-    LAM_TRY(lmi_saved_int(s, q, 0, &p->us));
-    return lmi_saved_int(s, q, 1, &p->bytes);
-}
-
-static lam_status take_course(lmi_saved *s) {
-    lmi_outline *o = s->w.o;
-    lmi_vec points;
-    lmi_vec_init(&points, sizeof(lmi_course_point));
-    lam_status status = each(s,
-                             "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM "
-                             "json_each(?1, '$.memory.course') LIMIT 600",
-                             take_point, &points);
-    if (status == LAM_OK && points.n) {
-        o->point = lmi_copy(&o->arena, points.data, points.n, points.size);
-        o->n_points = (int32_t)points.n;
-        if (!o->point) status = lmi_nomem(s->w.e);
-    }
-    lmi_vec_free(&points);
-    return status;
-}
-
 static lam_status take_memory(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     lam_memory_totals *y = lmi_alloc(&o->arena, 1, sizeof *y);
     if (!y) return lmi_nomem(s->w.e);
     y->peak_call = -1;
-    LAM_TRY(
-        each(s,
-             "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
-             "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
-             "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
-             "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
-             "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
-             take_memory_row, y));
+    LAM_TRY(lmi_saved_each(
+        s,
+        "SELECT json_extract(v, '$.peak'), json_extract(v, '$.before'), json_extract(v, "
+        "'$.peak_allocated'), json_extract(v, '$.allocated'), json_extract(v, '$.freed'), "
+        "json_extract(v, '$.elsewhere'), json_extract(v, '$.rss.open'), json_extract(v, '$.rss.peak'), "
+        "json_extract(v, '$.rss.close'), json_extract(v, '$.peak_phase'), json_extract(v, '$.peak_in') "
+        "FROM (SELECT json_extract(?1, '$.memory') AS v) WHERE json_extract(v, '$.peak') >= 0",
+        take_memory_row, y));
     sqlite3_stmt *q = NULL;
     bool more = false;
     lam_status status = lmi_saved_ask(
@@ -270,8 +233,8 @@ static lam_status take_memory(lmi_saved *s) {
     if (status != LAM_OK || !more) return status; /* memory was not measured */
     y->info.source = o->memory_source;
     o->memory = y;
-    LAM_TRY(each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held));
-    return take_course(s);
+    LAM_TRY(lmi_saved_each(s, "SELECT key, value FROM json_each(?1, '$.memory.held')", take_held, y->held));
+    return lmi_saved_course(s);
 }
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
@@ -296,7 +259,7 @@ static lam_status take_list(lmi_saved *s, const char *sql, int columns, int32_t 
     listed l = {.columns = columns};
     const void *kept;
     lmi_vec_init(&l.texts, sizeof(const char *));
-    lam_status status = each(s, sql, take_line, &l);
+    lam_status status = lmi_saved_each(s, sql, take_line, &l);
     kept = status == LAM_OK ? lmi_copy(&s->w.o->arena, l.texts.data, l.texts.n, l.texts.size) : NULL;
     if (status == LAM_OK && !kept) status = lmi_nomem(s->w.e);
     *n = status == LAM_OK ? (int32_t)(l.texts.n / (size_t)columns) : 0;
@@ -315,10 +278,11 @@ static lam_status take_findings(lmi_saved *s) {
     lmi_outline *o = s->w.o;
     const char **text;
     int32_t n;
-    LAM_TRY(each(s,
-                 "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
-                 "json_extract(?1, '$.health.sentence') IS NOT NULL",
-                 take_health, o));
+    LAM_TRY(lmi_saved_each(
+        s,
+        "SELECT json_extract(?1, '$.health.sentence'), json_extract(?1, '$.health.tensors') WHERE "
+        "json_extract(?1, '$.health.sentence') IS NOT NULL",
+        take_health, o));
     if (!o->health) return LAM_OK;
     LAM_TRY(take_list(s,
                       "SELECT json_extract(value, '$.text'), json_extract(value, '$.path') FROM "
@@ -340,7 +304,7 @@ static lam_status take_findings(lmi_saved *s) {
 
 lam_status lmi_saved_whole(lmi_saved *s) {
     lmi_outline *o = s->w.o;
-    LAM_TRY(each(s, head, take_head, o));
+    LAM_TRY(lmi_saved_each(s, head, take_head, o));
     LAM_TRY(take_totals(s));
     LAM_TRY(take_times(s));
     LAM_TRY(take_memory(s));

@@ -62,12 +62,35 @@ static void wrong_options(void **state) {
     ERR_HAS("it could not be written");
 }
 
+/* -- differences -------------------------------------------------------------------------------------------
+ */
+
+static void two_models(void **state) {
+    (void)state;
+    assert_int_equal(lamina("report m:two m:step -i 1x2"), 0);
+    ERR_IS_EMPTY();
+    assert_int_equal(fake_lives, 2);
+    assert_string_equal(fake_request, "m:step mode=eval -i 1x2 ops");
+    OUT_HAS("<bdi>m:two</bdi>");
+    OUT_HAS("What it is compared with");
+    OUT_HAS("</html>\n");
+    assert_int_equal(lamina("report m:two m:step m:two"), 2);
+    ERR_HAS("one operand too many");
+    assert_int_equal(lamina("report m:broken m:two"), 3);
+    assert_int_equal(fake_lives, 1);
+    assert_int_equal(lamina("report m:two m:broken"), 3);
+    OUT_IS_EMPTY();
+    assert_int_equal(lamina("report m:partial m:two"), 3);
+    OUT_HAS("Only a part of the model ran.</b> <bdi>mat1 and mat2 shapes cannot be multiplied</bdi>");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_terminal_gets_no_page),
         cmocka_unit_test(a_page_of_a_step),
         cmocka_unit_test(a_model_that_failed),
         cmocka_unit_test(wrong_options),
+        cmocka_unit_test(two_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
