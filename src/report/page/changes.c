@@ -132,7 +132,10 @@ void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place) {
     lmi_put(&p->out, "<span class=\"dl\">");
     lam_count a = count_at(was, n, o->was_at[place]);
     lam_count b = o->now_at[place] < 0 ? lmi_exact(0) : count_at(o, n, place);
-    if (place == 0) a = lmi_page_total_of(was, n), b = lmi_page_total(p, n);
+    if (place == 0 && n->of.by != LMI_OWN_TIME && n->of.by != LMI_OWN_HELD) { /* as the number beside it */
+        a = lmi_page_total_of(was, n);
+        b = lmi_page_total(p, n);
+    }
     bool same = a.n == b.n && a.over == b.over && a.state == b.state;
     if (!same && is_measured(was, n) && is_measured(o, n)) put_difference(p, n, a, b);
     lmi_put(&p->out, "</span>");

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * saved: an outline of a report that was saved as JSON. The JSON is read by SQLite, whose reader is tried on
- * hostile text for years; absent.c stands for all of it where SQLite is missing. */
+ * saved: an outline of a report that was saved as JSON. SQLite reads the JSON, for its reader has been tried
+ * on hostile text for years; absent.c is built instead where SQLite is missing. */
 #ifndef LMI_REPORT_SAVED_H
 #define LMI_REPORT_SAVED_H
 
 #include "report/outline/work.h"
 
 /* Reads the report that Report.save or `--format json` wrote. It has no formulas and no levels. LAM_IO: the
- * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on failure. */
+ * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on
+ * failure. */
 lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e);
 
 /* -- of this room ---------------------------------------------------------------------------------------- */
