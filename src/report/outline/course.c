@@ -70,11 +70,11 @@ static void end_lanes(lanes *l, int32_t from) {
 /* A node continues the span of each place around it if that was the last one at work there. */
 static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
     const lam_op *op = &c->m->ops[s->index];
-    if (op->call < 0) return LAM_OK; /* of no layer, as what adds gradients up: the layer goes on */
     if (op->pass != l->pass || s->thread != l->thread) end_lanes(l, 1);
     l->pass = op->pass;
     l->thread = s->thread;
-    int32_t place = lmi_place_for(c->of_place, c->m->events[op->call].place);
+    int32_t place = op->call < 0 ? 0 : lmi_place_for(c->of_place, c->m->events[op->call].place);
+    if (c->o->at[place].depth == 0) return LAM_OK; /* of no lane, as what adds gradients up: the layers go on */
     while (c->o->at[place].depth > DEEPEST) place = c->o->at[place].parent;
     end_lanes(l, c->o->at[place].depth + 1);
     for (; c->o->at[place].depth > 0; place = c->o->at[place].parent) {

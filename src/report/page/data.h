@@ -13,8 +13,8 @@ typedef struct lmi_block {
     lmi_arena arena;
 } lmi_block;
 
-/* lmi_data_..._field writes a name and its value, the others one value, each after a comma where there must be
- * one. A count is [value, state]; lmi_data_text_at gives the index of a text in `texts`. */
+/* lmi_data_..._field writes a name and its value, the others one value, each after a comma where it must
+ * be. A count is [value, state]; lmi_data_text_at gives the index of a text in `texts`. */
 void lmi_data_text(lmi_buf *b, const char *s);
 void lmi_data_next(lmi_buf *b);
 void lmi_data_key(lmi_buf *b, const char *name);
