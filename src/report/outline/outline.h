@@ -127,8 +127,8 @@ typedef struct lmi_outline {
     const char **left;        /* sentences on what was left out */
     int32_t n_provenance;
     const char *(*provenance)[2]; /* "torch", "2.13.0"; in the order of the report */
-    /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1: it
-     * is not there) and its lmi_change */
+    /* Of a difference: the outline before, NULL: this is none; and by place, its index before and after (-1:
+     * it is not there) and its lmi_change */
     const struct lmi_outline *was;
     int32_t *was_at, *now_at;
     uint8_t *change;
@@ -145,10 +145,11 @@ typedef struct lmi_outline_options {
 lam_status lmi_outline_new(lmi_outline *o, const lam_costs *c, const lmi_outline_options *options,
                            lam_error *e);
 void lmi_outline_free(lmi_outline *o);
-/* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place of
- * equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Both must outlive it. Free
- * it also on failure. */
-lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after, lam_error *e);
+/* Both outlines as one, over the union of their trees: the numbers of `after`, and `before` as `was`. A place
+ * of equal type, shapes and counts, with equal insides, at another path is LMI_RENAMED. Both must outlive it.
+ * Free it also on failure. */
+lam_status lmi_outline_diff(lmi_outline *o, const lmi_outline *before, const lmi_outline *after,
+                            lam_error *e);
 /* The dotted path of a place, appended. */
 void lmi_outline_path(const lmi_outline *o, int32_t place, lmi_buf *out);
 /* Levels and their drawings (levels.c); formulas (formulas.c); the course and the lanes (course.c). of_place:

@@ -7,7 +7,8 @@
 #include "report/outline/work.h"
 
 /* Reads the report that Report.save or `--format json` wrote. It has no formulas and no levels. LAM_IO: the
- * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on failure. */
+ * file can't be read; LAM_FAILED: it is no such report; LAM_LIMIT: it is too large. Free it also on
+ * failure. */
 lam_status lmi_saved_outline(lmi_outline *o, const char *file, lam_error *e);
 
 /* -- of this room ---------------------------------------------------------------------------------------- */
