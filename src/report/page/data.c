@@ -19,8 +19,8 @@
  * ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines, where they share a rail why, whyof
  * formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]] health unused nograd
  * gaps notes ops time left   as in the JSON of a report; left: what was left out */
+#include "report/page/block.h"
 #include "report/page/page.h"
-#include "report/table/quick.h"
 
 enum { LISTED = 200 }; /* modules that are unused or get no gradient, and findings: no reader asks for more */
 
@@ -38,66 +38,6 @@ typedef struct block {
 } block;
 
 /* -- JSON ------------------------------------------------------------------------------------------------ */
-
-/* As any JSON, and nothing that HTML or JavaScript would read otherwise. */
-static void put_text(lmi_buf *b, const char *s) {
-    uint32_t code;
-    if (!s) {
-        PUT(b, "null");
-        return;
-    }
-    PUT(b, "\"");
-    for (size_t n; (n = lmi_utf8(s, &code)) != 0; s += n) {
-        if (code == LMI_BAD_UTF8)
-            PUT(b, "\\ufffd");
-        else if (code < 0x20 || code == 0x7f || code == '<' || code == 0x2028 || code == 0x2029)
-            lmi_putf(b, "\\u%04x", (unsigned)code);
-        else if (code == '"' || code == '\\')
-            lmi_putf(b, "\\%c", (char)code);
-        else
-            quick_put(b, s, n);
-    }
-    PUT(b, "\"");
-}
-
-/* `"name":`, after a comma unless an object or a list begins there. */
-static void next(lmi_buf *b) {
-    char last = b->n ? b->s[b->n - 1] : '{';
-    if (last != '{' && last != '[' && last != ':') PUT(b, ",");
-}
-static void key(lmi_buf *b, const char *name) {
-    next(b);
-    PUT(b, "\"");
-    lmi_put(b, name);
-    PUT(b, "\":");
-}
-static void put_int(lmi_buf *b, int64_t v) {
-    next(b);
-    quick_int(b, v);
-}
-static void put_index(lmi_buf *b, int32_t i) { /* a key of an object that has few of them */
-    next(b);
-    lmi_putf(b, "\"%d\":", (int)i);
-}
-static void text_field(lmi_buf *b, const char *name, const char *text) {
-    key(b, name);
-    put_text(b, text);
-}
-static void int_field(lmi_buf *b, const char *name, int64_t v) {
-    key(b, name);
-    quick_int(b, v);
-}
-static void truth_field(lmi_buf *b, const char *name, bool v) {
-    key(b, name);
-    lmi_put(b, v ? "true" : "false");
-}
-
-static void ints(lmi_buf *b, const char *name, const int32_t *v, int32_t n) {
-    key(b, name);
-    PUT(b, "[");
-    for (int32_t i = 0; i < n; i++) put_int(b, v[i]);
-    PUT(b, "]");
-}
 
 /* The number of a text in the list of all. */
 static int64_t text_at(block *k, const char *text) {
