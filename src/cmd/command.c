@@ -28,8 +28,7 @@ static void general_help(lmi_cli *c) {
     }
     lmi_say(c, "\n");
     lmi_say_words(c, 0, 0,
-                  "TARGET: MODULE:NAME or FILE.py:NAME. `lamina help SUBCOMMAND` lists options, `lamina "
-                  "version` the version.");
+                  "TARGET: MODULE:NAME or FILE.py:NAME. Also: `lamina help SUBCOMMAND`, `lamina version`.");
     lmi_say(c, "example: lamina show torchvision.models:resnet18 -i 1x3x224x224 --depth 2\n");
     lmi_say_words(c, 0, 0,
                   "exit codes: 0 fine, 1 a finding, 2 usage, 3 model or file failed, 4 internal error, 130 "

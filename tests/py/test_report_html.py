@@ -151,6 +151,42 @@ def test_a_model_that_raised():
     Page(text)
 
 
+class Wider(Net):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(4, 7)
+
+
+def test_a_difference(report, tmp_path):
+    """10 more parameters: 2 x (4 weights + 1 bias) of 649 are 1.5 %."""
+    saved = tmp_path / "before.json"
+    report[0].to_json(saved)
+    now = lamina.inspect(Wider(), torch.rand(2, 4, 8, 8))
+    for before in (report[0], saved, str(saved), lamina.Report.load(saved)):
+        text = now.to_html(before=before)
+        page = Page(text)
+        (title,) = page.text_of("h1", id="h-verdict")
+        assert "→" in title
+        assert "was 649, +1.5\u202f%" in text
+        assert "0 modules added, 0 removed, 1 changed, 0 renamed." in text
+        assert "not measured before" not in text
+        (block,) = page.text_of("script", type="application/json", id="data")
+        assert len(json.loads(block)["dst"]) == json.loads(block)["N"]
+    assert "The same modules," in report[0].to_html(before=report[0])
+
+
+def test_nothing_to_compare_with(report, tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        report[0].to_html(before=tmp_path / "none.json")
+    other = tmp_path / "other.json"
+    other.write_text("{}")
+    with pytest.raises(lamina.LaminaError, match="no report that lamina saved as JSON"):
+        report[0].to_html(tmp_path / "page.html", before=other)
+    assert not (tmp_path / "page.html").exists()
+    with pytest.raises(TypeError):
+        report[0].to_html(before=3)
+
+
 def test_names_from_strangers():
     evil = "</script><img src=x onerror=alert(1)>\u202e\u0007"
     net = nn.Sequential()

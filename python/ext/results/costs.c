@@ -337,7 +337,7 @@ static const struct option {
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
     OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
     OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
-    OPTION(peak, PEAK),        OPTION(memory, SWITCH), OPTION(bars, SWITCH),
+    OPTION(peak, PEAK),        OPTION(memory, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -504,10 +504,9 @@ static PyMethodDef costs_methods[] = {
      PyDoc_STR("plot($self, kind, width, by, backward, flops, moved, /)\n--\n\nA picture as SVG; the last "
                "two are the machine's roof.")},
     {"page", costs_page, METH_VARARGS,
-     PyDoc_STR(
-         "page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why only "
-         "a part of the model ran, or None; flops and moved are the machine's roof; `before`: costs, or a "
-         "file as bytes, that it is compared with, or None.")},
+     PyDoc_STR("page($self, ran, flops, moved, before, /)\n--\n\nThe report as one HTML file. `ran`: why "
+               "only a part of the model ran, or None; flops and moved are the machine's roof; `before`: "
+               "costs, or a file as bytes, that it is compared with, or None.")},
     {NULL, NULL, 0, NULL},
 };
 

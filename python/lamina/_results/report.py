@@ -606,13 +606,17 @@ class Report:
         limits = (0.0, 0.0) if roof is None else (roof.flops, roof.bytes)
         was: object = None
         if before is not None:
-            was = before._costs if isinstance(before, Report) else os.fsencode(before)
+            was = before._compared() if isinstance(before, Report) else os.fsencode(before)
         text = self._costs.page(self.failure(), *limits, was)
         if isinstance(path, str | os.PathLike):
             save_text(path, text, overwrite=overwrite)
         elif path is not None:
             path.write(text)
         return text
+
+    def _compared(self) -> object:
+        """What a page compares with: costs, or the name of a file."""
+        return self._costs
 
     def to_trace(
         self, path: str | os.PathLike[str] | None = None, *, overwrite: bool = False, **options: Any

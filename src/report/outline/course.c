@@ -74,7 +74,7 @@ static lam_status add_node(course *c, lanes *l, const lmi_span *s) {
     l->pass = op->pass;
     l->thread = s->thread;
     int32_t place = op->call < 0 ? 0 : lmi_place_for(c->of_place, c->m->events[op->call].place);
-    if (c->o->at[place].depth == 0) return LAM_OK; /* of no lane, as what adds gradients up: the layers go on */
+    if (c->o->at[place].depth == 0) return LAM_OK; /* of no lane, as what adds gradients up */
     while (c->o->at[place].depth > DEEPEST) place = c->o->at[place].parent;
     end_lanes(l, c->o->at[place].depth + 1);
     for (; c->o->at[place].depth > 0; place = c->o->at[place].parent) {

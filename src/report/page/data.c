@@ -19,8 +19,8 @@
  * ranks r of r0 to r1, waypoints d, segments e, spine sp; bus: all lines, where they share a rail why, whyof
  * formulas and {place: formulas}: [phase, operator, [metric, formula, filled in, value]] health unused nograd
  * gaps notes ops time left   as in the JSON of a report; left: what was left out */
-#include "report/page/data.h"
-#include "report/table/quick.h"
+#include "report/page/block.h"
+#include "report/page/page.h"
 
 enum { LISTED = 200 }; /* modules that are unused or get no gradient, and findings: no reader asks for more */
 
@@ -29,64 +29,96 @@ static const lam_held categories[LAM_N_HELD] = {LAM_HELD_PARAMETER, LAM_HELD_GRA
                                                 LAM_HELD_BUFFER,    LAM_HELD_INPUT,     LAM_HELD_ACTIVATION,
                                                 LAM_HELD_BACKWARD,  LAM_HELD_WORKSPACE, LAM_HELD_OTHER};
 
+typedef struct block {
+    lmi_buf *out;
+    const lmi_outline *o;
+    lmi_map index; /* of each text in `texts` */
+    lmi_vec texts; /* const char * */
+    lmi_arena arena;
+} block;
+
+/* -- JSON ------------------------------------------------------------------------------------------------ */
+
+/* The number of a text in the list of all. */
+static int64_t text_at(block *k, const char *text) {
+    int64_t at = lmi_map_get(&k->index, text ? text : "");
+    if (at >= 0) return at;
+    const char **more = lmi_vec_add(&k->texts, 1);
+    at = (int64_t)k->texts.n - 1;
+    if (more) *more = text;
+    if (!more || lmi_map_put(&k->index, text, at, NULL) != LAM_OK) k->out->bad = true;
+    return at;
+}
+
+/* A count as [value, state]. */
+static void put_count(lmi_buf *b, const char *name, lam_count c) {
+    bool over = c.over > 0;
+    lam_state state = over && c.state == LAM_EXACT ? LAM_AT_LEAST : c.state;
+    key(b, name);
+    PUT(b, "[");
+    put_int(b, over ? INT64_MAX : c.n);
+    put_int(b, state);
+    PUT(b, "]");
+}
+
 /* -- places ---------------------------------------------------------------------------------------------- */
 
 /* The offset of a text among what is outlined of a place. */
-static void text_column(lmi_block *k, const char *name, size_t offset) {
-    lmi_data_key(k->out, name);
+static void text_column(block *k, const char *name, size_t offset) {
+    key(k->out, name);
     PUT(k->out, "[");
     for (int32_t i = 0; i < k->o->n; i++) {
         const char *text;
         memcpy(&text, (const char *)&k->o->at[i] + offset, sizeof text);
-        lmi_data_int(k->out, lmi_data_text_at(k, text));
+        put_int(k->out, text_at(k, text));
     }
     PUT(k->out, "]");
 }
 
-static void put_tree(lmi_block *k) {
+static void put_tree(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    lmi_data_int_field(b, "N", o->n);
-    lmi_data_key(b, "parent");
+    int_field(b, "N", o->n);
+    key(b, "parent");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) lmi_data_int(b, o->at[i].parent);
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].parent);
     PUT(b, "]");
     text_column(k, "nm", offsetof(lmi_outlined, name));
     text_column(k, "ty", offsetof(lmi_outlined, type));
     text_column(k, "inp", offsetof(lmi_outlined, in));
     text_column(k, "out", offsetof(lmi_outlined, out));
-    lmi_data_key(b, "st");
+    key(b, "st");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) lmi_data_int(b, o->at[i].state);
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].state);
     PUT(b, "]");
-    lmi_data_key(b, "fam");
+    key(b, "fam");
     PUT(b, "[");
-    for (int32_t i = 0; i < o->n; i++) lmi_data_int(b, o->at[i].family);
+    for (int32_t i = 0; i < o->n; i++) put_int(b, o->at[i].family);
     PUT(b, "]");
 }
 
-static void put_columns(lmi_block *k) {
+static void put_columns(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
-    lmi_data_key(b, "col");
+    key(b, "col");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->own[c]) continue;
-        lmi_data_key(b, lmi_own_names[c]);
+        key(b, lmi_own_names[c]);
         PUT(b, "[");
-        for (int32_t i = 0; i < o->n; i++) lmi_data_int(b, o->own[c][i]);
+        for (int32_t i = 0; i < o->n; i++) put_int(b, o->own[c][i]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    lmi_data_key(b, "state");
+    key(b, "state");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!o->state[c]) continue;
-        lmi_data_key(b, lmi_own_names[c]);
+        key(b, lmi_own_names[c]);
         PUT(b, "{");
         for (int32_t i = 0; i < o->n; i++) {
             if (!o->state[c][i]) continue;
-            lmi_data_index(b, i);
+            put_index(b, i);
             quick_int(b, o->state[c][i]);
         }
         PUT(b, "}");
@@ -95,43 +127,43 @@ static void put_columns(lmi_block *k) {
 }
 
 /* 2: born here, 1: passed on, forward or backward. */
-static void put_health_marks(lmi_block *k) {
+static void put_health_marks(block *k) {
     static const int marks[] = {0, 0, 1, 2};
     bool any = false;
     for (int32_t i = 0; i < k->o->n; i++)
         any = any || k->o->at[i].health[0] > LAM_HEALTH_FINE || k->o->at[i].health[1] > LAM_HEALTH_FINE;
     if (!any) return;
-    lmi_data_key(k->out, "hl");
+    key(k->out, "hl");
     PUT(k->out, "[");
     for (int32_t i = 0; i < k->o->n; i++) {
         const uint8_t *h = k->o->at[i].health;
-        lmi_data_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
+        put_int(k->out, marks[(h[0] > h[1] ? h[0] : h[1]) & 3]);
     }
     PUT(k->out, "]");
 }
 
 static void put_categories(lmi_buf *b, const int64_t held[LAM_N_HELD]) {
     PUT(b, "[");
-    for (int h = 0; h < LAM_N_HELD; h++) lmi_data_int(b, held[categories[h]]);
+    for (int h = 0; h < LAM_N_HELD; h++) put_int(b, held[categories[h]]);
     PUT(b, "]");
 }
 
-static void put_held(lmi_block *k) {
+static void put_held(block *k) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "cats");
+    key(b, "cats");
     PUT(b, "[");
     for (int h = 0; h < LAM_N_HELD; h++) {
-        lmi_data_next(b);
-        lmi_data_text(b, lam_held_name(categories[h]));
+        next(b);
+        put_text(b, lam_held_name(categories[h]));
     }
     PUT(b, "]");
-    lmi_data_key(b, "held");
+    key(b, "held");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n && k->o->held; i++) {
         bool any = false;
         for (int h = 0; h < LAM_N_HELD; h++) any = any || k->o->held[i][h] != 0;
         if (!any) continue;
-        lmi_data_index(b, i);
+        put_index(b, i);
         put_categories(b, k->o->held[i]);
     }
     PUT(b, "}");
@@ -151,115 +183,115 @@ static void put_number(lmi_buf *b, const char *text) {
     if (n > 0 && n < 10 && strspn(text, "0123456789") == n && (*text != '0' || n == 1))
         lmi_put(b, text);
     else
-        lmi_data_text(b, text);
+        put_text(b, text);
 }
 
-static void put_head(lmi_block *k) {
+static void put_head(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
     const char *dry = told(o, "dry");
-    lmi_data_key(b, "head");
+    key(b, "head");
     PUT(b, "{");
-    lmi_data_text_field(b, "type", o->name);
-    lmi_data_text_field(b, "type_path", o->type_path);
-    lmi_data_text_field(b, "target", told(o, "target"));
-    lmi_data_text_field(b, "input", o->at[0].in);
-    lmi_data_text_field(b, "output", o->at[0].out);
-    lmi_data_text_field(b, "mode", o->mode);
-    lmi_data_key(b, "dry");
+    text_field(b, "type", o->name);
+    text_field(b, "type_path", o->type_path);
+    text_field(b, "target", told(o, "target"));
+    text_field(b, "input", o->at[0].in);
+    text_field(b, "output", o->at[0].out);
+    text_field(b, "mode", o->mode);
+    key(b, "dry");
     lmi_put(b, !dry ? "null" : strcmp(dry, "yes") == 0 ? "true" : "false");
-    lmi_data_truth_field(b, "backward", o->backward);
-    lmi_data_text_field(b, "convention", o->convention);
-    lmi_data_text_field(b, "source", o->source);
-    lmi_data_text_field(b, "version", o->version);
-    lmi_data_text_field(b, "torch", told(o, "torch"));
-    lmi_data_text_field(b, "python", told(o, "python"));
-    lmi_data_text_field(b, "os", told(o, "system"));
-    lmi_data_text_field(b, "cpu", told(o, "processor"));
-    lmi_data_key(b, "threads");
+    truth_field(b, "backward", o->backward);
+    text_field(b, "convention", o->convention);
+    text_field(b, "source", o->source);
+    text_field(b, "version", o->version);
+    text_field(b, "torch", told(o, "torch"));
+    text_field(b, "python", told(o, "python"));
+    text_field(b, "os", told(o, "system"));
+    text_field(b, "cpu", told(o, "processor"));
+    key(b, "threads");
     put_number(b, told(o, "threads"));
-    lmi_data_text_field(b, "date", told(o, "date"));
-    lmi_data_int_field(b, "modules", o->modules);
-    lmi_data_int_field(b, "calls", o->calls);
+    text_field(b, "date", told(o, "date"));
+    int_field(b, "modules", o->modules);
+    int_field(b, "calls", o->calls);
     PUT(b, "}");
 }
 
 static bool is_known(lam_count c) { return c.state != LAM_UNKNOWN || c.n > 0; }
 
 /* Backward and recomputation together, as in the columns. */
-static void put_totals(lmi_block *k) {
+static void put_totals(block *k) {
     lmi_buf *b = k->out;
     const lmi_outline *o = k->o;
     const struct {
         const char *name, *back;
         const lam_count *of;
     } work[] = {{"macs", "b_macs", o->macs}, {"flops", "b_flops", o->flops}, {"bytes", "b_bytes", o->bytes}};
-    lmi_data_key(b, "tot");
+    key(b, "tot");
     PUT(b, "{");
-    lmi_data_count(b, "params", o->params.params);
-    lmi_data_count(b, "trainable", o->params.grad_params);
-    lmi_data_count(b, "param_bytes", o->params.param_bytes);
-    lmi_data_count(b, "buffers", o->params.buffers);
-    lmi_data_count(b, "buffer_bytes", o->params.buffer_bytes);
+    put_count(b, "params", o->params.params);
+    put_count(b, "trainable", o->params.grad_params);
+    put_count(b, "param_bytes", o->params.param_bytes);
+    put_count(b, "buffers", o->params.buffers);
+    put_count(b, "buffer_bytes", o->params.buffer_bytes);
     for (int i = 0; i < 3; i++) {
         lam_count back = lmi_sum(work[i].of[LAM_BACKWARD], work[i].of[LAM_RECOMPUTE]);
-        lmi_data_count(b, work[i].name, work[i].of[LAM_FORWARD]);
-        if (o->backward && is_known(back)) lmi_data_count(b, work[i].back, back);
+        put_count(b, work[i].name, work[i].of[LAM_FORWARD]);
+        if (o->backward && is_known(back)) put_count(b, work[i].back, back);
     }
     PUT(b, "}");
 }
 
-static void put_points(lmi_block *k) {
+static void put_points(block *k) {
     const lmi_outline *o = k->o;
-    lmi_data_key(k->out, "t");
+    key(k->out, "t");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n_points; i++) lmi_data_int(k->out, o->point[i].us);
+    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].us);
     PUT(k->out, "]");
-    lmi_data_key(k->out, "b");
+    key(k->out, "b");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n_points; i++) lmi_data_int(k->out, o->point[i].bytes);
+    for (int32_t i = 0; i < o->n_points; i++) put_int(k->out, o->point[i].bytes);
     PUT(k->out, "]");
 }
 
-static void put_spans(lmi_block *k) {
+static void put_spans(block *k) {
     const lmi_outline *o = k->o;
-    lmi_data_key(k->out, "spans");
+    key(k->out, "spans");
     PUT(k->out, "[");
     for (int32_t i = 0; i < o->n_at_work; i++) {
         const lmi_at_work *at = &o->at_work[i];
-        lmi_data_next(k->out);
+        next(k->out);
         PUT(k->out, "[");
-        lmi_data_int(k->out, at->place);
-        lmi_data_int(k->out, at->phase);
-        lmi_data_int(k->out, at->us);
-        lmi_data_int(k->out, at->length);
-        lmi_data_int(k->out, at->depth);
+        put_int(k->out, at->place);
+        put_int(k->out, at->phase);
+        put_int(k->out, at->us);
+        put_int(k->out, at->length);
+        put_int(k->out, at->depth);
         PUT(k->out, "]");
     }
     PUT(k->out, "]");
 }
 
 /* The path of a place, or null. */
-static void path_field(lmi_block *k, const char *name, int32_t place) {
+static void path_field(block *k, const char *name, int32_t place) {
     lmi_buf path;
     lmi_buf_init(&path);
     if (place >= 0) lmi_outline_path(k->o, place, &path);
-    lmi_data_text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
+    text_field(k->out, name, place < 0 ? NULL : lmi_buf_text(&path));
     k->out->bad = k->out->bad || path.bad;
     lmi_buf_free(&path);
 }
 
 static void known_field(lmi_buf *b, const char *name, int64_t v) {
     if (v >= 0)
-        lmi_data_int_field(b, name, v);
+        int_field(b, name, v);
     else
-        lmi_data_text_field(b, name, NULL);
+        text_field(b, name, NULL);
 }
 
-static void put_memory(lmi_block *k) {
+static void put_memory(block *k) {
     lmi_buf *b = k->out;
     const lam_memory_totals *m = k->o->memory;
-    lmi_data_key(b, "mem");
+    key(b, "mem");
     if (!m) {
         PUT(b, "null");
         return;
@@ -267,31 +299,31 @@ static void put_memory(lmi_block *k) {
     PUT(b, "{");
     put_points(k);
     put_spans(k);
-    lmi_data_int_field(b, "peak", m->peak);
-    lmi_data_int_field(b, "before", m->before);
-    lmi_data_int_field(b, "allocated", m->allocated);
+    int_field(b, "peak", m->peak);
+    int_field(b, "before", m->before);
+    int_field(b, "allocated", m->allocated);
     path_field(k, "peak_in", k->o->peak_place);
     /* Outside every call it may have been a backward's, where that can't be told. */
     bool guess = m->info.forward_only && m->peak_call < 0;
-    lmi_data_text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
+    text_field(b, "peak_phase", guess ? NULL : lam_phase_name((lam_phase)m->peak_phase));
     known_field(b, "back", k->o->backward_us);
-    lmi_data_key(b, "held");
+    key(b, "held");
     put_categories(b, m->held);
-    lmi_data_key(b, "rss");
+    key(b, "rss");
     PUT(b, "{");
     known_field(b, "open", m->info.rss_open);
     known_field(b, "peak", m->info.rss_peak);
     known_field(b, "close", m->info.rss_close);
     PUT(b, "}");
-    lmi_data_text_field(b, "source", k->o->memory_source);
+    text_field(b, "source", k->o->memory_source);
     PUT(b, "}");
 }
 
-static void put_times(lmi_block *k) {
+static void put_times(block *k) {
     static const char *const parts[LAM_N_TIME_PARTS] = {"forward", "backward", "recompute",
                                                         "engine",  "outside",  "whole"};
     lmi_buf *b = k->out;
-    lmi_data_key(b, "time");
+    key(b, "time");
     if (!k->o->timed) {
         PUT(b, "null");
         return;
@@ -299,26 +331,26 @@ static void put_times(lmi_block *k) {
     PUT(b, "{");
     for (int p = 0; p < LAM_N_TIME_PARTS; p++) {
         const lam_spread *s = &k->o->time[p];
-        lmi_data_key(b, parts[p]);
+        key(b, parts[p]);
         if (s->n == 0) {
             PUT(b, "null");
             continue;
         }
         PUT(b, "[");
-        lmi_data_int(b, s->median);
-        lmi_data_int(b, s->deviation);
-        lmi_data_int(b, s->least);
-        lmi_data_int(b, s->most);
+        put_int(b, s->median);
+        put_int(b, s->deviation);
+        put_int(b, s->least);
+        put_int(b, s->most);
         PUT(b, "]");
     }
-    lmi_data_int_field(b, "runs", k->o->repeats);
-    lmi_data_int_field(b, "outliers", k->o->outliers);
+    int_field(b, "runs", k->o->repeats);
+    int_field(b, "outliers", k->o->outliers);
     PUT(b, "}");
 }
 
-static void put_roof(lmi_block *k) {
+static void put_roof(block *k) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "roof");
+    key(b, "roof");
     if (k->o->roof.flops <= 0 || k->o->roof.bytes <= 0) {
         PUT(b, "null");
         return;
@@ -330,93 +362,93 @@ static void put_roof(lmi_block *k) {
 
 /* -- drawings and formulas ------------------------------------------------------------------------------- */
 
-static void put_nodes(lmi_block *k, const lmi_level *l) {
+static void put_nodes(block *k, const lmi_level *l) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "n");
+    key(b, "n");
     PUT(b, "[");
     for (int32_t i = 0; i < l->n; i++) {
-        lmi_data_next(b);
+        next(b);
         PUT(b, "[");
-        lmi_data_int(b, l->node[i].look);
-        lmi_data_int(b, lmi_data_text_at(k, l->node[i].label));
-        lmi_data_int(b, lmi_data_text_at(k, l->node[i].note));
+        put_int(b, l->node[i].look);
+        put_int(b, text_at(k, l->node[i].label));
+        put_int(b, text_at(k, l->node[i].note));
         PUT(b, "]");
     }
     PUT(b, "]");
-    lmi_data_key(b, "w");
+    key(b, "w");
     PUT(b, "[");
-    for (int32_t i = 0; i < l->n; i++) lmi_data_int(b, l->size[i].w);
+    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].w);
     PUT(b, "]");
-    lmi_data_key(b, "h");
+    key(b, "h");
     PUT(b, "[");
-    for (int32_t i = 0; i < l->n; i++) lmi_data_int(b, l->size[i].h);
+    for (int32_t i = 0; i < l->n; i++) put_int(b, l->size[i].h);
     PUT(b, "]");
-    lmi_data_key(b, "sp");
+    key(b, "sp");
     PUT(b, "[");
     for (int32_t i = 0; i < l->n; i++)
-        if (l->at.spine[i]) lmi_data_int(b, i);
+        if (l->at.spine[i]) put_int(b, i);
     PUT(b, "]");
 }
 
 static void put_lines(lmi_buf *b, const char *name, const lmi_line_ends *line, int32_t n) {
-    lmi_data_key(b, name);
+    key(b, name);
     PUT(b, "[");
     for (int32_t i = 0; i < n; i++) {
-        lmi_data_next(b);
+        next(b);
         PUT(b, "[");
-        lmi_data_int(b, line[i].from);
-        lmi_data_int(b, line[i].to);
+        put_int(b, line[i].from);
+        put_int(b, line[i].to);
         PUT(b, "]");
     }
     PUT(b, "]");
 }
 
-static void put_level(lmi_block *k, const lmi_level *l) {
+static void put_level(block *k, const lmi_level *l) {
     lmi_buf *b = k->out;
     const lmi_drawing *at = &l->at;
-    lmi_data_next(b);
+    next(b);
     PUT(b, "{");
     put_nodes(k, l);
-    lmi_data_ints(b, "x", at->x, l->n);
-    lmi_data_ints(b, "y", at->y, l->n);
-    lmi_data_ints(b, "r", at->rank, l->n);
-    lmi_data_ints(b, "r0", at->top, at->n_ranks);
-    lmi_data_ints(b, "r1", at->bottom, at->n_ranks);
-    lmi_data_key(b, "d");
+    ints(b, "x", at->x, l->n);
+    ints(b, "y", at->y, l->n);
+    ints(b, "r", at->rank, l->n);
+    ints(b, "r0", at->top, at->n_ranks);
+    ints(b, "r1", at->bottom, at->n_ranks);
+    key(b, "d");
     PUT(b, "[");
     for (int32_t i = 0; i < at->n_waypoints; i++) {
-        lmi_data_next(b);
+        next(b);
         PUT(b, "[");
-        lmi_data_int(b, at->waypoint[i].x);
-        lmi_data_int(b, at->waypoint[i].rank);
-        lmi_data_int(b, at->waypoint[i].source);
+        put_int(b, at->waypoint[i].x);
+        put_int(b, at->waypoint[i].rank);
+        put_int(b, at->waypoint[i].source);
         PUT(b, "]");
     }
     PUT(b, "]");
     put_lines(b, "e", at->segment, at->n_segments);
     if (at->shared) put_lines(b, "bus", l->line, l->n_lines);
-    if (l->cut) lmi_data_int_field(b, "cut", l->cut);
+    if (l->cut) int_field(b, "cut", l->cut);
     PUT(b, "}");
 }
 
-static void put_levels(lmi_block *k) {
+static void put_levels(block *k) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "lv");
+    key(b, "lv");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_levels; i++) put_level(k, &k->o->level[i]);
     PUT(b, "]");
-    lmi_data_key(b, "lvof");
+    key(b, "lvof");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n; i++) {
         if (k->o->at[i].level < 0) continue;
-        lmi_data_index(b, i);
+        put_index(b, i);
         quick_int(b, k->o->at[i].level);
     }
     PUT(b, "}");
 }
 
 /* "aten::mm", or "aten::mm ×3" of three. */
-static const char *name_of(lmi_block *k, const lmi_formula_group *g) {
+static const char *name_of(block *k, const lmi_formula_group *g) {
     lmi_buf name;
     if (g->n_equal < 2) return g->name;
     lmi_buf_init(&name);
@@ -427,22 +459,22 @@ static const char *name_of(lmi_block *k, const lmi_formula_group *g) {
     return kept ? kept : "";
 }
 
-static void put_group(lmi_block *k, const lmi_formula_group *g) {
+static void put_group(block *k, const lmi_formula_group *g) {
     lmi_buf *b = k->out;
-    lmi_data_next(b);
+    next(b);
     PUT(b, "[");
-    lmi_data_int(b, g->phase);
-    lmi_data_int(b, lmi_data_text_at(k, name_of(k, g)));
+    put_int(b, g->phase);
+    put_int(b, text_at(k, name_of(k, g)));
     PUT(b, ",[");
     for (int32_t i = 0; i < g->n; i++) {
         const lmi_outlined_formula *f = &g->at[i];
-        lmi_data_next(b);
+        next(b);
         PUT(b, "[");
-        lmi_data_int(b, f->metric);
-        lmi_data_int(b, lmi_data_text_at(k, f->formula));
-        lmi_data_int(b, lmi_data_text_at(k, f->filled));
+        put_int(b, f->metric);
+        put_int(b, text_at(k, f->formula));
+        put_int(b, text_at(k, f->filled));
         if (f->value >= 0)
-            lmi_data_int(b, f->value);
+            put_int(b, f->value);
         else
             PUT(b, ",null");
         PUT(b, "]");
@@ -450,23 +482,23 @@ static void put_group(lmi_block *k, const lmi_formula_group *g) {
     PUT(b, "]]");
 }
 
-static void put_formulas(lmi_block *k) {
+static void put_formulas(block *k) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "why");
+    key(b, "why");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_formulas; i++) {
         const lmi_formulas *f = &k->o->formulas[i];
-        lmi_data_next(b);
+        next(b);
         PUT(b, "[");
         for (int32_t g = 0; g < f->n; g++) put_group(k, &f->at[g]);
         PUT(b, "]");
     }
     PUT(b, "]");
-    lmi_data_key(b, "whyof");
+    key(b, "whyof");
     PUT(b, "{");
     for (int32_t i = 0; i < k->o->n; i++) {
         if (k->o->at[i].formulas < 0) continue;
-        lmi_data_index(b, i);
+        put_index(b, i);
         quick_int(b, k->o->at[i].formulas);
     }
     PUT(b, "}");
@@ -474,151 +506,151 @@ static void put_formulas(lmi_block *k) {
 
 /* -- sentences ------------------------------------------------------------------------------------------- */
 
-static void put_health(lmi_block *k) {
+static void put_health(block *k) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, "health");
+    key(b, "health");
     if (!k->o->health) {
         PUT(b, "null");
         return;
     }
     PUT(b, "{");
-    lmi_data_text_field(b, "sentence", k->o->health);
-    lmi_data_int_field(b, "tensors", k->o->looked);
-    lmi_data_key(b, "findings");
+    text_field(b, "sentence", k->o->health);
+    int_field(b, "tensors", k->o->looked);
+    key(b, "findings");
     PUT(b, "[");
     for (int32_t i = 0; i < k->o->n_findings && i < LISTED; i++) {
-        lmi_data_next(b);
+        next(b);
         PUT(b, "{");
-        lmi_data_text_field(b, "text", k->o->finding[i]->text);
-        lmi_data_text_field(b, "phase", lam_phase_name(k->o->finding[i]->phase));
+        text_field(b, "text", k->o->finding[i]->text);
+        text_field(b, "phase", lam_phase_name(k->o->finding[i]->phase));
         path_field(k, "path", k->o->finding_place[i]);
         PUT(b, "}");
     }
     PUT(b, "]}");
 }
 
-static void put_reasons(lmi_block *k, const char *name, const char *(*at)[2], int32_t n) {
+static void put_reasons(block *k, const char *name, const char *(*at)[2], int32_t n) {
     lmi_buf *b = k->out;
-    lmi_data_key(b, name);
+    key(b, name);
     PUT(b, "[");
     for (int32_t i = 0; i < n && i < LISTED; i++) {
-        lmi_data_next(b);
+        next(b);
         PUT(b, "{");
-        lmi_data_text_field(b, "path", at[i][0]);
-        lmi_data_text_field(b, "reason", at[i][1]);
+        text_field(b, "path", at[i][0]);
+        text_field(b, "reason", at[i][1]);
         PUT(b, "}");
     }
     PUT(b, "]");
 }
 
-static void put_sentences(lmi_block *k, const char *name, const char *const *at, int32_t n) {
-    lmi_data_key(k->out, name);
+static void put_sentences(block *k, const char *name, const char *const *at, int32_t n) {
+    key(k->out, name);
     PUT(k->out, "[");
     for (int32_t i = 0; i < n; i++) {
-        lmi_data_next(k->out);
-        lmi_data_text(k->out, at[i]);
+        next(k->out);
+        put_text(k->out, at[i]);
     }
     PUT(k->out, "]");
 }
 
-static void put_operators(lmi_block *k) {
-    lmi_data_key(k->out, "ops");
+static void put_operators(block *k) {
+    key(k->out, "ops");
     if (k->o->ops_ran == 0) {
         PUT(k->out, "null");
         return;
     }
     PUT(k->out, "{");
-    lmi_data_int_field(k->out, "ran", k->o->ops_ran);
-    lmi_data_int_field(k->out, "counted", k->o->ops_counted);
-    lmi_data_int_field(k->out, "known", k->o->ops_ruled);
+    int_field(k->out, "ran", k->o->ops_ran);
+    int_field(k->out, "counted", k->o->ops_counted);
+    int_field(k->out, "known", k->o->ops_ruled);
     PUT(k->out, "}");
 }
 
 /* -- a difference ---------------------------------------------------------------------------------------- */
 
 /* The numbers before, by place of both trees together. */
-static void put_columns_before(lmi_block *k) {
+static void put_columns_before(block *k) {
     const lmi_outline *o = k->o, *was = o->was;
     lmi_buf *b = k->out;
-    lmi_data_key(b, "col");
+    key(b, "col");
     PUT(b, "{");
     for (int c = 0; c < LMI_N_OWN; c++) {
         if (!was->own[c]) continue;
-        lmi_data_key(b, lmi_own_names[c]);
+        key(b, lmi_own_names[c]);
         PUT(b, "[");
-        for (int32_t i = 0; i < o->n; i++) lmi_data_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
+        for (int32_t i = 0; i < o->n; i++) put_int(b, o->was_at[i] < 0 ? 0 : was->own[c][o->was_at[i]]);
         PUT(b, "]");
     }
     PUT(b, "}");
-    lmi_data_key(b, "held");
+    key(b, "held");
     PUT(b, "{");
     for (int32_t i = 0; i < o->n && was->held; i++) {
         if (o->was_at[i] < 0) continue;
-        lmi_data_index(b, i);
+        put_index(b, i);
         put_categories(b, was->held[o->was_at[i]]);
     }
     PUT(b, "}");
 }
 
-static void put_course_before(lmi_block *before) {
+static void put_course_before(block *before) {
     const lam_memory_totals *m = before->o->memory;
-    lmi_data_key(before->out, "mem");
+    key(before->out, "mem");
     if (!m) {
         PUT(before->out, "null");
         return;
     }
     PUT(before->out, "{");
     put_points(before);
-    lmi_data_int_field(before->out, "peak", m->peak);
+    int_field(before->out, "peak", m->peak);
     path_field(before, "peak_in", before->o->peak_place);
     PUT(before->out, "}");
 }
 
 /* What another name was the path of, by place. */
-static void put_names_before(lmi_block *k) {
+static void put_names_before(block *k) {
     const lmi_outline *o = k->o;
     lmi_buf path;
     lmi_buf_init(&path);
-    lmi_data_key(k->out, "renamed");
+    key(k->out, "renamed");
     PUT(k->out, "{");
     for (int32_t i = 0; i < o->n; i++) {
         if (o->change[i] != LMI_RENAMED) continue;
         lmi_buf_clear(&path);
         lmi_outline_path(o->was, o->was_at[i], &path);
-        lmi_data_index(k->out, i);
-        lmi_data_text(k->out, lmi_buf_text(&path));
+        put_index(k->out, i);
+        put_text(k->out, lmi_buf_text(&path));
     }
     PUT(k->out, "}");
     k->out->bad = k->out->bad || path.bad;
     lmi_buf_free(&path);
 }
 
-static void put_difference(lmi_block *k) {
+static void put_difference(block *k) {
     const lmi_outline *o = k->o;
     if (!o->was) return;
-    lmi_block before = {.out = k->out, .o = o->was};
-    lmi_data_key(k->out, "base");
+    block before = {.out = k->out, .o = o->was};
+    key(k->out, "base");
     PUT(k->out, "{");
-    lmi_data_text_field(k->out, "name", told(o->was, "target") ? told(o->was, "target") : o->was->name);
-    lmi_data_text_field(k->out, "convention", o->was->convention);
+    text_field(k->out, "name", told(o->was, "target") ? told(o->was, "target") : o->was->name);
+    text_field(k->out, "convention", o->was->convention);
     put_columns_before(k);
     put_totals(&before);
     put_course_before(&before);
     put_times(&before);
     PUT(k->out, "}");
-    lmi_data_key(k->out, "dst");
+    key(k->out, "dst");
     PUT(k->out, "[");
-    for (int32_t i = 0; i < o->n; i++) lmi_data_int(k->out, o->change[i]);
+    for (int32_t i = 0; i < o->n; i++) put_int(k->out, o->change[i]);
     PUT(k->out, "]");
     put_names_before(k);
 }
 
-static void put_all(lmi_block *k) {
+static void put_all(block *k) {
     const lmi_outline *o = k->o;
-    lmi_data_text_at(k, "");
+    text_at(k, "");
     PUT(k->out, "{");
-    lmi_data_int_field(k->out, "v", 1);
-    lmi_data_text_field(k->out, "name", o->name);
+    int_field(k->out, "v", 1);
+    text_field(k->out, "name", o->name);
     put_head(k);
     put_tree(k);
     put_columns(k);
@@ -643,7 +675,7 @@ static void put_all(lmi_block *k) {
 }
 
 void lmi_page_data(lmi_buf *out, const lmi_outline *o) {
-    lmi_block k = {.out = out, .o = o};
+    block k = {.out = out, .o = o};
     lmi_map_init(&k.index);
     lmi_vec_init(&k.texts, sizeof(const char *));
     lmi_arena_init(&k.arena, UINT64_MAX);

@@ -80,7 +80,7 @@ void lmi_page_put_names(lmi_page *p, int32_t columns);
 /* A text of both if it differs: "was → now". */
 void lmi_page_put_both(lmi_page *p, const char *was, const char *now, int32_t columns);
 void lmi_page_put_was(lmi_page *p, const lmi_page_number *n); /* "was 1.81 G, +102 %" */
-/* Of a place, as an element. */
+/* The difference of a place's number, as an element. */
 void lmi_page_put_change(lmi_page *p, const lmi_page_number *n, int32_t place);
 void lmi_page_put_sign(lmi_page *p, int32_t place); /* "+ added", "− removed", "~ changed", "> renamed" */
 void lmi_page_changes_say(lmi_page *p);
