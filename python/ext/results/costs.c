@@ -337,7 +337,7 @@ static const struct option {
     OPTION(exact, SWITCH),     OPTION(expand, SWITCH), OPTION(receptive_field, SWITCH),
     OPTION(bytes, SWITCH),     OPTION(why, SWITCH),    OPTION(by, NAME),
     OPTION(sort, NAME),        OPTION(rows, NUMBER),   OPTION(time, SWITCH),
-    OPTION(peak, PEAK),        OPTION(memory, SWITCH),
+    OPTION(peak, PEAK),        OPTION(memory, SWITCH), OPTION(bars, SWITCH),
 #undef OPTION
 };
 enum { N_OPTIONS = sizeof options / sizeof *options };
