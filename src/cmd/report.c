@@ -43,9 +43,18 @@ static int write_model(lmi_cli *c, lam_page_options *o, const lam_rules *own) {
 }
 
 int lmi_run_report(lmi_cli *c) {
+    if (lam_recording_is(c->args.operands[0])) return lmi_report_recordings(c);
     lam_page_options o = {.target = c->args.operands[0], .command = true};
     lam_rules *own = NULL;
     lam_error e = {0};
+    if (c->args.n_operands > 1) {
+        lmi_too_many(c, c->args.operands[1], "only recordings are shown side by side");
+        return LMI_EXIT_USAGE;
+    }
+    if (c->args.run >= 0) {
+        lmi_complain(c, NULL, "--run is for recordings, and %s is a model", c->args.operands[0]);
+        return LMI_EXIT_USAGE;
+    }
     if (!has_place(c)) {
         lmi_complain(c, "add -o report.html",
                      "a report is a page for a browser, and no file is given for it");
