@@ -95,7 +95,7 @@ lam_status lmi_runs_layers(lmi_runs *p, int32_t model) {
                            "own share",
                            of.memory ? "peak memory" : NULL,
                            of.health ? "bad steps" : NULL};
-    lmi_runs_scroll(p, "Layers by time");
+    lmi_runs_scroll(p, "Table of layers", model);
     put_heads(p, heads, sizeof heads / sizeof *heads);
     for (int32_t i = 0; i < n && i < ROWS; i++) put_layer(p, all[i], m->name, &of);
     lmi_put(&p->w.out, "</tbody></table>");
@@ -144,7 +144,7 @@ static void put_processes(lmi_runs *p) {
         for (int k = 0; k < 3; k++)
             if (of[k].n && (double)of[k].median > most[k]) most[k] = (double)of[k].median;
     }
-    lmi_runs_scroll(p, "Processes side by side");
+    lmi_runs_scroll(p, "Table of processes", 0);
     put_heads(p, heads, sizeof heads / sizeof *heads);
     for (int32_t i = 0; i < p->w.n; i++) put_process(p, i, most);
     lmi_put(&p->w.out, "</tbody></table>");
@@ -170,7 +170,7 @@ lam_status lmi_runs_ranks(lmi_runs *p) {
     LAM_TRY(lmi_stragglers(&p->w, found, &n));
     if (!n) return LAM_OK;
     lmi_put(&p->w.out, "<h3>Layers that are slow in one of them</h3>");
-    lmi_runs_scroll(p, "Layers that are slow in one process");
+    lmi_runs_scroll(p, "Table of slow layers", 0);
     put_heads(p, heads, sizeof heads / sizeof *heads);
     for (int32_t i = 0; i < n; i++) put_straggler(p, &found[i], (double)(found[0].slowest - found[0].among));
     lmi_put(&p->w.out, "</tbody></table>");

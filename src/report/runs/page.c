@@ -85,11 +85,10 @@ static void put_run(lmi_runs *p, int32_t i) {
 
 static void begin_section(lmi_runs *p, const char *id, int32_t model, const char *title) {
     const lam_recorded_model *m = lam_recording_model(p->w.all[0], model);
-    lmi_putf(
-        &p->w.out,
-        "<section id=\"%s%d\" aria-labelledby=\"h-%s%d\"><div class=\"hd\"><h2 id=\"h-%s%d\">%s</h2><span "
-        "class=\"say\">",
-        id, (int)model, id, (int)model, id, (int)model, title);
+    const int k = (int)model;
+    lmi_putf(&p->w.out, "<section id=\"%s%d\" aria-labelledby=\"h-%s%d s-%s%d\">", id, k, id, k, id, k);
+    lmi_putf(&p->w.out, "<div class=\"hd\"><h2 id=\"h-%s%d\">%s</h2><span class=\"say\" id=\"s-%s%d\">", id,
+             k, title, id, k);
     lmi_runs_name(p, m->name, LMI_RUNS_CELL);
     lmi_put(&p->w.out, ", ");
     lmi_put_kind(&p->w.out, m);

@@ -19,7 +19,8 @@ typedef struct lmi_runs {
 } lmi_runs;
 
 void lmi_runs_name(lmi_runs *p, const char *name, int32_t columns);
-void lmi_runs_scroll(lmi_runs *p, const char *label); /* begins a table that can be scrolled */
+/* Begins a table that can be scrolled; no two have the same label and number. */
+void lmi_runs_scroll(lmi_runs *p, const char *label, int32_t model);
 void lmi_runs_scroll_end(lmi_runs *p);
 void lmi_runs_verdict(lmi_runs *p);
 void lmi_runs_steps(lmi_runs *p, int32_t model);

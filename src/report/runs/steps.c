@@ -4,14 +4,15 @@
 #include "report/runs/runs.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { LEFT = 66, TOP = 26, BELOW = 220, HEIGHT = 246, RIGHT = 10, EDGE = 4 };
 
 typedef struct chart {
     lmi_svg s;
     const lmi_series *of;
-    double wide, most;  /* of the area; what it is high */
-    double first, last; /* numbers of steps */
+    double wide, most, line; /* of the area; what it is high; between lines */
+    double first, last;      /* numbers of steps */
 } chart;
 
 static int64_t whole_of(const lam_recorded_step *s) { return s->step_ns; }
@@ -29,10 +30,34 @@ static double x_of(const chart *c, double number) {
     return LEFT + c->wide * fmin(fmax(part, 0), 1);
 }
 
-static double y_of(const chart *c, double v) { return BELOW - (BELOW - TOP) * v / c->most; }
+static double y_of(const chart *c, double v) { return fmax(BELOW - (BELOW - TOP) * v / c->most, TOP); }
 
+static int by_size(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* As high as all points but the highest twentieth, and half as much again: a few slow steps would make all
+ * others look like nothing. */
 static void note_most(chart *c, value of) {
-    for (int32_t i = 0; i < c->of->n; i++) c->most = fmax(c->most, (double)of(&c->of->at[i]));
+    int64_t seen[LMI_RUNS_POINTS];
+    size_t n = 0;
+    for (int32_t i = 0; i < c->of->n; i++)
+        if (of(&c->of->at[i]) >= 0) seen[n++] = of(&c->of->at[i]);
+    if (!n) return;
+    qsort(seen, n, sizeof *seen, by_size);
+    c->most = fmax(c->most, fmin((double)seen[n - 1] * 1.05, (double)seen[(n - 1) * 19 / 20] * 1.5));
+}
+
+/* Lines at 1, 2 or 5 times a power of ten, or at powers of two. */
+static void choose_lines(chart *c, bool bytes) {
+    double least = fmax(c->most, 4) / 4, unit = 1;
+    while (unit * (bytes ? 2 : 10) <= least) unit *= bytes ? 2 : 10;
+    if (bytes)
+        c->line = unit < least ? unit * 2 : unit;
+    else
+        c->line = unit * (unit >= least ? 1 : unit * 2 >= least ? 2 : unit * 5 >= least ? 5 : 10);
+    c->most = c->line * ceil(fmax(c->most, 1) / c->line);
 }
 
 /* What is unknown has no point; a single point is as wide as can be seen. */
@@ -56,8 +81,9 @@ static void draw_area(chart *c, value of, const char *classes) {
 }
 
 static void draw_grid(chart *c, bool bytes) {
-    for (int i = 0; i <= 4; i++) {
-        double v = c->most * i / 4, y = y_of(c, v);
+    choose_lines(c, bytes);
+    for (int i = 0; i * c->line <= c->most; i++) {
+        double v = c->line * i, y = y_of(c, v);
         LMI_DRAW(&c->s, "<path class=\"ax\" d=\"M~ ~H~\"/>", LEFT, y, LEFT + c->wide);
         LMI_DRAW(&c->s, "<text class=\"s d r\" x=\"~\" y=\"~\">", LEFT - 8, y + 4);
         if (!i)
@@ -94,18 +120,34 @@ static void start(chart *c, lmi_runs *p, const char *label) {
     lmi_svg_start(&c->s, &p->w.out, false, label);
 }
 
-static void draw_times(lmi_runs *p, const lam_recorded_model *m) {
+/* What a picture does not show is told. */
+static void put_above(const chart *c, lmi_buf *to) {
+    int32_t n = 0;
+    int64_t most = 0;
+    for (int32_t i = 0; i < c->of->n; i++) {
+        int64_t ns = lmi_series_time(&c->of->at[i]);
+        n += (double)ns > c->most;
+        if (ns > most) most = ns;
+    }
+    if (!n) return;
+    lmi_putf(to, n == 1 ? "<p class=\"crumb\">%d point is" : "<p class=\"crumb\">%d points are", (int)n);
+    lmi_put(to, " cut off above, the highest at ");
+    lmi_put_ns(to, (double)most);
+    lmi_put(to, ".</p>");
+}
+
+static void draw_times(lmi_runs *p, const lam_recorded_model *m, lmi_buf *above) {
     chart c;
     start(&c, p, "Time of steps, by phase");
     note_most(&c, whole_of);
     note_most(&c, both_of);
     note_most(&c, forward_of);
-    c.most = c.most > 0 ? c.most * 1.1 : 1;
+    draw_grid(&c, false);
     draw_area(&c, whole_of, "k8");
     draw_area(&c, both_of, "k1");
     draw_area(&c, forward_of, "k0");
-    draw_grid(&c, false);
     draw_bad(&c, m);
+    put_above(&c, above);
     lmi_svg_end(&c.s, (lmi_rect){0, 0, LMI_PAGE_PICTURE, HEIGHT}, false);
 }
 
@@ -113,9 +155,8 @@ static void draw_memory(lmi_runs *p, const lam_recorded_model *m) {
     chart c;
     start(&c, p, "Peak of memory of steps");
     note_most(&c, bytes_of);
-    c.most = c.most > 0 ? c.most * 1.1 : 1;
-    draw_area(&c, bytes_of, "area");
     draw_grid(&c, true);
+    draw_area(&c, bytes_of, "area");
     draw_bad(&c, m);
     lmi_svg_end(&c.s, (lmi_rect){0, 0, LMI_PAGE_PICTURE, HEIGHT}, false);
 }
@@ -126,10 +167,10 @@ static void put_ns_cell(lmi_runs *p, int64_t ns) {
     lmi_put(&p->w.out, "</td>");
 }
 
-static void put_table(lmi_runs *p, bool memory) {
+static void put_table(lmi_runs *p, int32_t model, bool memory) {
     lmi_buf *b = &p->w.out;
     lmi_put(b, "<details><summary>As a table</summary>");
-    lmi_runs_scroll(p, "Steps as a table");
+    lmi_runs_scroll(p, "Table of steps", model);
     lmi_put(b,
             "<table><thead><tr><th scope=\"col\"><span>step</span></th><th scope=\"col\"><span>whole</span>"
             "</th><th scope=\"col\"><span>forward</span></th><th scope=\"col\"><span>backward</span></th>");
@@ -165,8 +206,14 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
                  (int)p->series.n);
     }
     lmi_put(b, "<div class=\"fig\">");
-    draw_times(p, m);
-    lmi_put(b, "</div><div class=\"leg\"><span><i class=\"g0\"></i>forward</span>");
+    lmi_buf above;
+    lmi_buf_init(&above);
+    draw_times(p, m, &above);
+    lmi_put(b, "</div>");
+    lmi_put(b, lmi_buf_text(&above));
+    b->bad = b->bad || above.bad;
+    lmi_buf_free(&above);
+    lmi_put(b, "<div class=\"leg\"><span><i class=\"g0\"></i>forward</span>");
     if (m->backward_ns.n) lmi_put(b, "<span><i class=\"g1\"></i>backward</span>");
     if (m->step_ns.n) lmi_put(b, "<span><i class=\"g8\"></i>the rest until the next step</span>");
     lmi_put(b, "</div>");
@@ -175,5 +222,5 @@ void lmi_runs_steps(lmi_runs *p, int32_t model) {
         draw_memory(p, m);
         lmi_put(b, "</div>");
     }
-    put_table(p, m->peak_bytes.n > 0);
+    put_table(p, model, m->peak_bytes.n > 0);
 }

@@ -50,7 +50,7 @@ static double lost_of(const lmi_runs *p) {
 
 static void put_lost(lmi_runs *p) {
     const lmi_series *s = &p->series;
-    put_tile(p, "time of a step, over the run");
+    put_tile(p, "change of a step's time");
     if (s->first > 0) {
         double lost = lost_of(p);
         lmi_put(&p->w.out, lost < 0 ? "−" : "+");
