@@ -171,6 +171,7 @@ int lmi_run_live(lmi_cli *c);
 int lmi_run_export(lmi_cli *c);
 
 /* -- recorded.c -------------------------------------------------------------------------------- */
-int lmi_show_recordings(lmi_cli *c); /* `lamina show` of recordings */
+int lmi_show_recordings(lmi_cli *c);   /* `lamina show` of recordings */
+int lmi_report_recordings(lmi_cli *c); /* `lamina report` of them */
 
 #endif

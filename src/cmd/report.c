@@ -39,10 +39,8 @@ static bool is_saved(const char *operand) {
 
 static bool is_recording(lmi_cli *c, const char *operand) {
     if (!lam_recording_is(operand)) return false;
-    lmi_complain(
-        c, "`lamina show` and `lamina live` read recordings",
-        "%s is a recording, which has no page; give a model, or a report of one that was saved as JSON",
-        operand);
+    lmi_complain(c, "give recordings alone, or models and saved reports",
+                 "%s is a recording, and has no difference to a model", operand);
     return true;
 }
 
@@ -77,9 +75,13 @@ static bool is_for_a_run(lmi_cli *c, const side *sides, int32_t n) {
 }
 
 static bool is_possible(lmi_cli *c, const side *sides, int32_t n) {
-    if (!has_place(c)) return false;
     for (int32_t i = 0; i < n; i++)
         if (is_recording(c, sides[i].operand)) return false;
+    if (c->args.run >= 0) {
+        lmi_complain(c, NULL, "--run is for recordings, and %s is none", c->args.operands[0]);
+        return false;
+    }
+    if (!has_place(c)) return false;
     if (is_for_a_run(c, sides, n)) return false;
     c->args.time = c->args.time || c->args.roof;
     if (c->args.repeats && !c->args.time) {
@@ -154,6 +156,11 @@ int lmi_run_report(lmi_cli *c) {
     lam_error e = {0};
     side sides[2] = {0};
     int32_t n = c->args.n_operands;
+    if (lam_recording_is(c->args.operands[0])) return lmi_report_recordings(c);
+    if (n > 2) {
+        lmi_too_many(c, c->args.operands[2], "only recordings are shown side by side");
+        return LMI_EXIT_USAGE;
+    }
     for (int32_t i = 0; i < n; i++)
         sides[i] = (side){.operand = c->args.operands[i], .saved = is_saved(c->args.operands[i])};
     if (!is_possible(c, sides, n)) return LMI_EXIT_USAGE;

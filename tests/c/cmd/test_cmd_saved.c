@@ -51,7 +51,7 @@ static void no_saved_report(void **state) {
     assert_int_equal(lamina("report m:made.json"), 3); /* a name in a module */
     assert_int_equal(fake_lives, 1);
     assert_int_equal(lamina("report before.json run.lamina"), 2);
-    ERR_HAS("run.lamina is a recording, which has no page");
+    ERR_HAS("run.lamina is a recording, and has no difference to a model");
     ERR_HAS("hint: ");
 }
 
