@@ -176,7 +176,9 @@ def test_receptive_field_is_shown_when_asked_for():
 
 def test_notebook(report):
     assert report._repr_html_().lstrip().startswith("<")
-    assert report._repr_mimebundle_() == {"text/plain": str(report), "text/html": report._repr_html_()}
+    shown = report._repr_mimebundle_()
+    assert shown["text/plain"] == str(report)
+    assert shown["text/html"] == report.plot("icicle").svg + report._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,6 @@ def test_a_page_of_recordings(tmp_path, window):
             assert seen.faults() == []
 
 
-def test_models_are_not_shown_side_by_side(tmp_path, capsys):
-    assert main(["report", "torch.nn:Identity", "b.py:Net", "-o", str(tmp_path / "x.html")]) == 2
+def test_three_models_are_not_shown_side_by_side(tmp_path, capsys):
+    assert main(["report", "torch.nn:Identity", "b.py:Net", "c.py:Net", "-o", str(tmp_path / "x.html")]) == 2
     assert "only recordings are shown side by side" in capsys.readouterr().err
